@@ -1,0 +1,204 @@
+"""Things that are built once into a cache: images, Python environments (standard library only; run in the build job).
+
+A thing and its record, ``<name>-<key>.json`` beside it, count only together. It is built once, however many ask for it
+at the same time, and what a killed build leaves behind is never taken for finished.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import locks
+
+#: Seconds between two signs of life of a long build.
+HEARTBEAT = 30.0
+
+
+class CacheError(Exception):
+    """A thing cannot be had; the message says why and what to do, in one or two lines."""
+
+
+class Entry:
+    """A thing in the cache. Subclasses say how it is built and how to tell that it is intact.
+
+    :param name: what it is called, in messages, logs and locks.
+    :param path: its place; the directory above it is the cache.
+    """
+
+    #: Free space that a build is started with, in bytes.
+    needed_space = 1 << 30
+    #: What the cache is called in messages, and the extra of a site that moves it elsewhere.
+    kind, setting = "cache", "cache"
+
+    def __init__(self, name: str, path: Path) -> None:
+        """Nothing is built before :meth:`ensure`."""
+        self.name, self.path = name, path
+
+    def intact(self, record: dict[str, object]) -> bool:
+        """Tell whether the content is what was built; OSError counts as no."""
+        raise NotImplementedError
+
+    def build(self, work: Path) -> tuple[Path, dict[str, object]]:
+        """Build, in ``work`` or at the final place, and return where it is now, and what :meth:`intact` needs.
+
+        :raises CacheError: it cannot be built.
+        """
+        raise NotImplementedError
+
+    @property
+    def record(self) -> Path:
+        """File that makes a finished thing of it."""
+        return self.path.parent / f"{self.path.name.removesuffix('.sif')}.json"
+
+    @property
+    def log(self) -> Path:
+        """Where the commands of the build print to."""
+        return self.path.parent / f"{self.name}.log"
+
+    def is_intact(self) -> bool:
+        """Tell whether it is in the cache, with the content that was built."""
+        try:
+            return self.intact(json.loads(self.record.read_text()))
+        except (OSError, ValueError, KeyError):
+            return False
+
+    def ensure(self) -> Path:
+        """Return its place; it is built now if the cache has none.
+
+        :raises CacheError: it cannot be built; says why.
+        """
+        if self.is_intact():
+            return self.path
+        cache = self.path.parent
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            waiting = f"{self.name}: somebody else is building it"
+            with locks.flocked(cache / f"{self.name}.lock", shared=False, waiting=waiting):
+                if not self.is_intact():
+                    if self.path.exists():
+                        print(f"{self.name}: {self.path} is corrupt, building it again", flush=True)
+                        remove(self.path)
+                    with locks.building():
+                        self._build()
+        except OSError as error:
+            raise CacheError(self._problem(error)) from None
+        return self.path
+
+    def _problem(self, error: OSError) -> str:
+        cache, advice = f"the {self.kind} {self.path.parent}", f"set {self.setting} in the site's extras"
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            return f"{cache} cannot be written ({error.strerror}): {advice}"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return f"no space left in {cache}: free some, or {advice}"
+        return f"{cache} cannot be used: {error}"
+
+    def _build(self) -> None:
+        cache = self.path.parent
+        for stale in cache.glob(f".{self.name}-building-*"):
+            remove(stale)
+        work = cache / f".{self.name}-building-{os.getpid()}"
+        work.mkdir()
+        # Of a file system that nothing can be written to, mkdir speaks before the space does.
+        free = shutil.disk_usage(cache).free
+        if free < self.needed_space:
+            work.rmdir()
+            raise CacheError(
+                f"not enough space to build {self.name} in {cache}: {free >> 20} MiB free, {self.needed_space >> 20} "
+                f"MiB needed. Free some, or set {self.setting} in the site's extras"
+            )
+        try:
+            started = time.monotonic()
+            print(f"{self.name}: building {self.path.name}", flush=True)
+            built, known = self.build(work)
+            known["build_seconds"] = round(time.monotonic() - started, 1)
+            (work / "record").write_text(json.dumps(known))
+            # The record first: a thing without its record counts as absent, a record without its thing does too.
+            (work / "record").replace(self.record)
+            if built != self.path:
+                built.replace(self.path)
+            print(f"{self.name}: built in {known['build_seconds']:.0f} s, {known['bytes'] >> 20} MiB", flush=True)
+        finally:
+            remove(work)
+
+    def run(self, commands: list[list[str]], **options) -> None:
+        """Run commands of the build into the log, with a sign of life from time to time.
+
+        :param options: for :func:`subprocess.run`.
+        :raises CacheError: one is not there, or fails; says what it printed.
+        """
+        with self._alive(), self.log.open("wb") as stream:
+            for command in commands:
+                try:
+                    process = subprocess.run(
+                        command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, check=False, **options
+                    )
+                except FileNotFoundError:
+                    raise CacheError(f"cannot build {self.name}: no {command[0]} on the PATH") from None
+                if process.returncode != 0:
+                    raise CacheError(self._failure())
+
+    @contextlib.contextmanager
+    def _alive(self) -> Iterator[None]:
+        finished = threading.Event()
+        started = time.monotonic()
+
+        def beat() -> None:
+            while not finished.wait(HEARTBEAT):
+                seconds = time.monotonic() - started
+                print(f"{self.name}: still building after {seconds:.0f} s (log: {self.log})", flush=True)
+
+        threading.Thread(target=beat, daemon=True).start()
+        try:
+            yield
+        finally:
+            finished.set()
+
+    def _failure(self) -> str:
+        """Say in two lines what went wrong, from the end of the build's log."""
+        text = self.log.read_text(errors="replace")
+        cache = self.path.parent
+        if "No space left on device" in text or shutil.disk_usage(cache).free < (16 << 20):
+            advice = f"free some, or set {self.setting} in the site's extras"
+            return f"no space left while building {self.name} in {cache}: {advice}"
+        lines = [line.strip() for line in text.splitlines() if line.strip()] or ["it printed nothing"]
+        telling = [line for line in lines if line.startswith(("FATAL", "E: ", "ERROR"))] or lines
+        return f"building {self.name} failed: {telling[-1]}\nthe whole log: {self.log}"
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def remove(path: Path) -> None:
+    """Remove what a build left, directories without the right to write included."""
+
+    def unlock(function, entry, _info) -> None:  # noqa: ANN001
+        os.chmod(Path(entry).parent, 0o700)
+        os.chmod(entry, 0o700)
+        function(entry)
+
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, onerror=unlock)
+    else:
+        path.unlink()
+
+
+def link(target: Path, place: Path) -> None:
+    """Make ``place`` a symbolic link to ``target``."""
+    place.unlink(missing_ok=True)
+    place.symlink_to(target)

@@ -1,0 +1,59 @@
+"""Locks between everything on one machine that measures or builds (standard library only)."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+#: One for all users of the machine, therefore not below TMPDIR.
+MACHINE_LOCK = Path("/tmp/containercheck.lock")
+
+
+def _open_shared_file(path: Path) -> int:
+    """Open ``path`` for locking, whoever owns it; flock needs no right to write."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    with contextlib.suppress(FileExistsError, PermissionError):
+        os.close(os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o444))
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{path} is not a regular file: remove it")
+    return descriptor
+
+
+@contextlib.contextmanager
+def flocked(path: Path, shared: bool, waiting: str) -> Iterator[None]:
+    """Hold a lock on ``path``, which is made where it does not exist.
+
+    :param shared: several holders of a shared lock exclude one exclusive holder, and not each other.
+    :param waiting: printed once when somebody else holds the lock.
+    :raises OSError: the file cannot be made or opened.
+    """
+    descriptor = _open_shared_file(path)
+    operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        try:
+            fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(waiting, flush=True)
+            started = time.monotonic()
+            fcntl.flock(descriptor, operation)
+            print(f"waited {time.monotonic() - started:.1f} s", flush=True)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def measuring() -> contextlib.AbstractContextManager[None]:
+    """Hold the machine for a measurement: nothing else of this library measures or builds on it meanwhile."""
+    return flocked(MACHINE_LOCK, shared=False, waiting="waiting for another measurement or image build on this machine")
+
+
+def building() -> contextlib.AbstractContextManager[None]:
+    """Hold off measurements on this machine while building; builds do not exclude each other."""
+    return flocked(MACHINE_LOCK, shared=True, waiting="waiting for a measurement on this machine to end")

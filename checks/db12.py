@@ -1,0 +1,48 @@
+"""DB12, the DIRAC benchmark: the cores of a node, from one job slot to all of them.
+
+D12.6 section 9.3, CC-IN2P3: 12.3 without a container and with Singularity 3.3.0, 12.1 with 2.6.1; higher is better, the
+unit is the score itself. The score is of one slot; slots that share a core, a cache or a clock have a lower one.
+"""
+
+import reframe as rfm
+from containercheck import Answer, ContainerCheck, Figure, sites
+from reframe.core.builtins import parameter, run_after, run_before
+
+ALL = "all"
+
+
+@rfm.simple_test
+class DB12(ContainerCheck):
+    """As many copies at once as there are slots in use."""
+
+    descr = "DB12, the DIRAC benchmark"
+    measured = False
+    executable = "db12"
+    requirements = "db12/requirements.txt"
+    recipe = "db12"
+    ranks_per_node = 1
+    threads = 0
+    run_limit = 300
+    # A run takes 12 s, whatever is asked: one unmeasured iteration, and one that counts.
+    rounds = 3
+    variant = parameter(["bare", "generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
+    #: Copies that run at once.
+    slots = parameter([*sites.core_counts(), ALL], loggable=True)
+
+    # Copies, sum, arithmetic mean, geometric mean and median; below them the score of each copy, lowest first.
+    figures = [
+        Figure("DB12", r"^\d+ \S+ (\S+) \S+ \S+$", "DB12"),
+        Figure("DB12_slowest", r"^\d+ \S+ \S+ \S+ \S+\n(\S+)", "DB12"),
+    ]
+    answers = [Answer("copies", r"^(\d+) \S+ \S+ \S+ \S+$")]
+
+    @run_after("init")
+    def choose_axis(self):
+        """One slot and the whole node show it; the slots between are the seed's axis."""
+        self.full_only = self.slots not in (1, ALL)
+
+    @run_before("run")
+    def fill_slots(self):
+        """Start the copies."""
+        self.executable_opts = ["multiple", str(self.threads if self.slots == ALL else self.slots)]

@@ -1,0 +1,65 @@
+"""Quantum ESPRESSO, pw.x: electronic structure with plane waves; linear algebra, and many collectives.
+
+D12.6 section 7.4, MARCONI, 1 to 10 nodes of 48 ranks: ZrSi2, 24 atoms with 6 x 19 x 13 points and 108 with 6 x 6 x 5;
+seconds of PWSCF and fftw, mean of 5; no overhead in the container, Intel MPI about 5 times faster than Open MPI. D12.5
+section 3.3.1: silane. Embedded are a silicon crystal and silane; ``-S QuantumEspresso.published=<directory>`` gives the
+seed's: ``ZrSi2-24.in`` and ``ZrSi2-108.in``, with ``pseudo_dir = '.'`` and the pseudopotentials beside them.
+"""
+
+import shlex
+
+import reframe as rfm
+from containercheck import Answer, ContainerCheck, Figure
+from reframe.core.builtins import parameter, run_after, run_before
+
+PUBLISHED = ("ZrSi2-24", "ZrSi2-108")
+
+
+def seconds(name):
+    """Return the figure for the wall-clock time of a routine."""
+    return Figure(name, rf"^ +{name} +: .*CPU +(\S.*?) WALL", "s", better="lower")
+
+
+@rfm.simple_test
+class QuantumEspresso(ContainerCheck):
+    """A self-consistent field, pure MPI as in D12.6."""
+
+    descr = "Quantum ESPRESSO pw.x"
+    measured = False
+    executable = "pw.x"
+    recipe = "espresso"
+    min_ranks = 1
+    material = parameter(["silicon", "SiH4", *PUBLISHED], loggable=True)
+    reset_commands = ["rm -rf scratch"]
+
+    rank_count = Answer("ranks", r"^ +(?:Parallel version \(MPI\), running on|Number of MPI processes:) +(\d+)")
+    figures = [seconds("PWSCF"), seconds("fftw")]
+    answers = [
+        # A hundred times the threshold of the inputs.
+        Answer("total_energy", r"^! +total energy += +(\S+) Ry", atol=1e-6),
+        Answer("convergence", r"convergence (has been|NOT) achieved", equals="has been"),
+    ]
+
+    @run_after("init")
+    def choose_limit(self):
+        """A site's input takes as long as it takes."""
+        self.full_only = self.material in PUBLISHED
+        self.run_limit = 3600 if self.full_only else 300
+
+    @run_before("setup")
+    def need_published_input(self):
+        """Skip the seed's systems where the site does not have them."""
+        if self.full and self.full_only and not self.published:
+            self.skip_reason = f"no input: set 'published' to the directory that holds {self.material}.in"
+            self.skip(self.skip_reason)
+
+    @run_before("run")
+    def copy_input(self):
+        """The pseudopotentials are Debian's, or those of the site's ESPRESSO_PSEUDO."""
+        self.executable_opts = ["-in", f"{self.material}.in"]
+        if self.full_only:
+            self.prerun_cmds += [f"cp -r {shlex.quote(self.published)}/. . || exit 1"]
+            return
+        inputs = shlex.quote(f"{self.prefix}/src/espresso/{self.material}.in")
+        pseudo = '"${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"'
+        self.prerun_cmds += [f"cp {inputs} {pseudo}/Si.pz-vbc.UPF {pseudo}/H.pz-vbc.UPF . || exit 1"]

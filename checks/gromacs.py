@@ -1,0 +1,119 @@
+"""GROMACS: molecular dynamics; its speed is the instruction set's, and over nodes the network's latency.
+
+D12.6 section 4, ARIS, GROMACS 2018.4, UEABS case A (130 000 atoms), 10000 steps. Kernels of C, SSE2, AVX_256 and AVX2
+on one core run like 1 : 4.9 : 6.1 : 7.8, the same kernels as fast in a container as bare; so do 1 to 40 OpenMP threads
+of a node. Over nodes (20 ranks each) the container had not the fabric's libraries and used TCP: 4 times slower at 16.
+The embedded input is water, 17496 atoms; ``-S GROMACS.published=<case A>/topol.tpr`` runs the seed's.
+"""
+
+import shlex
+import shutil
+import subprocess
+
+import reframe as rfm
+from containercheck import Answer, ContainerCheck, Figure
+from reframe.core.builtins import parameter, run_after, run_before, variable
+
+LOG = "md.log"
+#: The log has energies in columns of 15, and five to a line: a value is 76 characters after its name.
+POTENTIAL = r"Potential(?!-)[\s\S]{61}( *-?\d\.\d+e[+-]\d+)"
+#: An equilibrated box, repeated, so that the run starts at 300 K. GMXDATA is set by GROMACS's own GMXRC and by modules.
+PREPARE = """cp {inputs}/md.mdp {inputs}/topol.top . || exit 1
+{gmx} genconf -f "${{GMXDATA:-/usr/share/gromacs}}/top/spc216.gro" -nbox 3 -o conf.gro >prepare.log 2>&1 || exit 1
+{gmx} grompp -f md.mdp -c conf.gro -p topol.top -o topol.tpr >>prepare.log 2>&1 || exit 1"""
+
+
+class Dynamics(ContainerCheck):
+    """What the three checks have in common: all run ``mdrun``."""
+
+    executable = "gmx_mpi"
+    recipe = "gromacs"
+    output_files = [LOG]
+    #: Steps of a run; with the seed's input its own 10000.
+    timesteps = variable(int, value=500)
+
+    rank_count = Answer("ranks", r"^Using (\d+) MPI process", file=LOG)
+    figures = [Figure("rate", r"^Performance: +(\S+)", "ns/day", file=LOG)]
+    answers = [
+        # Single precision, and six digits in the log.
+        Answer("potential_energy_at_start", POTENTIAL, file=LOG, take="first", rtol=2e-5),
+        # Trajectories part, in the order in which forces are added up; what they have in common is the average.
+        Answer("potential_energy_average", POTENTIAL, file=LOG, take="last", rtol=2e-3),
+    ]
+
+    @run_before("run")
+    def prepare_input(self):
+        """Let the bare program make the input, once; container and bare run the same."""
+        steps = 10000 if self.published else self.timesteps
+        self.executable_opts = ["-nobackup", "mdrun", "-s", "topol.tpr", "-noconfout", "-ntomp", str(self.threads)]
+        self.executable_opts += ["-nsteps", str(steps)]
+        if self.published:
+            self.prerun_cmds += [f"cp {shlex.quote(self.published)} topol.tpr || exit 1"]
+        else:
+            inputs = shlex.quote(f"{self.prefix}/src/gromacs")
+            self.prerun_cmds += [PREPARE.format(gmx=f"{self.executable} -nobackup", inputs=inputs)]
+
+
+@rfm.simple_test
+class GROMACS(Dynamics):
+    """A rank on each core, on a number of nodes (section 4.4.3)."""
+
+    descr = "GROMACS, a rank on each core"
+    measured = False
+
+
+@rfm.simple_test
+class GROMACSThreads(Dynamics):
+    """OpenMP threads of one rank (section 4.4.2)."""
+
+    descr = "GROMACS, OpenMP threads of one rank"
+    num_nodes = parameter([1], loggable=True)
+    openmp = parameter([1, 2, 4, 8, 10, 20, 40], loggable=True)
+    ranks_per_node = 1
+    full_only = True
+
+    @run_after("init")
+    def choose_threads(self):
+        """The seed's axis."""
+        self.threads = self.openmp
+
+
+@rfm.simple_test
+class GROMACSKernels(Dynamics):
+    """Instruction sets, on one core (section 4.4.1).
+
+    A set is a build: ``gmx_mpi_<set>``, as the seed named its own, or ``gmx_mpi`` where it was built for it. Plain C is
+    there in every build, but only for the non-bonded forces: the rest is slower in the seed's build for C.
+    """
+
+    descr = "GROMACS, instruction sets on one core"
+    num_nodes = parameter([1], loggable=True)
+    simd = parameter(["C", "SSE2", "SSE4.1", "AVX_256", "AVX2_256", "AVX_512"], loggable=True)
+    ranks_per_node = 1
+    full_only = True
+
+    @run_before("setup")
+    def find_kernels(self):
+        """Choose the build, or skip with the names of what there is; the log must confirm it."""
+        if self.simd == "C":
+            confirmed = Answer("kernels", r"^Using (.+?) \d+x\d+ nonbonded", file=LOG, equals="plain C")
+            self.env_vars["GMX_DISABLE_SIMD_KERNELS"] = "1"
+        else:
+            confirmed = Answer("kernels", r"^SIMD instructions: +(\S+)", file=LOG, equals=self.simd)
+        self.answers = [*self.answers, confirmed]
+        if self.simd == "C" or not self.full:
+            return
+        builds = [program for program in (f"gmx_mpi_{self.simd}", "gmx_mpi") if shutil.which(program)]
+        found = {program: kernels_of(program) for program in builds}
+        self.executable = next((program for program, own in found.items() if own == self.simd), self.executable)
+        if found and self.simd not in found.values():
+            there = ", ".join(f"{program} has {own}" for program, own in found.items())
+            self.skip_reason = f"no GROMACS with {self.simd} kernels: {there}, and there is no gmx_mpi_{self.simd}"
+            self.skip(self.skip_reason)
+
+
+def kernels_of(program: str) -> str:
+    """Return the instruction set that a GROMACS was built for, or an empty text if it does not say."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60).stdout
+    lines = [line for line in said.splitlines() if line.startswith("SIMD instructions:")]
+    return lines[0].split(":")[1].strip() if lines else ""

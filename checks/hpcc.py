@@ -1,0 +1,86 @@
+"""HPC Challenge: seven benchmarks, each bound by another part of the machine.
+
+CHPCE, sections "Compute performance" to "Interconnect performance", on x86 and OpenPOWER: containers against bare metal
+and virtual machines, 4 to 64 processes in a flat grid (1 x n), block size 100, median of 20 runs. The seed fills 70 %
+of the memory; here a run is to take seconds, and ``-S HPCC.memory_fraction=0.7`` is the seed's size.
+"""
+
+import math
+from pathlib import Path
+
+import reframe as rfm
+from containercheck import Answer, ContainerCheck, Figure, sites
+from reframe.core.builtins import run_before, variable
+
+OUTPUT = "hpccoutf.txt"
+BLOCK = 100
+
+
+def figure(name, key, unit, **facts):
+    """Return a figure of HPCC's summary section."""
+    return Figure(name, rf"^{key}=(\S+)", unit, file=OUTPUT, **facts)
+
+
+def between_ranks(name, key, unit, **facts):
+    """Return a figure of b_eff, which does not apply to a single rank."""
+    return figure(name, key, unit, absent=r"^CommWorldProcs=1$", **facts)
+
+
+def self_check(name, pattern, **facts):
+    """Return an answer of HPCC's output."""
+    return Answer(name, pattern, file=OUTPUT, **facts)
+
+
+@rfm.simple_test
+class HPCC(ContainerCheck):
+    """HPC Challenge 1.5."""
+
+    descr = "HPC Challenge"
+    executable = "hpcc"
+    recipe = "hpcc"
+    output_files = [OUTPUT]
+    min_ranks = 1
+    run_limit = 300
+    #: Part of a node's memory that HPL's matrix takes.
+    memory_fraction = variable(float, int, value=0.004)
+
+    rank_count = self_check("ranks", r"^CommWorldProcs=(\d+)")
+    figures = [
+        figure("HPL", "HPL_Tflops", "TFLOPS"),
+        figure("SingleDGEMM", "SingleDGEMM_Gflops", "GFLOPS"),
+        figure("StarDGEMM", "StarDGEMM_Gflops", "GFLOPS"),
+        figure("StarFFT", "StarFFT_Gflops", "GFLOPS"),
+        figure("MPIFFT", "MPIFFT_Gflops", "GFLOPS"),
+        figure("SingleSTREAM_Triad", "SingleSTREAM_Triad", "GB/s"),
+        figure("StarSTREAM_Triad", "StarSTREAM_Triad", "GB/s"),
+        figure("StarRandomAccess", "StarRandomAccess_GUPs", "GUP/s"),
+        figure("MPIRandomAccess", "MPIRandomAccess_GUPs", "GUP/s"),
+        figure("PTRANS", "PTRANS_GBs", "GB/s"),
+        between_ranks("AvgPingPongLatency", "AvgPingPongLatency_usec", "us", better="lower"),
+        between_ranks("AvgPingPongBandwidth", "AvgPingPongBandwidth_GBytes", "GB/s"),
+        between_ranks("RandomRingLatency", "RandomlyOrderedRingLatency_usec", "us", better="lower"),
+        between_ranks("RandomRingBandwidth", "RandomlyOrderedRingBandwidth_GBytes", "GB/s"),
+    ]
+    answers = [
+        self_check("success", r"^Success=(\d)", equals="1"),
+        self_check("HPL_N", r"^HPL_N=(\d+)"),
+        self_check("HPL_residual", r"^\|\|Ax-b\|\|.*=\s+(\S+) \.+", at_most=16.0, take="max"),
+        self_check("HPL_check", r"^\|\|Ax-b\|\|.*\.\.\. (\w+)", equals="PASSED"),
+        self_check("DGEMM_residual", r"^Scaled residual: (\S+)", at_most=16.0, take="max"),
+        self_check("PTRANS_check", r"^WALL .* (PASSED|FAILED)", equals="PASSED"),
+        self_check("PTRANS_residual", r"^PTRANS_residual=(\S+)", at_most=16.0),
+        # One update in a hundred may be lost, by the rules of the benchmark.
+        self_check("MPIRandomAccess_errors", r"^MPIRandomAccess_ErrorsFraction=(\S+)", at_most=0.01),
+        self_check("RandomAccess_check", r"^Found \d+ errors in \d+ locations \((\w+)\)", equals="passed"),
+        self_check("MPIFFT_error", r"^MPIFFT_maxErr=(\S+)", at_most=1e-12),
+    ]
+
+    @run_before("run")
+    def write_input(self):
+        """Write ``hpccinf.txt``, sized to the memory of the nodes."""
+        memory = sites.memory_per_node(self.current_partition) or 16 << 30
+        size = math.sqrt(self.memory_fraction * memory * self.num_nodes / 8)
+        order = max(BLOCK, round(size / BLOCK) * BLOCK)
+        template = (Path(self.prefix) / "src" / "hpcc" / "hpccinf.txt").read_text()
+        text = template.format(order=order, block=BLOCK, rows=1, columns=self.num_tasks)
+        (Path(self.stagedir) / "hpccinf.txt").write_text(text)

@@ -1,0 +1,77 @@
+"""High Performance Linpack: dense linear algebra (CPU), and the network that the panels are broadcast over.
+
+MIPT, sections 2 and 3, on two nodes with QDR InfiniBand: N 8000 to 96000 (the largest fills some 60 % of the memory),
+NB 128, a 4 x 3 grid. No difference between bare metal and Singularity, but 40 times less with InfiniBand libraries in
+the image that do not fit the host's. Debian has HPL as a part of ``hpcc`` only, which runs its other components before;
+``-S HPL.executable=xhpl`` takes a site's own, which reads the same input under its other name.
+"""
+
+import math
+from pathlib import Path
+
+import reframe as rfm
+from containercheck import Answer, ContainerCheck, Figure, sites
+from containercheck.inputs import grid
+from reframe.core.builtins import parameter, run_after, run_before, variable
+
+OUTPUT = "hpccoutf.txt"
+BLOCK = 128
+#: The seed's largest matrix, and the part of its two nodes' memory that it took.
+LARGEST, LARGEST_PART = 96000, 96000**2 * 8 / (128 << 30)
+#: Matrix of a plain run, in the same measure: it takes seconds.
+QUICK = 6300
+
+
+@rfm.simple_test
+class HPL(ContainerCheck):
+    """One matrix, solved once; small ones several times, because one solution is over in an instant."""
+
+    descr = "High Performance Linpack"
+    measured = False
+    executable = "hpcc"
+    recipe = "hpcc"
+    output_files = [OUTPUT]
+    #: The seed's matrices; they are made larger or smaller, as the memory of the nodes is to the seed's 128 GiB.
+    size = parameter([QUICK, 8000, 16000, 32000, 64000, LARGEST], loggable=True)
+    #: Whether to scale them so; ``-S HPL.scaled=no`` runs the published ones.
+    scaled = variable(bool, value=True)
+    #: Solutions of the small matrix in a run; their median counts.
+    repeats = variable(int, value=10)
+
+    # The last that is said of P and Q (HPCC says it twice). With fewer ranks than the grid has, HPL refuses to run, and
+    # HPCC takes a grid of one.
+    rank_count = Answer("ranks", r"^[PQ] +: +(\d+)(?![\s\S]*^P +: +\d)", file=OUTPUT, take="product")
+    figures = [Figure("HPL", r"^W[RC]\w+(?: +\d+){4} +\S+ +(\S+)", "GFLOPS", file=OUTPUT, take="median")]
+    answers = [
+        Answer("N", r"^W[RC]\w+ +(\d+)", file=OUTPUT),
+        Answer("residual", r"^\|\|Ax-b\|\|.*= +(\S+) \.+", file=OUTPUT, take="max", at_most=16.0),
+        Answer("check", r"^\|\|Ax-b\|\|.*\.\.\. (\w+)", file=OUTPUT, equals="PASSED"),
+    ]
+
+    @run_after("init")
+    def choose_limits(self):
+        """The largest took the seed 22 minutes."""
+        self.full_only = self.size != QUICK
+        self.run_limit = 4 * 3600 if self.full_only else 300
+
+    @run_before("run")
+    def write_input(self):
+        """Write the input file for HPL and for HPCC; the grid is as near to a square as the ranks allow."""
+        order = self.size
+        if self.scaled:
+            memory = (sites.memory_per_node(self.current_partition) or 16 << 30) * self.num_nodes
+            order = math.sqrt(LARGEST_PART * memory / 8) * self.size / LARGEST
+        order = max(1, round(order / BLOCK)) * BLOCK
+        rows, columns = grid(self.num_tasks)
+        repeats = 1 if self.full_only else self.repeats
+        text = (Path(self.prefix) / "src" / "hpl" / "HPL.dat").read_text()
+        text = text.format(
+            order=order,
+            block=BLOCK,
+            rows=rows,
+            columns=columns,
+            repeats=repeats,
+            broadcasts=" ".join(["0"] * repeats),
+        )
+        for name in ("HPL.dat", "hpccinf.txt"):
+            (Path(self.stagedir) / name).write_text(text)

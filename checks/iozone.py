@@ -1,0 +1,118 @@
+"""IOzone: reading and writing files, in all the ways that the seed lists.
+
+CHPCE, section "Disk performance", figures 18 and 19 (random write, strided read): files to 15 GB, records to 16 MB, on
+x86 and OpenPOWER; next to nothing is lost in a container, much in a virtual machine.
+
+Through the page cache a file of the default size is read at the speed of memory, bare and in a container, and a disk or
+a driver that lost half its speed would not be seen. So files are opened with O_DIRECT (-I) where that is possible. The
+C library's streams and mmap cannot do without the cache: there flush and close are in the time (-e -c), which makes
+writing honest; reading is, too, when the file is larger than the memory.
+
+The file lies in the stage directory, or in the other ``file_systems`` that the site's extras name; a container has them
+bound in. That both sides wrote to the same file system, and not to the container's own overlay, is an answer.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import reframe as rfm
+from containercheck import Answer, ContainerCheck, Figure, Step, runtimes, sites
+from reframe.core.builtins import parameter, run_after, run_before
+
+#: Options, and the titles of the reports that are read.
+MODES = {
+    "random_strided": (
+        "-I -i 0 -i 2 -i 5",
+        ["Writer", "Re-writer", "Random read", "Random write", "Stride read"],
+    ),
+    "sequential": ("-I -i 0 -i 1 -i 3 -i 4", ["Reader", "Re-Reader", "Backward read", "Record rewrite"]),
+    "positioned": ("-I -E -i 0 -i 9 -i 10", ["Pwrite", "Re-Pwrite", "Pread", "Re-Pread"]),
+    "streams": ("-e -c -i 6 -i 7", ["Fwrite", "Re-Fwrite", "Fread", "Re-Fread"]),
+    "asynchronous": ("-I -H 8 -i 0 -i 1", ["Writer", "Re-writer", "Reader", "Re-Reader"]),
+    "mmap": ("-B -G -e -c -i 0 -i 1", ["Writer", "Re-writer", "Reader", "Re-Reader"]),
+}
+#: In megabytes; and of a record, in kilobytes. The first of each is what a plain run does.
+FILE_SIZES = (512, 4096, 15360)
+RECORD_SIZES = (1024, 4, 16384)
+
+
+#: Reports with another one's numbers; these are read from the table, after so many columns (size, record, write, ...).
+IN_TABLE = {"Pwrite": 4, "Re-Pwrite": 5, "Pread": 6, "Re-Pread": 7}
+
+
+def report(title):
+    """Return the figure of one report, in kB/s as IOzone gives it."""
+    pattern = rf'^"{title} report"\n\s+"\d+"\s*\n"\d+"\s+(\d+)'
+    if title in IN_TABLE:
+        pattern = rf"^\s+(?:\d+\s+){{{IN_TABLE[title]}}}(\d+)"
+    return Figure(title.lower().replace(" ", "_"), pattern, "kB/s")
+
+
+@rfm.simple_test
+class IOzone(ContainerCheck):
+    """IOzone 3.489."""
+
+    descr = "IOzone"
+    measured = False
+    variant = parameter(["bare", "generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
+    #: What is done to the file.
+    access = parameter(list(MODES), loggable=True)
+    #: Size of the file, in MB.
+    file_size = parameter(FILE_SIZES, loggable=True)
+    #: Size of a record, in kB.
+    record_size = parameter(RECORD_SIZES, loggable=True)
+    #: ``stage``, or a name of the site's extras, file_systems.
+    file_system = parameter(["stage", *sites.file_systems()], loggable=True)
+
+    executable = "iozone"
+    recipe = "iozone"
+    ranks_per_node = 1
+    run_limit = 3600
+    tolerance = 10.0
+
+    answers = [
+        Answer("complete", r"^iozone (test complete)\.", equals="test complete"),
+        Answer("device", r"^device (\d+)$"),
+    ]
+
+    @run_after("init")
+    def choose_axes(self):
+        """One way, size and place in a plain run."""
+        here = (self.access, self.file_size, self.record_size, self.file_system)
+        self.full_only = here != (next(iter(MODES)), FILE_SIZES[0], RECORD_SIZES[0], "stage")
+        self.figures = [report(title) for title in MODES[self.access][1]]
+
+    @run_after("setup")
+    def choose_place(self):
+        """Skip where the partition does not have this file system, or no space on it."""
+        self.directory, reason = self.stagedir, ""
+        if self.file_system != "stage":
+            offered = self.current_partition.extras.get("file_systems", {})
+            self.directory = os.path.expandvars(offered.get(self.file_system, ""))
+            reason = "" if self.directory else f"{self.current_partition.fullname} has no {self.file_system}"
+        if not reason and Path(self.directory).is_dir():
+            free = shutil.disk_usage(self.directory).free // 2**20
+            reason = f"{free} MB free in {self.directory}" if free < self.file_size else ""
+        self.skip_reason = reason
+        self.skip_if(bool(reason), reason)
+
+    @run_before("run")
+    def write_steps(self):
+        """Verify a small file before the big one is measured; -R prints the reports that are read."""
+        file = f"iozone-{os.getpid()}.tmp"
+        if self.file_system != "stage":
+            file = f"{self.directory}/{file}"
+            if self.contained:
+                bind = runtimes.bind_option(self.runtime)
+                self.container_options = [bind.format(source=self.directory, target=self.directory)]
+        place = "." if self.file_system == "stage" else self.directory
+        options = f"-R -s {self.file_size}m -r {self.record_size}k -f {file}"
+        self.steps = [
+            Step("place", f"stat -c 'device %d' {place}"),
+            Step("verify", f"iozone -V 165 -i 0 -i 1 -i 2 -i 5 -s 16m -r 256k -f {file}"),
+            Step("measure", f"iozone {MODES[self.access][0]} {options}"),
+        ]
+        self.reset_commands = [f"rm -f {file}"]
+        self.postrun_cmds = [f"rm -f {file}"]

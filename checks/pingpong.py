@@ -1,0 +1,37 @@
+"""Ping Pong between all pairs of ranks: the network, and shared memory inside a node.
+
+D12.6 section 8.1.1, HLRS EXCESS: 10000 exchanges of 4 bytes and 50 of 1 MB between every two of 40 cores on two nodes.
+The seed saw a larger dispersion between the cores of one socket in the container, and no difference between nodes.
+SANDIA section VI.B and D12.6 section 6.9.1 show what a container that does not know the fabric loses.
+"""
+
+import reframe as rfm
+from containercheck import Answer, ContainerCheck, Figure
+
+CLASSES = ("within_socket", "between_sockets", "between_nodes")
+
+
+def of_class(name, unit, pair, **facts):
+    """Return a figure for one class of pair; the program says itself when there is no such pair."""
+    pattern = rf"^{name} {pair} (\S+) {unit}"
+    return Figure(f"{name}_{pair}", pattern, unit, absent=rf"^pairs {pair} 0$", **facts)
+
+
+@rfm.simple_test
+class PingPong(ContainerCheck):
+    """The project's own program, one pair at a time."""
+
+    descr = "Ping Pong between all pairs of ranks, 4 B and 1 MB"
+    executable = "pingpong"
+    source = "pingpong/pingpong.c"
+    recipe = "pingpong"
+    min_ranks = 2
+    # Seconds for all the pairs together; slow networks take longer, with three trials a pair.
+    executable_opts = ["1.5"]
+    run_limit = 300
+    tolerance = 10.0
+    rank_count = Answer("ranks", r"^ranks (\d+)")
+    figures = [of_class("latency", "us", pair, better="lower") for pair in CLASSES]
+    figures += [of_class("bandwidth", "MB/s", pair) for pair in CLASSES]
+    answers = [Answer("wrong_bytes", r"^wrong bytes (\d+)", at_most=0)]
+    answers += [Answer(f"pairs_{pair}", rf"^pairs {pair} (\d+)") for pair in CLASSES]

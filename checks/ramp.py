@@ -1,0 +1,77 @@
+"""RAMP astro: a U-Net learns to find where galaxies overlap; GPU or CPU, memory, IO.
+
+D12.6 section 9.2, CC-IN2P3: 12000 images train, 4000 validate, 4000 evaluate, 2 GB in /dev/shm; 26 runs each on V100,
+K80 and CPU, with the container image in RAM or on a shared file system. Overhead is the wall-clock time less that of
+the computation; a container added 1 to 2 s (5 to 12 %), and 0.5 s more from the shared file system; memory and
+computing time stayed the same. Mean errors, sigma / sqrt(n), stand beside the figures in the results.
+
+The seed's size is ``-S RAMP.images=20000 -S RAMP.pixels=128 -S RAMP.rounds=26``.
+"""
+
+import shlex
+
+import reframe as rfm
+from containercheck import Answer, ContainerCheck, Figure, seconds_of
+from containercheck.facts import Step
+from reframe.core.builtins import parameter, run_after, run_before, variable
+
+
+def figure(name, pattern, unit, tolerance):
+    """Return a figure that a container adds something to, however long the computation."""
+    return Figure(name, pattern, unit, better="lower", compare="difference", tolerance=tolerance)
+
+
+@rfm.simple_test
+class RAMP(ContainerCheck):
+    """The project's own program, in Keras."""
+
+    descr = "RAMP astro, a U-Net"
+    measured = False
+    executable = "python"
+    sourcesdir = "src/ramp"
+    requirements = "tensorflow/requirements.txt"
+    recipe = "tensorflow"
+    ranks_per_node = 1
+    threads = 0
+    gpu = True
+    rounds = 4
+    run_limit = 3600
+    variant = parameter(["bare", "generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
+    #: Where the image lies: in the cache, which all nodes share, or in the node's memory.
+    image_in = parameter(["shared", "ram"], loggable=True)
+    #: Images for training, validation and evaluation together (3:1:1), 0 for 100 a core; their edge in pixels.
+    images = variable(int, value=0)
+    pixels = variable(int, value=64)
+    epochs = variable(int, value=3)
+
+    figures = [
+        # Two seconds: what the seed saw.
+        figure("overhead", r"^seconds overhead (\S+)", "s", tolerance=2.0),
+        Figure("compute", r"^seconds compute (\S+)", "s", better="lower", tolerance=10.0),
+        figure("memory", r"^memory (\S+) MB", "MB", tolerance=64.0),
+        seconds_of("unet", tolerance=30.0),
+    ]
+    answers = [
+        Answer("loss_falls", r"^loss falls: (\w+)", equals="yes"),
+        Answer("first_loss", r"^epoch 1: loss ([\d.]+)", rtol=0.05),
+        Answer("intersection_over_union", r"^intersection over union (\S+)", atol=0.1),
+    ]
+
+    @run_after("init")
+    def choose_place(self):
+        """None in a plain run, until the image was built and measured; a bare run has no image to be placed."""
+        self.full_only = True
+        if self.image_in == "ram":
+            self.image_directory = "/dev/shm"
+            if not self.contained:
+                self.valid_systems = []
+
+    @run_before("run")
+    def make_images(self):
+        """Make the images once, for all rounds."""
+        size = f"--images {self.images or 100 * self.threads} --size {self.pixels}"
+        self.input_commands = [f"python galaxies.py {size} galaxies.npz"]
+        self.postrun_cmds += ["rm -f galaxies.npz"]
+        self.reset_commands = ["export RUN_BEGAN=$(date +%s.%N)"]
+        self.steps = [Step("unet", shlex.join(["python", "unet.py", "--epochs", str(self.epochs), "galaxies.npz"]))]

@@ -1,0 +1,53 @@
+#!/bin/sh
+# Random Indexing with Airhead Semantic Spaces: indexes text.txt with one thread and with several, looks up the nearest
+# words of some, and tells how long each took.
+#
+#   sh index.sh THREADS LENGTH WORD...
+#
+# vectors.map holds the random vectors, of so many elements, of all words. Made anew they would come from a generator
+# without a seed; given, the result is a sum of integers: the same in every order and with any number of threads.
+# candidates.txt lists the words among which the nearest ones are looked for. The package's own search is approximate, and
+# different each time; similarities are exact.
+set -eu
+threads=$1
+length=$2
+shift 2
+export CLASSPATH="${CLASSPATH:-jars/*}"
+
+# timed NAME COMMAND...: runs the command and prints its wall-clock seconds, which it leaves in $took.
+timed() {
+    name=$1
+    shift
+    began=$(date +%s.%N)
+    "$@"
+    ended=$(date +%s.%N)
+    took=$(awk "BEGIN { printf \"%.3f\", $ended - $began }")
+    echo "seconds $name $took"
+}
+
+index() {
+    rm -rf space
+    mkdir space
+    java edu.ucla.sspace.mains.RandomIndexingMain --docFile=text.txt --loadVectors=vectors.map \
+        --vectorLength="$length" --threads="$1" --outputFormat=binary space >/dev/null
+}
+
+query() {
+    for word in "$@"; do
+        sed "s/^/$word /" candidates.txt
+    done >pairs.txt
+    { echo "load $(echo space/*.sspace)"; sed 's/^/get-similarity /' pairs.txt; } >commands.txt
+    java edu.ucla.sspace.tools.SemanticSpaceExplorer --executeFile=commands.txt >similarities.txt
+    paste -d ' ' pairs.txt similarities.txt | awk '$1 != $2' | LC_ALL=C sort -k1,1 -k3,3gr |
+        awk '{ if (++place[$1] <= 5) print "nearest", $0 }' >nearest.txt
+}
+
+timed indexing_serial index 1
+serial=$took
+query "$@"
+mv nearest.txt nearest-serial.txt
+timed indexing index "$threads"
+awk "BEGIN { printf \"efficiency %.2f %%\n\", 100 * $serial / ($threads * $took) }"
+timed query query "$@"
+cat nearest.txt
+cmp nearest-serial.txt nearest.txt && echo "threads $threads: nearest words equal"

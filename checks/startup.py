@@ -1,0 +1,54 @@
+"""Start-up and tear-down of a container, and its memory: the cost of the runtime itself.
+
+D12.6 section 9, CC-IN2P3: one to two seconds to start, half a second more with the image on a shared file system,
+better with newer versions of the runtime. CHPCE table 4 and the text below it: start-up and tear-down of "echo hello
+world", and 15.4 MB of proportional set size more than bare. Here the program is ``cat`` with the MPI library loaded,
+alone and on every core at once; bare it takes next to nothing, so the difference counts and not the ratio.
+"""
+
+import shlex
+
+import reframe as rfm
+from containercheck import Answer, ContainerCheck, Figure, sites
+from reframe.core.builtins import parameter, run_before, variable
+
+
+def figure(name, copies, word, unit, tolerance):
+    """Return a figure of the line about one copy, or about several."""
+    return Figure(
+        name, rf"^{copies}: .*\b{word} (\S+) {unit}", unit, better="lower", compare="difference", tolerance=tolerance
+    )
+
+
+@rfm.simple_test
+class StartUp(ContainerCheck):
+    """Any image will do: the one that the others are built upon."""
+
+    descr = "container start-up and tear-down, memory"
+    recipe = "openmpi"
+    executable = "env"
+    executable_opts = ["LD_PRELOAD=libmpi.so.40", "cat"]
+    mpi_program = "ompi_info"
+    ranks_per_node = 1
+    run_limit = 120
+    num_nodes = parameter([1], loggable=True)
+    #: Starts of each kind in a run; their median counts.
+    repeats = variable(int, value=5)
+
+    # One second: what the seed saw at best, with version 3.3.0 (D12.6 section 9.2.1).
+    figures = [
+        figure("start", "one", "start", "s", tolerance=1.0),
+        figure("end", "one", "end", "s", tolerance=1.0),
+        figure("memory", "one", "memory", "MB", tolerance=64.0),
+        figure("start_several", "several", "start", "s", tolerance=2.0),
+        figure("end_several", "several", "end", "s", tolerance=1.0),
+        figure("memory_several", "several", "memory", "MB", tolerance=64.0),
+    ]
+    answers = [Answer("copies", r"^several: copies (\d+)")]
+
+    @run_before("run")
+    def start_on_every_core(self):
+        """Let the measuring program start the command, in as many copies as the node has cores."""
+        program = shlex.quote(f"{self.prefix}/src/startup/startup.py")
+        copies = sites.cores_per_node(self.current_partition) or 2
+        self.started_by = f"python3 {program} --copies {copies} --repeats {self.repeats} --"

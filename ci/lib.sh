@@ -1,0 +1,78 @@
+# Shared by the scripts of ci/. To be sourced, not run.
+
+repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+say() { printf '%s: %s\n' "${0##*/}" "$*"; }
+die() { printf '%s: error: %s\n' "${0##*/}" "$*" >&2; exit 1; }
+
+# Runs a command as root: as it is for root, with sudo for anybody else.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        die "needs root for: $*. Run it as root, or install sudo"
+    fi
+}
+
+is_debian() {
+    [ -r /etc/os-release ] && (. /etc/os-release; case " $ID ${ID_LIKE:-} " in *" debian "*) true ;; *) false ;; esac)
+}
+
+# Prints those of the named Debian packages that are not installed.
+missing_packages() {
+    local package
+    for package in "$@"; do
+        [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || printf '%s\n' "$package"
+    done
+}
+
+# Prints the version of a Debian package that apt would install; nothing where it has none.
+candidate() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: \([^(].*\)/\1/p'; }
+
+# Installs the named Debian packages where they are missing; their services are not started.
+apt_install() {
+    local missing policy=/usr/sbin/policy-rc.d ours=no
+    mapfile -t missing < <(missing_packages "$@")
+    [ "${#missing[@]}" -gt 0 ] || return 0
+    say "installing ${missing[*]}"
+    if [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' | as_root install -m 755 /dev/stdin "$policy"
+        ours=yes
+    fi
+    local status=0
+    { as_root apt-get -q update && as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get -qy install --no-install-recommends "${missing[@]}"; } >"${TMPDIR:-/tmp}/apt-install.$$.log" 2>&1 || status=$?
+    [ "$ours" = no ] || as_root rm -f "$policy"
+    if [ "$status" -ne 0 ]; then
+        tail -n 5 "${TMPDIR:-/tmp}/apt-install.$$.log" >&2
+        die "apt-get could not install ${missing[*]} (log: ${TMPDIR:-/tmp}/apt-install.$$.log)"
+    fi
+    rm -f "${TMPDIR:-/tmp}/apt-install.$$.log"
+}
+
+# Prints the Debian mirror that this machine's own apt uses.
+debian_mirror() {
+    local mirror
+    mirror=$(apt-get indextargets --format '$(SITE) $(CODENAME)' 'Created-By: Packages' |
+        awk -v codename="$(. /etc/os-release && echo "$VERSION_CODENAME")" '$2 == codename { print $1; exit }')
+    [ -n "$mirror" ] || die "apt has no Debian mirror configured: check /etc/apt/sources.list and run apt-get update"
+    printf '%s\n' "$mirror"
+}
+
+# private_apt DIRECTORY 'SUITE COMPONENT'...
+# Sets the array private_apt to the options of an apt configuration in DIRECTORY: the machine's own mirror and
+# settings, but these suites and components only. Packages are to be downloaded to DIRECTORY/debs.
+private_apt() {
+    local directory=$1 mirror source
+    shift
+    mirror=$(debian_mirror)
+    mkdir -p "$directory"/{lists/partial,cache/archives/partial,debs}
+    for source in "$@"; do
+        echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $source"
+    done >"$directory/sources.list"
+    touch "$directory/status"
+    private_apt=(-o Dir::Etc::SourceList="$directory/sources.list" -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$directory/lists"
+        -o Dir::Cache="$directory/cache" -o APT::Sandbox::User=root -o Dir::State::status="$directory/status")
+}

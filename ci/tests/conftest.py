@@ -1,0 +1,71 @@
+"""What the tests share: a runtime of ReFrame's, and real sessions."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PLANTED = Path(__file__).resolve().parent / "planted"
+
+
+def pytest_configure(config):
+    """Initialise ReFrame as its command does, for tests that import checks: a check asks it for the system."""
+    from reframe.core import config as configuration
+    from reframe.core import runtime
+
+    site = configuration.load_config("<builtin>")
+    site.select_subconfig("generic:default")
+    runtime.init_runtime(site)
+
+
+@dataclass
+class Session:
+    """A finished session of ReFrame."""
+
+    status: int
+    output: str
+    cases: list[dict[str, Any]] = field(default_factory=list)
+    stage: Path = Path()
+
+    def case(self, variant: str, name: str = "") -> dict[str, Any]:
+        """Return the one case of this variant."""
+        (found,) = [case for case in self.cases if case["variant"] == variant and name in case["name"]]
+        return found
+
+
+@pytest.fixture
+def session(tmp_path):
+    """Run ReFrame for real, in a directory of the test's own."""
+
+    def run(*arguments: str, checks: Path = PLANTED, **environment: str) -> Session:
+        report = tmp_path / "report.json"
+        report.unlink(missing_ok=True)
+        command = [
+            str(Path(sys.executable).parent / "reframe"),
+            "-c",
+            str(checks),
+            "-r",
+            "--keep-stage-files",
+            "--nocolor",
+        ]
+        result = subprocess.run(
+            [*command, f"--report-file={report}", f"--prefix={tmp_path}", *arguments],
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY / "checks"), **environment},
+            cwd=tmp_path,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=900,
+        )
+        cases = json.loads(report.read_text())["runs"][-1]["testcases"] if report.exists() else []
+        return Session(result.returncode, result.stdout, cases, tmp_path / "stage")
+
+    return run

@@ -1,0 +1,64 @@
+"""Checks with planted faults: what the tests of the gates run, in real sessions and real containers.
+
+``-S fault=slow`` and so on choose what goes wrong in the container; the bare run is always right.
+"""
+
+import reframe as rfm
+from containercheck import Answer, ContainerCheck, Figure
+from reframe.core.builtins import parameter, run_before, variable
+
+
+@rfm.simple_test
+class Planted(ContainerCheck):
+    """A serial program that takes half a second, or goes wrong."""
+
+    variant = parameter(["bare", "generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
+    fault = variable(str, value="none")
+
+    sourcesdir = "src"
+    recipe = "openmpi"
+    executable = "sh"
+    ranks_per_node = 1
+    figures = [Figure("time", r"^time (\S+)", "s", better="lower")]
+    answers = [Answer("sum", r"^sum (\d+)")]
+
+    @run_before("run")
+    def plant(self):
+        """Tell the program."""
+        self.executable_opts = ["work.sh", self.fault]
+
+
+@rfm.simple_test
+class Singletons(ContainerCheck):
+    """Ping Pong whose ranks cannot see the launcher: the environment does not reach them in the container."""
+
+    variant = parameter(["generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
+    executable = "pingpong"
+    source = "pingpong/pingpong.c"
+    recipe = "pingpong"
+    ranks_per_node = 2
+    rank_count = Answer("ranks", r"^ranks (\d+)", take="first")
+
+    #: A clean environment is one without the launcher's.
+    container_options = ["--cleanenv"]
+
+
+@rfm.simple_test
+class NoSoftware(ContainerCheck):
+    """A program that no host has."""
+
+    num_nodes = parameter([1], loggable=True)
+    executable = "no-such-program"
+    recipe = "openmpi"
+
+
+@rfm.simple_test
+class NoImage(ContainerCheck):
+    """A recipe that is not there."""
+
+    variant = parameter(["generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
+    executable = "true"
+    recipe = "no-such-recipe"

@@ -1,0 +1,95 @@
+"""The integrated variant: the host's MPI in the container, and what its loader may say against it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import hostmpi
+import pytest
+from conftest import REPOSITORY
+
+KNOWN = {"soname": "libmpi.so.40", "path": "/usr/lib/libmpi.so.40.30.4"}
+
+LOADED = """\tlinux-vdso.so.1 (0x00007f194ac59000)
+\tlibblas.so.3 => /lib/x86_64-linux-gnu/libblas.so.3 (0x00007f194abfb000)
+\tlibmpi.so.40 => /rfm_workdir/host-mpi/libmpi.so.40 (0x00007f194a9dc000)
+\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f194a7fa000)
+"""
+
+
+def test_a_program_that_loads_the_hosts_mpi_is_accepted():
+    hostmpi.verify(LOADED, KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("preflight", "said"),
+    [
+        (
+            "hpcc: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.38' not found "
+            "(required by /rfm_workdir/host-mpi/libmpi.so.40)\n" + LOADED,
+            "the host's libc is newer than the image's",
+        ),
+        (LOADED.replace("/lib/x86_64-linux-gnu/libblas.so.3 (0x00007f194abfb000)", "not found"), "libblas.so.3"),
+        (LOADED.replace("libmpi.so.40", "libmpi.so.12"), "another ABI: the image's program needs libmpi.so.12"),
+        (LOADED.replace("/rfm_workdir/host-mpi/", "/opt/mpi/lib/"), "an RPATH outranks LD_LIBRARY_PATH"),
+        ("sh: 1: exec: hpcc: not found\n", "loads no MPI library"),
+        ("", "loads no MPI library"),
+    ],
+)
+def test_what_the_loader_says_becomes_a_clear_error(preflight, said):
+    with pytest.raises(hostmpi.HostMpiError, match=".") as error:
+        hostmpi.verify(preflight, KNOWN)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.skipif(shutil.which("ompi_info") is None, reason="no Open MPI on this machine")
+def test_the_plan_binds_the_closure_without_libc(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan = hostmpi.plan("ompi_info", "-B{source}:{target}", None)
+    names = set(os.listdir("host-mpi"))
+    assert plan["soname"] in names
+    assert any(name.startswith("libopen-pal.so") for name in names)
+    assert not {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1"} & names
+    for link in (tmp_path / "host-mpi").iterdir():
+        target = os.readlink(link)
+        assert target.startswith("/host/")
+        assert os.path.exists(target.removeprefix("/host"))
+        assert any(target.startswith(f"{inside}/") for inside in plan["binds"].values())
+    assert (tmp_path / "host-mpi.options").read_text().startswith("-B/")
+
+
+def test_a_program_without_mpi_is_a_clear_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(hostmpi.HostMpiError, match=r"loads no MPI library here .* host_mpi"):
+        hostmpi.plan("true", "-B{source}:{target}", None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_real_processes_have_the_hosts_library_mapped_only_where_they_should(session):
+    result = session("-n", "PingPong", "-S", "rounds=1", checks=REPOSITORY / "checks")
+    assert result.status == 0, result.output
+    maps = {}
+    for record in result.stage.rglob("rounds.json"):
+        for run in json.loads(record.read_text())["runs"]:
+            side = run["side"] if run["side"] == "baseline" else record.parent.name
+            maps.setdefault(side, set()).update((lib["device"], lib["inode"]) for lib in run["mpi"].values())
+    integrated = {run for name, run in _libraries(result, "integrated")}
+    generic = {run for name, run in _libraries(result, "generic")}
+    assert integrated == maps["baseline"]
+    assert not generic & maps["baseline"]
+    assert all(name.startswith("/host/") for name, _ in _libraries(result, "integrated"))
+    assert not any(name.startswith("/host/") for name, _ in _libraries(result, "generic"))
+
+
+def _libraries(result, variant):
+    case = result.case(variant, "PingPong")
+    record = json.loads(next(result.stage.rglob(f"*_{case['hashcode']}/rounds.json")).read_text())
+    return {
+        (path, (library["device"], library["inode"]))
+        for run in record["runs"]
+        if run["side"] == "subject"
+        for path, library in run["mpi"].items()
+    }

@@ -1,0 +1,178 @@
+"""Images are built into the cache once, or not at all: with the real runtime, from a recipe that takes a second."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import REPOSITORY
+
+JOB = REPOSITORY / "checks" / "containercheck" / "job"
+
+RECIPE = """Bootstrap: scratch
+
+%arguments
+    MIRROR=
+
+%files
+    payload.txt /payload.txt
+
+%labels
+    Mirror {{ MIRROR }}
+"""
+
+
+@pytest.fixture
+def recipes(tmp_path):
+    directory = tmp_path / "images"
+    directory.mkdir()
+    (directory / "tiny.def").write_text(RECIPE)
+    (tmp_path / "payload.txt").write_text("payload\n")
+    return directory
+
+
+def command(recipes, cache, name="tiny"):
+    options = ["--recipes", recipes, "--cache", cache, "--mirror", "none"]
+    return [sys.executable, str(JOB / "images.py"), *map(str, options), name]
+
+
+def build(recipes, cache, name="tiny"):
+    return subprocess.run(command(recipes, cache, name), capture_output=True, text=True, timeout=300)
+
+
+def images(cache):
+    return sorted(path.name for path in cache.glob("*.sif"))
+
+
+def test_an_image_is_built_once(recipes, tmp_path):
+    cache = tmp_path / "cache"
+    first = build(recipes, cache)
+    assert first.returncode == 0, first.stderr
+    assert "built in" in first.stdout
+    again = build(recipes, cache)
+    assert "built in" not in again.stdout
+    assert first.stdout.splitlines()[-1] == again.stdout.splitlines()[-1]
+
+
+def test_what_it_is_built_from_makes_another_image(recipes, tmp_path):
+    cache = tmp_path / "cache"
+    build(recipes, cache)
+    (tmp_path / "payload.txt").write_text("other\n")
+    build(recipes, cache)
+    (recipes / "tiny.def").write_text(RECIPE + "    Another yes\n")
+    build(recipes, cache)
+    assert len(images(cache)) == 3
+
+
+def test_the_image_below_counts_too(recipes, tmp_path):
+    import images as module
+
+    (recipes / "above.def").write_text("Bootstrap: localimage\nFrom: {{ BASE }}\n\n%arguments\n    BASE=tiny\n")
+    before = module.key_of(recipes, "above")
+    (tmp_path / "payload.txt").write_text("other\n")
+    assert module.key_of(recipes, "above") != before
+
+
+def test_two_that_start_at_once_build_it_once(recipes, tmp_path):
+    cache = tmp_path / "cache"
+    running = [subprocess.Popen(command(recipes, cache), stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    outputs = [process.communicate(timeout=300)[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0]
+    assert sum("built in" in output for output in outputs) == 1
+    assert len(images(cache)) == 1
+
+
+def test_a_killed_build_leaves_nothing_that_is_taken_for_an_image(recipes, tmp_path):
+    cache = tmp_path / "cache"
+    (tmp_path / "payload.txt").write_bytes(os.urandom(256 << 20))
+    process = subprocess.Popen(command(recipes, cache), start_new_session=True, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not list(cache.glob(".tiny-building-*/*")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert images(cache) == []
+    (tmp_path / "payload.txt").write_text("payload\n")
+    assert build(recipes, cache).returncode == 0
+    assert len(images(cache)) == 1
+    assert list(cache.glob(".tiny-building-*")) == []
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "empty"])
+def test_a_corrupt_image_is_noticed_and_built_again(recipes, tmp_path, damage):
+    cache = tmp_path / "cache"
+    build(recipes, cache)
+    (image,) = cache.glob("*.sif")
+    content = bytearray(image.read_bytes())
+    middle = len(content) // 2
+    content[middle] ^= 255
+    image.write_bytes({"flip": bytes(content), "truncate": bytes(content[:middle]), "empty": b""}[damage])
+    result = build(recipes, cache)
+    assert "is corrupt, building it again" in result.stdout
+    assert "building it again" not in build(recipes, cache).stdout
+
+
+@pytest.fixture
+def file_system(tmp_path):
+    """Mount a small file system; it takes root."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a file system needs root")
+    mounted = []
+
+    def mount(options):
+        place = tmp_path / "mounted"
+        place.mkdir(exist_ok=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)], check=True)
+        mounted.append(place)
+        return place
+
+    yield mount
+    for place in mounted:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_no_free_space_is_a_clear_error(recipes, file_system):
+    result = build(recipes, file_system("size=16m"))
+    assert result.returncode == 1
+    assert "not enough space to build tiny" in result.stderr
+    assert "image_cache in the site's extras" in result.stderr
+    assert len(result.stderr.splitlines()) <= 2
+
+
+def test_a_read_only_cache_is_a_clear_error(recipes, file_system):
+    place = file_system("size=16m")
+    subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+    result = build(recipes, place / "images")
+    assert result.returncode == 1
+    assert "cannot be written (Read-only file system): set image_cache" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_finished_image_in_a_read_only_cache_is_used(recipes, tmp_path, file_system):
+    place = file_system("size=64m")
+    cache = tmp_path / "cache"
+    build(recipes, cache)
+    for path in cache.iterdir():
+        if path.is_file():
+            (place / path.name).write_bytes(path.read_bytes())
+    subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+    assert build(recipes, place).returncode == 0
+
+
+def test_a_failing_build_says_why_and_where_its_log_is(recipes, tmp_path):
+    (recipes / "tiny.def").write_text("Bootstrap: nowhere\n%arguments\n    MIRROR=\n%labels\n    Mirror {{ MIRROR }}\n")
+    result = build(recipes, tmp_path / "cache")
+    assert result.returncode == 1
+    assert "building tiny failed: FATAL" in result.stderr
+    assert "the whole log: " in result.stderr
+    assert images(tmp_path / "cache") == []
+
+
+def test_a_missing_recipe_or_file_is_a_clear_error(recipes, tmp_path):
+    assert "no definition file" in build(recipes, tmp_path / "cache", "absent").stderr
+    (tmp_path / "payload.txt").unlink()
+    assert "tiny.def copies" in build(recipes, tmp_path / "cache").stderr

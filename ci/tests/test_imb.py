@@ -1,0 +1,51 @@
+"""IMB: its output, and the MPI that is put under it."""
+
+from __future__ import annotations
+
+import hostmpi
+import pytest
+from imb import IMB
+from saved import figures, read
+
+
+def test_the_figures_of_a_run():
+    found = figures(IMB, "imb/passing", ranks=2)
+    assert set(found) == {figure.name for figure in IMB.figures}
+    assert found["allreduce_8B"] == pytest.approx(0.57)
+    assert found["latency_8B"] == pytest.approx(0.16)
+    assert found["bandwidth_peak"] >= max(found[name] for name in found if name.startswith("bandwidth_"))
+
+
+def test_singletons_are_told():
+    """Open MPI's launcher starts programs of MPICH's ABI as so many jobs of one rank."""
+    assert any("1 ranks instead of 2" in problem for problem in read(IMB, "imb/failing", ranks=2).problems)
+
+
+@pytest.fixture
+def libraries(tmp_path, monkeypatch):
+    """A machine whose loader finds nothing but what is put here."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(hostmpi, "libraries_of_host", lambda: sorted(map(str, tmp_path.glob("lib*.so.*"))))
+    return tmp_path
+
+
+def test_a_host_with_another_abi_only_is_a_clear_error(libraries):
+    (libraries / "libmpi.so.40").touch()
+    with pytest.raises(
+        hostmpi.HostMpiError, match=r"needs libmpi.so.12 \(mpich\), .* has libmpi.so.40\. Install mpich"
+    ):
+        hostmpi.lend("mpich")
+
+
+def test_a_library_of_another_abi_that_the_site_names_is_a_clear_error(libraries):
+    (libraries / "libmpich.so.12").touch()
+    with pytest.raises(hostmpi.HostMpiError, match="another ABI"):
+        hostmpi.lend("mpich", "/opt/openmpi/lib/libmpi.so.40")
+
+
+@pytest.mark.parametrize("name", ["libmpi.so.12", "libmpich.so.12", "libmpi_cray.so.12"])
+def test_relatives_take_each_others_place(libraries, name):
+    (libraries / name).touch()
+    (libraries / "libmpi.so.40").touch()
+    hostmpi.lend("mpich")
+    assert (libraries / "bare-mpi" / "libmpi.so.12").resolve() == libraries / name

@@ -1,0 +1,24 @@
+"""OpenFOAM's output; what snappyHexMesh says of its iterations, and most time steps, were cut out of it."""
+
+import pytest
+from openfoam import OpenFOAM
+from saved import OUTPUTS, figures, read
+
+
+def test_phases_and_coefficients_are_read():
+    expected = {"seconds_mesh": 6.655, "seconds_decompose": 0.156, "seconds_solve": 1.163, "solver": 0.66}
+    assert figures(OpenFOAM, "openfoam/passing", ranks=2) == expected
+    answers = {answer.name: answer.read(OUTPUTS / "openfoam/passing") for answer in OpenFOAM.answers}
+    assert answers["cells"] == 7990
+    assert answers["iterations"] == 50
+    assert answers["drag_coefficient"] == pytest.approx(0.512896)
+
+
+def test_a_flow_that_diverges_is_a_wrong_answer():
+    (problem,) = read(OpenFOAM, "openfoam/failing", ranks=2).problems
+    assert "continuity_error is 0.532607, must be at most 0.01" in problem
+
+
+def test_the_ranks_are_those_of_the_solver():
+    (problem,) = read(OpenFOAM, "openfoam/passing", ranks=4).problems
+    assert "ran with 2 ranks instead of 4" in problem

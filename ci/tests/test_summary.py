@@ -1,0 +1,68 @@
+"""The table that a session ends with."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from conftest import REPOSITORY
+
+sys.path.insert(0, str(REPOSITORY / "ci"))
+import summary  # noqa: E402
+
+ROW = {"figure": "rate", "unit": "x", "bare": 1.0}
+COMPARED = {
+    **ROW,
+    "container": 0.9,
+    "overhead": 10.0,
+    "interval": 1.5,
+    "overhead_unit": "%",
+    "verdict": "pass",
+    "expected": True,
+}
+
+
+def case(result, results=(), **facts):
+    head = {"name": "Code %variant=bare", "variant": "bare", "num_nodes": 1, "result": result, "results": results}
+    return {**head, "skip_reason": "", "fail_reason": None, **facts}
+
+
+def summarise(*cases):
+    return summary.summarise({"runs": [{"testcases": list(cases)}]})
+
+
+def test_figures_and_verdicts_are_rows():
+    lines, ran = summarise(case("pass", [ROW]), case("pass", [COMPARED], variant="generic"))
+    assert ran == 2
+    assert lines[1].split() == ["Code", "bare", "1", "rate", "1", "x"]
+    assert "0.9 x" in lines[2]
+    assert lines[2].endswith("+10 ± 1.5 %  pass (expected overhead)")
+
+
+def test_skips_are_told_once_for_each_reason_and_do_not_count_as_run():
+    skips = [case("skip", skip_reason="no software", num_nodes=nodes) for nodes in (1, 2, 4, 8)]
+    lines, ran = summarise(*skips, case("skip", skip_reason="no image"))
+    assert ran == 0
+    assert lines == [
+        "skipped: Code (bare 1 node(s), bare 2 node(s), bare 4 node(s) and 1 more): no software",
+        "skipped: Code (bare 1 node(s)): no image",
+    ]
+
+
+def test_failures_are_told_with_their_reason():
+    lines, ran = summarise(case("fail", [], fail_reason="performance error: rate is worse\n"))
+    assert (lines, ran) == (["FAILED: Code bare, 1 node(s): performance error: rate is worse"], 1)
+
+
+@pytest.mark.parametrize("content", [None, "no json", '{"runs": []}'])
+def test_a_session_without_results_is_an_error(tmp_path, content):
+    report = tmp_path / "report.json"
+    if content is not None:
+        report.write_text(content)
+    result = subprocess.run(
+        [sys.executable, str(REPOSITORY / "ci" / "summary.py"), str(report)], capture_output=True, text=True
+    )
+    assert result.returncode == 1
+    assert result.stderr.startswith("summary: error: ")
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,104 @@
+# shellcheck shell=bash disable=SC2034  # the scripts that source this use the names
+# Where things lie in the cluster in a box, and what its files say. Sourced by ci/virtual-cluster and its parts.
+
+state=/var/lib/virtual-cluster   # not /run, which may be mounted noexec: Slurm runs batch scripts from its spool
+shared=/srv/virtual-cluster
+host_link=virtcluster0
+conf=$state/slurm.conf
+# Set aside for benchmarks (RFC 2544): it cannot clash with the machine's own networks.
+eth=198.18.0
+# Open MPI leaves 127.0.0.0/8 alone unless it is told to use an interface. So an MPI that is not configured for this
+# fabric does not use it, as if it had no driver for it; with any other address it would use both networks at once.
+fab=127.19.0
+
+# Writes everything that the daemons read, for $1 nodes of $2 cores; slurm.conf last, so that it stands for all of it.
+write_files() {
+    umask 022
+    mkdir -p "$state"/{log,spool,controller,openmpi}
+    install -d -m 1777 "$shared"
+    install -d -m 755 "$state/munge"
+    (umask 077; head -c 1024 /dev/urandom >"$state/munge/key")
+    hosts_file "$1" >"$state/hosts"
+    if [ -d /etc/openmpi ]; then
+        cp -a /etc/openmpi/. "$state/openmpi/"
+        mca_file "$1" "$2" >"$state/openmpi/openmpi-mca-params.conf"
+    fi
+    # No daemon here uses control groups; v1 is the plugin that loads without systemd.
+    echo CgroupPlugin=cgroup/v1 >"$state/cgroup.conf"
+    slurm_conf "$1" "$2" >"$conf.new"
+    mv "$conf.new" "$conf"
+}
+
+hosts_file() {
+    local i
+    printf '%s\n' "127.0.0.1 localhost" "$eth.253 login" "$eth.254 controller"
+    for ((i = 1; i <= $1; i++)); do
+        printf '%s.%d node%d\n%s.%d node%d-fab\n' "$eth" "$i" "$i" "$fab" "$i" "$i"
+    done
+}
+
+# The host's Open MPI parameters as the nodes see them. A generic container does not see this file.
+mca_file() {
+    cat /etc/openmpi/openmpi-mca-params.conf 2>/dev/null
+    cat <<-END
+
+	# The fabric is for messages; what mpirun itself says goes over the network that the login node has too.
+	btl_tcp_if_include = fab0
+	oob_tcp_if_include = eth0
+	# Each node is pinned to cores of its own, and mpirun would put the first rank of every node on core 0.
+	hwloc_base_binding_policy = none
+	END
+    if [ $(($1 * $2)) -gt "$(nproc)" ]; then
+        printf '# More cores than the machine has: a waiting rank must let the others run.\nmpi_yield_when_idle = 1\n'
+    fi
+}
+
+slurm_conf() {
+    local memory
+    memory=$(awk '/^MemTotal:/ {print int($2 / 1024)}' /proc/meminfo)
+    cat <<-END
+	ClusterName=virtual-cluster
+	SlurmctldHost=$(hostname -s)($eth.254)
+	SlurmUser=root
+	AuthType=auth/munge
+	AuthInfo=socket=$state/munge/socket
+	StateSaveLocation=$state/controller
+	SlurmdSpoolDir=$state/spool/%n
+	SlurmctldPidFile=$state/controller/pid
+	SlurmdPidFile=$state/spool/%n.pid
+	SlurmctldLogFile=$state/log/slurmctld.log
+	SlurmdLogFile=$state/log/slurmd-%n.log
+	MailProg=/bin/true
+	MpiDefault=pmix
+	ProctrackType=proctrack/linuxproc
+	TaskPlugin=task/none
+	SelectType=select/cons_tres
+	SelectTypeParameters=CR_Core
+	# The machine's limits on a login shell are not the nodes', and root may lack the right to raise them.
+	PropagateResourceLimits=NONE
+	# A node that dies is noticed soon, ends its job for good, and is welcome back.
+	SlurmdTimeout=15
+	JobRequeue=0
+	ReturnToService=2
+	KillWait=5
+	# Ends an interactive job whose srun is gone, such as one that the controller recalls from just before it was killed.
+	InactiveLimit=30
+	SlurmdParameters=config_overrides
+	NodeName=node[1-$1] NodeAddr=$eth.[1-$1] CPUs=$2 Sockets=1 CoresPerSocket=$2 ThreadsPerCore=1 RealMemory=$((memory / $1))
+	PartitionName=compute Nodes=node[1-$1] Default=YES MaxTime=INFINITE State=UP
+	END
+}
+
+# Prints "NODES CORES" of the cluster that is written down, or nothing.
+written_size() {
+    sed -nE 's/^NodeName=node\[1-([0-9]+)\].* CPUs=([0-9]+) .*/\1 \2/p' "$conf" 2>/dev/null || true
+}
+
+# Prints the $2 cores of node number $1 as a list; nodes share cores where the machine has too few.
+cores_of_node() {
+    sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status | tr , '\n' |
+        while IFS=- read -r first last; do seq "$first" "${last:-$first}"; done |
+        awk -v first="$((($1 - 1) * $2))" -v count="$2" '
+            {cpu[NR - 1] = $1}
+            END {for (i = 0; i < count; i++) printf "%s%d", (i ? "," : ""), cpu[(first + i) % NR]}'
+}

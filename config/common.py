@@ -1,0 +1,16 @@
+"""What is common to all sites: reports, results database, logging of figures, and the mode for the full axes.
+
+To be named after a site's own file: ``RFM_CONFIG_FILES=/site/settings.py:/this/repository/config/common.py``.
+"""
+
+from pathlib import Path
+
+_REPORTS = Path(__file__).resolve().parent.parent / "reports"
+
+site_configuration = {
+    "general": [{"report_file": str(_REPORTS / "run-report.json")}],
+    "storage": [{"enable": True, "backend": "sqlite", "sqlite_db_file": str(_REPORTS / "results.db")}],
+    # A record for each figure: the tests of one class need not report the same ones.
+    "logging": [{"perflog_multiline": True}],
+    "modes": [{"name": "full", "options": ["--setvar=full=yes"]}],
+}

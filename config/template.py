@@ -1,0 +1,73 @@
+"""Template of a site file: copy it, fill in the names, and name it in RFM_CONFIG_FILES (or with -C).
+
+    export RFM_CONFIG_FILES=/site/settings.py:/this/repository/config/common.py
+    reframe -c checks/ -r
+
+It is plain ReFrame configuration (ReFrame's manual has every key). What the checks read beyond ReFrame's own is below,
+and all of it is optional. Without any site file the checks run on one node, with mpirun and the runtime on the PATH.
+"""
+
+site_configuration = {
+    "systems": [
+        {
+            "name": "mycluster",
+            "descr": "what it is",
+            # Regular expressions; the system is chosen by the name of the host that ReFrame runs on.
+            "hostnames": [r"login\d+\.mycluster"],
+            # Needed only where software comes from modules: nomod, tmod, tmod32, tmod4 or lmod.
+            "modules_system": "nomod",
+            "partitions": [
+                {
+                    "name": "compute",
+                    "descr": "2 x 24 cores, fabric",
+                    # slurm; squeue where there is no accounting (no sacct); pbs, torque, sge, lsf, flux ...
+                    "scheduler": "slurm",
+                    # srun, or mpirun where it is built for the scheduler.
+                    "launcher": "srun",
+                    "access": ["--partition=compute", "--account=bench"],
+                    "environs": ["builtin"],
+                    # Measurements need nodes of their own; with 1, none of ours runs beside another.
+                    "max_jobs": 1,
+                    # Ranks, threads and problem sizes follow from these; detected where they are absent, which on
+                    # another machine than this one takes a job of its own.
+                    "processor": {
+                        "arch": "skylake_avx512",
+                        "num_cpus": 48,
+                        "num_cpus_per_core": 1,
+                        "num_cpus_per_socket": 24,
+                        "num_sockets": 2,
+                    },
+                    # The first is the default. 'modules' and 'env_vars' of a runtime are loaded for it.
+                    # Apptainer, Singularity, Docker, Sarus or Shifter.
+                    "container_platforms": [{"type": "Apptainer", "modules": []}],
+                    "extras": {
+                        # Largest node count: 1, 2, 4 ... up to this are generated. Default: 1.
+                        "max_nodes": 16,
+                        # Bytes of memory of a node, for problem sizes. Default: this machine's for local jobs.
+                        "memory_per_node": 96 << 30,
+                        # Longest wait in the queue; then the job is cancelled and the check fails. Default: for ever.
+                        "max_pending_time": "12h",
+                        # The MPI library that the integrated variant brings in. Default: what the bare program loads.
+                        "host_mpi": "/opt/openmpi/lib/libmpi.so.40",
+                        # The host's library of MPICH's ABI, for IMB. Default: what the loader finds.
+                        "host_mpich": "/opt/mpich/lib/libmpi.so.12",
+                        # Options with which the launcher starts them. Default: Hydra's mpiexec in its place.
+                        "mpich_launcher_options": ["--mpi=pmi2"],
+                        # Where Python environments lie; all nodes must see it. Default: ~/.cache/containercheck/venvs.
+                        "venv_cache": "/shared/containercheck/venvs",
+                        # Ready images by recipe, instead of building images/<recipe>.def.
+                        "images": {"hpcc": "/shared/images/hpcc.sif"},
+                        # Where built images lie; all nodes must see it. Default: ~/.cache/containercheck/images.
+                        "image_cache": "/shared/containercheck/images",
+                        # Where jars from a Maven repository lie. Default: ~/.cache/containercheck/jars.
+                        "jar_cache": "/shared/containercheck/jars",
+                        # File systems that IOzone measures besides the one of the stage directory, by name.
+                        "file_systems": {"scratch": "/scratch/$USER", "local": "/tmp"},
+                        # Debian mirror for building images. Default: the one of this machine's apt.
+                        "image_mirror": None,
+                    },
+                }
+            ],
+        }
+    ],
+}
