@@ -16,7 +16,6 @@ class DB12(ContainerCheck):
     """As many copies at once as there are slots in use."""
 
     descr = "DB12, the DIRAC benchmark"
-    measured = False
     executable = "db12"
     requirements = "db12/requirements.txt"
     recipe = "db12"

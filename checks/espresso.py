@@ -25,7 +25,6 @@ class QuantumEspresso(ContainerCheck):
     """A self-consistent field, pure MPI as in D12.6."""
 
     descr = "Quantum ESPRESSO pw.x"
-    measured = False
     executable = "pw.x"
     recipe = "espresso"
     min_ranks = 1
@@ -58,8 +57,8 @@ class QuantumEspresso(ContainerCheck):
         """The pseudopotentials are Debian's, or those of the site's ESPRESSO_PSEUDO."""
         self.executable_opts = ["-in", f"{self.material}.in"]
         if self.full_only:
-            self.prerun_cmds += [f"cp -r {shlex.quote(self.published)}/. . || exit 1"]
+            self.input_commands = [f"cp -r {shlex.quote(self.published)}/. ."]
             return
         inputs = shlex.quote(f"{self.prefix}/src/espresso/{self.material}.in")
         pseudo = '"${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"'
-        self.prerun_cmds += [f"cp {inputs} {pseudo}/Si.pz-vbc.UPF {pseudo}/H.pz-vbc.UPF . || exit 1"]
+        self.input_commands = [f"cp {inputs} {pseudo}/Si.pz-vbc.UPF {pseudo}/H.pz-vbc.UPF ."]

@@ -18,9 +18,9 @@ LOG = "md.log"
 #: The log has energies in columns of 15, and five to a line: a value is 76 characters after its name.
 POTENTIAL = r"Potential(?!-)[\s\S]{61}( *-?\d\.\d+e[+-]\d+)"
 #: An equilibrated box, repeated, so that the run starts at 300 K. GMXDATA is set by GROMACS's own GMXRC and by modules.
-PREPARE = """cp {inputs}/md.mdp {inputs}/topol.top . || exit 1
-{gmx} genconf -f "${{GMXDATA:-/usr/share/gromacs}}/top/spc216.gro" -nbox 3 -o conf.gro >prepare.log 2>&1 || exit 1
-{gmx} grompp -f md.mdp -c conf.gro -p topol.top -o topol.tpr >>prepare.log 2>&1 || exit 1"""
+PREPARE = """cp {inputs}/md.mdp {inputs}/topol.top .
+{gmx} genconf -f "${{GMXDATA:-/usr/share/gromacs}}/top/spc216.gro" -nbox 3 -o conf.gro 2>&1
+{gmx} grompp -f md.mdp -c conf.gro -p topol.top -o topol.tpr 2>&1"""
 
 
 class Dynamics(ContainerCheck):
@@ -48,10 +48,10 @@ class Dynamics(ContainerCheck):
         self.executable_opts = ["-nobackup", "mdrun", "-s", "topol.tpr", "-noconfout", "-ntomp", str(self.threads)]
         self.executable_opts += ["-nsteps", str(steps)]
         if self.published:
-            self.prerun_cmds += [f"cp {shlex.quote(self.published)} topol.tpr || exit 1"]
+            self.input_commands = [f"cp {shlex.quote(self.published)} topol.tpr"]
         else:
             inputs = shlex.quote(f"{self.prefix}/src/gromacs")
-            self.prerun_cmds += [PREPARE.format(gmx=f"{self.executable} -nobackup", inputs=inputs)]
+            self.input_commands = [PREPARE.format(gmx=f"{self.executable} -nobackup", inputs=inputs)]
 
 
 @rfm.simple_test
@@ -59,7 +59,6 @@ class GROMACS(Dynamics):
     """A rank on each core, on a number of nodes (section 4.4.3)."""
 
     descr = "GROMACS, a rank on each core"
-    measured = False
 
 
 @rfm.simple_test

@@ -25,7 +25,6 @@ class IMB(ContainerCheck):
     """IMB-MPI1, PingPong and Allreduce."""
 
     descr = "Intel MPI Benchmarks, PingPong and 8-byte Allreduce"
-    measured = False
     executable = "IMB-MPI1"
     requirements = "imb/requirements.txt"
     mpi_family = "mpich"

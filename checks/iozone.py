@@ -54,7 +54,6 @@ class IOzone(ContainerCheck):
     """IOzone 3.489."""
 
     descr = "IOzone"
-    measured = False
     variant = parameter(["bare", "generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
     #: What is done to the file.

@@ -22,7 +22,6 @@ class OpenFOAM(ContainerCheck):
     """simpleFoam; the mesh is made by one process, as the seed has mesh and decomposition as phases of their own."""
 
     descr = "OpenFOAM motorBike"
-    measured = False
     executable = "simpleFoam"
     recipe = "openfoam"
     reset_commands = ["rm -rf case", "cp -r prepared case"]
@@ -67,7 +66,7 @@ class OpenFOAM(ContainerCheck):
         # Where Debian has what OpenFOAM's own bashrc would set.
         self.prerun_cmds += ['export WM_PROJECT_DIR="${WM_PROJECT_DIR:-/usr/share/openfoam}"']
         mesh = "tutorial" if self.full_only else "coarse"
-        self.prerun_cmds += [f"sh {prepare} {ITERATIONS} {rows} {columns} {mesh} || exit 1"]
+        self.input_commands = [f"sh {prepare} {ITERATIONS} {rows} {columns} {mesh}"]
         self.steps = [
             Step("mesh", f"sh -c {shlex.quote(MESH)}"),
             Step("decompose", "decomposePar -case case"),

@@ -26,7 +26,6 @@ class RAMP(ContainerCheck):
     """The project's own program, in Keras."""
 
     descr = "RAMP astro, a U-Net"
-    measured = False
     executable = "python"
     sourcesdir = "src/ramp"
     requirements = "tensorflow/requirements.txt"
@@ -60,8 +59,8 @@ class RAMP(ContainerCheck):
 
     @run_after("init")
     def choose_place(self):
-        """None in a plain run, until the image was built and measured; a bare run has no image to be placed."""
-        self.full_only = True
+        """In a plain run the image stays where it is; a bare run has no image to be placed."""
+        self.full_only = self.image_in == "ram"
         if self.image_in == "ram":
             self.image_directory = "/dev/shm"
             if not self.contained:

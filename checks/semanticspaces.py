@@ -30,7 +30,6 @@ class SemanticSpaces(ContainerCheck):
     """Airhead Semantic Spaces 2.0.4."""
 
     descr = "Airhead Semantic Spaces, Random Indexing"
-    measured = False
     variant = parameter(["bare", "generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
     executable = "java"

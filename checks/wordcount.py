@@ -28,7 +28,6 @@ class WordCount(ContainerCheck):
     """The project's own program."""
 
     descr = "Word Count over MPI"
-    measured = False
     executable = "wordcount"
     executable_opts = ["text.txt"]
     source = "wordcount/wordcount.c"

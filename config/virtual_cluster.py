@@ -47,8 +47,8 @@ site_configuration = {
                         "num_sockets": 1,
                     },
                     "resources": [{"name": "memory", "options": ["--mem={size}"]}],
-                    # The memory is no node's own; it is the size of problems that go over one machine's TCP in seconds.
-                    "extras": {"max_nodes": nodes, "memory_per_node": 1 << 30},
+                    # The memory is no node's own: this is each node's part of it, on a machine of 24 GiB.
+                    "extras": {"max_nodes": nodes, "memory_per_node": (24 << 30) // nodes},
                 },
             ],
         },

@@ -13,9 +13,10 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import locks
@@ -198,7 +199,16 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
-def link(target: Path, place: Path) -> None:
-    """Make ``place`` a symbolic link to ``target``."""
-    place.unlink(missing_ok=True)
-    place.symlink_to(target)
+def deliver(ensure: Callable[[], Path], place: Path | None) -> None:
+    """Print the path of a thing that ``ensure`` gets into the cache, and make ``place`` a symbolic link to it.
+
+    :raises SystemExit: with the message of the :class:`CacheError`.
+    """
+    try:
+        target = ensure()
+    except CacheError as error:
+        sys.exit(f"error: {error}")
+    if place:
+        place.unlink(missing_ok=True)
+        place.symlink_to(target)
+    print(target)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import re
-import sys
 from pathlib import Path
 
 import cache
@@ -104,13 +103,7 @@ def main() -> None:
     parser.add_argument("--link", type=Path, help="make this a symbolic link to the directory")
     parser.add_argument("name", help="what to call it")
     arguments = parser.parse_args()
-    try:
-        jars = Jars(arguments.name, arguments.artifacts, arguments.cache.resolve()).ensure()
-    except CacheError as error:
-        sys.exit(f"error: {error}")
-    if arguments.link:
-        cache.link(jars, arguments.link)
-    print(jars)
+    cache.deliver(lambda: Jars(arguments.name, arguments.artifacts, arguments.cache.resolve()).ensure(), arguments.link)
 
 
 if __name__ == "__main__":

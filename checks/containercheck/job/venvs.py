@@ -110,13 +110,9 @@ def main() -> None:
     parser.add_argument("--link", type=Path, help="make this a symbolic link to the environment")
     parser.add_argument("name", help="what to call it")
     arguments = parser.parse_args()
-    try:
-        environment = Environment(arguments.name, arguments.requirements, arguments.cache.resolve()).ensure()
-    except CacheError as error:
-        sys.exit(f"error: {error}")
-    if arguments.link:
-        cache.link(environment, arguments.link)
-    print(environment)
+    cache.deliver(
+        lambda: Environment(arguments.name, arguments.requirements, arguments.cache.resolve()).ensure(), arguments.link
+    )
 
 
 if __name__ == "__main__":
