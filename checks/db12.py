@@ -22,7 +22,7 @@ class DB12(ContainerCheck):
     ranks_per_node = 1
     threads = 0
     run_limit = 300
-    # A run takes 12 s, whatever is asked: one unmeasured iteration, and one that counts.
+    # A run takes 12 to 20 s, whatever is asked: one unmeasured iteration, and one that counts.
     rounds = 3
     variant = parameter(["bare", "generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
@@ -38,8 +38,8 @@ class DB12(ContainerCheck):
 
     @run_after("init")
     def choose_axis(self):
-        """One slot and the whole node show it; the slots between are the seed's axis."""
-        self.full_only = self.slots not in (1, ALL)
+        """The whole node shows it; fewer slots are the seed's axis."""
+        self.full_only = self.slots != ALL
 
     @run_before("run")
     def fill_slots(self):

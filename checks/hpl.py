@@ -20,7 +20,7 @@ BLOCK = 128
 LARGEST, LARGEST_PART = 96000, 96000**2 * 8 / (128 << 30)
 #: Matrix of a plain run, in the same measure: it takes seconds. Over several nodes it is smaller, because HPCC sends
 #: the updates of its RandomAccess one by one: on TCP that would take minutes.
-QUICK, QUICK_OVER_NODES = 6300, 2100
+QUICK, QUICK_OVER_NODES = 4200, 2100
 
 
 @rfm.simple_test

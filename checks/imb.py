@@ -33,8 +33,8 @@ class IMB(ContainerCheck):
     run_limit = 300
     tolerance = 10.0
     #: Trials of a small message, and megabytes that the trials of a large one move.
-    trials = variable(int, value=10000)
-    volume = variable(int, value=1000)
+    trials = variable(int, value=5000)
+    volume = variable(int, value=500)
 
     rank_count = Answer("ranks", r"^# #processes = (\d+)", take="last")
     figures = [

@@ -33,13 +33,13 @@ class RAMP(ContainerCheck):
     ranks_per_node = 1
     threads = 0
     gpu = True
-    rounds = 4
+    rounds = 3
     run_limit = 3600
     variant = parameter(["bare", "generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
     #: Where the image lies: in the cache, which all nodes share, or in the node's memory.
     image_in = parameter(["shared", "ram"], loggable=True)
-    #: Images for training, validation and evaluation together (3:1:1), 0 for 100 a core; their edge in pixels.
+    #: Images for training, validation and evaluation together (3:1:1), 0 for 50 a core; their edge in pixels.
     images = variable(int, value=0)
     pixels = variable(int, value=64)
     epochs = variable(int, value=3)
@@ -69,7 +69,7 @@ class RAMP(ContainerCheck):
     @run_before("run")
     def make_images(self):
         """Make the images once, for all rounds."""
-        size = f"--images {self.images or 100 * self.threads} --size {self.pixels}"
+        size = f"--images {self.images or 50 * self.threads} --size {self.pixels}"
         self.input_commands = [f"python galaxies.py {size} galaxies.npz"]
         self.postrun_cmds += ["rm -f galaxies.npz"]
         self.reset_commands = ["export RUN_BEGAN=$(date +%s.%N)"]

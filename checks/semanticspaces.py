@@ -36,6 +36,7 @@ class SemanticSpaces(ContainerCheck):
     artifacts = "semanticspaces/jars.txt"
     recipe = "semanticspaces"
     ranks_per_node = 1
+    rounds = 4
     run_limit = 300
     tolerance = 10.0
     #: Threads that index; 0 for one on each core.

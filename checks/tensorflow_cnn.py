@@ -22,7 +22,7 @@ class TensorFlowCNN(ContainerCheck):
     ranks_per_node = 1
     threads = 0
     gpu = True
-    rounds = 4
+    rounds = 3
     run_limit = 1800
     variant = parameter(["bare", "generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)

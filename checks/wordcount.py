@@ -36,7 +36,7 @@ class WordCount(ContainerCheck):
     #: Ranks on a node; 0 for one on each core.
     ranks = parameter([0, *sites.core_counts()], loggable=True)
     #: Size of the text that is counted, in units of 10^6 bytes.
-    megabytes = variable(int, value=1000)
+    megabytes = variable(int, value=500)
 
     rank_count = Answer("ranks", r"^ranks (\d+)")
     figures = [

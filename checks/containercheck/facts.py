@@ -19,6 +19,7 @@ TAKE: dict[str, Callable[[list[float]], float]] = {
     "max": max,
     "sum": math.fsum,
     "product": math.prod,
+    "span": lambda values: values[-1] - values[0],
 }
 
 #: How programs print long times: 1h 2m, 3m 4.05s, 5.6s.

@@ -6,7 +6,12 @@ from saved import OUTPUTS, figures, read
 
 
 def test_phases_and_coefficients_are_read():
-    expected = {"seconds_mesh": 6.655, "seconds_decompose": 0.156, "seconds_solve": 1.163, "solver": 0.66}
+    expected = {
+        "seconds_mesh": 6.655,
+        "seconds_decompose": 0.156,
+        "seconds_solve": 1.163,
+        "solver": pytest.approx(0.62),
+    }
     assert figures(OpenFOAM, "openfoam/passing", ranks=2) == expected
     answers = {answer.name: answer.read(OUTPUTS / "openfoam/passing") for answer in OpenFOAM.answers}
     assert answers["cells"] == 7990
