@@ -27,7 +27,7 @@ site_configuration = {
     "systems": [
         {
             "name": "virtual-cluster",
-            "descr": "Slurm in namespaces on one machine: eth0 with 1 Gbit/s, and the fabric fab0",
+            "descr": "Slurm in namespaces on one machine: eth0 with 1 Gbit/s, and the fabric fab0 with 10",
             # No machine has this name: the system is chosen with --system or RFM_SYSTEM.
             "hostnames": [r"virtual-cluster\.invalid$"],
             "modules_system": "nomod",

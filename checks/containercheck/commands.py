@@ -53,9 +53,10 @@ def runner(check: ContainerCheck, names: list[str]) -> list[str]:
     """Return the words that run the scripts ``names`` in alternating rounds."""
     # Shown are the ranks on the runner's own node, which is as much as one process can look into.
     ranks = check.num_tasks_per_node if check.uses_mpi else 0
+    rounds = check.rounds if check.contained else min(check.rounds, BARE_RUNS)
     return [
         shlex.quote(str(software.JOB / "rounds.py")),
-        f"--rounds {check.rounds if check.contained else min(check.rounds, BARE_RUNS)} --limit {check.run_limit:g} --local-ranks {ranks}",
+        f"--rounds {rounds} --limit {check.run_limit:g} --local-ranks {ranks}",
         *(f"--collect {shlex.quote(name)}" for name in check.output_files),
         *(f"--prepare {name}" if name == PREPARE else name for name in names),
     ]

@@ -20,7 +20,7 @@ def saved(tmp_path):
 
 def test_figure_takes_the_match_it_is_told_to(saved):
     directory = saved("rate 1.0\nrate 3.0\nrate 8.0\n")
-    expected = {"first": 1, "last": 8, "median": 3, "mean": 4, "min": 1, "max": 8, "sum": 12, "product": 24}
+    expected = {"first": 1, "last": 8, "median": 3, "mean": 4, "min": 1, "max": 8, "sum": 12, "product": 24, "span": 7}
     assert {take: Figure("rate", r"^rate (\S+)", "x", take=take).read(directory) for take in TAKE} == expected
 
 

@@ -45,6 +45,8 @@ node() {
     sysctl -qw net.ipv4.conf.fab0.route_localnet=1
     # The burst takes the largest packet that an interface with segmentation offload hands over.
     tc qdisc add dev eth0 root tbf rate 1gbit burst 128kb latency 50ms
+    # Without a limit two runs of the same program have 2 to 5 GB/s: that is the machine's memory, and nothing to compare.
+    tc qdisc add dev fab0 root tbf rate 10gbit burst 128kb latency 50ms
     # Where the checks lie must be seen in the jobs, even if it is in the /tmp that the node's own hides.
     local checkout
     checkout=$(readlink -f "$(dirname "$0")/../..")
