@@ -86,8 +86,6 @@ class ContainerCheck(rfm.RegressionTest):
     full = variable(typ.Bool, value=False)
     #: Set in a hook after ``init``: this case belongs to the full axes.
     full_only = variable(typ.Bool, value=False)
-    #: Whether the check was measured on a quiet machine in all its variants; until then it stays out of a plain run.
-    measured = variable(typ.Bool, value=True)
 
     #: Why the check was not run; for the reports, which ReFrame's own does not tell.
     skip_reason = variable(str, value="", loggable=True)
@@ -125,7 +123,7 @@ class ContainerCheck(rfm.RegressionTest):
     @run_after("init", always_last=True)
     def tag_full_axes(self):
         """Let ``-t full`` select the cases of the full axes."""
-        if self.full_only or not self.measured:
+        if self.full_only:
             self.tags |= {"full"}
 
     @run_after("setup")
@@ -134,8 +132,6 @@ class ContainerCheck(rfm.RegressionTest):
         try:
             if self.full_only and not self.full:
                 raise software.Unavailable("belongs to the full axes, which run with -S full=yes")
-            if not self.measured and not self.full:
-                raise software.Unavailable("not yet measured on a quiet machine, runs with -S full=yes")
             if self.published and not Path(self.published).exists():
                 raise software.Unavailable(f"no input: {self.published}, set as 'published', does not exist")
             self._choose_ranks()
