@@ -5,27 +5,24 @@ unit is the score itself. The score is of one slot; slots that share a core, a c
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, sites
+from containercheck import Answer, Figure, OneNodeCheck, sites
 from reframe.core.builtins import parameter, run_after, run_before
 
 ALL = "all"
 
 
 @rfm.simple_test
-class DB12(ContainerCheck):
+class DB12(OneNodeCheck):
     """As many copies at once as there are slots in use."""
 
     descr = "DB12, the DIRAC benchmark"
     executable = "db12"
     requirements = "db12/requirements.txt"
     recipe = "db12"
-    ranks_per_node = 1
     threads = 0
     run_limit = 300
     # A run takes 12 to 20 s, whatever is asked: one unmeasured iteration, and one that counts.
     rounds = 3
-    variant = parameter(["bare", "generic"], loggable=True)
-    num_nodes = parameter([1], loggable=True)
     #: Copies that run at once.
     slots = parameter([*sites.core_counts(), ALL], loggable=True)
 

@@ -54,7 +54,8 @@ class IMB(ContainerCheck):
     @run_before("run")
     def choose_ranks_and_trials(self):
         """PingPong between neighbouring nodes, or on one node between neighbouring cores."""
-        common = f"-iter {self.trials},{self.volume}"
+        # At most a second for a message size: over Ethernet the megabytes would take four.
+        common = f"-iter {self.trials},{self.volume} -time 1"
         if self.num_nodes > 1 and self.num_tasks_per_node > 1:
             common += f" -map {self.num_tasks_per_node}x{self.num_nodes}"
         self.steps = [

@@ -17,7 +17,7 @@ import shutil
 from pathlib import Path
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Step, runtimes, sites
+from containercheck import Answer, Figure, OneNodeCheck, Step, runtimes, sites
 from reframe.core.builtins import parameter, run_after, run_before
 
 #: Options, and the titles of the reports that are read.
@@ -50,12 +50,10 @@ def report(title):
 
 
 @rfm.simple_test
-class IOzone(ContainerCheck):
+class IOzone(OneNodeCheck):
     """IOzone 3.489."""
 
     descr = "IOzone"
-    variant = parameter(["bare", "generic"], loggable=True)
-    num_nodes = parameter([1], loggable=True)
     #: What is done to the file.
     access = parameter(list(MODES), loggable=True)
     #: Size of the file, in MB.
@@ -67,7 +65,6 @@ class IOzone(ContainerCheck):
 
     executable = "iozone"
     recipe = "iozone"
-    ranks_per_node = 1
     run_limit = 3600
     tolerance = 10.0
 

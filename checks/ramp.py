@@ -11,9 +11,9 @@ The seed's size is ``-S RAMP.images=20000 -S RAMP.pixels=128 -S RAMP.rounds=26``
 import shlex
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, seconds_of
+from containercheck import Answer, Figure, ImagePlacement, OneNodeCheck, seconds_of
 from containercheck.facts import Step
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.builtins import run_before, variable
 
 
 def figure(name, pattern, unit, tolerance):
@@ -22,7 +22,7 @@ def figure(name, pattern, unit, tolerance):
 
 
 @rfm.simple_test
-class RAMP(ContainerCheck):
+class RAMP(OneNodeCheck, ImagePlacement):
     """The project's own program, in Keras."""
 
     descr = "RAMP astro, a U-Net"
@@ -30,15 +30,10 @@ class RAMP(ContainerCheck):
     sourcesdir = "src/ramp"
     requirements = "tensorflow/requirements.txt"
     recipe = "tensorflow"
-    ranks_per_node = 1
     threads = 0
     gpu = True
     rounds = 3
     run_limit = 3600
-    variant = parameter(["bare", "generic"], loggable=True)
-    num_nodes = parameter([1], loggable=True)
-    #: Where the image lies: in the cache, which all nodes share, or in the node's memory.
-    image_in = parameter(["shared", "ram"], loggable=True)
     #: Images for training, validation and evaluation together (3:1:1), 0 for 50 a core; their edge in pixels.
     images = variable(int, value=0)
     pixels = variable(int, value=64)
@@ -56,15 +51,6 @@ class RAMP(ContainerCheck):
         Answer("first_loss", r"^epoch 1: loss ([\d.]+)", rtol=0.05),
         Answer("intersection_over_union", r"^intersection over union (\S+)", atol=0.1),
     ]
-
-    @run_after("init")
-    def choose_place(self):
-        """In a plain run the image stays where it is; a bare run has no image to be placed."""
-        self.full_only = self.image_in == "ram"
-        if self.image_in == "ram":
-            self.image_directory = "/dev/shm"
-            if not self.contained:
-                self.valid_systems = []
 
     @run_before("run")
     def make_images(self):

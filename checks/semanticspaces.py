@@ -13,7 +13,7 @@ of Java and the writing of the space included.
 import shlex
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Step, sites
+from containercheck import Answer, Figure, OneNodeCheck, Step, sites
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 #: Frequent words of the topic whose words end in b.
@@ -26,16 +26,13 @@ def seconds(name):
 
 
 @rfm.simple_test
-class SemanticSpaces(ContainerCheck):
+class SemanticSpaces(OneNodeCheck):
     """Airhead Semantic Spaces 2.0.4."""
 
     descr = "Airhead Semantic Spaces, Random Indexing"
-    variant = parameter(["bare", "generic"], loggable=True)
-    num_nodes = parameter([1], loggable=True)
     executable = "java"
     artifacts = "semanticspaces/jars.txt"
     recipe = "semanticspaces"
-    ranks_per_node = 1
     rounds = 4
     run_limit = 300
     tolerance = 10.0

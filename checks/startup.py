@@ -9,7 +9,7 @@ alone and on every core at once; bare it takes next to nothing, so the differenc
 import shlex
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, sites
+from containercheck import Answer, ContainerCheck, Figure, ImagePlacement, sites
 from reframe.core.builtins import parameter, run_before, variable
 
 
@@ -21,7 +21,7 @@ def figure(name, copies, word, unit, tolerance):
 
 
 @rfm.simple_test
-class StartUp(ContainerCheck):
+class StartUp(ContainerCheck, ImagePlacement):
     """Any image will do: the one that the others are built upon."""
 
     descr = "container start-up and tear-down, memory"

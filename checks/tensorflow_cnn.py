@@ -6,12 +6,12 @@ AVX2, AVX512F and FMA. From PyPI both are the same portable build, and must be a
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure
+from containercheck import Answer, Figure, OneNodeCheck
 from reframe.core.builtins import parameter, run_after, variable
 
 
 @rfm.simple_test
-class TensorFlowCNN(ContainerCheck):
+class TensorFlowCNN(OneNodeCheck):
     """Training with the project's own program: one batch, again and again."""
 
     descr = "TensorFlow, convolutional networks on synthetic ImageNet"
@@ -19,13 +19,10 @@ class TensorFlowCNN(ContainerCheck):
     sourcesdir = "src/tensorflow"
     requirements = "tensorflow/requirements.txt"
     recipe = "tensorflow"
-    ranks_per_node = 1
     threads = 0
     gpu = True
     rounds = 3
     run_limit = 1800
-    variant = parameter(["bare", "generic"], loggable=True)
-    num_nodes = parameter([1], loggable=True)
     network = parameter(["AlexNet", "GoogLeNet", "InceptionV3", "ResNet-50", "VGG16"], loggable=True)
     batch = parameter([32, 64], loggable=True)
     #: Batches in each of the three repetitions.

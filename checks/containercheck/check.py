@@ -287,3 +287,11 @@ class ContainerCheck(rfm.RegressionTest):
             raise PerformanceError("\n".join(failures))
         for line in outcome.doubts(self._comparisons):
             getlogger().warning(f"{self.display_name}: {line}")
+
+
+class OneNodeCheck(ContainerCheck):
+    """An application without MPI: one process on one node, with nothing of the host to bring into its image."""
+
+    variant = parameter(["bare", "generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
+    ranks_per_node = 1

@@ -7,6 +7,7 @@ expected to be; the verdict judges that by the interval, so ReFrame's comparison
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,23 @@ from reframe.core.exceptions import ReframeError
 from reframe.utility.sanity import reference_bounds
 
 OVERHEAD = "_overhead"
+#: How every file of references is keyed.
+INDEX = "$index: [$partition, variant, num_nodes]"
 
 
 def file_of(prefix: str, check: str) -> dict[str, str]:
-    """Return the value for a check's ``reference``: its file, where there is one."""
+    """Return the value for a check's ``reference``: its file, where there is one.
+
+    :raises ReframeError: the file does not say how it is keyed, of which ReFrame tells no more than "key error: 0".
+    """
     path = Path("references", f"{check}.yaml")
-    return {"$ref": str(path)} if (Path(prefix) / path).exists() else {}
+    try:
+        text = (Path(prefix) / path).read_text()
+    except FileNotFoundError:
+        return {}
+    if not re.search(rf"^{check}:\n +{re.escape(INDEX)}$", text, re.MULTILINE):
+        raise ReframeError(f"{path} must begin with '{check}:' and, indented on the next line, '{INDEX}'")
+    return {"$ref": str(path)}
 
 
 def split(check: Any) -> tuple[dict[str, tuple], dict[str, tuple[float, float]]]:

@@ -14,6 +14,7 @@ SCRIPT = Path(__file__).resolve().parents[1] / "virtual-cluster"
 STATE = Path("/var/lib/virtual-cluster")
 SHARED = Path("/srv/virtual-cluster")
 MCA_FILE = Path("/etc/openmpi/openmpi-mca-params.conf")
+UCX_FILE = Path("/etc/ucx/ucx.conf")
 ORDINARY_USER = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
 
 pytestmark = [
@@ -62,7 +63,7 @@ def leftovers():
         "interfaces": set(re.findall(r"^\d+: (\S+):", run("ip", "-o", "link"), re.MULTILINE)),
         "mounts": sorted(Path("/proc/self/mounts").read_text().splitlines()),
         "hosts": Path("/etc/hosts").read_text(),
-        "folders": [folder for folder in (STATE, SHARED) if folder.exists()],
+        "folders": [folder for folder in (STATE, SHARED, UCX_FILE.parent) if folder.exists()],
         "processes": processes(),
         "daemons": run("pgrep", "slurm|munged", check=False).split(),
     }
@@ -144,12 +145,15 @@ def test_every_node_is_a_machine_of_its_own(up, user):
     assert sorted(seen) == [f"1 eth0 fab0 lo of-node{i}" for i in (1, 2)]
 
 
-@pytest.mark.skipif(not MCA_FILE.exists(), reason="no Open MPI in /etc/openmpi")
-def test_fabric_is_configured_inside_only(up):
+@pytest.mark.parametrize(
+    ("file", "setting"), [(MCA_FILE, "btl_tcp_if_include = fab0"), (UCX_FILE, "UCX_NET_DEVICES=fab0")]
+)
+def test_fabric_is_configured_inside_only(up, file, setting):
     """The host's own file stays as it is."""
-    setting = "btl_tcp_if_include = fab0"
-    assert setting in run("srun", "-N1", "cat", str(MCA_FILE))
-    assert setting not in MCA_FILE.read_text()
+    if file is MCA_FILE and not file.exists():
+        pytest.skip("no Open MPI in /etc/openmpi")
+    assert setting in run("srun", "-N1", "cat", str(file))
+    assert not file.exists() or setting not in file.read_text()
 
 
 SEND = """

@@ -4,17 +4,29 @@
 state=/var/lib/virtual-cluster   # not /run, which may be mounted noexec: Slurm runs batch scripts from its spool
 shared=/srv/virtual-cluster
 host_link=virtcluster0
+ucx=/etc/ucx   # where UCX, through which Debian's MPICH sends, looks for its configuration
 conf=$state/slurm.conf
 # Set aside for benchmarks (RFC 2544): it cannot clash with the machine's own networks.
 eth=198.18.0
 # Open MPI leaves 127.0.0.0/8 alone unless it is told to use an interface. So an MPI that is not configured for this
 # fabric does not use it, as if it had no driver for it; with any other address it would use both networks at once.
+# (Of libfabric, through which Intel MPI sends, see part.sh.)
 fab=127.19.0
+
+# Makes the directory that the nodes' UCX configuration is mounted over, where the machine has none.
+make_ucx() {
+    [ -d "$ucx" ] || { touch "$state/made-ucx" && mkdir "$ucx"; }
+}
+
+# Removes it again.
+remove_ucx() {
+    [ ! -e "$state/made-ucx" ] || rmdir "$ucx" 2>/dev/null || true
+}
 
 # Writes everything that the daemons read, for $1 nodes of $2 cores; slurm.conf last, so that it stands for all of it.
 write_files() {
     umask 022
-    mkdir -p "$state"/{log,spool,controller,openmpi}
+    mkdir -p "$state"/{log,spool,controller,openmpi,ucx}
     install -d -m 1777 "$shared"
     install -d -m 755 "$state/munge"
     (umask 077; head -c 1024 /dev/urandom >"$state/munge/key")
@@ -23,6 +35,7 @@ write_files() {
         cp -a /etc/openmpi/. "$state/openmpi/"
         mca_file "$1" "$2" >"$state/openmpi/openmpi-mca-params.conf"
     fi
+    { cat "$ucx/ucx.conf" 2>/dev/null || true; echo UCX_NET_DEVICES=fab0; } >"$state/ucx/ucx.conf"
     # No daemon here uses control groups; v1 is the plugin that loads without systemd.
     echo CgroupPlugin=cgroup/v1 >"$state/cgroup.conf"
     slurm_conf "$1" "$2" >"$conf.new"

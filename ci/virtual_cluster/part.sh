@@ -40,8 +40,9 @@ node() {
     ip link set lo up
     ip address delete 127.0.0.1/8 dev lo   # the fabric has a part of that
     ip address add 127.0.0.1/16 dev lo
-    plug eth0 "$eth.$number" 1500
+    # libfabric takes the last of equally fast interfaces, and must be told to use any other.
     plug fab0 "$fab.$number" 65535
+    plug eth0 "$eth.$number" 1500
     sysctl -qw net.ipv4.conf.fab0.route_localnet=1
     # The burst takes the largest packet that an interface with segmentation offload hands over.
     tc qdisc add dev eth0 root tbf rate 1gbit burst 128kb latency 50ms
@@ -59,6 +60,7 @@ node() {
     mount -t tmpfs -o mode=1777 tmpfs /dev/shm
     mount --bind "$state/hosts" /etc/hosts
     [ ! -d /etc/openmpi ] || mount --bind "$state/openmpi" /etc/openmpi
+    mount --bind "$state/ucx" "$ucx"
     # A fresh /sys, so that the node's own interfaces are in /sys/class/net; with the control groups slurmd looks for.
     mkdir /tmp/cgroup
     mount --rbind /sys/fs/cgroup /tmp/cgroup
