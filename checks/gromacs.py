@@ -30,7 +30,7 @@ class Dynamics(ContainerCheck):
     recipe = "gromacs"
     output_files = [LOG]
     #: Steps of a run; with the seed's input its own 10000.
-    timesteps = variable(int, value=300)
+    timesteps = variable(int, value=200)
 
     rank_count = Answer("ranks", r"^Using (\d+) MPI process", file=LOG)
     figures = [Figure("rate", r"^Performance: +(\S+)", "ns/day", file=LOG)]

@@ -33,7 +33,7 @@ class SemanticSpaces(OneNodeCheck):
     executable = "java"
     artifacts = "semanticspaces/jars.txt"
     recipe = "semanticspaces"
-    rounds = 4
+    rounds = 3
     run_limit = 300
     tolerance = 10.0
     #: Threads that index; 0 for one on each core.

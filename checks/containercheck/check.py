@@ -73,8 +73,8 @@ class ContainerCheck(rfm.RegressionTest):
     #: Fewest ranks that the program makes sense with.
     min_ranks = variable(int, value=1)
 
-    #: Paired rounds of baseline and subject; a bare check has three at most.
-    rounds = variable(int, value=5)
+    #: Paired rounds of baseline and subject; a bare check has two at most.
+    rounds = variable(int, value=4)
     #: Seconds that one run may take before it counts as hanging.
     run_limit = variable(float, int, value=600.0)
     #: Accepted overhead in percent, for figures that name none of their own.

@@ -20,7 +20,7 @@ WORKDIR = "/rfm_workdir"
 #: Makes a program in the container load the host's MPI.
 LIBRARY_PATH = f"env LD_LIBRARY_PATH={WORKDIR}/host-mpi"
 #: Most runs of a bare check, which compares nothing: its figures are medians.
-BARE_RUNS = 3
+BARE_RUNS = 2
 #: Name of the script that makes the input.
 PREPARE = "prepare.sh"
 #: Shell function that prints the wall-clock seconds of each step.
