@@ -40,8 +40,8 @@ class RAMP(OneNodeCheck, ImagePlacement):
     epochs = variable(int, value=3)
 
     figures = [
-        # The seed saw two seconds, with images that the kernel mounted. A runtime without setuid reads them through FUSE, and
-        # with them TensorFlow's libraries: 5 to 7 s more on two slow cores. A site with setuid can demand the seed's.
+        # The seed saw two seconds, with images that the kernel mounted. A runtime without setuid reads TensorFlow's
+        # libraries through FUSE, which takes 5 to 7 s on two slow cores.
         figure("overhead", r"^seconds overhead (\S+)", "s", tolerance=10.0),
         Figure("compute", r"^seconds compute (\S+)", "s", better="lower", tolerance=10.0),
         figure("memory", r"^memory (\S+) MB", "MB", tolerance=64.0),
