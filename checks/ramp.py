@@ -37,7 +37,7 @@ class RAMP(OneNodeCheck, ImagePlacement):
     #: Images for training, validation and evaluation together (3:1:1), 0 for 25 a core; their edge in pixels.
     images = variable(int, value=0)
     pixels = variable(int, value=64)
-    epochs = variable(int, value=3)
+    epochs = variable(int, value=2)
 
     figures = [
         # The seed saw two seconds, with images that the kernel mounted. A runtime without setuid reads TensorFlow's

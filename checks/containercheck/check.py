@@ -73,7 +73,7 @@ class ContainerCheck(rfm.RegressionTest):
     #: Fewest ranks that the program makes sense with.
     min_ranks = variable(int, value=1)
 
-    #: Paired rounds of baseline and subject; a bare check has two at most.
+    #: Paired rounds of baseline and subject; a bare check, which compares nothing, runs once.
     rounds = variable(int, value=4)
     #: Seconds that one run may take before it counts as hanging.
     run_limit = variable(float, int, value=600.0)

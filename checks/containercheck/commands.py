@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 WORKDIR = "/rfm_workdir"
 #: Makes a program in the container load the host's MPI.
 LIBRARY_PATH = f"env LD_LIBRARY_PATH={WORKDIR}/host-mpi"
-#: Most runs of a bare check, which compares nothing: its figures are medians.
-BARE_RUNS = 2
 #: Name of the script that makes the input.
 PREPARE = "prepare.sh"
 #: Shell function that prints the wall-clock seconds of each step.
@@ -53,7 +51,7 @@ def runner(check: ContainerCheck, names: list[str]) -> list[str]:
     """Return the words that run the scripts ``names`` in alternating rounds."""
     # Shown are the ranks on the runner's own node, which is as much as one process can look into.
     ranks = check.num_tasks_per_node if check.uses_mpi else 0
-    rounds = check.rounds if check.contained else min(check.rounds, BARE_RUNS)
+    rounds = check.rounds if check.contained else 1
     return [
         shlex.quote(str(software.JOB / "rounds.py")),
         f"--rounds {rounds} --limit {check.run_limit:g} --local-ranks {ranks}",

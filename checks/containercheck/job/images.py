@@ -123,6 +123,8 @@ class Image(cache.Entry):
     kind, setting = "image cache", "image_cache"
     #: Directory of the jars that images are built with.
     jar_cache: Path | None = None
+    #: Where the jars lie that it is built with, if there are any.
+    jars: Path | None = None
 
     def __init__(
         self, recipes: Path, directory: Path, runtime: str, name: str, base: Path | None, mirror: str | None
@@ -145,9 +147,8 @@ class Image(cache.Entry):
         arguments = ["--build-arg", f"BASE={self.base}" if self.base else f"MIRROR={self.mirror or apt_mirror()}"]
         if f"{PIP_DIRECTORY}/pip.conf" in recipe.read_text():
             arguments += ["--bind", f"{pipsettings.copy(work / 'pip', PIP_DIRECTORY)}:{PIP_DIRECTORY}"]
-        if pinned := jar_list(self.recipes, recipe.read_text()):
-            fetched = jars.Jars(pinned.parent.name, pinned, self.jar_cache or self.path.parent / "jars").ensure()
-            arguments += ["--build-arg", f"JARS={fetched}"]
+        if self.jars:
+            arguments += ["--build-arg", f"JARS={self.jars}"]
         options = ["--fakeroot", *compression_options(self.runtime), *arguments]
         # %files of the recipe are relative to the repository.
         self.run(
@@ -163,10 +164,15 @@ def ensure(recipes: Path, directory: Path, runtime: str, name: str, mirror: str 
 
     :raises CacheError: it cannot be built; says why.
     """
-    base = base_of(read_recipe(recipes, name))
+    text = read_recipe(recipes, name)
+    base, pinned = base_of(text), jar_list(recipes, text)
     image = Image(recipes, directory, runtime, name, None, mirror)
-    if base and not image.is_intact():
-        image.base = ensure(recipes, directory, runtime, base, mirror)
+    # What it needs comes first: one build within another could wait for a measurement that waits for the outer one.
+    if (base or pinned) and not image.is_intact():
+        if base:
+            image.base = ensure(recipes, directory, runtime, base, mirror)
+        if pinned:
+            image.jars = jars.Jars(pinned.parent.name, pinned, image.jar_cache or directory / "jars").ensure()
     return image.ensure()
 
 

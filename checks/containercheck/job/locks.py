@@ -12,6 +12,8 @@ from pathlib import Path
 
 #: One for all users of the machine, therefore not below TMPDIR.
 MACHINE_LOCK = Path("/tmp/containercheck.lock")
+#: Held while waiting for the other.
+TURN_LOCK = Path("/tmp/containercheck.turn.lock")
 
 
 def _open_shared_file(path: Path) -> int:
@@ -49,11 +51,27 @@ def flocked(path: Path, shared: bool, waiting: str) -> Iterator[None]:
         os.close(descriptor)
 
 
+@contextlib.contextmanager
+def _machine(shared: bool, waiting: str) -> Iterator[None]:
+    """Hold the machine's lock, which goes to those who wait for it in turn.
+
+    Without turns builds, which share the lock, would hand it on among themselves until the last image is there, and
+    the first measurement would come after it.
+    """
+    with contextlib.ExitStack() as held:
+        with flocked(TURN_LOCK, shared=False, waiting=waiting):
+            held.enter_context(flocked(MACHINE_LOCK, shared=shared, waiting=waiting))
+        yield
+
+
 def measuring() -> contextlib.AbstractContextManager[None]:
     """Hold the machine for a measurement: nothing else of this library measures or builds on it meanwhile."""
-    return flocked(MACHINE_LOCK, shared=False, waiting="waiting for another measurement or image build on this machine")
+    return _machine(shared=False, waiting="waiting for another measurement or image build on this machine")
 
 
 def building() -> contextlib.AbstractContextManager[None]:
-    """Hold off measurements on this machine while building; builds do not exclude each other."""
-    return flocked(MACHINE_LOCK, shared=True, waiting="waiting for a measurement on this machine to end")
+    """Hold off measurements on this machine while building; builds do not exclude each other.
+
+    Not to be nested: the inner one could wait for a measurement that waits for the outer one.
+    """
+    return _machine(shared=True, waiting="waiting for a measurement on this machine to end")

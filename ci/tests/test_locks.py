@@ -1,0 +1,58 @@
+"""Measurements and builds on one machine."""
+
+import threading
+import time
+
+import locks
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def own_locks(tmp_path, monkeypatch):
+    """Keep away from the machine's own locks, which a session may hold."""
+    monkeypatch.setattr(locks, "MACHINE_LOCK", tmp_path / "machine.lock")
+    monkeypatch.setattr(locks, "TURN_LOCK", tmp_path / "turn.lock")
+
+
+def start(kind, name, log, go_on):
+    """Hold a lock in a thread until ``go_on`` is set, and write down when it was got."""
+
+    def hold():
+        with kind():
+            log.append(name)
+            go_on.wait(20)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    time.sleep(0.3)
+    return thread
+
+
+def test_builds_do_not_exclude_each_other():
+    log, go_on = [], threading.Event()
+    threads = [start(locks.building, name, log, go_on) for name in "ab"]
+    assert log == ["a", "b"]
+    go_on.set()
+    [thread.join() for thread in threads]
+
+
+def test_a_build_and_two_measurements_exclude_each_other():
+    log, ends = [], [threading.Event() for _ in range(3)]
+    kinds = [locks.building, locks.measuring, locks.measuring]
+    threads = [start(kind, number, log, end) for number, (kind, end) in enumerate(zip(kinds, ends))]
+    for number, (thread, end) in enumerate(zip(threads, ends)):
+        time.sleep(0.3)
+        assert log == list(range(number + 1))
+        end.set()
+        thread.join()
+
+
+def test_a_measurement_does_not_wait_for_builds_that_come_after_it():
+    log, first, others = [], threading.Event(), threading.Event()
+    others.set()
+    threads = [start(locks.building, "build", log, first)]
+    threads.append(start(locks.measuring, "measurement", log, others))
+    threads.append(start(locks.building, "later build", log, others))
+    first.set()
+    [thread.join() for thread in threads]
+    assert log == ["build", "measurement", "later build"]
