@@ -76,12 +76,12 @@ def meanwhile(place, action):
 
 
 def test_the_fabric_is_lost_in_the_generic_container_only(on_cluster):
-    result = on_cluster("-n", PING_PONG.format("(integrated|generic)"))
+    result = on_cluster("-n", PING_PONG.format("(integrated|generic)"), "-S", "rounds=5")
     integrated = {row["figure"]: row for row in result.case("integrated")["results"]}["bandwidth_between_nodes"]
     generic = {row["figure"]: row for row in result.case("generic")["results"]}["bandwidth_between_nodes"]
-    # SANDIA VI.B and D12.6 6.9.1; on a loaded machine a verdict may be open.
-    for row in (integrated, generic):
-        assert row["expected"] and row["verdict"] != "fail", result.output
+    # SANDIA VI.B and D12.6 6.9.1; of the integrated one the verdict may be open on a loaded machine.
+    assert integrated["expected"] and integrated["verdict"] != "fail", result.output
+    assert generic["expected"] and generic["verdict"] == "pass", result.output
     assert generic["container"] < 0.2 * generic["bare"]
 
 

@@ -116,25 +116,23 @@ class Image(cache.Entry):
 
     :param directory: of the cache.
     :param runtime: apptainer or singularity.
-    :param base: the image that it is built upon, if there is one.
     :param mirror: of Debian's packages; None for the one of this machine's apt.
     """
 
     kind, setting = "image cache", "image_cache"
     #: Directory of the jars that images are built with.
     jar_cache: Path | None = None
-    #: Where the jars lie that it is built with, if there are any.
+    #: The image that it is built upon, and where the jars lie that it is built with, if there are any.
+    base: Path | None = None
     jars: Path | None = None
 
-    def __init__(
-        self, recipes: Path, directory: Path, runtime: str, name: str, base: Path | None, mirror: str | None
-    ) -> None:
+    def __init__(self, recipes: Path, directory: Path, runtime: str, name: str, mirror: str | None) -> None:
         """Find its place in the cache.
 
         :raises CacheError: a file of the recipe is missing.
         """
         super().__init__(name, directory / f"{name}-{platform.machine()}-{key_of(recipes, name)}.sif")
-        self.recipes, self.runtime, self.base, self.mirror = recipes, runtime, base, mirror
+        self.recipes, self.runtime, self.mirror = recipes, runtime, mirror
 
     def intact(self, record: dict[str, object]) -> bool:
         """Tell whether size and digest are those of the image that was built."""
@@ -166,13 +164,14 @@ def ensure(recipes: Path, directory: Path, runtime: str, name: str, mirror: str 
     """
     text = read_recipe(recipes, name)
     base, pinned = base_of(text), jar_list(recipes, text)
-    image = Image(recipes, directory, runtime, name, None, mirror)
+    image = Image(recipes, directory, runtime, name, mirror)
+    if image.is_intact():
+        return image.path
     # What it needs comes first: one build within another could wait for a measurement that waits for the outer one.
-    if (base or pinned) and not image.is_intact():
-        if base:
-            image.base = ensure(recipes, directory, runtime, base, mirror)
-        if pinned:
-            image.jars = jars.Jars(pinned.parent.name, pinned, image.jar_cache or directory / "jars").ensure()
+    if base:
+        image.base = ensure(recipes, directory, runtime, base, mirror)
+    if pinned:
+        image.jars = jars.Jars(pinned.parent.name, pinned, image.jar_cache or directory / "jars").ensure()
     return image.ensure()
 
 
