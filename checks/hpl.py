@@ -36,7 +36,7 @@ class HPL(ContainerCheck):
     #: Whether to scale them so; ``-S HPL.scaled=no`` runs the published ones.
     scaled = variable(bool, value=True)
     #: Solutions of the small matrix in a run; their median counts.
-    repeats = variable(int, value=10)
+    repeats = variable(int, value=5)
 
     # The last that is said of P and Q (HPCC says it twice). With fewer ranks than the grid has, HPL refuses to run, and
     # HPCC takes a grid of one.

@@ -34,7 +34,7 @@ class RAMP(OneNodeCheck, ImagePlacement):
     gpu = True
     rounds = 3
     run_limit = 3600
-    #: Images for training, validation and evaluation together (3:1:1), 0 for 25 a core; their edge in pixels.
+    #: Images for training, validation and evaluation together (3:1:1), 0 for 20 a core; their edge in pixels.
     images = variable(int, value=0)
     pixels = variable(int, value=64)
     epochs = variable(int, value=2)
@@ -56,7 +56,7 @@ class RAMP(OneNodeCheck, ImagePlacement):
     @run_before("run")
     def make_images(self):
         """Make the images once, for all rounds."""
-        size = f"--images {self.images or 25 * self.threads} --size {self.pixels}"
+        size = f"--images {self.images or 20 * self.threads} --size {self.pixels}"
         self.input_commands = [f"python galaxies.py {size} galaxies.npz"]
         self.postrun_cmds += ["rm -f galaxies.npz"]
         self.reset_commands = ["export RUN_BEGAN=$(date +%s.%N)"]

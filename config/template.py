@@ -61,6 +61,11 @@ site_configuration = {
                         "image_cache": "/shared/containercheck/images",
                         # Where jars from a Maven repository lie. Default: ~/.cache/containercheck/jars.
                         "jar_cache": "/shared/containercheck/jars",
+                        # The seeds' own inputs, by check: a path, or address#sha256=<digest>, which is fetched once.
+                        # Default: the embedded input. What each check takes is in its docstring.
+                        "inputs": {"GROMACS": "/shared/inputs/ueabs-case-a/topol.tpr"},
+                        # Where fetched inputs lie; all nodes must see it. Default: ~/.cache/containercheck/inputs.
+                        "input_cache": "/shared/containercheck/inputs",
                         # File systems that IOzone measures besides the one of the stage directory, by name.
                         "file_systems": {"scratch": "/scratch/$USER", "local": "/tmp"},
                         # Debian mirror for building images. Default: the one of this machine's apt.

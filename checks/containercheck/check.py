@@ -10,7 +10,7 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
-from reframe.core.exceptions import PerformanceError, ReframeError, SanityError
+from reframe.core.exceptions import PerformanceError, SanityError
 from reframe.core.logging import getlogger
 from reframe.utility.sanity import make_performance_function
 
@@ -80,7 +80,8 @@ class ContainerCheck(rfm.RegressionTest):
     #: Accepted overhead in percent, for figures that name none of their own.
     tolerance = variable(float, int, value=5.0, loggable=True)
 
-    #: Path of the seed's own input, where the site has it, in place of the embedded one; the check says what it is.
+    #: The seed's own input, where the site has it, in place of the embedded one; the check says what it is. A path, or
+    #: an address that ends with ``#sha256=<digest>`` (see job/downloads.py); also in the site's extras, ``inputs``.
     published = variable(str, value="")
     #: Whether the cases of the full axes run too: ``-S full=yes``, or ``--mode=full`` with config/common.py.
     full = variable(typ.Bool, value=False)
@@ -132,8 +133,6 @@ class ContainerCheck(rfm.RegressionTest):
         try:
             if self.full_only and not self.full:
                 raise software.Unavailable("belongs to the full axes, which run with -S full=yes")
-            if self.published and not Path(self.published).exists():
-                raise software.Unavailable(f"no input: {self.published}, set as 'published', does not exist")
             self._choose_ranks()
             self._find_software()
             # ReFrame cancels a job that waits longer, without an error of its own: _end_of_job says so.
@@ -171,32 +170,28 @@ class ContainerCheck(rfm.RegressionTest):
             self.bare_command, builds = software.bare_program(self.executable, self.source, modules)
         if self.artifacts:
             builds.append(software.fetch_jars(self.artifacts, self.current_partition, sys.executable))
+        self.published = self.published or self.current_partition.extras.get("inputs", {}).get(type(self).__name__, "")
+        if self.published:
+            self.published, fetch = software.published_input(self.published, self.current_partition, sys.executable)
+            builds += fetch
         if self.mpi_family:
             software.require_mpi(self.mpi_family, self.current_partition, modules)
         self.image = None
         if self.contained:
-            self.runtime = runtimes.find(self.current_partition)
-            if self.runtime is None:
-                raise software.Unavailable(
-                    f"no container runtime: none of {', '.join(runtimes.COMMANDS.values())} is on the PATH, and the "
-                    "site file has no container_platforms"
-                )
-            self.image = software.ready_image(self.current_partition, self.recipe)
-            if self.image is None:
-                self.image = "image.sif"
-                builder = runtimes.command_of(self.runtime)
-                builds.append(
-                    software.build_image(self.current_partition, self.recipe, builder, sys.executable, self.image)
-                )
+            self.runtime = software.require_runtime(self.current_partition)
+            self.image, builders = software.image(self.current_partition, self.recipe, self.runtime, sys.executable)
+            builds += builders
         # ReFrame says of a failed build only that it failed: check_build says why.
-        self.build_system.commands = [f"({' && '.join(builds or ['true'])}) || touch build.failed"]
+        self.build_system.commands = [f"({' && '.join(builds or ['true'])}) || echo $? >{software.BUILD_STATUS}"]
 
     @run_after("compile")
     def check_build(self):
-        """Fail with what the build said."""
-        if (Path(self.stagedir) / "build.failed").exists():
-            said = (Path(self.stagedir) / self.build_stderr.evaluate()).read_text(errors="replace").strip()
-            raise ReframeError(said.removeprefix("error: ") or f"the build failed: see {self.stagedir}")
+        """Fail with what the build said, or skip where the software does not exist for this machine."""
+        try:
+            software.require_built(Path(self.stagedir), self.build_stderr.evaluate())
+        except software.Unavailable as error:
+            self.skip_reason = str(error)
+            self.skip(self.skip_reason)
 
     @run_before("run", always_last=True)
     def pair_commands(self):

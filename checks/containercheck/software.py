@@ -8,7 +8,10 @@ import shlex
 import shutil
 from pathlib import Path
 
+from reframe.core.exceptions import ReframeError
 from reframe.core.systems import SystemPartition
+
+from containercheck import runtimes
 
 CHECKS = Path(__file__).resolve().parent.parent
 RECIPES = CHECKS.parent / "images"
@@ -18,6 +21,10 @@ JOB = Path(__file__).resolve().parent / "job"
 MPI_FAMILIES = {"mpich": ("mpich", "mpi_cray")}
 #: Runtimes that can build an image from a definition file.
 BUILDERS = ("apptainer", "singularity")
+#: File in the stage directory that holds the exit status of a build, if it failed.
+BUILD_STATUS = "build.failed"
+#: That status where the software does not exist for machines like this one (job/cache.py).
+UNSUPPORTED = 3
 
 
 class Unavailable(Exception):
@@ -66,6 +73,21 @@ def fetch_jars(artifacts: str, partition: SystemPartition, python: str) -> str:
     return shlex.join(str(word) for word in [*words, "--link", "jars", path.parent.name])
 
 
+def published_input(reference: str, partition: SystemPartition, python: str) -> tuple[str, list[str]]:
+    """Return where the job finds a published input, and the commands that get it into the cache.
+
+    :param reference: a path, or a pinned address as job/downloads.py has it.
+    :raises Unavailable: there is nothing at the path.
+    """
+    if "://" in reference:
+        words = [python, JOB / "downloads.py", "--cache", cache_of(partition, "input_cache", "inputs")]
+        return "published", [shlex.join(str(word) for word in [*words, "--link", "published", reference])]
+    path = Path(os.path.expandvars(reference)).expanduser()
+    if not path.exists():
+        raise Unavailable(f"no input: {path}, set as 'published', does not exist")
+    return str(path.absolute()), []
+
+
 def require_mpi(family: str, partition: SystemPartition, modules: list[str]) -> None:
     """Check that the host has an MPI of this family, as far as that can be told before the job.
 
@@ -80,36 +102,59 @@ def require_mpi(family: str, partition: SystemPartition, modules: list[str]) -> 
         )
 
 
-def ready_image(partition: SystemPartition, recipe: str) -> Path | None:
-    """Return the image that the site provides itself, or None if it provides none of this name.
+def require_runtime(partition: SystemPartition) -> str:
+    """Return the partition's container runtime, by ReFrame's name for it.
 
-    :raises Unavailable: the site names one that is not there.
+    :raises Unavailable: it has none.
     """
-    image = partition.extras.get("images", {}).get(recipe)
-    if image is None:
-        return None
-    path = Path(os.path.expandvars(image)).expanduser()
-    if not path.exists():
-        raise Unavailable(f"no image: {path}, which the site's extras name for {recipe}, does not exist")
-    return path
+    runtime = runtimes.find(partition)
+    if runtime is None:
+        raise Unavailable(
+            f"no container runtime: none of {', '.join(runtimes.COMMANDS.values())} is on the PATH, and the site file "
+            "has no container_platforms"
+        )
+    return runtime
 
 
-def build_image(partition: SystemPartition, recipe: str, runtime: str, python: str, link: str) -> str:
-    """Return the command that gets the image of a recipe into the cache, and a link to it.
+def image(partition: SystemPartition, recipe: str, runtime: str, python: str) -> tuple[str, list[str]]:
+    """Return the image of a recipe, and the commands that get it: the site's, or one that is built into the cache.
 
-    :raises Unavailable: there is no such recipe, or the runtime cannot build.
+    :param runtime: ReFrame's name of the one that will run it.
+    :raises Unavailable: the site names one that is not there, there is no such recipe, or the runtime cannot build.
     """
+    command = runtimes.command_of(runtime)
+    ready = partition.extras.get("images", {}).get(recipe)
+    if ready is not None and (command not in BUILDERS or "://" in ready):
+        return ready, []  # a name in a registry
+    if ready is not None:
+        path = Path(os.path.expandvars(ready)).expanduser()
+        if not path.exists():
+            raise Unavailable(f"no image: {path}, which the site's extras name for {recipe}, does not exist")
+        return str(path), []
     if not (RECIPES / f"{recipe}.def").exists():
         raise Unavailable(f"no image: there is no definition file images/{recipe}.def")
-    builder = runtime if runtime in BUILDERS else next((name for name in BUILDERS if shutil.which(name)), None)
-    if builder is None or shutil.which(builder) is None:
-        raise Unavailable(f"no image: {runtime} cannot build {recipe}; name a ready one in the site's extras, images")
+    if command not in BUILDERS or shutil.which(command) is None:
+        raise Unavailable(f"no image: {command} cannot build {recipe}; name a ready one in the site's extras, images")
     mirror = partition.extras.get("image_mirror")
-    cache = cache_of(partition, "image_cache", "images")
-    words = [python, JOB / "images.py", "--recipes", RECIPES, "--cache", cache, "--runtime", builder]
-    words += ["--jar-cache", cache_of(partition, "jar_cache", "jars")]
+    words = [python, JOB / "images.py", "--recipes", RECIPES, "--cache", cache_of(partition, "image_cache", "images")]
+    words += ["--runtime", command, "--jar-cache", cache_of(partition, "jar_cache", "jars")]
     words += ["--mirror", mirror] if mirror else []
-    return shlex.join(str(word) for word in [*words, "--link", link, recipe])
+    return "image.sif", [shlex.join(str(word) for word in [*words, "--link", "image.sif", recipe])]
+
+
+def require_built(stagedir: Path, stderr: str) -> None:
+    """Check that the build succeeded.
+
+    :param stderr: file in the stage directory with what the build said.
+    :raises Unavailable: the software does not exist for this machine.
+    :raises ReframeError: the build failed.
+    """
+    status = stagedir / BUILD_STATUS
+    if status.exists():
+        said = (stagedir / stderr).read_text(errors="replace").strip().removeprefix("error: ")
+        if int(status.read_text()) == UNSUPPORTED:
+            raise Unavailable(said)
+        raise ReframeError(said or f"the build failed: see {stagedir}")
 
 
 def cache_of(partition: SystemPartition, setting: str, name: str) -> Path:

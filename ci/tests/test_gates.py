@@ -78,6 +78,12 @@ def test_missing_software_skips_with_the_reason(session):
     assert "no software: no-such-program is not on the PATH" in result.case("bare")["skip_reason"]
 
 
+def test_software_for_other_machines_skips_with_the_reason(session):
+    result = session("-n", "OtherMachine")
+    assert [case["result"] for case in result.cases] == ["skip"] * 2
+    assert "no software: src is pinned for pdp11, and this machine is" in result.case("bare")["skip_reason"]
+
+
 def test_missing_image_skips_with_the_reason(session):
     case = session("-n", "NoImage").case("generic")
     assert case["result"] == "skip"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 
@@ -59,3 +60,14 @@ def test_no_requirements_file_is_one_line(tmp_path):
     assert result.returncode == 1
     assert result.stderr.startswith("error: no requirements ")
     assert result.stderr.count("\n") == 1
+
+
+def test_requirements_for_other_machines_are_told_by_the_exit_status(make):
+    result = make(f"# only for: pdp11\n{PINNED}")
+    assert result.returncode == 3
+    assert result.stderr.startswith("error: no software: tiny is pinned for pdp11, and this machine is ")
+    result = make(f"# only for: {platform.machine()}; Python 3.99, 4.0\n{PINNED}")
+    assert result.returncode == 3
+    assert "it is pinned for Python 3.99, 4.0, and found was only 3." in result.stderr
+    own = ".".join(platform.python_version_tuple()[:2])
+    assert make(f"# only for: {platform.machine()}; Python {own}\n{PINNED}").returncode == 0

@@ -23,10 +23,16 @@ import locks
 
 #: Seconds between two signs of life of a long build.
 HEARTBEAT = 30.0
+#: Exit status that stands for :class:`UnsupportedError`; the check is then skipped.
+UNSUPPORTED = 3
 
 
 class CacheError(Exception):
     """A thing cannot be had; the message says why and what to do, in one or two lines."""
+
+
+class UnsupportedError(CacheError):
+    """The thing does not exist for machines like this one."""
 
 
 class Entry:
@@ -137,7 +143,7 @@ class Entry:
         :param options: for :func:`subprocess.run`.
         :raises CacheError: one is not there, or fails; says what it printed.
         """
-        with self._alive(), self.log.open("wb") as stream:
+        with self.alive(), self.log.open("wb") as stream:
             for command in commands:
                 try:
                     process = subprocess.run(
@@ -149,7 +155,8 @@ class Entry:
                     raise CacheError(self._failure())
 
     @contextlib.contextmanager
-    def _alive(self) -> Iterator[None]:
+    def alive(self) -> Iterator[None]:
+        """Print a sign of life from time to time."""
         finished = threading.Event()
         started = time.monotonic()
 
@@ -185,6 +192,17 @@ def digest_of(path: Path) -> str:
     return digest.hexdigest()
 
 
+def content_of(directory: Path) -> tuple[int, int]:
+    """Return the number of files and their bytes; without what Python compiles by itself whenever it likes."""
+    files = size = 0
+    for place, directories, names in os.walk(directory):
+        directories[:] = [name for name in directories if name != "__pycache__"]
+        for name in names:
+            files += 1
+            size += os.lstat(os.path.join(place, name)).st_size
+    return files, size
+
+
 def remove(path: Path) -> None:
     """Remove what a build left, directories without the right to write included."""
 
@@ -196,16 +214,19 @@ def remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, onerror=unlock)
     else:
-        path.unlink()
+        path.unlink(missing_ok=True)
 
 
 def deliver(ensure: Callable[[], Path], place: Path | None) -> None:
     """Print the path of a thing that ``ensure`` gets into the cache, and make ``place`` a symbolic link to it.
 
-    :raises SystemExit: with the message of the :class:`CacheError`.
+    :raises SystemExit: with the message of the :class:`CacheError`; the status tells :class:`UnsupportedError`.
     """
     try:
         target = ensure()
+    except UnsupportedError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(UNSUPPORTED)
     except CacheError as error:
         sys.exit(f"error: {error}")
     if place:

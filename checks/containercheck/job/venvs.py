@@ -5,6 +5,10 @@
 prints the path of a complete environment. It is keyed by the content of the requirements, by the version of Python and
 by the architecture. An environment cannot be moved (its scripts name their interpreter), so it is built at its place,
 and its record, which is written last, is what makes it complete. pip uses the machine's own settings.
+
+Where the pinned files are not for every machine, a comment in the requirements says for which:
+
+    # only for: x86_64; Python 3.11, 3.12
 """
 
 from __future__ import annotations
@@ -13,46 +17,50 @@ import argparse
 import hashlib
 import os
 import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import cache
-from cache import CacheError
+from cache import CacheError, UnsupportedError
 
 OLDEST = (3, 9)
 
 
-def find_python() -> tuple[str, str]:
+def limits_of(requirements: str) -> tuple[list[str], list[str]]:
+    """Return the architectures and the versions of Python that requirements are pinned for; empty lists for all."""
+    limits = re.search(r"^# only for: ([^;\n]*)(?:; Python (.*))?$", requirements, re.MULTILINE)
+    return tuple(re.findall(r"[\w.]+", part or "") for part in limits.groups()) if limits else ([], [])
+
+
+def find_python(versions: list[str]) -> tuple[str, str]:
     """Return a Python that can make environments, and its version (``3.11``).
 
     The system's own comes first: one from a home directory may be closed to other users, and missing on other nodes.
 
-    :raises CacheError: there is none.
+    :param versions: those that will do; an empty list for all from 3.9 on.
+    :raises CacheError: there is none, of any version.
+    :raises UnsupportedError: there is none of these versions.
     """
     tell = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
-    for python in ("/usr/bin/python3", sys.executable, "python3"):
+    found = []
+    for python in ("/usr/bin/python3", sys.executable, "python3", *(f"python{version}" for version in versions)):
         try:
             version = subprocess.run([python, "-c", tell], capture_output=True, text=True, check=True).stdout.strip()
         except (OSError, subprocess.CalledProcessError):
             continue
-        if tuple(int(part) for part in version.split(".")) >= OLDEST:
+        found += [] if version in found else [version]
+        if version in versions or (not versions and tuple(int(part) for part in version.split(".")) >= OLDEST):
             return python, version
+    if found and versions:
+        raise UnsupportedError(
+            f"no software: it is pinned for Python {', '.join(versions)}, and found was only {', '.join(found)}"
+        )
     raise CacheError(
         f"no Python {OLDEST[0]}.{OLDEST[1]} or newer with its venv and ensurepip modules: install one as python3 "
         "(Debian and Ubuntu: python3-venv)"
     )
-
-
-def content_of(directory: Path) -> tuple[int, int]:
-    """Return the number of files and their bytes; without what Python compiles by itself whenever it likes."""
-    files = size = 0
-    for place, directories, names in os.walk(directory):
-        directories[:] = [name for name in directories if name != "__pycache__"]
-        for name in names:
-            files += 1
-            size += os.lstat(os.path.join(place, name)).st_size
-    return files, size
 
 
 class Environment(cache.Entry):
@@ -69,19 +77,26 @@ class Environment(cache.Entry):
         """Find its place in the cache.
 
         :raises CacheError: there is no such file, or no Python.
+        :raises UnsupportedError: the requirements are pinned for other machines.
         """
         try:
             content = requirements.read_bytes()
         except OSError as error:
             raise CacheError(f"no requirements {requirements}: {error.strerror}") from None
         self.requirements = requirements
-        self.python, version = find_python()
+        architectures, versions = limits_of(content.decode())
+        if architectures and platform.machine() not in architectures:
+            raise UnsupportedError(
+                f"no software: {name} is pinned for {', '.join(architectures)}, and this machine is "
+                f"{platform.machine()}: pin it for that too, in {requirements}"
+            )
+        self.python, version = find_python(versions)
         key = hashlib.sha256(content).hexdigest()[:12]
         super().__init__(name, directory / f"{name}-{platform.machine()}-python{version}-{key}")
 
     def intact(self, record: dict[str, object]) -> bool:
         """Tell whether all files are there, and the Python that it was made with."""
-        files, size = content_of(self.path)
+        files, size = cache.content_of(self.path)
         return (files, size) == (record["files"], record["bytes"]) and (self.path / "bin" / "python").exists()
 
     def build(self, work: Path) -> tuple[Path, dict[str, object]]:
@@ -98,7 +113,7 @@ class Environment(cache.Entry):
         except BaseException:
             cache.remove(self.path)
             raise
-        files, size = content_of(self.path)
+        files, size = cache.content_of(self.path)
         return self.path, {"requirements": self.requirements.name, "files": files, "bytes": size}
 
 

@@ -3,6 +3,8 @@
 ``-S fault=slow`` and so on choose what goes wrong in the container; the bare run is always right.
 """
 
+from pathlib import Path
+
 import reframe as rfm
 from containercheck import Answer, ContainerCheck, Figure
 from reframe.core.builtins import parameter, run_before, variable
@@ -62,3 +64,14 @@ class NoImage(ContainerCheck):
     num_nodes = parameter([1], loggable=True)
     executable = "true"
     recipe = "no-such-recipe"
+
+
+@rfm.simple_test
+class OtherMachine(ContainerCheck):
+    """A program that is pinned for machines of another architecture."""
+
+    variant = parameter(["bare", "generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
+    executable = "python"
+    requirements = str(Path(__file__).parent / "src" / "requirements.txt")
+    recipe = "python"
