@@ -43,8 +43,9 @@ class OpenFOAM(ContainerCheck):
     answers = [
         Answer("cells", r"mesh : cells:(\d+)"),
         Answer("iterations", r"^Time = (\d+)"),
-        # Of a flow that diverges the mass is not conserved: 0.5 was seen, and 4e-5 where it converges.
-        Answer("continuity_error", r"^time step continuity errors : sum local = (\S+),", at_most=0.01),
+        # Of a flow that diverges the mass is not conserved: 0.5 was seen. Where it converges, the coarse mesh comes to
+        # 4e-5, and the tutorial's, which begins far off, to 0.02.
+        Answer("continuity_error", r"^time step continuity errors : sum local = (\S+),", at_most=0.1),
         Answer("drag_coefficient", r"^ +Cd +: +(\S+)", rtol=1e-3),
         Answer("lift_coefficient", r"^ +Cl +: +(\S+)", atol=1e-3),
         Answer("pitch_coefficient", r"^ +CmPitch +: +(\S+)", atol=1e-3),

@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-HEADER = ("application", "variant", "nodes", "figure", "bare", "container", "overhead", "verdict")
+HEADER = ("application", "partition", "variant", "nodes", "figure", "bare", "container", "overhead", "verdict")
+#: Parameters that every check has, which have columns of their own.
+COMMON = ("variant", "num_nodes")
 
 
 def application(case: dict[str, Any]) -> str:
@@ -18,9 +20,30 @@ def application(case: dict[str, Any]) -> str:
     return case["name"].split()[0]
 
 
-def rows_of(case: dict[str, Any]) -> list[tuple[str, ...]]:
+def axes(case: dict[str, Any]) -> dict[str, str]:
+    """Return the values of a case's own parameters, by name."""
+    pairs = (text.partition("=") for text in case["name"].split(" %")[1:])
+    return {name: value for name, _, value in pairs if name not in COMMON}
+
+
+def labels(cases: list[dict[str, Any]]) -> list[str]:
+    """Return what to call each case: the application, and those of its axes that differ among these cases."""
+    values: dict[str, dict[str, set[str]]] = {}
+    for case in cases:
+        for name, value in axes(case).items():
+            values.setdefault(application(case), {}).setdefault(name, set()).add(value)
+    return [
+        " ".join(
+            [application(case)]
+            + [f"{name}={value}" for name, value in axes(case).items() if len(values[application(case)][name]) > 1]
+        )
+        for case in cases
+    ]
+
+
+def rows_of(case: dict[str, Any], label: str) -> list[tuple[str, ...]]:
     """Return a case's rows of the table, as text."""
-    head = (application(case), str(case["variant"]), str(case["num_nodes"]))
+    head = (label, case["partition"], str(case["variant"]), str(case["num_nodes"]))
     rows = []
     for row in case["results"]:
         bare = f"{row['bare']:.4g} {row['unit']}"
@@ -57,18 +80,21 @@ def skips_of(cases: list[dict[str, Any]]) -> list[str]:
 def summarise(report: dict[str, Any]) -> tuple[list[str], int]:
     """Return the lines to print, and how many checks were run (skipped ones are not)."""
     cases = [case for case in report["runs"][-1]["testcases"] if is_check(case)] if report["runs"] else []
-    table = [HEADER] + [row for case in cases for row in rows_of(case)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(HEADER))]
+    ran = [case for case in cases if case["result"] != "skip"]
+    names = labels(ran)
+    table = [HEADER] + [row for case, name in zip(ran, names) for row in rows_of(case, name)]
+    if len({case["partition"] for case in ran}) < 2:
+        table = [(row[0], *row[2:]) for row in table]
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
     if len(table) == 1:
         lines = []
     lines += skips_of(cases)
-    for case in cases:
-        if case["result"] not in ("pass", "skip"):
-            name = f"{application(case)} {case['variant']}, {case['num_nodes']} node(s)"
+    for case, label in zip(ran, names):
+        if case["result"] != "pass":
             reason = (case["fail_reason"] or case["result"]).strip()
-            lines.append(f"FAILED: {name}: {reason}")
-    return lines, sum(case["result"] not in ("skip", "fail_deps") for case in cases)
+            lines.append(f"FAILED: {label} {case['variant']}, {case['num_nodes']} node(s): {reason}")
+    return lines, sum(case["result"] != "fail_deps" for case in ran)
 
 
 def main() -> None:

@@ -37,6 +37,10 @@ site_configuration = {
                         "num_cpus_per_socket": 24,
                         "num_sockets": 2,
                     },
+                    # Nodes with GPUs have them here; GROMACS, TensorFlow and the U-Net then use them.
+                    "devices": [{"type": "gpu", "arch": "sm_70", "num_devices": 4}],
+                    # How a job asks for them.
+                    "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
                     # The first is the default. 'modules' and 'env_vars' of a runtime are loaded for it.
                     # Apptainer, Singularity, Docker, Sarus or Shifter.
                     "container_platforms": [{"type": "Apptainer", "modules": []}],

@@ -54,7 +54,7 @@ class ContainerCheck(rfm.RegressionTest):
     mpi_program = variable(str, type(None), value=None)
     #: Directory of the node into which the image is copied for the job; by default it runs from where it lies.
     image_directory = variable(str, value="")
-    #: Whether the program uses a GPU where the partition has one.
+    #: Whether the program uses GPUs where the partition has any, in its ``devices``.
     gpu = variable(typ.Bool, value=False)
     #: More options for the container runtime.
     container_options = variable(typ.List[str], value=[])
@@ -155,6 +155,9 @@ class ContainerCheck(rfm.RegressionTest):
         if cores is not None and needed > cores:
             raise software.Unavailable(f"needs {needed} cores per node: {self.current_partition.fullname} has {cores}")
         self.num_tasks = self.num_nodes * self.num_tasks_per_node
+        if self.gpu:
+            devices = self.current_partition.select_devices("gpu")
+            self.num_gpus_per_node = sum(device.num_devices for device in devices) or None
         if self.num_tasks < self.min_ranks:
             raise software.Unavailable(f"needs {self.min_ranks} ranks: {self.num_nodes} node(s) have {self.num_tasks}")
 

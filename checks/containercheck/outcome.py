@@ -17,6 +17,8 @@ from containercheck.overhead import FAIL, INCONCLUSIVE, PASS, Overhead, overhead
 BASELINE, SUBJECT = "baseline", "subject"
 #: Of a figure's interval; of those of all figures of a check together, before one of them is a failure.
 CONFIDENCE = 0.95
+#: The largest number of rounds that is worth being proposed.
+MOST_ROUNDS = 100
 
 
 @dataclass
@@ -281,6 +283,9 @@ def doubts(comparisons: Sequence[Comparison]) -> list[str]:
     lines = []
     for one in comparisons:
         if one.verdict == INCONCLUSIVE:
-            needed = one.overhead.rounds_needed(*one.accepted)
-            lines.append(f"{one}: inconclusive" + (f", about {needed} rounds would tell" if needed else ""))
+            needed = one.overhead.rounds_needed(*one.accepted) or 0
+            advice = f", about {needed} rounds would tell" if needed else ""
+            if needed > MOST_ROUNDS:
+                advice = f", and {MOST_ROUNDS} rounds would not tell: its runs differ too much"
+            lines.append(f"{one}: inconclusive{advice}")
     return lines

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes.util
 import os
+import re
 import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 from reframe.core.exceptions import ReframeError
@@ -48,6 +50,13 @@ def bare_program(executable: str, source: str | None, modules: list[str]) -> tup
         raise Unavailable(f"no software: {executable} is built from source, and no mpicc is on the PATH")
     program = f"bin/{executable}"
     return f"./{program}", ["mkdir -p bin", f"mpicc -O2 -Wall -o {program} {shlex.quote(str(CHECKS / 'src' / source))}"]
+
+
+def told_by(program: str, pattern: str) -> str:
+    """Return what a program on the PATH tells with ``--version``: the first group of a pattern, or an empty text."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60).stdout
+    found = re.search(pattern, said, re.MULTILINE)
+    return found[1] if found else ""
 
 
 def python_environment(requirements: str, partition: SystemPartition, python: str) -> tuple[str, str]:

@@ -25,7 +25,7 @@ COMPARED = {
 
 def case(result, results=(), **facts):
     head = {"name": "Code %variant=bare", "variant": "bare", "num_nodes": 1, "result": result, "results": results}
-    return {**head, "skip_reason": "", "fail_reason": None, **facts}
+    return {**head, "partition": "only", "skip_reason": "", "fail_reason": None, **facts}
 
 
 def summarise(*cases):
@@ -38,6 +38,17 @@ def test_figures_and_verdicts_are_rows():
     assert lines[1].split() == ["Code", "bare", "1", "rate", "1", "x"]
     assert "0.9 x" in lines[2]
     assert lines[2].endswith("+10 ± 1.5 %  pass (expected overhead)")
+
+
+def test_axes_that_differ_and_several_partitions_are_told():
+    name = "Code %variant=bare %num_nodes=1 %size={} %kind=a"
+    cases = [case("pass", [ROW], name=name.format(size)) for size in (1, 2)]
+    lines, _ = summarise(*cases, case("skip", name=name.format(3).replace("kind=a", "kind=b"), skip_reason="full"))
+    assert [line.split()[:3] for line in lines[1:3]] == [["Code", "size=1", "bare"], ["Code", "size=2", "bare"]]
+    cases[1]["partition"] = "other"
+    lines, _ = summarise(*cases)
+    assert lines[0].split()[:2] == ["application", "partition"]
+    assert lines[2].split()[:4] == ["Code", "size=2", "other", "bare"]
 
 
 def test_skips_are_told_once_for_each_reason_and_do_not_count_as_run():

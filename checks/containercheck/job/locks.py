@@ -29,24 +29,28 @@ def _open_shared_file(path: Path) -> int:
 
 
 @contextlib.contextmanager
-def flocked(path: Path, shared: bool, waiting: str) -> Iterator[None]:
-    """Hold a lock on ``path``, which is made where it does not exist.
+def flocked(path: Path, shared: bool, waiting: str) -> Iterator[bool]:
+    """Hold a lock on ``path``, which is made where it does not exist; tell whether that took a wait.
 
     :param shared: several holders of a shared lock exclude one exclusive holder, and not each other.
-    :param waiting: printed once when somebody else holds the lock.
+    :param waiting: printed once when somebody else holds the lock; an empty text for silence.
     :raises OSError: the file cannot be made or opened.
     """
     descriptor = _open_shared_file(path)
     operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    waited = False
     try:
         try:
             fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(waiting, flush=True)
+            waited = True
+            if waiting:
+                print(waiting, flush=True)
             started = time.monotonic()
             fcntl.flock(descriptor, operation)
-            print(f"waited {time.monotonic() - started:.1f} s", flush=True)
-        yield
+            if waiting:
+                print(f"waited {time.monotonic() - started:.1f} s", flush=True)
+        yield waited
     finally:
         os.close(descriptor)
 
@@ -59,8 +63,8 @@ def _machine(shared: bool, waiting: str) -> Iterator[None]:
     the first measurement would come after it.
     """
     with contextlib.ExitStack() as held:
-        with flocked(TURN_LOCK, shared=False, waiting=waiting):
-            held.enter_context(flocked(MACHINE_LOCK, shared=shared, waiting=waiting))
+        with flocked(TURN_LOCK, shared=False, waiting=waiting) as told:
+            held.enter_context(flocked(MACHINE_LOCK, shared=shared, waiting="" if told else waiting))
         yield
 
 

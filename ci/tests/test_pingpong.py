@@ -1,0 +1,19 @@
+"""The output of the Ping Pong program."""
+
+from pingpong import PingPong
+from saved import figures, read
+
+
+def test_each_class_of_pair_has_its_figures():
+    """Saved from two nodes with two ranks each, all in one socket of the node."""
+    assert figures(PingPong, "pingpong/passing", ranks=4) == {
+        "latency_within_socket": 6.5674,
+        "latency_between_nodes": 30.2695,
+        "bandwidth_within_socket": 5498.52,
+        "bandwidth_between_nodes": 642.552,
+    }
+
+
+def test_singletons_are_told():
+    (problem,) = read(PingPong, "pingpong/failing", ranks=2).problems
+    assert "ran with 1 ranks instead of 2" in problem
