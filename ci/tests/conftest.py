@@ -52,7 +52,7 @@ def session(tmp_path):
             str(Path(sys.executable).parent / "reframe"),
             "-c",
             str(checks),
-            "-r",
+            *(["-r"] if "--dry-run" not in arguments else []),
             "--keep-stage-files",
             "--nocolor",
         ]

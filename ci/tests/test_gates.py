@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
+
+GPU_SITE = """site_configuration = {"systems": [{"name": "site", "hostnames": [".*"], "partitions": [{
+    "name": "gpu", "scheduler": "slurm", "launcher": "srun", "environs": ["builtin"],
+    "processor": {"arch": "none", "num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1},
+    "devices": [{"type": "gpu", "arch": "sm_70", "num_devices": 2}],
+    "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
+    "container_platforms": [{"type": "Apptainer"}],
+}]}]}
+"""
 
 
 def reason(case):
@@ -22,6 +32,18 @@ def test_equal_runs_pass(session):
     (row,) = result.case("generic")["results"]
     assert row["verdict"] == "pass"
     assert row["overhead"] < 10
+
+
+def test_a_dry_run_writes_the_job_and_runs_nothing(session, tmp_path):
+    site = tmp_path / "site.py"
+    site.write_text(GPU_SITE)
+    result = session("--dry-run", "-C", str(site), "-n", "Planted", "-S", "gpu=yes")
+    assert result.status == 0, result.output
+    scripts = [path.read_text() for path in result.stage.rglob("rfm_job.sh")]
+    assert len(scripts) == 2
+    assert all("#SBATCH --gres=gpu:2\n" in script for script in scripts)
+    assert any(re.search(r"^apptainer exec .*--nv .* sh work.sh none$", script, re.MULTILINE) for script in scripts)
+    assert not list(result.stage.rglob("rounds.json"))
 
 
 def test_slow_container_fails_with_figure_and_interval(session):
