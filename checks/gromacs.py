@@ -24,6 +24,7 @@ class Dynamics(ContainerCheck):
 
     executable = "gmx_mpi"
     recipe = "gromacs"
+    rounds = 3
     output_files = [LOG]
     #: Steps of a run; with the seed's input its own 10000.
     timesteps = variable(int, value=200)

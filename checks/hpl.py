@@ -30,6 +30,7 @@ class HPL(ContainerCheck):
     descr = "High Performance Linpack"
     executable = "hpcc"
     recipe = "hpcc"
+    rounds = 3
     output_files = [OUTPUT]
     #: The seed's matrices; they are made larger or smaller, as the memory of the nodes is to the seed's 128 GiB.
     size = parameter([QUICK, 8000, 16000, 32000, 64000, LARGEST], loggable=True)

@@ -25,6 +25,7 @@ class PingPong(ContainerCheck):
     executable = "pingpong"
     source = "pingpong/pingpong.c"
     recipe = "pingpong"
+    rounds = 3
     min_ranks = 2
     # Seconds for all the pairs together; slow networks take longer, with three trials a pair.
     executable_opts = ["1.5"]

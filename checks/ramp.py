@@ -5,7 +5,7 @@ K80 and CPU, with the container image in RAM or on a shared file system. Overhea
 the computation; a container added 1 to 2 s (5 to 12 %), and 0.5 s more from the shared file system; memory and
 computing time stayed the same. Mean errors, sigma / sqrt(n), stand beside the figures in the results.
 
-The seed's size is ``-S RAMP.images=20000 -S RAMP.pixels=128 -S RAMP.rounds=26``.
+The seed's size is ``-S RAMP.images=20000 -S RAMP.pixels=128 -S RAMP.depth=3 -S RAMP.rounds=26``.
 """
 
 import shlex
@@ -38,6 +38,8 @@ class RAMP(OneNodeCheck, ImagePlacement):
     images = variable(int, value=0)
     pixels = variable(int, value=64)
     epochs = variable(int, value=2)
+    #: Levels of the U-Net below the first.
+    depth = variable(int, value=2)
 
     figures = [
         # The seed saw two seconds, with images that the kernel mounted. A runtime without setuid reads TensorFlow's
@@ -60,4 +62,5 @@ class RAMP(OneNodeCheck, ImagePlacement):
         self.input_commands = [f"python galaxies.py {size} galaxies.npz"]
         self.postrun_cmds += ["rm -f galaxies.npz"]
         self.reset_commands = ["export RUN_BEGAN=$(date +%s.%N)"]
-        self.steps = [Step("unet", shlex.join(["python", "unet.py", "--epochs", str(self.epochs), "galaxies.npz"]))]
+        options = ["--epochs", str(self.epochs), "--depth", str(self.depth)]
+        self.steps = [Step("unet", shlex.join(["python", "unet.py", *options, "galaxies.npz"]))]

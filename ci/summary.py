@@ -1,6 +1,7 @@
 """Prints the table that a session ends with, from ReFrame's report: ``summary.py reports/run-report.json``.
 
-Exit status 1 when there is no report or nothing was run.
+Exit status 1 when there is no report or nothing was run, or when a check failed for another reason than its performance
+and passed when ReFrame ran it again (--max-retries): wrong answers and hangs are not excused.
 """
 
 from __future__ import annotations
@@ -77,9 +78,30 @@ def skips_of(cases: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def summarise(report: dict[str, Any]) -> tuple[list[str], int]:
-    """Return the lines to print, and how many checks were run (skipped ones are not)."""
-    cases = [case for case in report["runs"][-1]["testcases"] if is_check(case)] if report["runs"] else []
+def repeated(runs: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return each case as it came out last, and the failures of cases that passed when they were run again."""
+    last: dict[tuple[str, str, str], dict[str, Any]] = {}
+    failed: dict[tuple[str, str, str], dict[str, Any]] = {}
+    for case in (case for run in runs for case in run["testcases"] if is_check(case)):
+        key = (case["unique_name"], case["partition"], case["environ"])
+        if key in last and last[key]["result"] == "fail":
+            failed[key] = last[key]
+        last[key] = case
+    return list(last.values()), [case for key, case in failed.items() if last[key]["result"] == "pass"]
+
+
+def failure(case: dict[str, Any], label: str) -> str:
+    """Return what failed, and why."""
+    reason = (case["fail_reason"] or case["result"]).strip()
+    return f"{label} {case['variant']}, {case['num_nodes']} node(s): {reason}"
+
+
+def summarise(report: dict[str, Any]) -> tuple[list[str], int, int]:
+    """Return the lines to print, how many checks were run (skipped ones are not), and how many failed only at first.
+
+    Of the latter a performance that was not confirmed does not count: runs differ by chance. Everything else does.
+    """
+    cases, earlier = repeated(report["runs"])
     ran = [case for case in cases if case["result"] != "skip"]
     names = labels(ran)
     table = [HEADER] + [row for case, name in zip(ran, names) for row in rows_of(case, name)]
@@ -92,9 +114,12 @@ def summarise(report: dict[str, Any]) -> tuple[list[str], int]:
     lines += skips_of(cases)
     for case, label in zip(ran, names):
         if case["result"] != "pass":
-            reason = (case["fail_reason"] or case["result"]).strip()
-            lines.append(f"FAILED: {label} {case['variant']}, {case['num_nodes']} node(s): {reason}")
-    return lines, sum(case["result"] != "fail_deps" for case in ran)
+            lines.append(f"FAILED: {failure(case, label)}")
+    unstable = [case for case in earlier if case["fail_phase"] != "performance"]
+    for case in earlier:
+        what = "FAILED, and passed when it was run again" if case in unstable else "not confirmed when it was run again"
+        lines.append(f"{what}: {failure(case, application(case))}")
+    return lines, sum(case["result"] != "fail_deps" for case in ran), len(unstable)
 
 
 def main() -> None:
@@ -105,10 +130,12 @@ def main() -> None:
         sys.exit("summary: error: no check was run: nothing matches the selection, or no check file loads (see above)")
     except (OSError, ValueError) as error:
         sys.exit(f"summary: error: cannot read ReFrame's report {sys.argv[1]}: {error}")
-    lines, ran = summarise(report)
+    lines, ran, unstable = summarise(report)
     print("\n".join(["", *lines]))
     if ran == 0:
         sys.exit("summary: error: no check was run: everything was skipped")
+    if unstable:
+        sys.exit(f"summary: error: {unstable} check(s) failed, and passed when run again: see above")
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ class ContainerCheck(rfm.RegressionTest):
     skip_reason = variable(str, value="", loggable=True)
     #: A row for each figure: see :func:`results.rows`. For the reports.
     results = variable(typ.List[dict], value=[], loggable=True)
-    #: What ran: runtime and version, SHA-256 of the image, MPI libraries of each side. For the reports.
+    #: What ran: runtime, its version, SHA-256 of the image, MPI libraries of each side, input. For the reports.
     provenance = variable(dict, value={}, loggable=True)
     #: Seconds that the application itself ran, all rounds together.
     application_seconds = variable(float, int, value=0.0, loggable=True)
@@ -173,9 +173,10 @@ class ContainerCheck(rfm.RegressionTest):
             self.bare_command, builds = software.bare_program(self.executable, self.source, modules)
         if self.artifacts:
             builds.append(software.fetch_jars(self.artifacts, self.current_partition, sys.executable))
-        self.published = self.published or self.current_partition.extras.get("inputs", {}).get(type(self).__name__, "")
-        if self.published:
-            self.published, fetch = software.published_input(self.published, self.current_partition, sys.executable)
+        published = self.published or self.current_partition.extras.get("inputs", {}).get(type(self).__name__)
+        if published:
+            self.provenance = {"input": published}
+            self.published, fetch = software.published_input(published, self.current_partition, sys.executable)
             builds += fetch
         if self.mpi_family:
             software.require_mpi(self.mpi_family, self.current_partition, modules)
@@ -246,7 +247,7 @@ class ContainerCheck(rfm.RegressionTest):
 
     def _note_provenance(self, record):
         mpi = {run["side"]: sorted(run["mpi"]) for run in record["runs"] if run["mpi"]}
-        self.provenance = {"mpi": mpi, "host": record["host"]}
+        self.provenance = {**self.provenance, "mpi": mpi, "host": record["host"]}
         if self.contained:
             command = runtimes.command_of(self.runtime)
             self.provenance.update({"runtime": command, "runtime_version": runtimes.version(command)})

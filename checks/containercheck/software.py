@@ -161,7 +161,7 @@ def require_built(stagedir: Path, stderr: str) -> None:
     status = stagedir / BUILD_STATUS
     if status.exists():
         said = (stagedir / stderr).read_text(errors="replace").strip().removeprefix("error: ")
-        if int(status.read_text()) == UNSUPPORTED:
+        if status.read_text().strip() == str(UNSUPPORTED):
             raise Unavailable(said)
         raise ReframeError(said or f"the build failed: see {stagedir}")
 

@@ -146,10 +146,24 @@ def test_a_check_runs_the_published_input(session, served):
     file.write_text("zebra crossing zebra\n" * 1000)
     select = ("-n", "WordCount%variant=bare%num_nodes=1%ranks=0", "-S", "megabytes=1")
     checks = REPOSITORY / "checks" / "wordcount.py"
-    result = session(*select, "-S", f"published={address}/standard.txt{pin(file)}", checks=checks)
+    reference = f"{address}/standard.txt{pin(file)}"
+    result = session(*select, "-S", f"published={reference}", checks=checks)
     assert result.case("bare")["result"] == "pass", result.output
+    assert result.case("bare")["provenance"]["input"] == reference
     counted = next(result.stage.rglob("rounds/01-baseline/out")).read_text()
     assert "word 1 zebra: " in counted
     wrong = session(*select, "-S", f"published={address}/standard.txt#sha256={64 * '0'}", checks=checks)
     assert wrong.status != 0
     assert "is not the pinned one" in wrong.case("bare")["fail_reason"]
+
+
+def test_an_input_that_the_site_names_and_does_not_have_skips_with_the_reason(session, tmp_path):
+    site = tmp_path / "site.py"
+    site.write_text(
+        "site_configuration = {'systems': [{'name': 'here', 'hostnames': ['.*'], 'partitions': [{'name': 'only',"
+        "'scheduler': 'local', 'launcher': 'mpirun', 'environs': ['builtin'], "
+        "'extras': {'inputs': {'WordCount': '/nowhere/standard.txt'}}}]}]}"
+    )
+    select = ("-n", "WordCount%variant=bare%num_nodes=1%ranks=0")
+    result = session("-C", str(site), *select, checks=REPOSITORY / "checks" / "wordcount.py")
+    assert "no input: /nowhere/standard.txt" in result.case("bare")["skip_reason"]
