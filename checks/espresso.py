@@ -9,7 +9,7 @@ seed's: ``ZrSi2-24.in`` and ``ZrSi2-108.in``, with ``pseudo_dir = '.'`` and the 
 import shlex
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure
+from containercheck import Answer, ContainerCheck, Figure, by_ratio
 from reframe.core.builtins import parameter, run_after, run_before
 
 PUBLISHED = ("ZrSi2-24", "ZrSi2-108")
@@ -51,14 +51,13 @@ class QuantumEspresso(ContainerCheck):
         self.run_limit = 300
         if self.material in PUBLISHED:
             self.run_limit = 3600
-            self.figures = [seconds("PWSCF"), seconds("fftw")]
+            self.figures = by_ratio(self.figures)
 
     @run_after("setup")
     def need_published_input(self):
         """Skip the seed's systems where the site does not have them."""
         if self.material in PUBLISHED and not self.published:
-            self.skip_reason = f"no input: set 'published' to the directory that holds {self.material}.in"
-            self.skip(self.skip_reason)
+            self.skip_because(f"no input: set 'published' to the directory that holds {self.material}.in")
 
     @run_before("run")
     def copy_input(self):

@@ -114,5 +114,4 @@ class GROMACSKernels(Dynamics):
         self.executable = next((program for program, own in found.items() if own == self.simd), self.executable)
         if found and self.simd not in found.values():
             there = ", ".join(f"{program} has {own}" for program, own in found.items())
-            self.skip_reason = f"no GROMACS with {self.simd} kernels: {there}, and there is no gmx_mpi_{self.simd}"
-            self.skip(self.skip_reason)
+            self.skip_because(f"no GROMACS with {self.simd} kernels: {there}, and there is no gmx_mpi_{self.simd}")

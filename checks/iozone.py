@@ -91,8 +91,8 @@ class IOzone(OneNodeCheck):
         if not reason and Path(self.directory).is_dir():
             free = shutil.disk_usage(self.directory).free // 2**20
             reason = f"{free} MB free in {self.directory}" if free < self.file_size else ""
-        self.skip_reason = reason
-        self.skip_if(bool(reason), reason)
+        if reason:
+            self.skip_because(reason)
 
     @run_before("run")
     def write_steps(self):

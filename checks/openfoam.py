@@ -9,7 +9,7 @@ import shlex
 from dataclasses import replace
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Step, seconds_of
+from containercheck import Answer, ContainerCheck, Figure, Step, by_ratio, seconds_of
 from containercheck.inputs import grid
 from reframe.core.builtins import parameter, run_after, run_before
 
@@ -77,7 +77,7 @@ class OpenFOAM(ContainerCheck):
             Step("solve", "simpleFoam -parallel -case case", parallel=True),
         ]
         if self.full_only:
-            self.figures = [replace(one, compare="ratio", tolerance=None) for one in self.figures]
+            self.figures = by_ratio(self.figures)
         if self.num_tasks == 1:
             # OpenFOAM refuses -parallel for one rank.
             self.steps = [replace(one, command=one.command.replace(" -parallel", "")) for one in self.steps]

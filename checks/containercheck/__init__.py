@@ -21,7 +21,17 @@ def _require() -> None:
 _require()
 
 from containercheck.check import ContainerCheck, OneNodeCheck  # noqa: E402
-from containercheck.facts import STDOUT, Answer, Figure, Step, seconds_of  # noqa: E402
+from containercheck.facts import STDOUT, Answer, Figure, Step, by_ratio, seconds_of  # noqa: E402
 from containercheck.placement import ImagePlacement  # noqa: E402
 
-__all__ = ["STDOUT", "Answer", "ContainerCheck", "Figure", "ImagePlacement", "OneNodeCheck", "Step", "seconds_of"]
+__all__ = [
+    "STDOUT",
+    "Answer",
+    "ContainerCheck",
+    "Figure",
+    "ImagePlacement",
+    "OneNodeCheck",
+    "Step",
+    "by_ratio",
+    "seconds_of",
+]

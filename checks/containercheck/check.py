@@ -111,6 +111,11 @@ class ContainerCheck(rfm.RegressionTest):
         """Whether the application loads an MPI library, so that it can be seen which."""
         return self.rank_count is not None or self.mpi_program is not None
 
+    def skip_because(self, reason: str) -> None:
+        """Skip the check, with the reason in ReFrame's listing and in the reports."""
+        self.skip_reason = reason
+        self.skip(reason)
+
     @run_after("init")
     def choose_partitions(self):
         """Generate the check for no partition that has too few nodes."""
@@ -138,8 +143,7 @@ class ContainerCheck(rfm.RegressionTest):
             # ReFrame cancels a job that waits longer, without an error of its own: _end_of_job says so.
             self.max_pending_time = self.max_pending_time or self.current_partition.extras.get("max_pending_time")
         except software.Unavailable as error:
-            self.skip_reason = str(error)
-            self.skip(self.skip_reason)
+            self.skip_because(str(error))
 
     def _choose_ranks(self):
         cores = sites.cores_per_node(self.current_partition)
@@ -194,8 +198,7 @@ class ContainerCheck(rfm.RegressionTest):
         try:
             software.require_built(Path(self.stagedir), self.build_stderr.evaluate())
         except software.Unavailable as error:
-            self.skip_reason = str(error)
-            self.skip(self.skip_reason)
+            self.skip_because(str(error))
 
     @run_before("run", always_last=True)
     def pair_commands(self):

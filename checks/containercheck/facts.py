@@ -6,7 +6,7 @@ import math
 import re
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 #: How the matches of a pattern become one value.
@@ -169,6 +169,11 @@ class Step:
 def seconds_of(step: str, **facts) -> Figure:
     """Return the figure of merit ``seconds_<step>``: the wall-clock time of one step, in seconds."""
     return Figure(f"seconds_{step}", rf"^seconds {re.escape(step)} (\S+)$", "s", better="lower", **facts)
+
+
+def by_ratio(figures: list[Figure]) -> list[Figure]:
+    """Return the figures compared by ratio, with the check's tolerance: for an input that is long enough for it."""
+    return [replace(figure, compare="ratio", tolerance=None) for figure in figures]
 
 
 def _check_common(name: str, pattern: str, take: str) -> None:

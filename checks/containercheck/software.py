@@ -65,8 +65,9 @@ def python_environment(requirements: str, partition: SystemPartition, python: st
     :param requirements: file below ``checks/src``; its directory gives the environment its name.
     """
     path = CHECKS / "src" / requirements
-    words = [python, JOB / "venvs.py", "--requirements", path, "--cache", cache_of(partition, "venv_cache", "venvs")]
-    return shlex.join(str(word) for word in [*words, "--link", "venv", path.parent.name]), ". venv/bin/activate"
+    cache = cache_of(partition, "venv_cache", "venvs")
+    install = _caching(python, "venvs.py", cache, "venv", "--requirements", path, path.parent.name)
+    return install, ". venv/bin/activate"
 
 
 def fetch_jars(artifacts: str, partition: SystemPartition, python: str) -> str:
@@ -78,8 +79,8 @@ def fetch_jars(artifacts: str, partition: SystemPartition, python: str) -> str:
     if shutil.which("mvn") is None:
         raise Unavailable("no software: jars come through Maven, and no mvn is on the PATH (Debian and Ubuntu: maven)")
     path = CHECKS / "src" / artifacts
-    words = [python, JOB / "jars.py", "--artifacts", path, "--cache", cache_of(partition, "jar_cache", "jars")]
-    return shlex.join(str(word) for word in [*words, "--link", "jars", path.parent.name])
+    cache = cache_of(partition, "jar_cache", "jars")
+    return _caching(python, "jars.py", cache, "jars", "--artifacts", path, path.parent.name)
 
 
 def published_input(reference: str, partition: SystemPartition, python: str) -> tuple[str, list[str]]:
@@ -89,8 +90,8 @@ def published_input(reference: str, partition: SystemPartition, python: str) -> 
     :raises Unavailable: there is nothing at the path.
     """
     if "://" in reference:
-        words = [python, JOB / "downloads.py", "--cache", cache_of(partition, "input_cache", "inputs")]
-        return "published", [shlex.join(str(word) for word in [*words, "--link", "published", reference])]
+        cache = cache_of(partition, "input_cache", "inputs")
+        return "published", [_caching(python, "downloads.py", cache, "published", reference)]
     path = Path(os.path.expandvars(reference)).expanduser()
     if not path.exists():
         raise Unavailable(f"no input: {path}, set as 'published', does not exist")
@@ -145,10 +146,10 @@ def image(partition: SystemPartition, recipe: str, runtime: str, python: str) ->
     if command not in BUILDERS or shutil.which(command) is None:
         raise Unavailable(f"no image: {command} cannot build {recipe}; name a ready one in the site's extras, images")
     mirror = partition.extras.get("image_mirror")
-    words = [python, JOB / "images.py", "--recipes", RECIPES, "--cache", cache_of(partition, "image_cache", "images")]
-    words += ["--runtime", command, "--jar-cache", cache_of(partition, "jar_cache", "jars")]
+    words = ["--recipes", RECIPES, "--runtime", command, "--jar-cache", cache_of(partition, "jar_cache", "jars")]
     words += ["--mirror", mirror] if mirror else []
-    return "image.sif", [shlex.join(str(word) for word in [*words, "--link", "image.sif", recipe])]
+    cache = cache_of(partition, "image_cache", "images")
+    return "image.sif", [_caching(python, "images.py", cache, "image.sif", *words, recipe)]
 
 
 def require_built(stagedir: Path, stderr: str) -> None:
@@ -164,6 +165,11 @@ def require_built(stagedir: Path, stderr: str) -> None:
         if status.read_text().strip() == str(UNSUPPORTED):
             raise Unavailable(said)
         raise ReframeError(said or f"the build failed: see {stagedir}")
+
+
+def _caching(python: str, program: str, cache: Path, link: str, *words: object) -> str:
+    """Return the command with which the job gets something out of a cache, made there if need be, by a link."""
+    return shlex.join(str(word) for word in (python, JOB / program, "--cache", cache, "--link", link, *words))
 
 
 def cache_of(partition: SystemPartition, setting: str, name: str) -> Path:

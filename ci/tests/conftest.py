@@ -26,6 +26,20 @@ def pytest_configure(config):
     runtime.init_runtime(site)
 
 
+@pytest.fixture
+def site(tmp_path):
+    """Write a site file with one partition for this machine, and return its path."""
+
+    def write(**facts: Any) -> str:
+        partition = {"name": "only", "scheduler": "local", "launcher": "mpirun", "environs": ["builtin"], **facts}
+        system = {"name": "here", "hostnames": [".*"], "partitions": [partition]}
+        path = tmp_path / "site.py"
+        path.write_text(f"site_configuration = {{'systems': [{system!r}]}}\n")
+        return str(path)
+
+    return write
+
+
 @dataclass
 class Session:
     """A finished session of ReFrame."""

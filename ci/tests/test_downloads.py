@@ -157,13 +157,8 @@ def test_a_check_runs_the_published_input(session, served):
     assert "is not the pinned one" in wrong.case("bare")["fail_reason"]
 
 
-def test_an_input_that_the_site_names_and_does_not_have_skips_with_the_reason(session, tmp_path):
-    site = tmp_path / "site.py"
-    site.write_text(
-        "site_configuration = {'systems': [{'name': 'here', 'hostnames': ['.*'], 'partitions': [{'name': 'only',"
-        "'scheduler': 'local', 'launcher': 'mpirun', 'environs': ['builtin'], "
-        "'extras': {'inputs': {'WordCount': '/nowhere/standard.txt'}}}]}]}"
-    )
+def test_an_input_that_the_site_names_and_does_not_have_skips_with_the_reason(session, site):
+    settings = site(extras={"inputs": {"WordCount": "/nowhere/standard.txt"}})
     select = ("-n", "WordCount%variant=bare%num_nodes=1%ranks=0")
-    result = session("-C", str(site), *select, checks=REPOSITORY / "checks" / "wordcount.py")
+    result = session("-C", settings, *select, checks=REPOSITORY / "checks" / "wordcount.py")
     assert "no input: /nowhere/standard.txt" in result.case("bare")["skip_reason"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from containercheck import Answer, Figure
+from containercheck import Answer, Figure, by_ratio
 from containercheck.facts import TAKE, UnreadableError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,6 +61,11 @@ def test_figure_that_the_program_says_does_not_apply_is_none(saved):
 def test_figure_with_a_slip_in_it_is_refused_at_once(facts):
     with pytest.raises(ValueError, match=r"."):
         Figure(**{"name": "rate", "pattern": r"(\S+)", "unit": "x", **facts})
+
+
+def test_figures_by_ratio_leave_the_tolerance_to_the_check():
+    short = Figure("rate", r"rate (\S+)", "s", better="lower", compare="difference", tolerance=0.5)
+    assert by_ratio([short]) == [Figure("rate", r"rate (\S+)", "s", better="lower")]
 
 
 def test_answer_must_equal_its_text_everywhere(saved):

@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY
 
-GPU_SITE = """site_configuration = {"systems": [{"name": "site", "hostnames": [".*"], "partitions": [{
-    "name": "gpu", "scheduler": "slurm", "launcher": "srun", "environs": ["builtin"],
+#: A partition of nodes with two GPUs, as the site file describes it.
+GPU_PARTITION = {
+    "scheduler": "slurm",
+    "launcher": "srun",
     "processor": {"arch": "none", "num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1},
     "devices": [{"type": "gpu", "arch": "sm_70", "num_devices": 2}],
     "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
     "container_platforms": [{"type": "Apptainer"}],
-}]}]}
-"""
+}
 
 
 def reason(case):
@@ -34,10 +35,8 @@ def test_equal_runs_pass(session):
     assert row["overhead"] < 10
 
 
-def test_a_dry_run_writes_the_job_and_runs_nothing(session, tmp_path):
-    site = tmp_path / "site.py"
-    site.write_text(GPU_SITE)
-    result = session("--dry-run", "-C", str(site), "-n", "Planted", "-S", "gpu=yes")
+def test_a_dry_run_writes_the_job_and_runs_nothing(session, site):
+    result = session("--dry-run", "-C", site(**GPU_PARTITION), "-n", "Planted", "-S", "gpu=yes")
     assert result.status == 0, result.output
     scripts = [path.read_text() for path in result.stage.rglob("rfm_job.sh")]
     assert len(scripts) == 2
@@ -112,14 +111,9 @@ def test_missing_image_skips_with_the_reason(session):
     assert "no image: there is no definition file images/no-such-recipe.def" in case["skip_reason"]
 
 
-def test_image_that_the_site_names_and_does_not_have_skips_with_the_reason(session, tmp_path):
-    site = tmp_path / "site.py"
-    site.write_text(
-        "site_configuration = {'systems': [{'name': 'here', 'hostnames': ['.*'], 'partitions': [{'name': 'only',"
-        "'scheduler': 'local', 'launcher': 'mpirun', 'environs': ['builtin'], "
-        "'extras': {'images': {'openmpi': '/nowhere/openmpi.sif'}}}]}]}"
-    )
-    case = session("-C", str(site), "-n", "Planted%variant=generic").case("generic")
+def test_image_that_the_site_names_and_does_not_have_skips_with_the_reason(session, site):
+    settings = site(extras={"images": {"openmpi": "/nowhere/openmpi.sif"}})
+    case = session("-C", settings, "-n", "Planted%variant=generic").case("generic")
     assert "no image: /nowhere/openmpi.sif" in case["skip_reason"]
 
 
