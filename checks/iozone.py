@@ -83,16 +83,16 @@ class IOzone(OneNodeCheck):
     @run_after("setup")
     def choose_place(self):
         """Skip where the partition does not have this file system, or no space on it."""
-        self.directory, reason = self.stagedir, ""
+        self.directory = self.stagedir
         if self.file_system != "stage":
             offered = self.current_partition.extras.get("file_systems", {})
             self.directory = os.path.expandvars(offered.get(self.file_system, ""))
-            reason = "" if self.directory else f"{self.current_partition.fullname} has no {self.file_system}"
-        if not reason and Path(self.directory).is_dir():
+            if not self.directory:
+                self.skip_because(f"{self.current_partition.fullname} has no {self.file_system}")
+        if Path(self.directory).is_dir():
             free = shutil.disk_usage(self.directory).free // 2**20
-            reason = f"{free} MB free in {self.directory}" if free < self.file_size else ""
-        if reason:
-            self.skip_because(reason)
+            if free < self.file_size:
+                self.skip_because(f"{free} MB free in {self.directory}")
 
     @run_before("run")
     def write_steps(self):
