@@ -11,9 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLANTED = Path(__file__).resolve().parent / "planted"
+
+# A busy machine is no failure: how long an example takes is not for a unit test to say.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 def pytest_configure(config):

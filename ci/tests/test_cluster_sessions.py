@@ -58,11 +58,16 @@ def on_cluster(session, up):
     shutil.rmtree(place, ignore_errors=True)
 
 
+def bandwidth(case):
+    """Return the row of the bandwidth between nodes."""
+    return next(row for row in case["results"] if row["figure"] == "bandwidth_between_nodes")
+
+
 def meanwhile(place, action):
     """Do something once the first run of the Ping Pong job under ``place`` has ended."""
 
     def wait():
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 900
         while time.monotonic() < deadline:
             for record in place.rglob("PingPong_*/rounds.json"):
                 if json.loads(record.read_text())["runs"]:
@@ -76,13 +81,23 @@ def meanwhile(place, action):
 
 
 def test_the_fabric_is_lost_in_the_generic_container_only(on_cluster):
-    result = on_cluster("-n", PING_PONG.format("(integrated|generic)"), "-S", "rounds=5")
-    integrated = {row["figure"]: row for row in result.case("integrated")["results"]}["bandwidth_between_nodes"]
-    generic = {row["figure"]: row for row in result.case("generic")["results"]}["bandwidth_between_nodes"]
-    # SANDIA VI.B and D12.6 6.9.1; of the integrated one the verdict may be open on a loaded machine.
-    assert integrated["expected"] and integrated["verdict"] != "fail", result.output
-    assert generic["expected"] and generic["verdict"] == "pass", result.output
+    result = on_cluster("-n", PING_PONG.format("(integrated|generic)"), "-S", "rounds=3")
+    integrated, generic = (bandwidth(result.case(variant)) for variant in ("integrated", "generic"))
+    # SANDIA VI.B and D12.6 6.9.1: a factor of ten or none; what a loaded machine adds to it is not for a test to say.
+    assert integrated["expected"], result.output
+    assert integrated["container"] > 0.5 * integrated["bare"]
+    assert generic["expected"], result.output
     assert generic["container"] < 0.2 * generic["bare"]
+
+
+def test_an_integrated_container_that_loses_the_fabric_fails(on_cluster):
+    lost = "APPTAINERENV_OMPI_MCA_btl_tcp_if_include:eth0"
+    result = on_cluster("-n", PING_PONG.format("integrated"), "-S", "rounds=3", "-S", f"env_vars={lost}")
+    case = result.case("integrated")
+    assert (result.status != 0, case["fail_phase"]) == (True, "performance"), result.output
+    assert "bandwidth_between_nodes is" in case["fail_reason"]
+    assert bandwidth(case)["verdict"] == "fail"
+    assert bandwidth(case)["container"] < 0.2 * bandwidth(case)["bare"]
 
 
 def test_a_dead_node_fails_its_check_with_that_reason_and_the_session_goes_on(on_cluster):

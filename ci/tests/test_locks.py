@@ -2,6 +2,7 @@
 
 import threading
 import time
+from pathlib import Path
 
 import locks
 import pytest
@@ -14,17 +15,33 @@ def own_locks(tmp_path, monkeypatch):
     monkeypatch.setattr(locks, "TURN_LOCK", tmp_path / "turn.lock")
 
 
+def waiting():
+    """Return how many threads wait for one of the locks, as the kernel tells it."""
+    inodes = {str(path.stat().st_ino) for path in (locks.MACHINE_LOCK, locks.TURN_LOCK) if path.exists()}
+    blocked = (line.split() for line in Path("/proc/locks").read_text().splitlines() if " -> " in line)
+    return sum(words[6].rpartition(":")[2] in inodes for words in blocked)
+
+
+def eventually(condition):
+    """Wait until the condition holds, on a busy machine too."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 def start(kind, name, log, go_on):
-    """Hold a lock in a thread until ``go_on`` is set, and write down when it was got."""
+    """Hold a lock in a thread until ``go_on`` is set, and write down when it was got; return once it is, or waits."""
 
     def hold():
         with kind():
             log.append(name)
-            go_on.wait(20)
+            go_on.wait(120)
 
+    others = waiting()
     thread = threading.Thread(target=hold)
     thread.start()
-    time.sleep(0.3)
+    eventually(lambda: name in log or waiting() > others)
     return thread
 
 
@@ -41,7 +58,7 @@ def test_a_build_and_two_measurements_exclude_each_other():
     kinds = [locks.building, locks.measuring, locks.measuring]
     threads = [start(kind, number, log, end) for number, (kind, end) in enumerate(zip(kinds, ends))]
     for number, (thread, end) in enumerate(zip(threads, ends)):
-        time.sleep(0.3)
+        eventually(lambda held=number + 1: len(log) >= held)
         assert log == list(range(number + 1))
         end.set()
         thread.join()

@@ -68,9 +68,9 @@ def leftovers():
     }
 
 
-def eventually(condition, seconds):
-    """Wait until the condition holds; return whether it came to that."""
-    end = time.monotonic() + seconds
+def eventually(condition):
+    """Wait until the condition holds, on a busy machine too; return whether it came to that."""
+    end = time.monotonic() + 120
     while not condition():
         if time.monotonic() > end:
             return False
@@ -81,7 +81,7 @@ def eventually(condition, seconds):
 def submit(script, *options):
     """Submit a job and return its number, once it runs."""
     job = run("sbatch", "--parsable", "--output=/dev/null", *options, "--wrap", script).strip()
-    assert eventually(lambda: state_of(job) == "RUNNING", 20)
+    assert eventually(lambda: state_of(job) == "RUNNING")
     return job
 
 
@@ -179,9 +179,9 @@ def test_fabric_is_much_faster_than_ethernet(up):
     """Host names resolve to the slow network."""
     receiver = subprocess.Popen([SCRIPT, "exec", "node2", "python3", "-c", RECEIVE])
     listening = ("ss", "-Hltn", "sport", "=", "5000")
-    assert eventually(lambda: cluster("exec", "node2", *listening), 10)
+    assert eventually(lambda: cluster("exec", "node2", *listening))
     seconds = {to: float(cluster("exec", "node1", "python3", "-c", SEND, to)) for to in ("node2", "node2-fab")}
-    receiver.wait(10)
+    receiver.wait(120)
     assert seconds["node2"] > 3 * seconds["node2-fab"]
 
 
@@ -195,13 +195,15 @@ def test_killed_daemons_are_mended_by_up(up):
 
 def test_job_survives_the_controller(up, shared_file):
     """A controller that is restarted in the middle of a job loses nothing."""
-    job = submit(f"sleep 6; echo done >{shared_file}", "-N2")
+    go_on = shared_file.with_suffix(".go-on")
+    job = submit(f"until rm {go_on}; do sleep 0.2; done; echo done >{shared_file}", "-N2")
     for pid, name in processes("controller@").items():
         if name == "slurmctld":
             os.kill(pid, signal.SIGTERM)
-    assert eventually(lambda: not processes("controller@"), 10)
+    assert eventually(lambda: not processes("controller@"))
     assert "jobs are running" in cluster("up")
-    assert eventually(lambda: state_of(job) == "COMPLETED", 30)
+    go_on.touch()
+    assert eventually(lambda: state_of(job) == "COMPLETED")
     assert shared_file.read_text() == "done\n"
 
 
@@ -209,7 +211,7 @@ def test_node_that_dies_fails_its_job(up):
     """Promptly, and up brings the node back."""
     job = submit("srun sleep 300", "-N2")
     cluster("kill-node", "node2")
-    assert eventually(lambda: state_of(job) not in ("RUNNING", "COMPLETING"), 60)
+    assert eventually(lambda: state_of(job) not in ("RUNNING", "COMPLETING"))
     assert state_of(job) in ("NODE_FAIL", "FAILED")
     assert "node2" in cluster("status", check=False)
     cluster("up")
@@ -220,7 +222,7 @@ def test_down_leaves_nothing(up, before):
     """Also when a job runs."""
     submit("setsid sleep 300 & sleep 300", "-N2")
     cluster("down")
-    assert eventually(lambda: leftovers() == before, 5), leftovers()
+    assert eventually(lambda: leftovers() == before), leftovers()
 
 
 def test_down_keeps_what_jobs_wrote(up, shared_file):
@@ -240,13 +242,13 @@ def test_crash_in_the_middle_of_up(before, seconds):
     starting.kill()
     starting.wait()
     cluster("down")
-    assert eventually(lambda: leftovers() == before, 5), leftovers()
+    assert eventually(lambda: leftovers() == before), leftovers()
 
 
 def test_up_goes_on_after_a_crash_of_up(before):
     """No need for down in between."""
     starting = subprocess.Popen([SCRIPT, "up", "--nodes", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    assert eventually(lambda: processes("munge@"), 10)
+    assert eventually(lambda: processes("munge@"))
     starting.kill()
     starting.wait()
     cluster("up")
@@ -261,7 +263,7 @@ def test_daemons_of_others_are_left_alone(up, tmp_path):
     files = [f"--{name}-file={tmp_path / name}" for name in ("key", "pid", "log", "seed")]
     other = subprocess.Popen(["munged", "--foreground", "--force", f"--socket={tmp_path}/socket", *files])
     try:
-        assert eventually((tmp_path / "socket").exists, 10)
+        assert eventually((tmp_path / "socket").exists)
         cluster("down")
         assert other.poll() is None
     finally:

@@ -12,7 +12,7 @@ from reframe.core.builtins import parameter, run_before, variable
 
 @rfm.simple_test
 class Planted(ContainerCheck):
-    """A serial program that takes half a second, or goes wrong."""
+    """A serial program that says that it took half a second, or goes wrong."""
 
     variant = parameter(["bare", "generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
