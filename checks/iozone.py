@@ -12,12 +12,12 @@ The file lies in the stage directory, or in the other ``file_systems`` that the 
 bound in. That both sides wrote to the same file system, and not to the container's own overlay, is an answer.
 """
 
-import os
+import shlex
 import shutil
 from pathlib import Path
 
 import reframe as rfm
-from containercheck import Answer, Figure, OneNodeCheck, Step, runtimes, sites
+from containercheck import Answer, Figure, FilePlacement, OneNodeCheck, Step
 from reframe.core.builtins import parameter, run_after, run_before
 
 #: Options, and the titles of the reports that are read.
@@ -50,7 +50,7 @@ def report(title):
 
 
 @rfm.simple_test
-class IOzone(OneNodeCheck):
+class IOzone(OneNodeCheck, FilePlacement):
     """IOzone 3.489."""
 
     descr = "IOzone"
@@ -60,8 +60,6 @@ class IOzone(OneNodeCheck):
     file_size = parameter(FILE_SIZES, loggable=True)
     #: Size of a record, in kB.
     record_size = parameter(RECORD_SIZES, loggable=True)
-    #: ``stage``, or a name of the site's extras, file_systems.
-    file_system = parameter(["stage", *sites.file_systems()], loggable=True)
 
     executable = "iozone"
     recipe = "iozone"
@@ -75,40 +73,26 @@ class IOzone(OneNodeCheck):
 
     @run_after("init")
     def choose_axes(self):
-        """One way, size and place in a plain run."""
-        here = (self.access, self.file_size, self.record_size, self.file_system)
-        self.full_only = here != (next(iter(MODES)), FILE_SIZES[0], RECORD_SIZES[0], "stage")
+        """One way and size in a plain run."""
+        here = (self.access, self.file_size, self.record_size)
+        self.full_only = self.full_only or here != (next(iter(MODES)), FILE_SIZES[0], RECORD_SIZES[0])
         self.figures = [report(title) for title in MODES[self.access][1]]
 
     @run_after("setup")
-    def choose_place(self):
-        """Skip where the partition does not have this file system, or no space on it."""
-        self.directory = self.stagedir
-        if self.file_system != "stage":
-            offered = self.current_partition.extras.get("file_systems", {})
-            self.directory = os.path.expandvars(offered.get(self.file_system, ""))
-            if not self.directory:
-                self.skip_because(f"{self.current_partition.fullname} has no {self.file_system}")
-        if Path(self.directory).is_dir():
-            free = shutil.disk_usage(self.directory).free // 2**20
-            if free < self.file_size:
-                self.skip_because(f"{free} MB free in {self.directory}")
+    def require_space(self):
+        """Skip where the file does not fit."""
+        place = Path(self.stagedir, self.directory)
+        free = shutil.disk_usage(place).free // 2**20 if place.is_dir() else self.file_size
+        if free < self.file_size:
+            self.skip_because(f"{free} MB free in {place}")
 
     @run_before("run")
     def write_steps(self):
         """Verify a small file before the big one is measured; -R prints the reports that are read."""
-        file = f"iozone-{os.getpid()}.tmp"
-        if self.file_system != "stage":
-            file = f"{self.directory}/{file}"
-            if self.contained:
-                bind = runtimes.bind_option(self.runtime)
-                self.container_options = [bind.format(source=self.directory, target=self.directory)]
-        place = "." if self.file_system == "stage" else self.directory
-        options = f"-R -s {self.file_size}m -r {self.record_size}k -f {file}"
+        file = shlex.quote(self.own_file)
         self.steps = [
-            Step("place", f"stat -c 'device %d' {place}"),
+            Step("place", f"stat -c 'device %d' {shlex.quote(self.directory)}"),
             Step("verify", f"iozone -V 165 -i 0 -i 1 -i 2 -i 5 -s 16m -r 256k -f {file}"),
-            Step("measure", f"iozone {MODES[self.access][0]} {options}"),
+            Step("measure", f"iozone {MODES[self.access][0]} -R -s {self.file_size}m -r {self.record_size}k -f {file}"),
         ]
         self.reset_commands = [f"rm -f {file}"]
-        self.postrun_cmds = [f"rm -f {file}"]

@@ -22,13 +22,14 @@ _require()
 
 from containercheck.check import ContainerCheck, OneNodeCheck  # noqa: E402
 from containercheck.facts import STDOUT, Answer, Figure, Step, by_ratio, seconds_of  # noqa: E402
-from containercheck.placement import ImagePlacement  # noqa: E402
+from containercheck.placement import FilePlacement, ImagePlacement  # noqa: E402
 
 __all__ = [
     "STDOUT",
     "Answer",
     "ContainerCheck",
     "Figure",
+    "FilePlacement",
     "ImagePlacement",
     "OneNodeCheck",
     "Step",

@@ -66,6 +66,8 @@ class ContainerCheck(rfm.RegressionTest):
     input_commands = variable(typ.List[str], value=[])
     #: Commands that put the working directory into its first state before each run.
     reset_commands = variable(typ.List[str], value=[])
+    #: Files outside the stage directory that the job removes, however it ends.
+    own_files = variable(typ.List[str], value=[])
     #: Ranks on a node; None for one on each core, or for each group of ``threads`` cores.
     ranks_per_node = variable(int, type(None), value=None)
     #: Threads of a rank; 0 for as many as make use of all the node's cores.
@@ -140,7 +142,7 @@ class ContainerCheck(rfm.RegressionTest):
                 raise software.Unavailable("belongs to the full axes, which run with -S full=yes")
             self._choose_ranks()
             self._find_software()
-            # ReFrame cancels a job that waits longer, without an error of its own: _end_of_job says so.
+            # ReFrame cancels a job that waits longer, without an error of its own: slurm.end_of_job says so.
             self.max_pending_time = self.max_pending_time or self.current_partition.extras.get("max_pending_time")
         except software.Unavailable as error:
             self.skip_because(str(error))
@@ -223,7 +225,8 @@ class ContainerCheck(rfm.RegressionTest):
         try:
             record = outcome.read_record(stagedir)
         except UnreadableError as error:
-            raise SanityError(f"{error}: {self._end_of_job()}") from None
+            end = slurm.end_of_job(self._job_state, stagedir / self.stderr.evaluate(), self.max_pending_time)
+            raise SanityError(f"{error}: {end}") from None
         self._outcome = outcome.evaluate(record, stagedir, self.figures, self.answers, self.rank_count, self.num_tasks)
         self.application_seconds = self._outcome.seconds
         self._note_provenance(record)
@@ -237,16 +240,6 @@ class ContainerCheck(rfm.RegressionTest):
             more = f"\n({len(problems) - 4} more)" if len(problems) > 4 else ""
             raise SanityError("\n".join(problems[:4]) + more)
         return True
-
-    def _end_of_job(self) -> str:
-        """Return why the job ended early, as far as can be told: Slurm's state, and the last line that it printed."""
-        printed = Path(self.stagedir, self.stderr.evaluate())
-        if not printed.exists():
-            waited = f"; it may wait {self.max_pending_time:g} s in the queue" if self.max_pending_time else ""
-            return f"Slurm says {self._job_state}, the job never started (pending time{waited})"
-        errors = printed.read_text(errors="replace").strip().splitlines()
-        said = errors[-1].removeprefix("error: ") if errors else f"it printed nothing ({self.stagedir})"
-        return f"Slurm says {self._job_state}: {said}" if self._job_state else said
 
     def _note_provenance(self, record):
         mpi = {run["side"]: sorted(run["mpi"]) for run in record["runs"] if run["mpi"]}

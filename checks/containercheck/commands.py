@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
-import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from reframe.core.backends import getlauncher
 
-from containercheck import runtimes, software
+from containercheck import placement, runtimes, software
 
 if TYPE_CHECKING:
     from containercheck.check import ContainerCheck
@@ -44,20 +43,26 @@ def scripts(check: ContainerCheck) -> dict[str, str]:
     texts["baseline.sh"] = _script(check, launch, lambda command: command, check.bare_command)
     if check.contained:
         texts["subject.sh"] = _script(check, launch, _contain(check), check.executable)
+    if check.own_files:
+        # The job has one trap for all, and needs it before it makes any of them.
+        check.prerun_cmds.insert(0, f"trap {shlex.quote(shlex.join(['rm', '-f', *check.own_files]))} EXIT")
     return texts
 
 
 def runner(check: ContainerCheck, names: list[str]) -> list[str]:
     """Return the words that run the scripts ``names`` in alternating rounds."""
-    # Shown are the ranks on the runner's own node, which is as much as one process can look into.
-    ranks = check.num_tasks_per_node if check.uses_mpi else 0
     rounds = check.rounds if check.contained else 1
     return [
         shlex.quote(str(software.JOB / "rounds.py")),
-        f"--rounds {rounds} --limit {check.run_limit:g} --local-ranks {ranks}",
+        f"--rounds {rounds} --limit {check.run_limit:g} --local-ranks {_local_ranks(check)}",
         *(f"--collect {shlex.quote(name)}" for name in check.output_files),
         *(f"--prepare {name}" if name == PREPARE else name for name in names),
     ]
+
+
+def _local_ranks(check: ContainerCheck) -> int:
+    """Return the ranks of MPI on a node, which is as much as one process can look into; 0 without MPI."""
+    return check.num_tasks_per_node if check.uses_mpi else 0
 
 
 def _script(check: ContainerCheck, launch: str, contain: Contain, program: str) -> str:
@@ -120,8 +125,9 @@ def _contain(check: ContainerCheck) -> Contain:
     # PMIx's shared-memory store does not work from inside an image, and complains.
     check.env_vars.setdefault("PMIX_MCA_gds", "hash")
     if check.image_directory:
-        copy = shlex.quote(_image_copy(check))
-        check.prerun_cmds += [f"trap 'rm -f {copy}' EXIT", f"cp -L {shlex.quote(str(check.image))} {copy} || exit 1"]
+        copy = _image_copy(check)
+        check.own_files = [*check.own_files, copy]
+        check.prerun_cmds += [f"{shlex.join(['cp', '-L', str(check.image), copy])} || exit 1"]
     if check.variant == "generic":
         return lambda command: in_container(check, command)
     _bring_host_mpi(check)
@@ -145,8 +151,7 @@ def _bring_host_mpi(check: ContainerCheck) -> None:
 
 
 def _image_copy(check: ContainerCheck) -> str:
-    """Return the place of the image's copy; no other job has the same."""
-    return f"{check.image_directory}/containercheck-{zlib.crc32(check.stagedir.encode()):08x}.sif"
+    return placement.own_path(check.image_directory, check.stagedir, ".sif")
 
 
 def in_container(check: ContainerCheck, command: str) -> str:
@@ -156,7 +161,7 @@ def in_container(check: ContainerCheck, command: str) -> str:
     platform.with_cuda = check.gpu and bool(check.current_partition.select_devices("gpu"))
     platform.command = command
     platform.mount_points = []
-    platform.options = [*runtimes.options(check.runtime, check.num_tasks_per_node), *check.container_options]
+    platform.options = [*runtimes.options(check.runtime, _local_ranks(check)), *check.container_options]
     if check.variant == "integrated":
         platform.options.append("$(cat host-mpi.options)")
     return platform.launch_command(check.stagedir)

@@ -1,11 +1,24 @@
-"""Where the image lies when it runs, as an axis (D12.6 section 9: in memory, or on a shared file system)."""
+"""Where the image and the files of an application lie, as axes."""
 
-from reframe.core.builtins import parameter, run_after
+import shlex
+import zlib
+
+from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.pipeline import RegressionTestPlugin
+
+from containercheck import runtimes, sites
+
+
+def own_path(directory: str, stagedir: str, suffix: str) -> str:
+    """Return a path in a directory that all jobs share, which is of the job with this stage directory alone."""
+    return f"{directory}/containercheck-{zlib.crc32(stagedir.encode()):08x}{suffix}"
 
 
 class ImagePlacement(RegressionTestPlugin):
-    """Adds the axis to a check: ``class MyCode(ContainerCheck, ImagePlacement)``."""
+    """Adds the place of the image to a check: ``class MyCode(ContainerCheck, ImagePlacement)``.
+
+    D12.6 section 9: in memory, or on a shared file system.
+    """
 
     #: Where the image lies: in the cache, which all nodes share, or in the node's memory.
     image_in = parameter(["shared", "ram"], loggable=True)
@@ -22,3 +35,39 @@ class ImagePlacement(RegressionTestPlugin):
         """A bare run has no image to be placed."""
         if self.image_in == "ram" and not self.contained:
             self.valid_systems = []
+
+
+class FilePlacement(RegressionTestPlugin):
+    """Adds the file system that an application works on: ``class MyCode(ContainerCheck, FilePlacement)``.
+
+    The check finds its ``directory``, which is the same in a container, and ``own_file``, a path on it that no other
+    job has; the job removes that in the end.
+    """
+
+    #: ``stage``, or a name of the site's extras, file_systems.
+    file_system = parameter(["stage", *sites.file_systems()], loggable=True)
+
+    @run_after("init")
+    def choose_file_system(self):
+        """In a plain run it is the stage directory's."""
+        if self.file_system != "stage":
+            self.full_only = True
+
+    @run_after("setup")
+    def find_directory(self):
+        """Skip where the partition does not have this file system."""
+        self.directory = "."
+        if self.file_system != "stage":
+            offered = self.current_partition.extras.get("file_systems", {})
+            if self.file_system not in offered:
+                self.skip_because(f"{self.current_partition.fullname} has no {self.file_system}")
+            self.directory = str(sites.path_of(offered[self.file_system]))
+        self.own_file = own_path(self.directory, self.stagedir, ".tmp")
+
+    @run_before("run")
+    def bind_directory(self):
+        """Bind it at its own place, and have the file removed."""
+        if self.contained and self.directory != ".":
+            bind = runtimes.bind_option(self.runtime).format(source=self.directory, target=self.directory)
+            self.container_options = [*self.container_options, shlex.quote(bind)]
+        self.own_files = [*self.own_files, self.own_file]

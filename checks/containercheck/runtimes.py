@@ -44,11 +44,11 @@ def bind_option(platform: str) -> str:
 
 
 def options(platform: str, ranks_per_node: int) -> list[str]:
-    """Return the options for running an image as one of ``ranks_per_node`` ranks.
+    """Return the options for running an image as one of ``ranks_per_node`` ranks of MPI.
 
     ``--sharens`` puts the ranks of a node into one user namespace: in separate ones they cannot reach each other's
-    memory, and Open MPI and MPICH lose their single-copy transfers. Apptainer has it since 1.2. Ranks must wait for
-    each other, as MPI_Init lets them: where one ends before another has joined it, Apptainer fails, one time in four
+    memory, and Open MPI and MPICH lose their single-copy transfers. Apptainer has it since 1.2. Only MPI's ranks wait
+    for each other, in MPI_Init: where one ends before another has joined it, Apptainer fails, one time in four
     for a program of milliseconds ("could not open proc directory").
     """
     command = command_of(platform)

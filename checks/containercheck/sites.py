@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from reframe.core.runtime import runtime
 from reframe.core.systems import SystemPartition
 
 #: The node axis: powers of two, to the largest run of the seeds (D12.6 section 6.9.1, 256 nodes).
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+def path_of(text: str) -> Path:
+    """Return the path that a site file or a user gives, with its $VARIABLES and ~ filled in."""
+    return Path(os.path.expandvars(text)).expanduser()
 
 
 def largest(partition: SystemPartition) -> int:

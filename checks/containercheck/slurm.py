@@ -6,11 +6,14 @@ import re
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from reframe.core.schedulers import Job
 
 #: States in which a job still runs, or will.
 _ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "REQUEUED"}
+#: States of a job that ended, or was given up, in the queue.
+_NEVER_STARTED = {"PENDING", "CANCELLED", "DEADLINE"}
 #: Seconds for which a controller that does not answer is waited for.
 PATIENCE = 300
 _INTERVAL = 2
@@ -59,3 +62,20 @@ def outlast(job: Job, finished: Callable[[], bool]) -> str | None:
                 return state
         time.sleep(_INTERVAL)
     return None
+
+
+def end_of_job(state: str | None, stderr: Path, max_pending_time: float | None) -> str:
+    """Return why a job ended early, as far as can be told: Slurm's state of it, and the last line that it printed.
+
+    :param state: None where there is no Slurm, or it does not know.
+    :param stderr: the job's, which is there once the job has started.
+    :param max_pending_time: seconds after which ReFrame cancels a job that waits in the queue.
+    """
+    if not stderr.exists() and state in _NEVER_STARTED:
+        waited = f"; it may wait {max_pending_time:g} s in the queue" if max_pending_time else ""
+        return f"Slurm says {state}, the job never started (pending time{waited})"
+    if not stderr.exists():
+        return f"Slurm says {state}, and the job wrote nothing: do the nodes see {stderr.parent}?"
+    errors = stderr.read_text(errors="replace").strip().splitlines()
+    said = errors[-1].removeprefix("error: ") if errors else f"it printed nothing ({stderr.parent})"
+    return f"Slurm says {state}: {said}" if state else said

@@ -13,7 +13,7 @@ from pathlib import Path
 from reframe.core.exceptions import ReframeError
 from reframe.core.systems import SystemPartition
 
-from containercheck import runtimes
+from containercheck import runtimes, sites
 
 CHECKS = Path(__file__).resolve().parent.parent
 RECIPES = CHECKS.parent / "images"
@@ -92,7 +92,7 @@ def published_input(reference: str, partition: SystemPartition, python: str) -> 
     if "://" in reference:
         cache = cache_of(partition, "input_cache", "inputs")
         return "published", [_caching(python, "downloads.py", cache, "published", reference)]
-    path = Path(os.path.expandvars(reference)).expanduser()
+    path = sites.path_of(reference)
     if not path.exists():
         raise Unavailable(f"no input: {path}, set as 'published', does not exist")
     return str(path.absolute()), []
@@ -137,7 +137,7 @@ def image(partition: SystemPartition, recipe: str, runtime: str, python: str) ->
     if ready is not None and (command not in BUILDERS or "://" in ready):
         return ready, []  # a name in a registry
     if ready is not None:
-        path = Path(os.path.expandvars(ready)).expanduser()
+        path = sites.path_of(ready)
         if not path.exists():
             raise Unavailable(f"no image: {path}, which the site's extras name for {recipe}, does not exist")
         return str(path), []
@@ -176,5 +176,5 @@ def cache_of(partition: SystemPartition, setting: str, name: str) -> Path:
     """Return a directory for what is built once: the site's, or ``name`` below the user's cache directory."""
     configured = partition.extras.get(setting)
     if configured:
-        return Path(os.path.expandvars(configured)).expanduser()
+        return sites.path_of(configured)
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "containercheck" / name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -168,6 +169,16 @@ def test_a_job_that_waits_too_long_in_the_queue_says_so(on_cluster):
     case = result.case("bare")
     assert case["result"] == "fail"
     assert "pending time" in case["fail_reason"], case["fail_reason"]
+
+
+def test_a_stage_directory_that_the_nodes_do_not_see_is_named(on_cluster):
+    hidden = tempfile.mkdtemp(dir="/tmp")
+    try:
+        result = on_cluster("-n", PING_PONG.format("bare"), f"--prefix={hidden}")
+    finally:
+        shutil.rmtree(hidden)
+    reason = result.case("bare")["fail_reason"]
+    assert re.search(rf"the job wrote nothing: do the nodes see {hidden}/stage/\S+\?", reason), reason
 
 
 def test_the_commands_in_the_job_script_can_be_copied_and_run(on_cluster):

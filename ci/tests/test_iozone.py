@@ -1,6 +1,7 @@
 """IOzone's output, in each of its modes."""
 
 import pytest
+from conftest import REPOSITORY
 from iozone import MODES, IOzone, report
 from saved import figures, read
 
@@ -43,3 +44,17 @@ def test_a_mode_with_mixed_up_reports_is_read_from_the_table():
 def test_a_full_disk_is_no_result():
     (problem,) = read(check("random_strided"), "iozone/failing", ranks=1).problems
     assert "writer is 0" in problem
+
+
+def test_another_file_system_is_measured_in_the_container_and_left_as_it_was(session, site, tmp_path):
+    scratch = tmp_path / "scratch of mine"
+    scratch.mkdir()
+    settings = site(extras={"file_systems": {"scratch": "$SCRATCH_OF/scratch of mine"}})
+    case = "IOzone%variant=generic%num_nodes=1%file_system=scratch%access=streams%file_size=512%record_size=1024"
+    options = ("-C", settings, "-n", case, "-S", "rounds=1", "-S", "full=yes")
+    result = session(*options, checks=REPOSITORY / "checks", SCRATCH_OF=str(tmp_path))
+    assert result.case("generic")["result"] == "pass", result.output
+    script = next(result.stage.rglob("rfm_job.sh")).read_text()
+    assert f" -f '{scratch}/containercheck-" in script
+    assert f" '-B{scratch}:{scratch}' " in script
+    assert list(scratch.iterdir()) == []

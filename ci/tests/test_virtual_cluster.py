@@ -3,8 +3,10 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -143,6 +145,17 @@ def test_every_node_is_a_machine_of_its_own(up, user):
     see = "cd /tmp; mkdir of-$(hostname); sleep 1; echo $(nproc) $(ls /sys/class/net) of-*; rmdir of-*"
     seen = run(*user, "srun", "--chdir=/", "-N2", "sh", "-c", see).splitlines()
     assert sorted(seen) == [f"1 eth0 fab0 lo of-node{i}" for i in (1, 2)]
+
+
+def test_a_checkout_in_tmp_is_seen_by_the_nodes(before):
+    """Nothing else of the machine's /tmp is."""
+    cluster("down")
+    with tempfile.TemporaryDirectory(dir="/tmp") as copy, tempfile.NamedTemporaryFile(dir="/tmp") as hidden:
+        shutil.copytree(SCRIPT.parent, f"{copy}/ci")
+        run(f"{copy}/ci/virtual-cluster", "up", "--nodes", "2")
+        assert run("srun", "--chdir=/", "-N2", "ls", copy).split() == ["ci", "ci"]
+        assert Path(hidden.name).name not in run("srun", "--chdir=/", "-N1", "ls", "/tmp")
+        cluster("down")
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,8 @@ node() {
     exec 6<"$checkout"
     mount -t tmpfs -o mode=1777 tmpfs /tmp
     case $checkout in
-        /tmp/*) mkdir -p "$checkout" && mount --bind /proc/self/fd/6 "$checkout" ;;
+        # Not canonicalized, which would name the empty directory that now hides it.
+        /tmp/*) mkdir -p "$checkout" && mount --no-canonicalize --bind /proc/self/fd/6 "$checkout" ;;
     esac
     exec 6<&-
     mount -t tmpfs -o mode=1777 tmpfs /dev/shm
