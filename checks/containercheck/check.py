@@ -66,7 +66,7 @@ class ContainerCheck(rfm.RegressionTest):
     input_commands = variable(typ.List[str], value=[])
     #: Commands that put the working directory into its first state before each run.
     reset_commands = variable(typ.List[str], value=[])
-    #: Files outside the stage directory that the job removes, however it ends.
+    #: Files that the job removes when it ends, so that none is left outside the stage directory.
     own_files = variable(typ.List[str], value=[])
     #: Ranks on a node; None for one on each core, or for each group of ``threads`` cores.
     ranks_per_node = variable(int, type(None), value=None)

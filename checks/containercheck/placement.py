@@ -67,7 +67,7 @@ class FilePlacement(RegressionTestPlugin):
     @run_before("run")
     def bind_directory(self):
         """Bind it at its own place, and have the file removed."""
-        if self.contained and self.directory != ".":
+        if self.contained and self.file_system != "stage":
             bind = runtimes.bind_option(self.runtime).format(source=self.directory, target=self.directory)
             self.container_options = [*self.container_options, shlex.quote(bind)]
         self.own_files = [*self.own_files, self.own_file]

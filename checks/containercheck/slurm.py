@@ -71,11 +71,11 @@ def end_of_job(state: str | None, stderr: Path, max_pending_time: float | None) 
     :param stderr: the job's, which is there once the job has started.
     :param max_pending_time: seconds after which ReFrame cancels a job that waits in the queue.
     """
-    if not stderr.exists() and state in _NEVER_STARTED:
+    if stderr.exists():
+        errors = stderr.read_text(errors="replace").strip().splitlines()
+        said = errors[-1].removeprefix("error: ") if errors else f"it printed nothing ({stderr.parent})"
+        return f"Slurm says {state}: {said}" if state else said
+    if state in _NEVER_STARTED:
         waited = f"; it may wait {max_pending_time:g} s in the queue" if max_pending_time else ""
         return f"Slurm says {state}, the job never started (pending time{waited})"
-    if not stderr.exists():
-        return f"Slurm says {state}, and the job wrote nothing: do the nodes see {stderr.parent}?"
-    errors = stderr.read_text(errors="replace").strip().splitlines()
-    said = errors[-1].removeprefix("error: ") if errors else f"it printed nothing ({stderr.parent})"
-    return f"Slurm says {state}: {said}" if state else said
+    return f"Slurm says {state}, and the job wrote nothing: do the nodes see {stderr.parent}?"

@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,16 @@ def pytest_configure(config):
     site = configuration.load_config("<builtin>")
     site.select_subconfig("generic:default")
     runtime.init_runtime(site)
+
+
+def eventually(condition: Callable[[], Any]) -> bool:
+    """Wait until the condition holds, on a busy machine too; return whether it came to that."""
+    end = time.monotonic() + 120
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 @pytest.fixture

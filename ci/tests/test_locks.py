@@ -1,11 +1,11 @@
 """Measurements and builds on one machine."""
 
 import threading
-import time
 from pathlib import Path
 
 import locks
 import pytest
+from conftest import eventually
 
 
 @pytest.fixture(autouse=True)
@@ -22,14 +22,6 @@ def waiting():
     return sum(words[6].rpartition(":")[2] in inodes for words in blocked)
 
 
-def eventually(condition):
-    """Wait until the condition holds, on a busy machine too."""
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def start(kind, name, log, go_on):
     """Hold a lock in a thread until ``go_on`` is set, and write down when it was got; return once it is, or waits."""
 
@@ -41,7 +33,7 @@ def start(kind, name, log, go_on):
     others = waiting()
     thread = threading.Thread(target=hold)
     thread.start()
-    eventually(lambda: name in log or waiting() > others)
+    assert eventually(lambda: name in log or waiting() > others)
     return thread
 
 
@@ -58,7 +50,7 @@ def test_a_build_and_two_measurements_exclude_each_other():
     kinds = [locks.building, locks.measuring, locks.measuring]
     threads = [start(kind, number, log, end) for number, (kind, end) in enumerate(zip(kinds, ends))]
     for number, (thread, end) in enumerate(zip(threads, ends)):
-        eventually(lambda held=number + 1: len(log) >= held)
+        assert eventually(lambda held=number + 1: len(log) >= held)
         assert log == list(range(number + 1))
         end.set()
         thread.join()

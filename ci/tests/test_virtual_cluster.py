@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import eventually
 
 SCRIPT = Path(__file__).resolve().parents[1] / "virtual-cluster"
 STATE = Path("/var/lib/virtual-cluster")
@@ -69,16 +70,6 @@ def leftovers():
         "processes": processes(),
         "daemons": run("pgrep", "slurm|munged", check=False).split(),
     }
-
-
-def eventually(condition):
-    """Wait until the condition holds, on a busy machine too; return whether it came to that."""
-    end = time.monotonic() + 120
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.2)
-    return True
 
 
 def submit(script, *options):

@@ -2,10 +2,11 @@
 # In a container it does what its argument says.
 milliseconds=500
 sum=42
-echo >>"runs-${APPTAINER_CONTAINER:+inside}"
-runs=$(wc -l <"runs-${APPTAINER_CONTAINER:+inside}")
-[ -n "${APPTAINER_CONTAINER:-}" ] || milliseconds=$((500 + runs % 2 * 10))
-[ -n "${APPTAINER_CONTAINER:-}" ] && case $1 in
+inside=${APPTAINER_CONTAINER:+inside}
+echo >>"runs-$inside"
+runs=$(wc -l <"runs-$inside")
+case ${inside:+$1} in
+    "") milliseconds=$((500 + runs % 2 * 10)) ;;
     slow) milliseconds=600 ;;
     wrong) milliseconds=100 sum=43 ;;
     hang) [ "$runs" -ne 2 ] || { sleep 1000 & sleep 1000; } ;;
