@@ -6,7 +6,7 @@ unit is the score itself. The score is of one slot; slots that share a core, a c
 
 import reframe as rfm
 from containercheck import Answer, Figure, OneNodeCheck, sites
-from reframe.core.builtins import parameter, run_after, run_before
+from reframe.core.builtins import parameter, run_before
 
 ALL = "all"
 
@@ -22,9 +22,9 @@ class DB12(OneNodeCheck):
     threads = 0
     run_limit = 300
     # A run takes 12 to 20 s, whatever is asked: one unmeasured iteration, and one that counts.
-    rounds = 3
     #: Copies that run at once.
     slots = parameter([*sites.core_counts(), ALL], loggable=True)
+    plain = {"slots": ALL}
 
     # Copies, sum, arithmetic mean, geometric mean and median; below them the score of each copy, lowest first.
     figures = [
@@ -32,11 +32,6 @@ class DB12(OneNodeCheck):
         Figure("DB12_slowest", r"^\d+ \S+ \S+ \S+ \S+\n(\S+)", "DB12"),
     ]
     answers = [Answer("copies", r"^(\d+) \S+ \S+ \S+ \S+$")]
-
-    @run_after("init")
-    def choose_axis(self):
-        """The whole node shows it; fewer slots are the seed's axis."""
-        self.full_only = self.slots != ALL
 
     @run_before("run")
     def fill_slots(self):

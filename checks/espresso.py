@@ -3,7 +3,7 @@
 D12.6 section 7.4, MARCONI, 1 to 10 nodes of 48 ranks: ZrSi2, 24 atoms with 6 x 19 x 13 points and 108 with 6 x 6 x 5;
 seconds of PWSCF and fftw, mean of 5; no overhead in the container, Intel MPI about 5 times faster than Open MPI. D12.5
 section 3.3.1: silane. Embedded are a silicon crystal and silane; ``-S QuantumEspresso.published=<directory>`` gives the
-seed's: ``ZrSi2-24.in`` and ``ZrSi2-108.in``, with ``pseudo_dir = '.'`` and the pseudopotentials beside them.
+document's: ``ZrSi2-24.in`` and ``ZrSi2-108.in``, with ``pseudo_dir = '.'`` and the pseudopotentials beside them.
 """
 
 import shlex
@@ -15,7 +15,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 PUBLISHED = ("ZrSi2-24", "ZrSi2-108")
 
 
-def seconds(name, **facts):
+def wall_clock(name, **facts):
     """Return the figure for the wall-clock time of a routine."""
     return Figure(name, rf"^ +{name} +: .*CPU +(\S.*?) WALL", "s", better="lower", **facts)
 
@@ -27,16 +27,18 @@ class QuantumEspresso(ContainerCheck):
     descr = "Quantum ESPRESSO pw.x"
     executable = "pw.x"
     recipe = "espresso"
-    rounds = 3
     min_ranks = 1
     material = parameter(["silicon", "SiH4", *PUBLISHED], loggable=True)
+    plain = {"material": "SiH4"}
+    run_limit = 300
+    full_run_limit = 3600
     reset_commands = ["rm -rf scratch"]
 
     rank_count = Answer("ranks", r"^ +(?:Parallel version \(MPI\), running on|Number of MPI processes:) +(\d+)")
     # The embedded inputs take seconds, 0.2 of which a container needs to read the program's code from its image.
     figures = [
-        seconds("PWSCF", compare="difference", tolerance=0.5),
-        seconds("fftw", compare="difference", tolerance=0.3),
+        wall_clock("PWSCF", compare="difference", tolerance=0.5),
+        wall_clock("fftw", compare="difference", tolerance=0.3),
     ]
     answers = [
         # A hundred times the threshold of the inputs.
@@ -44,19 +46,12 @@ class QuantumEspresso(ContainerCheck):
         Answer("convergence", r"convergence (has been|NOT) achieved", equals="has been"),
     ]
 
-    @run_after("init")
-    def choose_limit(self):
-        """A site's input takes as long as it takes."""
-        self.full_only = self.material != "SiH4"
-        self.run_limit = 300
-        if self.material in PUBLISHED:
-            self.run_limit = 3600
-            self.figures = by_ratio(self.figures)
-
     @run_after("setup")
     def need_published_input(self):
-        """Skip the seed's systems where the site does not have them."""
-        if self.material in PUBLISHED and not self.published:
+        """Skip the document's systems where the site does not have them; they take long enough for a ratio."""
+        if self.material in PUBLISHED:
+            self.figures = by_ratio(self.figures)
+        if self.material in PUBLISHED and not self.published_path:
             self.skip_because(f"no input: set 'published' to the directory that holds {self.material}.in")
 
     @run_before("run")
@@ -64,8 +59,9 @@ class QuantumEspresso(ContainerCheck):
         """The pseudopotentials are Debian's, or those of the site's ESPRESSO_PSEUDO."""
         self.executable_opts = ["-in", f"{self.material}.in"]
         if self.material in PUBLISHED:
-            self.input_commands = [f"cp -r {shlex.quote(self.published)}/. ."]
+            self.input_commands = [f"cp -r {shlex.quote(self.published_path)}/. ."]
             return
-        inputs = shlex.quote(f"{self.prefix}/src/espresso/{self.material}.in")
         pseudo = '"${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"'
-        self.input_commands = [f"cp {inputs} {pseudo}/Si.pz-vbc.UPF {pseudo}/H.pz-vbc.UPF ."]
+        self.input_commands = [
+            f"cp {self.own(f'espresso/{self.material}.in')} {pseudo}/Si.pz-vbc.UPF {pseudo}/H.pz-vbc.UPF ."
+        ]

@@ -4,14 +4,13 @@ D12.6 section 4, ARIS, GROMACS 2018.4, UEABS case A (130 000 atoms), 10000 steps
 on one core run like 1 : 4.9 : 6.1 : 7.8, the same kernels as fast in a container as bare; so do 1 to 40 OpenMP threads
 of a node. Over nodes (20 ranks each) the container had not the fabric's libraries and used TCP: 4 times slower at 16,
 1.5 to 1.8 times at up to 8 nodes with GPUs.
-The embedded input is water, 17496 atoms; ``-S GROMACS.published=<case A>/topol.tpr`` runs the seed's.
+The embedded input is water, 17496 atoms; ``-S GROMACS.published=<case A>/topol.tpr`` runs the document's.
 """
 
 import shlex
-import shutil
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, software
+from containercheck import Answer, ContainerCheck, Figure
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 LOG = "md.log"
@@ -24,9 +23,8 @@ class Dynamics(ContainerCheck):
 
     executable = "gmx_mpi"
     recipe = "gromacs"
-    rounds = 3
     output_files = [LOG]
-    #: Steps of a run; with the seed's input its own 10000.
+    #: Steps of a run; with the document's input its own 10000.
     timesteps = variable(int, value=200)
 
     rank_count = Answer("ranks", r"^Using (\d+) MPI process", file=LOG)
@@ -41,13 +39,13 @@ class Dynamics(ContainerCheck):
     @run_before("run")
     def prepare_input(self):
         """Let the bare program make the input, once; container and bare run the same."""
-        steps = 10000 if self.published else self.timesteps
+        steps = 10000 if self.published_path else self.timesteps
         self.executable_opts = ["-nobackup", "mdrun", "-s", "topol.tpr", "-noconfout", "-ntomp", str(self.threads)]
         self.executable_opts += ["-nsteps", str(steps)]
-        if self.published:
-            self.input_commands = [f"cp {shlex.quote(self.published)} topol.tpr"]
-        else:
-            self.input_commands = [f"sh {shlex.quote(f'{self.prefix}/src/gromacs/prepare')} {self.executable}"]
+        published = f"cp {shlex.quote(self.published_path)} topol.tpr"
+        self.input_commands = [
+            published if self.published_path else f"sh {self.own('gromacs/prepare')} {self.executable}"
+        ]
 
 
 @rfm.simple_test
@@ -69,7 +67,7 @@ class GROMACSThreads(Dynamics):
 
     @run_after("init")
     def choose_threads(self):
-        """The seed's axis."""
+        """The document's axis."""
         self.threads = self.openmp
 
 
@@ -82,36 +80,3 @@ class GROMACSHybrid(Dynamics):
     threads = 0
     gpu = True
     full_only = True
-
-
-@rfm.simple_test
-class GROMACSKernels(Dynamics):
-    """Instruction sets, on one core (section 4.4.1).
-
-    A set is a build: ``gmx_mpi_<set>``, as the seed named its own, or ``gmx_mpi`` where it was built for it. Plain C is
-    there in every build, but only for the non-bonded forces: the rest is slower in the seed's build for C.
-    """
-
-    descr = "GROMACS, instruction sets on one core"
-    num_nodes = parameter([1], loggable=True)
-    simd = parameter(["C", "SSE2", "SSE4.1", "AVX_256", "AVX2_256", "AVX_512"], loggable=True)
-    ranks_per_node = 1
-    full_only = True
-
-    @run_before("setup")
-    def find_kernels(self):
-        """Choose the build, or skip with the names of what there is; the log must confirm it."""
-        if self.simd == "C":
-            confirmed = Answer("kernels", r"^Using (.+?) \d+x\d+ nonbonded", file=LOG, equals="plain C")
-            self.env_vars["GMX_DISABLE_SIMD_KERNELS"] = "1"
-        else:
-            confirmed = Answer("kernels", r"^SIMD instructions: +(\S+)", file=LOG, equals=self.simd)
-        self.answers = [*self.answers, confirmed]
-        if self.simd == "C" or not self.full:
-            return
-        programs = (f"gmx_mpi_{self.simd}", "gmx_mpi")
-        found = {name: software.told_by(name, r"^SIMD instructions: +(\S+)") for name in programs if shutil.which(name)}
-        self.executable = next((program for program, own in found.items() if own == self.simd), self.executable)
-        if found and self.simd not in found.values():
-            there = ", ".join(f"{program} has {own}" for program, own in found.items())
-            self.skip_because(f"no GROMACS with {self.simd} kernels: {there}, and there is no gmx_mpi_{self.simd}")

@@ -7,16 +7,14 @@ the image that do not fit the host's. Debian has HPL as a part of ``hpcc`` only,
 """
 
 import math
-from pathlib import Path
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, sites
-from containercheck.inputs import grid
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from containercheck import Answer, ContainerCheck, Figure
+from reframe.core.builtins import parameter, run_before, variable
 
 OUTPUT = "hpccoutf.txt"
 BLOCK = 128
-#: The seed's largest matrix, and the part of its two nodes' memory that it took.
+#: The document's largest matrix, and the part of its two nodes' memory that it took.
 LARGEST, LARGEST_PART = 96000, 96000**2 * 8 / (128 << 30)
 #: Matrix of a plain run, in the same measure: it takes seconds. Over several nodes it is smaller, because HPCC sends
 #: the updates of its RandomAccess one by one: on TCP that would take minutes.
@@ -30,10 +28,13 @@ class HPL(ContainerCheck):
     descr = "High Performance Linpack"
     executable = "hpcc"
     recipe = "hpcc"
-    rounds = 3
     output_files = [OUTPUT]
-    #: The seed's matrices; they are made larger or smaller, as the memory of the nodes is to the seed's 128 GiB.
+    #: The document's matrices; they are made larger or smaller, as the memory of the nodes is to its 128 GiB.
     size = parameter([QUICK, 8000, 16000, 32000, 64000, LARGEST], loggable=True)
+    plain = {"size": QUICK}
+    run_limit = 300
+    # The largest took 22 minutes.
+    full_run_limit = 4 * 3600
     #: Whether to scale them so; ``-S HPL.scaled=no`` runs the published ones.
     scaled = variable(bool, value=True)
     #: Solutions of the small matrix in a run; their median counts.
@@ -49,30 +50,15 @@ class HPL(ContainerCheck):
         Answer("check", r"^\|\|Ax-b\|\|.*\.\.\. (\w+)", file=OUTPUT, equals="PASSED"),
     ]
 
-    @run_after("init")
-    def choose_limits(self):
-        """The largest took the seed 22 minutes."""
-        self.full_only = self.size != QUICK
-        self.run_limit = 4 * 3600 if self.full_only else 300
-
     @run_before("run")
     def write_input(self):
         """Write the input file for HPL and for HPCC; the grid is as near to a square as the ranks allow."""
         order = QUICK_OVER_NODES if self.size == QUICK and self.num_nodes > 1 else self.size
         if self.scaled:
-            memory = (sites.memory_per_node(self.current_partition) or 16 << 30) * self.num_nodes
-            order *= math.sqrt(LARGEST_PART * memory / 8) / LARGEST
+            order *= math.sqrt(LARGEST_PART * self.site.memory * self.num_nodes / 8) / LARGEST
         order = max(1, round(order / BLOCK)) * BLOCK
-        rows, columns = grid(self.num_tasks)
+        rows, columns = self.layout.grid
         repeats = 1 if self.full_only else self.repeats
-        text = (Path(self.prefix) / "src" / "hpl" / "HPL.dat").read_text()
-        text = text.format(
-            order=order,
-            block=BLOCK,
-            rows=rows,
-            columns=columns,
-            repeats=repeats,
-            broadcasts=" ".join(["0"] * repeats),
-        )
-        for name in ("HPL.dat", "hpccinf.txt"):
-            (Path(self.stagedir) / name).write_text(text)
+        facts = {"repeats": repeats, "broadcasts": " ".join(["0"] * repeats)}
+        grid = {"order": order, "block": BLOCK, "rows": rows, "columns": columns}
+        self.fill_in("hpl/HPL.dat", "HPL.dat", "hpccinf.txt", **grid, **facts)

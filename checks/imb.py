@@ -14,7 +14,7 @@ from reframe.core.builtins import run_before, variable
 LATENCIES = (8, 1024)
 BANDWIDTHS = (65536, 1048576, 4194304)
 # One microsecond: inside a node a ratio says little, for runs of the same program differ by 0.5 us; without its fabric
-# the seed's container lost 6.
+# SANDIA's container lost 6.
 LATENCY = {"better": "lower", "compare": "difference", "tolerance": 1.0}
 # PingPong's rows have four columns: bytes, repetitions, time, bandwidth; those of Allreduce have five.
 ROW = r"^ +{size} +\d+ +{time} +{bandwidth}$"
@@ -31,6 +31,7 @@ class IMB(ContainerCheck):
     recipe = "imb"
     min_ranks = 2
     run_limit = 300
+    seconds = 75
     tolerance = 10.0
     #: Trials of a small message.
     trials = variable(int, value=5000)

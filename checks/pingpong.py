@@ -1,7 +1,7 @@
 """Ping Pong between all pairs of ranks: the network, and shared memory inside a node.
 
 D12.6 section 8.1.1, HLRS EXCESS: 10000 exchanges of 4 bytes and 50 of 1 MB between every two of 40 cores on two nodes.
-The seed saw a larger dispersion between the cores of one socket in the container, and no difference between nodes.
+D12.6 saw a larger dispersion between the cores of one socket in the container, and no difference between nodes.
 SANDIA section VI.B and D12.6 section 6.9.1 show what a container that does not know the fabric loses.
 """
 
@@ -25,7 +25,6 @@ class PingPong(ContainerCheck):
     executable = "pingpong"
     source = "pingpong/pingpong.c"
     recipe = "pingpong"
-    rounds = 3
     min_ranks = 2
     # Seconds for all the pairs together; slow networks take longer, with three trials a pair.
     executable_opts = ["1.5"]

@@ -1,18 +1,18 @@
 """RAMP astro: a U-Net learns to find where galaxies overlap; GPU or CPU, memory, IO.
 
 D12.6 section 9.2, CC-IN2P3: 12000 images train, 4000 validate, 4000 evaluate, 2 GB in /dev/shm; 26 runs each on V100,
-K80 and CPU, with the container image in RAM or on a shared file system. Overhead is the wall-clock time less that of
-the computation; a container added 1 to 2 s (5 to 12 %), and 0.5 s more from the shared file system; memory and
-computing time stayed the same. Mean errors, sigma / sqrt(n), stand beside the figures in the results.
+K80 and CPU, with the container image in RAM or on a shared file system. The wall-clock time less that of the
+computation, which D12.6 calls overhead, is ``outside`` here. A container added 1 to 2 s to it (5 to 12 %), and the
+shared file system 0.5 s more; memory and computing time stayed the same. Mean errors, sigma / sqrt(n), stand beside the
+figures in the results.
 
-The seed's size is ``-S RAMP.images=20000 -S RAMP.pixels=128 -S RAMP.depth=3 -S RAMP.rounds=26``.
+The document's size is ``-S RAMP.images=20000 -S RAMP.pixels=128 -S RAMP.depth=3 -S RAMP.rounds=26``.
 """
 
 import shlex
 
 import reframe as rfm
-from containercheck import Answer, Figure, ImagePlacement, OneNodeCheck, seconds_of
-from containercheck.facts import Step
+from containercheck import RUN_BEGAN, Answer, Figure, ImagePlacement, OneNodeCheck, Step, seconds_of
 from reframe.core.builtins import run_before, variable
 
 
@@ -32,8 +32,10 @@ class RAMP(OneNodeCheck, ImagePlacement):
     recipe = "tensorflow"
     threads = 0
     gpu = True
-    rounds = 3
     run_limit = 3600
+    # A pair takes 20 s, most of which is the import that is measured.
+    seconds = 150
+    reset_commands = [RUN_BEGAN]
     #: Images for training, validation and evaluation together (3:1:1), 0 for 20 a core; their edge in pixels.
     images = variable(int, value=0)
     pixels = variable(int, value=64)
@@ -42,11 +44,11 @@ class RAMP(OneNodeCheck, ImagePlacement):
     depth = variable(int, value=2)
 
     figures = [
-        # The seed saw two seconds, with images that the kernel mounted. A runtime without setuid reads TensorFlow's
-        # libraries through FUSE, which takes a few seconds more, and on slow cores many (references/RAMP.yaml).
-        figure("overhead", r"^seconds overhead (\S+)", "s", tolerance=10.0),
+        # D12.6 saw two seconds, with images that the kernel mounted. A runtime without setuid reads TensorFlow's
+        # libraries through FUSE: 0.3 to 2.5 s more here, and on slower cores 4 to 11 s.
+        figure("outside", r"^seconds outside (\S+)", "s", tolerance=12.0),
         Figure("compute", r"^seconds compute (\S+)", "s", better="lower", tolerance=10.0),
-        figure("memory", r"^memory (\S+) MB", "MB", tolerance=64.0),
+        figure("memory", r"^memory (\S+) MB", "MB", tolerance=32.0),
         seconds_of("unet", compare="difference", tolerance=15.0),
     ]
     answers = [
@@ -61,6 +63,5 @@ class RAMP(OneNodeCheck, ImagePlacement):
         size = f"--images {self.images or 20 * self.threads} --size {self.pixels}"
         self.input_commands = [f"python galaxies.py {size} galaxies.npz"]
         self.postrun_cmds += ["rm -f galaxies.npz"]
-        self.reset_commands = ["export RUN_BEGAN=$(date +%s.%N)"]
         options = ["--epochs", str(self.epochs), "--depth", str(self.depth)]
         self.steps = [Step("unet", shlex.join(["python", "unet.py", *options, "galaxies.npz"]))]

@@ -1,16 +1,14 @@
 """Airhead Semantic Spaces: Random Indexing, which finds the words that occur in the same contexts.
 
 D12.6 section 8.1.5, HLRS: no significant difference in a container, and a somewhat better efficiency than Word Count's.
-The seed ran it parallel with MPI, from Java, with a program of its own that is not public; this is the package itself,
-from Maven Central, with its threads. The text is made here: its words have topics, and the nearest words of a word are
+D12.6 ran it parallel with MPI, from Java, with a program that is not public; this is the package itself, from Maven
+Central, with its threads. The text is made here: its words have topics, and the nearest words of a word are
 those of its topic. Bound by memory: a vector of 1024 integers for each of 9400 words.
 
 With the random vectors given (see index.sh), every number of threads comes to the same vectors, to the last bit, so the
 nearest words, among the 200 most frequent ones, must be the same everywhere. Efficiency is T(1) / (n T(n)), the start
 of Java and the writing of the space included.
 """
-
-import shlex
 
 import reframe as rfm
 from containercheck import Answer, Figure, OneNodeCheck, Step, sites
@@ -20,7 +18,7 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 WORDS = ("hinozeb", "venetapub", "vicihob")
 
 
-def seconds(name):
+def time_of(name):
     """Return a time that the script prints."""
     return Figure(f"seconds_{name}", rf"^seconds {name} (\S+)", "s", better="lower")
 
@@ -33,20 +31,21 @@ class SemanticSpaces(OneNodeCheck):
     executable = "java"
     artifacts = "semanticspaces/jars.txt"
     recipe = "semanticspaces"
-    rounds = 3
     run_limit = 300
+    seconds = 120
     tolerance = 10.0
     #: Threads that index; 0 for one on each core.
     workers = parameter([0, *sites.core_counts()], loggable=True)
+    plain = {"workers": 0}
     #: Size of the text, in units of 10^6 bytes.
     megabytes = variable(float, int, value=2.5)
     #: Elements of a word's vector.
     vector_length = variable(int, value=1024)
 
     figures = [
-        seconds("indexing"),
-        seconds("indexing_serial"),
-        seconds("query"),
+        time_of("indexing"),
+        time_of("indexing_serial"),
+        time_of("query"),
         Figure("efficiency", r"^efficiency (\S+) %", "%"),
     ]
     answers = [
@@ -58,22 +57,20 @@ class SemanticSpaces(OneNodeCheck):
 
     @run_after("init")
     def choose_workers(self):
-        """All cores in a plain run."""
+        """The library lays them out."""
         self.threads = self.workers
-        self.full_only = self.workers > 0
 
     @run_before("run")
     def make_input(self):
         """Make the text and, from one line with all words, their random vectors, once for all rounds."""
-        source = f"{self.prefix}/src"
         java = "java -cp 'jars/*' edu.ucla.sspace.mains.RandomIndexingMain"
         self.input_commands = [
-            f"python3 {shlex.quote(source)}/text/make_text.py --megabytes {self.megabytes} --words words.txt text.txt",
+            f"python3 {self.own('text/make_text.py')} --megabytes {self.megabytes} --words words.txt text.txt",
             f"mkdir -p unused && {java} --docFile=words.txt --vectorLength={self.vector_length} --overwrite=true "
             "--saveVectors=vectors.map unused",
             r"tr -s ' ' '\n' <text.txt | LC_ALL=C sort | uniq -c | sort -k1,1nr -k2 | awk 'NR <= 200 { print $2 }' "
             ">candidates.txt",
-            f"cp {shlex.quote(source)}/semanticspaces/index.sh .",
+            f"cp {self.own('semanticspaces/index.sh')} .",
         ]
         self.steps = [Step("run", f"sh index.sh {self.threads} {self.vector_length} {' '.join(WORDS)}")]
         self.postrun_cmds = ["rm -rf space unused"]

@@ -52,13 +52,11 @@ apt_install() {
     rm -f "${TMPDIR:-/tmp}/apt-install.$$.log"
 }
 
-# Prints the Debian mirror that this machine's own apt uses.
-debian_mirror() {
-    local mirror
-    mirror=$(apt-get indextargets --format '$(SITE) $(CODENAME)' 'Created-By: Packages' |
-        awk -v codename="$(. /etc/os-release && echo "$VERSION_CODENAME")" '$2 == codename { print $1; exit }')
-    [ -n "$mirror" ] || die "apt has no Debian mirror configured: check /etc/apt/sources.list and run apt-get update"
-    printf '%s\n' "$mirror"
+# machine mirror: prints the Debian mirror that this machine's own apt uses.
+# machine python: prints a Python that can make environments.
+machine() {
+    command -v python3 >/dev/null || die "no python3 on the PATH: install Python 3.9 or newer with its venv module"
+    python3 "$repo/checks/containercheck" machine "$1"
 }
 
 # private_apt DIRECTORY 'SUITE COMPONENT'...
@@ -67,7 +65,7 @@ debian_mirror() {
 private_apt() {
     local directory=$1 mirror source
     shift
-    mirror=$(debian_mirror)
+    mirror=$(machine mirror)
     mkdir -p "$directory"/{lists/partial,cache/archives/partial,debs}
     for source in "$@"; do
         echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $source"

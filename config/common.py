@@ -8,7 +8,9 @@ from pathlib import Path
 _REPORTS = Path(__file__).resolve().parent.parent / "reports"
 
 site_configuration = {
-    "general": [{"report_file": str(_REPORTS / "run-report.json")}],
+    # A look of ReFrame's at its jobs takes 60 ms of a core, ten times a second by default after each event: too much
+    # beside a measurement.
+    "general": [{"report_file": str(_REPORTS / "run-report.json"), "poll_rate_max": 1}],
     "storage": [{"enable": True, "backend": "sqlite", "sqlite_db_file": str(_REPORTS / "results.db")}],
     # A record for each figure: the tests of one class need not report the same ones.
     "logging": [{"perflog_multiline": True}],

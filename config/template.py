@@ -51,6 +51,8 @@ site_configuration = {
                         "memory_per_node": 96 << 30,
                         # Longest wait in the queue; then the job is cancelled and the check fails. Default: for ever.
                         "max_pending_time": "12h",
+                        # How ranks are bound: "cores" or "none". Default: the launcher's own way.
+                        "binding": "cores",
                         # The MPI library that the integrated variant brings in. Default: what the bare program loads.
                         "host_mpi": "/opt/openmpi/lib/libmpi.so.40",
                         # The host's library of MPICH's ABI, for IMB. Default: what the loader finds.
@@ -65,15 +67,20 @@ site_configuration = {
                         "image_cache": "/shared/containercheck/images",
                         # Where jars from a Maven repository lie. Default: ~/.cache/containercheck/jars.
                         "jar_cache": "/shared/containercheck/jars",
-                        # The seeds' own inputs, by check: a path, or address#sha256=<digest>, which is fetched once.
+                        # The documents' own inputs, by check: a path, or address#sha256=<digest>, fetched once.
                         # Default: the embedded input. What each check takes is in its docstring.
                         "inputs": {"GROMACS": "/shared/inputs/ueabs-case-a/topol.tpr"},
                         # Where fetched inputs lie; all nodes must see it. Default: ~/.cache/containercheck/inputs.
                         "input_cache": "/shared/containercheck/inputs",
+                        # Accepted overheads of this partition's own, by check and figure: in percent, or in the unit of
+                        # a figure that is compared by difference. Default: the check's.
+                        "tolerances": {"StartUp": {"start": 1.0}, "GROMACS": {"rate": 3.0}},
                         # File systems that IOzone measures besides the one of the stage directory, by name.
                         "file_systems": {"scratch": "/scratch/$USER", "local": "/tmp"},
                         # Debian mirror for building images. Default: the one of this machine's apt.
                         "image_mirror": None,
+                        # Extras of other test libraries in this file: every other one that is unknown is an error.
+                        "foreign": [],
                     },
                 }
             ],

@@ -7,6 +7,7 @@ To use it, in the shell that runs ReFrame (its squeue and sbatch read SLURM_CONF
     reframe -C config/virtual_cluster.py --system=virtual-cluster -c checks/ -r
 """
 
+import platform
 import re
 from pathlib import Path
 
@@ -40,7 +41,9 @@ site_configuration = {
                     "container_platforms": [{"type": "Apptainer"}],
                     # Jobs side by side would share the machine's memory and disturb each other's timings.
                     "max_jobs": 1,
+                    # The cluster is this machine, which its file may say of it.
                     "processor": {
+                        "arch": platform.machine(),
                         "num_cpus": cores,
                         "num_cpus_per_core": 1,
                         "num_cpus_per_socket": cores,

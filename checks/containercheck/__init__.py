@@ -4,27 +4,43 @@ import sys
 
 
 def _require() -> None:
-    """Stop the session, in one line, where ReFrame runs without what the library needs.
+    """Stop the session, in one line, where ReFrame is too old for the library.
 
     Any other exception here would be a warning to ReFrame, and a session without tests that passes.
     """
-    try:
-        import numpy  # noqa: F401
-    except ImportError:
-        sys.exit(f"containercheck: no numpy in ReFrame's Python: run '{sys.executable} -m pip install numpy'")
     import reframe
 
     if tuple(int(part) for part in reframe.VERSION.split(".")[:2]) < (4, 10):
         sys.exit(f"containercheck: ReFrame {reframe.VERSION} is too old: run 'pip install reframe-hpc==4.10.4'")
 
 
-_require()
+def _read_site() -> None:
+    """Stop the session, in one line, where the site file has a mistake."""
+    from containercheck import sites
 
+    try:
+        sites.current()
+    except sites.SiteError as error:
+        sys.exit(f"containercheck: {error}")
+
+
+_require()
+_read_site()
+
+from containercheck.axes import FilePlacement, ImagePlacement  # noqa: E402
 from containercheck.check import ContainerCheck, OneNodeCheck  # noqa: E402
-from containercheck.facts import STDOUT, Answer, Figure, Step, by_ratio, seconds_of  # noqa: E402
-from containercheck.placement import FilePlacement, ImagePlacement  # noqa: E402
+from containercheck.facts import (  # noqa: E402
+    RUN_BEGAN,
+    STDOUT,
+    Answer,
+    Figure,
+    Step,
+    by_ratio,
+    seconds_of,
+)
 
 __all__ = [
+    "RUN_BEGAN",
     "STDOUT",
     "Answer",
     "ContainerCheck",

@@ -1,25 +1,17 @@
-"""The commands of a check's job: baseline and subject, each as a person would type it."""
+"""The commands of a side, as a person would type them, and what they need in the job. Changes nothing."""
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from reframe.core.backends import getlauncher
+from containercheck import contract, programs
+from containercheck.sides import Container, Needs, Side
+from containercheck.sites import Layout, Site
+from containercheck.software import runtimes
 
-from containercheck import placement, runtimes, software
-
-if TYPE_CHECKING:
-    from containercheck.check import ContainerCheck
-
-#: Where ReFrame mounts the stage directory in a container.
-WORKDIR = "/rfm_workdir"
 #: Makes a program in the container load the host's MPI.
-LIBRARY_PATH = f"env LD_LIBRARY_PATH={WORKDIR}/host-mpi"
-#: Name of the script that makes the input.
-PREPARE = "prepare.sh"
+LIBRARY_PATH = f"env LD_LIBRARY_PATH={contract.WORKDIR}/{contract.MPI_LINKS}"
 #: Shell function that prints the wall-clock seconds of each step.
 PHASE = r"""phase() {
     now=$(date +%s.%N)
@@ -29,139 +21,124 @@ PHASE = r"""phase() {
     began=$now
 }"""
 
-Contain = Callable[[str], str]
 
+@dataclass(frozen=True)
+class Commands:
+    """What a job needs of one side.
 
-def scripts(check: ContainerCheck) -> dict[str, str]:
-    """Return the scripts by file name: of the input, baseline and, for the container variants, subject.
-
-    What they need beforehand goes into the check's ``prerun_cmds``, ``modules`` and ``env_vars``.
+    :ivar script: what one run of it is.
+    :ivar needs: what the job does before, loads, sets, and removes.
     """
-    check.env_vars.setdefault("OMP_NUM_THREADS", str(check.threads))
-    launch = _launch(check)
-    texts = {PREPARE: "\n".join(check.input_commands)} if check.input_commands else {}
-    texts["baseline.sh"] = _script(check, launch, lambda command: command, check.bare_command)
-    if check.contained:
-        texts["subject.sh"] = _script(check, launch, _contain(check), check.executable)
-    if check.own_files:
-        # The job has one trap for all, and needs it before it makes any of them.
-        check.prerun_cmds.insert(0, f"trap {shlex.quote(shlex.join(['rm', '-f', *check.own_files]))} EXIT")
-    return texts
+
+    script: str
+    needs: Needs
 
 
-def runner(check: ContainerCheck, names: list[str]) -> list[str]:
-    """Return the words that run the scripts ``names`` in alternating rounds."""
-    rounds = check.rounds if check.contained else 1
-    return [
-        shlex.quote(str(software.JOB / "rounds.py")),
-        f"--rounds {rounds} --limit {check.run_limit:g} --local-ranks {_local_ranks(check)}",
-        *(f"--collect {shlex.quote(name)}" for name in check.output_files),
-        *(f"--prepare {name}" if name == PREPARE else name for name in names),
-    ]
+def of_side(side: Side, site: Site, layout: Layout, stagedir: str) -> Commands:
+    """Return the commands of a side on a partition.
+
+    :param stagedir: the check's stage directory, which a container has as its working directory.
+    """
+    container = _InContainer(side, stagedir) if side.container else None
+    needs = side.launcher.needs
+    if container:
+        needs = needs + side.container.needs + container.needs(site, layout)
+    return Commands(_script(side, container), needs)
 
 
-def _local_ranks(check: ContainerCheck) -> int:
-    """Return the ranks of MPI on a node, which is as much as one process can look into; 0 without MPI."""
-    return check.num_tasks_per_node if check.uses_mpi else 0
-
-
-def _script(check: ContainerCheck, launch: str, contain: Contain, program: str) -> str:
-    lines = list(check.reset_commands)
-    if not check.steps:
-        command = contain(shlex.join([program, *check.executable_opts]))
-        return "\n".join([*lines, f"{launch} {command}".strip()])
-    lines = ["set -e", PHASE, *lines]
-    for step in check.steps:
+def _script(side: Side, container: _InContainer | None) -> str:
+    program = side.program
+    contain = container.words if container else (lambda command: command)
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in side.environment.items()]
+    if not program.steps:
+        command = contain(shlex.join([program.executable, *program.options]))
+        return "\n".join([*lines, *program.reset, f"{side.launcher.words} {command}".strip()])
+    lines = ["set -e", PHASE, *lines, *program.reset]
+    for step in program.steps:
         command = contain(step.command)
-        lines += [f"phase {step.name}", f"{launch} {command}" if step.parallel else command]
+        lines += [f"phase {step.name}", f"{side.launcher.words} {command}".strip() if step.parallel else command]
     return "\n".join([*lines, "phase end"])
 
 
-def _launch(check: ContainerCheck) -> str:
-    if check.started_by:
-        return check.started_by
-    if check.rank_count is None:
-        return ""
-    if check.mpi_family:
-        _use_family(check)
-    job = check.job
-    options = check.current_partition.extras.get(f"{check.mpi_family}_launcher_options")
-    if check.mpi_family and options is None:
-        # Hydra, which starts MPICH and its relatives, finds the nodes of the job by itself under most schedulers.
-        return f"mpiexec.hydra -n {check.num_tasks} -ppn {check.num_tasks_per_node}"
-    job.launcher.options = [*job.launcher.options, *(options or [])]
-    if job.launcher.registered_name == "local":
-        # ReFrame's built-in system has no MPI launcher.
-        job.launcher = getlauncher("mpirun")()
-    if os.geteuid() == 0:
-        check.env_vars.update({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
-    for name in ("num_tasks", "num_tasks_per_node", "num_cpus_per_task"):
-        # The launcher reads them from the job, where ReFrame puts them only later.
-        setattr(job, name, getattr(check, name))
-    return job.launcher.run_command(job)
+class _InContainer:
+    """A side's container: what is typed before its commands, and what has to be there first."""
+
+    def __init__(self, side: Side, stagedir: str) -> None:
+        self._name, self._program, self._stagedir = side.name, side.program, stagedir
+        self._container: Container = side.container
+        self._command = self._container.command or runtimes.command_of(self._container.runtime)
+
+    def words(self, command: str) -> str:
+        """Return what runs a command in the image."""
+        if self._container.host_mpi:
+            command = f"{LIBRARY_PATH} {command}"
+        return self._launch(command)
+
+    def needs(self, site: Site, layout: Layout) -> Needs:
+        """Return what the job does before the rounds."""
+        container = self._container
+        files: tuple[str, ...] = ()
+        ranks = layout.ranks_per_node if self._program.mpi else 0
+        ask = programs.in_job(site, "runtime", f"--command={self._command}", f"--ranks={ranks}", self._name)
+        prepare = [ask]
+        if container.copied_to:
+            files = (container.copied_to,)
+            prepare.append(shlex.join(["cp", "-L", container.image, container.copied_to]))
+        if container.host_mpi:
+            prepare += self._bring_host_mpi(site)
+        # PMIx's shared-memory store does not work from inside an image, and complains.
+        return Needs(prepare=tuple(prepare), variables={"PMIX_MCA_gds": "hash"}, files=files)
+
+    def _launch(self, command: str) -> str:
+        container = self._container
+        platform = runtimes.create(container.runtime, self._command)
+        platform.image = container.copied_to or container.image
+        platform.with_cuda = container.gpus
+        platform.command = command
+        platform.mount_points = []
+        # What the node's runtime needs is known there: see job/runtime.py and job/hostmpi.py.
+        platform.options = [f"$(cat {contract.options_file(self._name)})", *container.options]
+        if container.host_mpi:
+            platform.options.append(f"$(cat {contract.mpi_options_file(self._name)})")
+        return platform.launch_command(self._stagedir)
+
+    def _bring_host_mpi(self, site: Site) -> list[str]:
+        """Find the host's MPI in the job, and check that the image's program can load it."""
+        host = self._container.host_mpi
+        options = [f"--bind={runtimes.bind_option(self._container.runtime)}", f"--side={self._name}"]
+        options += [f"--libmpi={host.library}"] if host.library else []
+        trace = f"sh -c 'LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes exec $(command -v {self._program.mpi})'"
+        said = contract.preflight_file(self._name)
+        return [
+            programs.in_job(site, "hostmpi", "plan", *options, host.program),
+            # Whatever it says, and however it ends, is for the next one to judge.
+            f"{self.words(trace)} >{said} 2>&1 || true",
+            programs.in_job(site, "hostmpi", "verify", said),
+        ]
 
 
-def _use_family(check: ContainerCheck) -> None:
-    """Let the bare program load the host's MPI of its family, whatever that is called there."""
-    libmpi = check.current_partition.extras.get(f"host_{check.mpi_family}")
-    given = f" --libmpi={shlex.quote(libmpi)}" if libmpi else ""
-    check.prerun_cmds += [
-        f"{_hostmpi(check)} lend{given} {check.mpi_family} || exit 1",
-        "export LD_LIBRARY_PATH=$PWD/bare-mpi${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}",
-    ]
+@dataclass(frozen=True)
+class Rounds:
+    """How the sides are run.
 
+    :ivar amount: so many rounds, whatever the verdict; 0 to let the verdict decide.
+    :ivar seconds: for all rounds.
+    :ivar limit: seconds that one run may take.
+    :ivar local_ranks: ranks of MPI on a node, which is as much as one process can look into; 0 without MPI.
+    :ivar collect: files that every run writes.
+    :ivar prepare: whether there is a script that makes the input.
+    """
 
-def _hostmpi(check: ContainerCheck) -> str:
-    return shlex.join([check.python, str(software.JOB / "hostmpi.py")])
+    amount: int
+    seconds: float
+    limit: float
+    local_ranks: int
+    collect: tuple[str, ...]
+    prepare: bool
 
-
-def _contain(check: ContainerCheck) -> Contain:
-    """Return what puts a command into the container; the integrated variant gets the host's MPI brought in."""
-    environ = check.current_partition.container_environs.get(check.runtime)
-    if environ:
-        # ReFrame loads these by itself only for its own container_platform.
-        check.modules += [module for module in environ.modules if module not in check.modules]
-        check.env_vars.update(environ.env_vars)
-    # PMIx's shared-memory store does not work from inside an image, and complains.
-    check.env_vars.setdefault("PMIX_MCA_gds", "hash")
-    if check.image_directory:
-        copy = _image_copy(check)
-        check.own_files = [*check.own_files, copy]
-        check.prerun_cmds += [f"{shlex.join(['cp', '-L', str(check.image), copy])} || exit 1"]
-    if check.variant == "generic":
-        return lambda command: in_container(check, command)
-    _bring_host_mpi(check)
-    return lambda command: in_container(check, f"{LIBRARY_PATH} {command}")
-
-
-def _bring_host_mpi(check: ContainerCheck) -> None:
-    """Find the host's MPI in the job, and check that the image's program can load it, before the rounds."""
-    hostmpi = _hostmpi(check)
-    bind = f"--bind={shlex.quote(runtimes.bind_option(check.runtime))}"
-    # Of another family, the bare program tells: see _use_family.
-    libmpi = None if check.mpi_family else check.current_partition.extras.get("host_mpi")
-    options = f"{bind} --libmpi={shlex.quote(libmpi)}" if libmpi else bind
-    program = check.mpi_program or check.executable
-    trace = f"{LIBRARY_PATH} sh -c 'LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes exec $(command -v {program})'"
-    check.prerun_cmds += [
-        f"{hostmpi} plan {options} {shlex.quote(check.mpi_program or check.bare_command)} || exit 1",
-        f"{in_container(check, trace)} >preflight.out 2>&1",
-        f"{hostmpi} verify preflight.out || exit 1",
-    ]
-
-
-def _image_copy(check: ContainerCheck) -> str:
-    return placement.own_path(check.image_directory, check.stagedir, ".sif")
-
-
-def in_container(check: ContainerCheck, command: str) -> str:
-    """Return what runs a command in the check's image."""
-    platform = runtimes.create(check.runtime)
-    platform.image = _image_copy(check) if check.image_directory else str(check.image)
-    platform.with_cuda = check.gpu and bool(check.current_partition.select_devices("gpu"))
-    platform.command = command
-    platform.mount_points = []
-    platform.options = [*runtimes.options(check.runtime, _local_ranks(check)), *check.container_options]
-    if check.variant == "integrated":
-        platform.options.append("$(cat host-mpi.options)")
-    return platform.launch_command(check.stagedir)
+    def command(self, site: Site) -> str:
+        """Return the command that runs all sides in rounds."""
+        words = [f"--rounds={self.amount}" if self.amount else f"--seconds={self.seconds:g}", f"--limit={self.limit:g}"]
+        words += [f"--local-ranks={self.local_ranks}", *(f"--collect={name}" for name in self.collect)]
+        words += [f"--prepare={contract.PREPARE}"] if self.prepare else []
+        return programs.in_job(site, "rounds", *words)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from reframe.core.exceptions import ReframeError
+from reframe.core.pipeline import RegressionTest
 from reframe.utility.sanity import reference_bounds
+
+from containercheck.facts import Figure
 
 OVERHEAD = "_overhead"
 #: How every file of references is keyed.
@@ -34,17 +37,24 @@ def file_of(prefix: str, check: str) -> dict[str, str]:
     return {"$ref": str(path)}
 
 
-def split(check: Any) -> tuple[dict[str, tuple], dict[str, tuple[float, float]]]:
-    """Return the references of this case: the absolute ones, and the ranges of expected overheads by figure.
+def of_case(check: RegressionTest) -> dict[str, tuple]:
+    """Return what the file says of this case, as ReFrame finds it; empty where it says nothing."""
+    if not getattr(check.reference, "index", None):
+        return {}
+    try:
+        return dict(check.reference[check])
+    except KeyError:
+        return {}
 
+
+def split(
+    found: Mapping[str, tuple], figures: Iterable[Figure]
+) -> tuple[dict[str, tuple], dict[str, tuple[float, float]]]:
+    """Return the references of a case: the absolute ones, and the ranges of expected overheads by figure.
+
+    :param found: see :func:`of_case`.
     :raises ReframeError: an overhead is given for a figure that the check does not have.
     """
-    if not getattr(check.reference, "index", None):
-        return {}, {}
-    try:
-        found = dict(check.reference[check])
-    except KeyError:
-        return {}, {}
     absolute = {name: value for name, value in found.items() if not name.endswith(OVERHEAD)}
     ranges = {}
     for name, value in found.items():
@@ -54,6 +64,8 @@ def split(check: Any) -> tuple[dict[str, tuple], dict[str, tuple[float, float]]]
                 -math.inf if low is None else low,
                 math.inf if high is None else high,
             )
-    if unknown := ranges.keys() - {figure.name for figure in check.figures}:
-        raise ReframeError(f"references of {type(check).__name__}: no figure {', '.join(sorted(unknown))}")
+    if unknown := ranges.keys() - {figure.name for figure in figures}:
+        raise ReframeError(
+            f"references: an overhead is expected of {', '.join(sorted(unknown))}: no figure of the check"
+        )
     return absolute, ranges

@@ -1,15 +1,41 @@
-"""What the library reads from the site file, and what it does without one (config/template.py documents it)."""
+"""What is known of a partition: the site file's own keys, and what the library reads beyond them, its extras.
+
+Everything is asked of the partition: the machine that loads checks is not the one that runs them. Only where jobs run
+on this very machine (ReFrame's local scheduler) may this machine answer.
+"""
 
 from __future__ import annotations
 
+import difflib
+import functools
+import math
+import numbers
 import os
+import platform
+from collections.abc import Collection
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
+import reframe.utility.typecheck as typ
+from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
 from reframe.core.systems import SystemPartition
 
-#: The node axis: powers of two, to the largest run of the seeds (D12.6 section 6.9.1, 256 nodes).
+#: The node axis: powers of two, to the largest run of the documents (D12.6 section 6.9.1, 256 nodes).
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+#: What ReFrame puts among a partition's extras by itself.
+_REFRAME = {"scheduler", "launcher"}
+#: How ranks are bound: what mpirun and srun are told.
+BINDINGS = {"cores": ("--bind-to core", "--cpu-bind=cores"), "none": ("--bind-to none", "--cpu-bind=none")}
+
+
+class SiteError(Exception):
+    """The site file is wrong; the message says where, and what to do."""
+
+
+class LayoutError(Exception):
+    """The program does not fit the nodes; the message is the reason for the skip."""
 
 
 def path_of(text: str) -> Path:
@@ -17,50 +43,198 @@ def path_of(text: str) -> Path:
     return Path(os.path.expandvars(text)).expanduser()
 
 
-def largest(partition: SystemPartition) -> int:
-    """Return the largest node count of a partition: its extra ``max_nodes``, or 1."""
-    return int(partition.extras.get("max_nodes", 1))
+def _extra(kind: Any, default: Any = None) -> Any:
+    return field(default=default, metadata={"type": kind})
+
+
+@dataclass(frozen=True)
+class Site:
+    """A partition. The fields with a default are the extras; config/template.py says what each is for.
+
+    :ivar partition: its full name.
+    :ivar is_here: whether its jobs run on this machine.
+    :ivar architecture: of its nodes, as ``uname -m`` says it; None where the site file does not tell.
+    :ivar cores: physical cores of a node; None where the site file does not tell.
+    :ivar gpus: GPUs of a node.
+    """
+
+    partition: str
+    is_here: bool
+    architecture: str | None
+    cores: int | None
+    gpus: int
+    max_nodes: int = _extra(int, 1)
+    memory_per_node: int | None = _extra(int)
+    max_pending_time: str | None = _extra(str)
+    binding: str | None = _extra(str)
+    host_mpi: str | None = _extra(str)
+    host_mpich: str | None = _extra(str)
+    mpich_launcher_options: list[str] | None = _extra(typ.List[str])
+    images: dict[str, str] | None = _extra(typ.Dict[str, str])
+    image_mirror: str | None = _extra(str)
+    inputs: dict[str, str] | None = _extra(typ.Dict[str, str])
+    tolerances: dict[str, dict[str, float]] | None = _extra(typ.Dict[str, typ.Dict[str, numbers.Real]])
+    file_systems: dict[str, str] | None = _extra(typ.Dict[str, str])
+    image_cache: str | None = _extra(str)
+    venv_cache: str | None = _extra(str)
+    jar_cache: str | None = _extra(str)
+    input_cache: str | None = _extra(str)
+    foreign: list[str] | None = _extra(typ.List[str])
+
+    @classmethod
+    def of(cls, partition: SystemPartition) -> Site:
+        """Read a partition, once.
+
+        :raises SiteError: an extra is unknown, or of the wrong type.
+        """
+        return _site(partition)
+
+    @property
+    def memory(self) -> int:
+        """Memory of a node in bytes: the site's, for local jobs this machine's, else a guess of 16 GiB."""
+        if self.memory_per_node is not None:
+            return self.memory_per_node
+        if self.is_here:
+            return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return 16 << 30
+
+    def tolerances_of(self, check: str, figures: Collection[str]) -> dict[str, float]:
+        """Return the site's own tolerances for the figures of a check.
+
+        :raises ReframeError: they name a figure that the check does not have.
+        """
+        found = (self.tolerances or {}).get(check, {})
+        if unknown := found.keys() - set(figures):
+            raise ReframeError(
+                f"site file, extras of {self.partition}: tolerances: {check} has no figure "
+                f"{', '.join(sorted(unknown))}; it has {', '.join(sorted(figures))}"
+            )
+        return found
+
+    def cache(self, setting: str) -> Path:
+        """Return a directory for what is built once: the site's ``<name>_cache``, or one below the user's own cache.
+
+        :param setting: the extra, such as ``image_cache``; its default lies in ``images``.
+        """
+        configured = getattr(self, setting)
+        if configured:
+            return path_of(configured)
+        name = setting.replace("_cache", "s")
+        return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "containercheck" / name
+
+
+@functools.cache
+def _site(partition: SystemPartition) -> Site:
+    known = {one.name: one.metadata["type"] for one in fields(Site) if "type" in one.metadata}
+    extras = dict(partition.extras)
+    where = f"site file, extras of {partition.fullname}"
+    found = {name: value for name, value in extras.items() if name in known and value is not None}
+    for name, value in found.items():
+        if not isinstance(value, known[name]) or isinstance(value, bool):
+            kind = getattr(known[name], "__name__", str(known[name]))
+            raise SiteError(f"{where}: {name} is {value!r}, and must be of the type {kind}")
+    for name in extras.keys() - known.keys() - _REFRAME - set(found.get("foreign", ())):
+        near = difflib.get_close_matches(name, known, 1)
+        meant = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}."
+        raise SiteError(f"{where}: unknown {name!r}: {meant} (One of another library's goes into the list 'foreign'.)")
+    if found.get("binding") not in (None, *BINDINGS):
+        raise SiteError(f"{where}: binding is {found['binding']!r}, and must be one of {', '.join(BINDINGS)}")
+    is_here = partition.scheduler.registered_name == "local"
+    gpus = sum(device.num_devices for device in partition.select_devices("gpu"))
+    return Site(
+        partition.fullname, is_here, _architecture(partition, is_here), _cores(partition, is_here), gpus, **found
+    )
+
+
+def _architecture(partition: SystemPartition, is_here: bool) -> str | None:
+    arch = partition.processor.info and partition.processor.arch
+    if not arch:
+        return platform.machine() if is_here else None
+    # ReFrame's processor.arch is archspec's name of a microarchitecture, or any other.
+    from archspec.cpu import TARGETS
+
+    return TARGETS[arch].family.name if arch in TARGETS else arch
+
+
+def _cores(partition: SystemPartition, is_here: bool) -> int | None:
+    if partition.processor.info:
+        return partition.processor.num_cores or partition.processor.num_cpus
+    return len(os.sched_getaffinity(0)) if is_here else None
+
+
+def current() -> tuple[Site, ...]:
+    """Return the partitions of the current system.
+
+    :raises SiteError: see :meth:`Site.of`.
+    """
+    return tuple(Site.of(partition) for partition in runtime().system.partitions)
 
 
 def node_counts() -> list[int]:
     """Return the node counts that some partition of the current system has."""
-    top = max((largest(partition) for partition in runtime().system.partitions), default=1)
+    top = max((site.max_nodes for site in current()), default=1)
     return [count for count in NODE_COUNTS if count <= top] or [1]
 
 
 def partitions_with(nodes: int) -> list[str]:
     """Return the partitions of the current system that have so many nodes, as ReFrame's ``valid_systems``."""
-    return [partition.fullname for partition in runtime().system.partitions if largest(partition) >= nodes]
-
-
-def cores_per_node(partition: SystemPartition) -> int | None:
-    """Return the physical cores of a node: the site's ``processor``, or for local jobs those of this machine.
-
-    None where neither is known.
-    """
-    if partition.processor.info:
-        return partition.processor.num_cores or partition.processor.num_cpus
-    if partition.scheduler.registered_name == "local":
-        return len(os.sched_getaffinity(0))
-    return None
+    return [site.partition for site in current() if site.max_nodes >= nodes]
 
 
 def core_counts() -> list[int]:
     """Return 1, 2, 4 ... below the cores of the largest node of the current system; 1 where none is known."""
-    top = max((cores_per_node(partition) or 1 for partition in runtime().system.partitions), default=1)
+    top = max((site.cores or 1 for site in current()), default=1)
     return [1, *(1 << power for power in range(1, 16) if 1 << power < top)]
 
 
 def file_systems() -> list[str]:
     """Return the names of the file systems that the site offers for measurements (extra ``file_systems``)."""
-    offered = [partition.extras.get("file_systems", {}) for partition in runtime().system.partitions]
-    return sorted({name for names in offered for name in names})
+    return sorted({name for site in current() for name in site.file_systems or ()})
 
 
-def memory_per_node(partition: SystemPartition) -> int | None:
-    """Return the memory of a node in bytes: the site's extra ``memory_per_node``, or for local jobs this machine's."""
-    if "memory_per_node" in partition.extras:
-        return int(partition.extras["memory_per_node"])
-    if partition.scheduler.registered_name == "local":
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return None
+@dataclass(frozen=True)
+class Layout:
+    """How a program's ranks lie on the nodes.
+
+    :ivar nodes: nodes of the job.
+    :ivar ranks_per_node: ranks on each.
+    :ivar threads: threads, and cores, of a rank.
+    :ivar binding: ``cores``, ``none``, or None for the launcher's own way.
+    """
+
+    nodes: int
+    ranks_per_node: int
+    threads: int
+    binding: str | None = None
+
+    @classmethod
+    def on(cls, site: Site, nodes: int, ranks_per_node: int | None, threads: int, least: int) -> Layout:
+        """Lay ranks on a partition's nodes.
+
+        :param ranks_per_node: None for one on each core, or for each group of ``threads`` cores.
+        :param threads: of a rank; 0 for as many as make use of all cores.
+        :param least: fewest ranks that the program makes sense with.
+        :raises LayoutError: they do not fit, or the cores are not known.
+        """
+        if site.cores is None and (ranks_per_node is None or threads == 0):
+            raise LayoutError(f"cores per node unknown: write 'processor' of {site.partition} into the site file")
+        if threads == 0:
+            threads = max(1, site.cores // (ranks_per_node or 1))
+        layout = cls(nodes, ranks_per_node or max(1, site.cores // threads), threads, site.binding)
+        needed = layout.ranks_per_node * threads
+        if site.cores is not None and needed > site.cores:
+            raise LayoutError(f"needs {needed} cores per node: {site.partition} has {site.cores}")
+        if layout.ranks < least:
+            raise LayoutError(f"needs {least} ranks: {nodes} node(s) have {layout.ranks}")
+        return layout
+
+    @property
+    def ranks(self) -> int:
+        """Ranks on all nodes."""
+        return self.nodes * self.ranks_per_node
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of a process grid as near to a square as the ranks allow; rows >= columns."""
+        columns = next(number for number in range(math.isqrt(self.ranks), 0, -1) if self.ranks % number == 0)
+        return self.ranks // columns, columns

@@ -14,6 +14,8 @@ from reframe.core.schedulers import Job
 _ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "REQUEUED"}
 #: States of a job that ended, or was given up, in the queue.
 _NEVER_STARTED = {"PENDING", "CANCELLED", "DEADLINE"}
+#: States of a job that met its time limit, or had to make room: what it had done counts.
+_MET_LIMIT = {"TIMEOUT", "DEADLINE", "PREEMPTED"}
 #: Seconds for which a controller that does not answer is waited for.
 PATIENCE = 300
 _INTERVAL = 2
@@ -62,6 +64,11 @@ def outlast(job: Job, finished: Callable[[], bool]) -> str | None:
                 return state
         time.sleep(_INTERVAL)
     return None
+
+
+def met_limit(state: str | None) -> bool:
+    """Tell whether a job met its time limit, as far as Slurm knows; without Slurm, whatever ended it in order did."""
+    return state is None or state in _MET_LIMIT
 
 
 def end_of_job(state: str | None, stderr: Path, max_pending_time: float | None) -> str:

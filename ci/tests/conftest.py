@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,14 @@ settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
 
+#: Seconds for what waits until nobody else measures or builds on this machine.
+TURN = 900.0
+
+
 def pytest_configure(config):
     """Initialise ReFrame as its command does, for tests that import checks: a check asks it for the system."""
+    # A shell ignores it for what it starts in the background, and so would every session that a test interrupts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     from reframe.core import config as configuration
     from reframe.core import runtime
 
@@ -33,14 +41,88 @@ def pytest_configure(config):
     runtime.init_runtime(site)
 
 
-def eventually(condition: Callable[[], Any]) -> bool:
-    """Wait until the condition holds, on a busy machine too; return whether it came to that."""
-    end = time.monotonic() + 120
+def eventually(condition: Callable[[], Any], patience: float = 120) -> bool:
+    """Wait until the condition holds, on a busy machine too; return whether it came to that within so many seconds."""
+    end = time.monotonic() + patience
     while not condition():
         if time.monotonic() > end:
             return False
         time.sleep(0.05)
     return True
+
+
+def alive(words: str) -> bool:
+    """Tell whether a process with these words in its command line runs on this machine."""
+    return subprocess.run(["pgrep", "-f", "--", words], stdout=subprocess.DEVNULL).returncode == 0
+
+
+def alive_below(directory: Path) -> list[str]:
+    """Return the command lines of processes that work in this directory, or below; the same in a container."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            environment = (process / "environ").read_bytes()
+        except OSError:
+            continue
+        # In a container the working directory has another name; the shell says in which one the run began.
+        if f"{directory}".encode() in environment or str(directory) in words:
+            found.append(f"{process.name} {words}")
+    return found
+
+
+@pytest.fixture
+def marker():
+    """Give the words of a sleep that no other test, of whoever else, runs at the same time."""
+    return f"sleep {4_000_000 + os.getpid()}.25"
+
+
+#: Sides as they stand in facts.json.
+BARE = {"name": "baseline", "label": "bare", "against": None}
+GENERIC = {"name": "subject", "label": "generic", "against": "baseline"}
+
+
+def facts_of(
+    figures: Iterable[Any] = (),
+    answers: Iterable[Any] = (),
+    rank_count: Any = None,
+    ranks: int = 1,
+    sides: Iterable[dict[str, Any]] = (BARE, GENERIC),
+    expected: Mapping[str, tuple[float, float]] | None = None,
+    earlier: Iterable[dict[str, dict[str, float]]] = (),
+) -> dict[str, Any]:
+    """Return what a check with a tolerance of 5 % writes into facts.json.
+
+    :param expected: the range of a figure's overhead, where a reference gives one.
+    """
+    expected = expected or {}
+
+    def accepted(figure: Any) -> tuple[float, float]:
+        return expected.get(figure.name, (-math.inf, 5.0 if figure.tolerance is None else figure.tolerance))
+
+    return {
+        "figures": [{**asdict(figure), "accepted": accepted(figure)} for figure in figures],
+        "answers": [asdict(answer) for answer in answers],
+        "rank_count": asdict(rank_count) if rank_count else None,
+        "ranks": ranks,
+        "sides": list(sides),
+        "earlier": list(earlier),
+    }
+
+
+def run_of(side: str, output: str, number: int = 1, **facts: Any) -> dict[str, Any]:
+    """Return one run of the record, without fault where the facts do not say otherwise."""
+    run = {"round": number, "side": side, "seconds": 1.0, "limit": 10.0, "status": 0, "timed_out": False}
+    return {**run, "leftover_processes": [], "disturbed_by": "", "mpi": {}, "output": output, **facts}
+
+
+def record_of(*runs: dict[str, Any], **facts: Any) -> Any:
+    """Return a record of these runs, of a job that came to its end where the facts do not say otherwise."""
+    # Not before ReFrame knows a system: see pytest_configure.
+    from containercheck.verdict.record import Record
+
+    known = {"complete": True, "ended": None, "host": "here", "replaced": {}, "busy": "", "why": "", **facts}
+    return Record(list(runs), **known)
 
 
 @pytest.fixture
@@ -73,29 +155,34 @@ class Session:
 
 
 @pytest.fixture
-def session(tmp_path):
+def reframe(tmp_path):
+    """Make the command of a session of ReFrame in a directory of the test's own, and what it is to be started with."""
+
+    def command(*arguments: str, checks: Path = PLANTED, **environment: str) -> tuple[list[str], dict[str, Any]]:
+        words = [str(Path(sys.executable).parent / "reframe"), "-c", str(checks)]
+        words += ["-r"] if "--dry-run" not in arguments else []
+        words += ["--keep-stage-files", "--nocolor", f"--report-file={tmp_path / 'report.json'}"]
+        facts = {
+            "env": {**os.environ, "PYTHONPATH": str(REPOSITORY / "checks"), **environment},
+            "cwd": tmp_path,
+            "text": True,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+        }
+        return [*words, f"--prefix={tmp_path}", *arguments], facts
+
+    return command
+
+
+@pytest.fixture
+def session(tmp_path, reframe):
     """Run ReFrame for real, in a directory of the test's own."""
 
     def run(*arguments: str, checks: Path = PLANTED, **environment: str) -> Session:
         report = tmp_path / "report.json"
         report.unlink(missing_ok=True)
-        command = [
-            str(Path(sys.executable).parent / "reframe"),
-            "-c",
-            str(checks),
-            *(["-r"] if "--dry-run" not in arguments else []),
-            "--keep-stage-files",
-            "--nocolor",
-        ]
-        result = subprocess.run(
-            [*command, f"--report-file={report}", f"--prefix={tmp_path}", *arguments],
-            env={**os.environ, "PYTHONPATH": str(REPOSITORY / "checks"), **environment},
-            cwd=tmp_path,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=900,
-        )
+        command, facts = reframe(*arguments, checks=checks, **environment)
+        result = subprocess.run(command, timeout=900, **facts)
         cases = json.loads(report.read_text())["runs"][-1]["testcases"] if report.exists() else []
         return Session(result.returncode, result.stdout, cases, tmp_path / "stage")
 

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from containercheck import outcome
+from conftest import BARE, facts_of, run_of
+from containercheck.verdict.evaluation import Evaluation, Facts
 
 OUTPUTS = Path(__file__).resolve().parent / "outputs"
 
 
-def read(check: type, directory: str, ranks: int) -> outcome.Outcome:
-    """Return the outcome of a bare run that left its output in a directory below ``ci/tests/outputs``."""
-    run = {"round": 1, "side": outcome.BASELINE, "status": 0, "timed_out": False, "output": directory, "seconds": 1.0}
-    record = {"runs": [run], "limit": 1.0}
-    # Of a class, ReFrame gives a variable whose value is None as an object of its own.
-    rank_count = check.rank_count if hasattr(check.rank_count, "read") else None
-    return outcome.evaluate(record, OUTPUTS, check.figures, check.answers, rank_count, ranks)
+def read(check: type, directory: str, ranks: int) -> Evaluation:
+    """Evaluate a bare run that left its output in a directory below ``ci/tests/outputs``."""
+    # Of a class, ReFrame gives a variable as an object of its own.
+    rank_count = getattr(check.rank_count, "default_value", check.rank_count)
+    facts = Facts(facts_of(check.figures, check.answers, rank_count, ranks, [BARE]))
+    evaluation = Evaluation(facts, OUTPUTS)
+    evaluation.add(run_of("baseline", directory))
+    evaluation.end_round(False)
+    return evaluation
+
+
+def problems(check: type, directory: str, ranks: int) -> list[str]:
+    """Return what is wrong with such a run."""
+    return read(check, directory, ranks).final_problems()
 
 
 def figures(check: type, directory: str, ranks: int) -> dict[str, float]:
     """Return the figures of such a run, which must be without fault."""
-    result = read(check, directory, ranks)
-    assert result.problems == []
-    return {name: sides[outcome.BASELINE][0] for name, sides in result.figures.items()}
+    evaluation = read(check, directory, ranks)
+    assert evaluation.final_problems() == []
+    return {name: sides["baseline"][0] for name, sides in evaluation.values().items()}

@@ -1,7 +1,7 @@
 """DB12's output."""
 
 from db12 import DB12
-from saved import figures, read
+from saved import figures, problems
 
 
 def test_the_figures_of_a_run():
@@ -10,4 +10,4 @@ def test_the_figures_of_a_run():
 
 
 def test_a_run_without_copies_has_no_score():
-    assert any("not found" in problem for problem in read(DB12, "db12/failing", ranks=1).problems)
+    assert any("not found" in problem for problem in problems(DB12, "db12/failing", ranks=1))

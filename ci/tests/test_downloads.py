@@ -13,7 +13,7 @@ import threading
 import pytest
 from conftest import REPOSITORY
 
-PROGRAM = REPOSITORY / "checks" / "containercheck" / "job" / "downloads.py"
+PROGRAM = REPOSITORY / "checks" / "containercheck"
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -38,7 +38,7 @@ def fetch(tmp_path):
     def run(reference):
         options = ["--cache", str(tmp_path / "cache"), "--link", str(tmp_path / "published")]
         return subprocess.run(
-            [sys.executable, str(PROGRAM), *options, reference],
+            [sys.executable, str(PROGRAM), "download", *options, reference],
             capture_output=True,
             text=True,
             timeout=60,

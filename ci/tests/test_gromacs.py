@@ -1,21 +1,22 @@
 """GROMACS's log."""
 
 import pytest
+from containercheck.verdict.reading import read_answer
 from gromacs import GROMACS
-from saved import OUTPUTS, figures, read
+from saved import OUTPUTS, figures, problems
 
 
 def test_rate_and_energies_are_read():
     assert figures(GROMACS, "gromacs/passing", ranks=2) == {"rate": 5.534}
-    energies = [answer.read(OUTPUTS / "gromacs/passing") for answer in GROMACS.answers]
+    energies = [read_answer(answer, OUTPUTS / "gromacs/passing") for answer in GROMACS.answers]
     assert energies == pytest.approx([-2.70066e05, -2.69e05], rel=2e-3)
 
 
 def test_a_system_that_explodes_has_no_rate():
-    (problem,) = read(GROMACS, "gromacs/failing", ranks=2).problems
+    (problem,) = problems(GROMACS, "gromacs/failing", ranks=2)
     assert "figure rate not found" in problem
 
 
 def test_fewer_ranks_are_noticed():
-    (problem,) = read(GROMACS, "gromacs/passing", ranks=4).problems
+    (problem,) = problems(GROMACS, "gromacs/passing", ranks=4)
     assert "ran with 2 ranks instead of 4" in problem

@@ -6,9 +6,9 @@ import json
 import os
 import shutil
 
-import hostmpi
 import pytest
 from conftest import REPOSITORY
+from containercheck.job import hostmpi
 
 KNOWN = {"soname": "libmpi.so.40", "path": "/usr/lib/libmpi.so.40.30.4"}
 
@@ -48,7 +48,7 @@ def test_what_the_loader_says_becomes_a_clear_error(preflight, said):
 @pytest.mark.skipif(shutil.which("ompi_info") is None, reason="no Open MPI on this machine")
 def test_the_plan_binds_the_closure_without_libc(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    plan = hostmpi.plan("ompi_info", "-B{source}:{target}", None)
+    plan = hostmpi.plan("ompi_info", "-B{source}:{target}", "subject", None)
     names = set(os.listdir("host-mpi"))
     assert plan["soname"] in names
     assert any(name.startswith("libopen-pal.so") for name in names)
@@ -58,13 +58,13 @@ def test_the_plan_binds_the_closure_without_libc(tmp_path, monkeypatch):
         assert target.startswith("/host/")
         assert os.path.exists(target.removeprefix("/host"))
         assert any(target.startswith(f"{inside}/") for inside in plan["binds"].values())
-    assert (tmp_path / "host-mpi.options").read_text().startswith("-B/")
+    assert (tmp_path / "subject.host-mpi.options").read_text().startswith("-B/")
 
 
 def test_a_program_without_mpi_is_a_clear_error(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(hostmpi.HostMpiError, match=r"loads no MPI library here .* host_mpi"):
-        hostmpi.plan("true", "-B{source}:{target}", None)
+        hostmpi.plan("true", "-B{source}:{target}", "subject", None)
     assert list(tmp_path.iterdir()) == []
 
 

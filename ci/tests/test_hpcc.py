@@ -2,7 +2,7 @@
 
 import pytest
 from hpcc import HPCC
-from saved import figures, read
+from saved import figures, problems
 
 
 def test_every_component_is_read():
@@ -15,11 +15,11 @@ def test_every_component_is_read():
 
 def test_a_residual_above_the_threshold_is_a_wrong_answer():
     """Saved from a run with a threshold that no solution can meet."""
-    problems = read(HPCC, "hpcc/failing", ranks=2).problems
-    assert any("success is '0', must be '1'" in problem for problem in problems)
-    assert any("HPL_check is 'FAILED', must be 'PASSED'" in problem for problem in problems)
+    found = problems(HPCC, "hpcc/failing", ranks=2)
+    assert any("success is '0', must be '1'" in problem for problem in found)
+    assert any("HPL_check is 'FAILED', must be 'PASSED'" in problem for problem in found)
 
 
 def test_missing_ranks_are_told():
-    (problem,) = read(HPCC, "hpcc/passing", ranks=4).problems
+    (problem,) = problems(HPCC, "hpcc/passing", ranks=4)
     assert "ran with 2 ranks instead of 4" in problem

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,8 +14,12 @@ import time
 
 import pytest
 from conftest import REPOSITORY
+from containercheck import contract
+from containercheck.build.images import key_of
 
-JOB = REPOSITORY / "checks" / "containercheck" / "job"
+PROGRAM = REPOSITORY / "checks" / "containercheck"
+HERE = platform.machine()
+RUNTIME = "apptainer" if shutil.which("apptainer") else "singularity"
 
 RECIPE = """Bootstrap: scratch
 
@@ -35,13 +43,26 @@ def recipes(tmp_path):
     return directory
 
 
-def command(recipes, cache, name="tiny"):
-    options = ["--recipes", recipes, "--cache", cache, "--mirror", "none"]
-    return [sys.executable, str(JOB / "images.py"), *map(str, options), name]
+def command(recipes, cache, name="tiny", architecture=HERE):
+    options = ["--recipes", recipes, "--cache", cache, "--jar-cache", cache / "jars", "--mirror", "none"]
+    options += ["--runtime", RUNTIME, "--architecture", architecture, "--link", recipes.parent / "image.sif"]
+    return [sys.executable, str(PROGRAM), "image", *map(str, options), name]
 
 
-def build(recipes, cache, name="tiny"):
-    return subprocess.run(command(recipes, cache, name), capture_output=True, text=True, timeout=300)
+def run(command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def build(*arguments, **options):
+    return run(command(*arguments, **options))
+
+
+def take(tmp_path, path):
+    return run([sys.executable, str(PROGRAM), "image", "--ready", str(path), "--link", str(tmp_path / "image.sif")])
+
+
+def recorded(directory):
+    return json.loads((directory / contract.IMAGE_RECORD).read_text())
 
 
 def images(cache):
@@ -69,12 +90,10 @@ def test_what_it_is_built_from_makes_another_image(recipes, tmp_path):
 
 
 def test_the_image_below_counts_too(recipes, tmp_path):
-    import images as module
-
     (recipes / "above.def").write_text("Bootstrap: localimage\nFrom: {{ BASE }}\n\n%arguments\n    BASE=tiny\n")
-    before = module.key_of(recipes, "above")
+    before = key_of(recipes, "above", "x86_64")
     (tmp_path / "payload.txt").write_text("other\n")
-    assert module.key_of(recipes, "above") != before
+    assert key_of(recipes, "above", "x86_64") != before
 
 
 def test_two_that_start_at_once_build_it_once(recipes, tmp_path):
@@ -176,3 +195,61 @@ def test_a_missing_recipe_or_file_is_a_clear_error(recipes, tmp_path):
     assert "no definition file" in build(recipes, tmp_path / "cache", "absent").stderr
     (tmp_path / "payload.txt").unlink()
     assert "tiny.def copies" in build(recipes, tmp_path / "cache").stderr
+
+
+def test_which_image_it_is_is_written_beside_the_link(recipes, tmp_path):
+    for _ in ("built", "taken from the cache"):
+        assert build(recipes, tmp_path / "cache").returncode == 0
+        (image,) = (tmp_path / "cache").glob("*.sif")
+        content = image.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        assert recorded(tmp_path) == {"path": str(image), "sha256": digest, "bytes": len(content), "recipe": "tiny"}
+        assert (tmp_path / "image.sif").resolve() == image
+
+
+def test_an_image_for_another_architecture_is_used_and_not_built(recipes, tmp_path):
+    cache = tmp_path / "cache"
+    (recipes / "above.def").write_text("Bootstrap: localimage\nFrom: {{ BASE }}\n\n%arguments\n    BASE=tiny\n")
+    result = build(recipes, cache, "above", architecture="pdp11")
+    assert result.returncode == contract.UNSUPPORTED
+    assert result.stderr == (
+        f"error: no image: above is for pdp11, and it would be built here on {HERE}: build on a node of "
+        "the partition (ReFrame: build_locally no), or name a ready image in the site's extras, images\n"
+    )
+    assert not (tmp_path / "image.sif").exists()
+    image = cache / f"tiny-pdp11-{key_of(recipes, 'tiny', 'pdp11')}.sif"
+    cache.mkdir()
+    image.write_bytes(b"built elsewhere")
+    facts = {"bytes": 15, "sha256": hashlib.sha256(b"built elsewhere").hexdigest()}
+    image.with_suffix(".json").write_text(json.dumps(facts))
+    result = build(recipes, cache, architecture="pdp11")
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "image.sif").resolve() == image
+
+
+def test_a_ready_image_is_recorded_with_what_it_really_is(tmp_path):
+    (tmp_path / "hpcc-2024.sif").write_bytes(b"image")
+    (tmp_path / "current.sif").symlink_to("hpcc-2024.sif")
+    result = take(tmp_path, tmp_path / "current.sif")
+    assert result.returncode == 0, result.stderr
+    real = str(tmp_path / "hpcc-2024.sif")
+    assert recorded(tmp_path) == {"path": real, "sha256": hashlib.sha256(b"image").hexdigest(), "bytes": 5}
+    assert os.readlink(tmp_path / "image.sif") == real
+
+
+def test_an_unpacked_image_has_no_digest(tmp_path):
+    (tmp_path / "unpacked").mkdir()
+    assert take(tmp_path, tmp_path / "unpacked").returncode == 0
+    assert recorded(tmp_path) == {"path": str(tmp_path / "unpacked"), "sha256": None, "bytes": None}
+
+
+def test_a_ready_image_that_is_not_there_is_one_line(tmp_path):
+    result = take(tmp_path, tmp_path / "none.sif")
+    assert result.returncode == contract.UNSUPPORTED
+    assert result.stderr == f"error: no image: {tmp_path}/none.sif, which the site's extras name, does not exist\n"
+    (tmp_path / "loop.sif").symlink_to("loop.sif")
+    result = take(tmp_path, tmp_path / "loop.sif")
+    assert result.returncode == 1
+    assert "cannot be read" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / contract.IMAGE_RECORD).exists()

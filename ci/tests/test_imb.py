@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hostmpi
 import pytest
+from containercheck.job import hostmpi
 from imb import IMB
-from saved import figures, read
+from saved import figures, problems
 
 
 def test_the_figures_of_a_run():
@@ -18,7 +18,7 @@ def test_the_figures_of_a_run():
 
 def test_singletons_are_told():
     """Open MPI's launcher starts programs of MPICH's ABI as so many jobs of one rank."""
-    assert any("1 ranks instead of 2" in problem for problem in read(IMB, "imb/failing", ranks=2).problems)
+    assert any("1 ranks instead of 2" in problem for problem in problems(IMB, "imb/failing", ranks=2))
 
 
 @pytest.fixture

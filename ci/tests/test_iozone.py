@@ -3,7 +3,7 @@
 import pytest
 from conftest import REPOSITORY
 from iozone import MODES, IOzone, report
-from saved import figures, read
+from saved import figures, problems
 
 
 def check(mode):
@@ -42,7 +42,7 @@ def test_a_mode_with_mixed_up_reports_is_read_from_the_table():
 
 
 def test_a_full_disk_is_no_result():
-    (problem,) = read(check("random_strided"), "iozone/failing", ranks=1).problems
+    (problem,) = problems(check("random_strided"), "iozone/failing", ranks=1)
     assert "writer is 0" in problem
 
 

@@ -1,11 +1,12 @@
 """Measurements and builds on one machine."""
 
+import os
 import threading
 from pathlib import Path
 
-import locks
 import pytest
 from conftest import eventually
+from containercheck import locks
 
 
 @pytest.fixture(autouse=True)
@@ -13,6 +14,12 @@ def own_locks(tmp_path, monkeypatch):
     """Keep away from the machine's own locks, which a session may hold."""
     monkeypatch.setattr(locks, "MACHINE_LOCK", tmp_path / "machine.lock")
     monkeypatch.setattr(locks, "TURN_LOCK", tmp_path / "turn.lock")
+
+
+def test_the_locks_lie_where_a_job_with_a_tmp_of_its_own_finds_them(monkeypatch):
+    monkeypatch.undo()
+    place = "/var/tmp" if os.access("/var/tmp", os.W_OK) else "/tmp"
+    assert {str(path.parent) for path in (locks.MACHINE_LOCK, locks.TURN_LOCK)} == {place}
 
 
 def waiting():

@@ -1,8 +1,9 @@
 """OpenFOAM's output; what snappyHexMesh says of its iterations, and most time steps, were cut out of it."""
 
 import pytest
+from containercheck.verdict.reading import read_answer
 from openfoam import OpenFOAM
-from saved import OUTPUTS, figures, read
+from saved import OUTPUTS, figures, problems
 
 
 def test_phases_and_coefficients_are_read():
@@ -13,17 +14,17 @@ def test_phases_and_coefficients_are_read():
         "solver": pytest.approx(0.62),
     }
     assert figures(OpenFOAM, "openfoam/passing", ranks=2) == expected
-    answers = {answer.name: answer.read(OUTPUTS / "openfoam/passing") for answer in OpenFOAM.answers}
+    answers = {answer.name: read_answer(answer, OUTPUTS / "openfoam/passing") for answer in OpenFOAM.answers}
     assert answers["cells"] == 7990
     assert answers["iterations"] == 50
     assert answers["drag_coefficient"] == pytest.approx(0.512896)
 
 
 def test_a_flow_that_diverges_is_a_wrong_answer():
-    (problem,) = read(OpenFOAM, "openfoam/failing", ranks=2).problems
+    (problem,) = problems(OpenFOAM, "openfoam/failing", ranks=2)
     assert "continuity_error is 0.532607, must be at most 0.1" in problem
 
 
 def test_the_ranks_are_those_of_the_solver():
-    (problem,) = read(OpenFOAM, "openfoam/passing", ranks=4).problems
+    (problem,) = problems(OpenFOAM, "openfoam/passing", ranks=4)
     assert "ran with 2 ranks instead of 4" in problem

@@ -1,7 +1,7 @@
 """The output of the Ping Pong program."""
 
 from pingpong import PingPong
-from saved import figures, read
+from saved import figures, problems
 
 
 def test_each_class_of_pair_has_its_figures():
@@ -15,5 +15,5 @@ def test_each_class_of_pair_has_its_figures():
 
 
 def test_singletons_are_told():
-    (problem,) = read(PingPong, "pingpong/failing", ranks=2).problems
+    (problem,) = problems(PingPong, "pingpong/failing", ranks=2)
     assert "ran with 1 ranks instead of 2" in problem

@@ -5,8 +5,8 @@ from __future__ import annotations
 import configparser
 import os
 
-import pipsettings
 import pytest
+from containercheck.build import pipsettings
 
 
 @pytest.fixture

@@ -3,37 +3,70 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+import re
+import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
-from conftest import REPOSITORY
-
-JOB = REPOSITORY / "checks" / "containercheck" / "job"
+from conftest import BARE, GENERIC, REPOSITORY, TURN, alive, eventually, facts_of
+from containercheck import Figure
+from containercheck.verdict.record import Record
 
 
 @pytest.fixture
-def rounds(tmp_path):
-    def run(baseline, subject=None, count=2, limit=10, *options):
-        scripts = []
-        for name, text in (("baseline.sh", baseline), ("subject.sh", subject)):
-            if text is not None:
-                (tmp_path / name).write_text(text)
-                scripts.append(name)
-        command = [sys.executable, str(JOB / "rounds.py"), f"--rounds={count}", f"--limit={limit}", *options, *scripts]
-        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-        assert result.returncode == 0, result.stderr
-        return json.loads((tmp_path / "rounds.json").read_text())
+def start(tmp_path):
+    """Start the runner on the scripts of one side or two."""
+
+    def start(baseline, subject=None, count=2, limit=10, *options, directory=tmp_path, figures=()):
+        directory.mkdir(exist_ok=True)
+        sides = [BARE] if subject is None else [BARE, GENERIC]
+        (directory / "facts.json").write_text(json.dumps(facts_of(figures, sides=sides)))
+        for side, text in zip(sides, (baseline, subject)):
+            (directory / f"{side['name']}.sh").write_text(text)
+        # No number leaves it to the verdict.
+        words = [f"--rounds={count}" if count else "--seconds=600", f"--limit={limit}", "--local-ranks=0", *options]
+        command = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), "rounds", *words]
+        return subprocess.Popen(command, cwd=directory, text=True, stdout=subprocess.PIPE)
+
+    return start
+
+
+def read_record(directory):
+    return json.loads((directory / "rounds.json").read_text())
+
+
+@pytest.fixture
+def rounds(start, tmp_path):
+    """Run the runner to its end; return its record."""
+
+    def run(*arguments, **facts):
+        process = start(*arguments, **facts)
+        process.communicate(timeout=TURN)
+        assert process.returncode == 0
+        return read_record(tmp_path)
 
     return run
 
 
-def test_who_goes_first_alternates(rounds):
-    record = rounds("true", "true", 4)
-    assert "".join(run["side"][0] for run in record["runs"]) == "bssbbssb"
-    assert record["complete"]
+def sides_of(record, side):
+    return [run for run in record["runs"] if run["side"] == side]
+
+
+def test_who_goes_first_is_drawn_by_coin_and_can_be_drawn_again(rounds):
+    record = rounds("true", "true", 8)
+    coin, drawn = random.Random(record["seed"]), []
+    for number in range(1, len(record["runs"]) // 2 + 1):
+        sides = ["baseline", "subject"]
+        coin.shuffle(sides)
+        drawn += [(number, side) for side in sides]
+    assert [(run["round"], run["side"]) for run in record["runs"]] == drawn
+    assert (record["complete"], record["ended"], record["host"]) == (True, None, os.uname().nodename)
+    # What something else disturbed is replaced.
+    assert len(record["runs"]) == 2 * (8 + len(record["replaced"]))
 
 
 def test_one_script_is_run_once_a_round(rounds):
@@ -54,44 +87,157 @@ def test_a_file_of_the_run_before_is_not_taken_for_this_ones(rounds, tmp_path):
     assert kept == [True, False]
 
 
-def test_a_hanging_run_is_killed_with_all_its_children_however_they_hide(rounds):
-    marker = "4711.25"
-    hiding = f"trap '' TERM; setsid sleep {marker} & (sleep {marker} &) ; nohup sleep {marker} >/dev/null & wait"
+def test_a_hanging_run_is_killed_with_all_its_children_however_they_hide(rounds, marker):
+    hiding = f"trap '' TERM; setsid {marker} & ({marker} &) ; nohup {marker} >/dev/null & wait"
     record = rounds("true", hiding, 1, 3)
-    assert [run["timed_out"] for run in record["runs"]] == [False, True]
-    assert subprocess.run(["pgrep", "-f", f"sleep {marker}"]).returncode == 1
+    assert {(run["side"], run["timed_out"], run["limit"]) for run in record["runs"]} == {
+        ("baseline", False, 3),
+        ("subject", True, 3),
+    }
+    assert not alive(marker)
 
 
-def test_what_a_run_leaves_behind_does_not_disturb_the_next(rounds):
-    record = rounds("setsid sleep 4712.25 & exit 0", None, 1)
-    assert record["runs"][0]["leftover_processes"] == 1
-    assert subprocess.run(["pgrep", "-f", "sleep 4712.25"]).returncode == 1
+def test_what_a_run_leaves_behind_does_not_disturb_the_next(rounds, marker):
+    record = rounds(f"setsid {marker} & exit 0", None, 1)
+    assert record["runs"][0]["leftover_processes"] == ["sleep"]
+    assert not alive(marker)
 
 
-def test_a_job_that_is_ended_ends_its_run_and_says_that_it_is_incomplete(tmp_path):
-    (tmp_path / "baseline.sh").write_text("sleep 4713.25")
-    command = [sys.executable, str(JOB / "rounds.py"), "--rounds=2", "--limit=100", "baseline.sh"]
-    process = subprocess.Popen(command, cwd=tmp_path)
-    while subprocess.run(["pgrep", "-f", "sleep 4713.25"], stdout=subprocess.DEVNULL).returncode:
-        time.sleep(0.05)
+@pytest.mark.parametrize("subject", ["exit 3", "kill -9 $$", "sleep 100"])
+def test_the_second_failure_of_the_same_kind_ends_the_rounds(rounds, subject):
+    record = rounds("true", subject, 5, 2)
+    assert len(sides_of(record, "subject")) == 2
+    assert record["complete"]
+    assert record["why"].endswith(" of subject, 2 times")
+
+
+def test_one_failure_does_not_end_the_rounds(rounds):
+    record = rounds("true", "[ -e second ] || { touch second; exit 3; }", 3)
+    statuses = [run["status"] for run in sides_of(record, "subject")]
+    assert statuses == [3] + [0] * (2 + len(record["replaced"]))
+    assert (record["complete"], record["why"]) == (True, "as many as were asked for")
+
+
+def test_the_job_says_why_there_are_no_more_rounds(start):
+    output, _ = start("exit 3", "true", 5).communicate(timeout=TURN)
+    assert output.splitlines()[-1] == "no more rounds: exit status of baseline, 2 times"
+
+
+def test_a_job_that_is_ended_ends_its_run_and_says_that_it_is_incomplete(start, tmp_path, marker):
+    process = start(marker, None, 2, 100)
+    assert eventually(lambda: alive(marker), TURN)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=120) == 128 + signal.SIGTERM
-    assert json.loads((tmp_path / "rounds.json").read_text())["complete"] is False
-    assert subprocess.run(["pgrep", "-f", "sleep 4713.25"]).returncode == 1
+    process.communicate(timeout=TURN)
+    assert process.returncode == 128 + signal.SIGTERM
+    record = read_record(tmp_path)
+    assert (record["complete"], record["ended"], record["runs"]) == (False, "SIGTERM", [])
+    assert not alive(marker)
 
 
-def test_two_sessions_at_once_do_not_measure_at_the_same_time(tmp_path):
-    processes = []
-    for name in ("one", "other"):
-        directory = tmp_path / name
-        directory.mkdir()
-        (directory / "baseline.sh").write_text("sleep 0.2")
-        command = [sys.executable, str(JOB / "rounds.py"), "--rounds=3", "--limit=10", "baseline.sh"]
-        processes.append(subprocess.Popen(command, cwd=directory, stdout=subprocess.DEVNULL))
-    assert [process.wait(timeout=300) for process in processes] == [0, 0]
+def test_a_runner_that_nobody_waits_for_any_more_ends_its_run(start, tmp_path, marker):
+    process = start(marker, None, 2, 100)
+    assert eventually(lambda: alive(marker), TURN)
+    process.kill()
+    process.communicate(timeout=TURN)
+    assert eventually(lambda: not alive(marker))
+    assert eventually(lambda: read_record(tmp_path)["ended"] == "SIGTERM")
+
+
+def test_a_job_that_meets_its_limit_keeps_its_complete_rounds(start, tmp_path, marker):
+    process = start("true", f"echo >>runs; [ $(wc -l <runs) -lt 3 ] || {marker}", 5, 100)
+    assert eventually(lambda: alive(marker), TURN)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=TURN)
+    record = Record.read(tmp_path)
+    assert (record.complete, record.ended, record.why) == (False, "SIGTERM", "")
+    assert {run["round"] for run in record.runs} >= {1, 2}
+    assert [run["side"] for run in record.runs].count("subject") == 2
+    evaluation = record.evaluate(facts_of(), tmp_path)
+    counted = 2 - len(record.replaced)
+    assert len(evaluation.rounds) == counted
+    assert evaluation.final_problems() == []
+    line = f"the job was ended (SIGTERM) before its last round: judged by the {counted} that are complete"
+    assert record.early_end(evaluation, met_limit=True) == [line] * bool(counted)
+    assert record.early_end(evaluation, met_limit=False) == []
+
+
+def test_two_sessions_at_once_do_not_measure_at_the_same_time(start, tmp_path):
+    text = "date +%s.%N >>times; sleep 0.2; date +%s.%N >>times"
+    processes = [start(text, None, 3, directory=tmp_path / name) for name in ("one", "other")]
+    for process in processes:
+        process.communicate(timeout=TURN)
+    assert [process.returncode for process in processes] == [0, 0]
     spans = []
     for name in ("one", "other"):
-        runs = json.loads((tmp_path / name / "rounds.json").read_text())["runs"]
-        spans.append((runs[0]["began"], runs[-1]["began"] + runs[-1]["seconds"]))
+        times = [float(line) for line in (tmp_path / name / "times").read_text().split()]
+        assert len(times) == 6
+        spans.append((min(times), max(times)))
     first, second = sorted(spans)
     assert first[1] <= second[0]
+
+
+TIME = Figure("time", r"^time (\S+)", "s", better="lower")
+
+
+def test_quiet_rounds_end_by_themselves_and_are_read_afterwards_as_in_the_job(rounds, tmp_path):
+    known = rounds("echo time 1.01", "echo time 1.00", 0, figures=[TIME])
+    assert known["why"] == "every figure has its verdict, or more would not tell"
+    found = Record.read(tmp_path).evaluate(facts_of([TIME]), tmp_path)
+    assert (len(found.rounds), found.pairs["subject", "time"].verdict) == (6, "pass")
+    assert len(known["runs"]) == 2 * (6 + len(known["replaced"]))
+
+
+def test_what_takes_a_moment_is_done_once_before_the_rounds(start, rounds, tmp_path):
+    (tmp_path / "prepare.sh").write_text("echo said; echo >>prepared; cd /; false || true; echo")
+    record = rounds("wc -l <prepared", None, 2, 10, "--prepare=prepare.sh")
+    assert [(tmp_path / run["output"] / "out").read_text() for run in record["runs"]] == ["1\n"] * 2
+    (tmp_path / "prepare.sh").write_text("false\ntouch gone-on")
+    (tmp_path / "rounds.json").write_text("of another job")
+    process = start("true", None, 2, 10, "--prepare=prepare.sh")
+    process.communicate(timeout=TURN)
+    assert process.returncode == 1
+    assert not (tmp_path / "gone-on").exists()
+    assert not (tmp_path / "rounds.json").exists()
+
+
+@pytest.fixture
+def busy(tmp_path):
+    """Start a program that keeps a processor busy and that nobody waits for; return its name with its number."""
+    program = tmp_path / "other-work"
+    shutil.copy(shutil.which("bash"), program)
+    process = subprocess.Popen([str(program), "-c", "while :; do :; done"], start_new_session=True)
+    yield f"other-work (pid {process.pid})"
+    process.kill()
+    process.wait()
+
+
+#: Runs that do what a container's do: work, of a child that nobody waits for too, and files.
+OWN_WORK = """cp "$(command -v bash)" own-work
+./own-work -c 'for ((i = 0; i < 100000; i++)); do :; done'
+setsid ./own-work -c 'for ((i = 0; i < 100000; i++)); do :; done' &
+sleep 0.3"""
+
+
+def test_who_works_beside_it_is_named_and_rounds_are_replaced_until_the_machine_is_called_busy(start, busy, tmp_path):
+    process = start(OWN_WORK, OWN_WORK, 2)
+    output, _ = process.communicate(timeout=TURN)
+    record = Record.read(tmp_path)
+    # Three in a row, and then they count.
+    assert list(record.replaced) == [1, 2, 3]
+    assert len(record.runs) == 2 * 5
+    assert all(busy in who for who in record.replaced.values())
+    assert busy in record.busy
+    assert f"round 1 is replaced: disturbed by {busy}" in output
+    assert re.search(rf"^the machine is busy: .*{re.escape(busy)}.*; round 4 counts$", output, re.MULTILINE)
+    replaced, counted = record.disturbances
+    assert re.fullmatch(rf"3 of 5 rounds disturbed by .*{re.escape(busy)}.* and replaced", replaced)
+    assert counted.startswith(f"the machine is busy: {record.busy}. ")
+
+
+def test_what_belongs_to_the_runs_disturbs_none(start, tmp_path):
+    process = start(OWN_WORK, OWN_WORK, 4)
+    process.communicate(timeout=TURN)
+    said = " ".join(run["disturbed_by"] for run in read_record(tmp_path)["runs"])
+    assert "own-work" not in said
+    assert f"(pid {process.pid})" not in said
+    assert f"(pid {os.getpid()})" not in said

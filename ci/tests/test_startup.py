@@ -1,6 +1,6 @@
 """The output of the program that starts containers."""
 
-from saved import figures, read
+from saved import figures, problems
 from startup import StartUp
 
 
@@ -18,4 +18,4 @@ def test_one_copy_and_several_are_told_apart():
 
 def test_a_command_that_does_not_answer_is_no_result():
     """The program then says why on its standard error, and nothing else."""
-    assert any("figure start not found" in problem for problem in read(StartUp, "startup/failing", ranks=1).problems)
+    assert any("figure start not found" in problem for problem in problems(StartUp, "startup/failing", ranks=1))

@@ -9,7 +9,8 @@ import sys
 import pytest
 from conftest import REPOSITORY
 
-JOB = REPOSITORY / "checks" / "containercheck" / "job"
+PROGRAM = REPOSITORY / "checks" / "containercheck"
+HERE = platform.machine()
 PINNED = "six==1.16.0\n"
 
 
@@ -18,13 +19,13 @@ def make(tmp_path):
     requirements = tmp_path / "requirements.txt"
     requirements.write_text(PINNED)
 
-    def run(text=None):
+    def run(text=None, architecture=HERE, path=requirements):
         if text is not None:
             requirements.write_text(text)
-        options = ["--requirements", requirements, "--cache", tmp_path / "cache", "--link", tmp_path / "venv", "tiny"]
-        return subprocess.run(
-            [sys.executable, str(JOB / "venvs.py"), *map(str, options)], capture_output=True, text=True, timeout=300
-        )
+        options = ["--requirements", path, "--architecture", architecture]
+        options += ["--cache", tmp_path / "cache", "--link", tmp_path / "venv", "tiny"]
+        command = [sys.executable, str(PROGRAM), "venv", *map(str, options)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
     return run
 
@@ -54,9 +55,8 @@ def test_a_package_that_does_not_exist_leaves_no_environment(make, tmp_path):
     assert not (tmp_path / "venv").exists()
 
 
-def test_no_requirements_file_is_one_line(tmp_path):
-    options = ["--requirements", tmp_path / "none.txt", "--cache", tmp_path, "tiny"]
-    result = subprocess.run([sys.executable, str(JOB / "venvs.py"), *map(str, options)], capture_output=True, text=True)
+def test_no_requirements_file_is_one_line(make, tmp_path):
+    result = make(path=tmp_path / "none.txt")
     assert result.returncode == 1
     assert result.stderr.startswith("error: no requirements ")
     assert result.stderr.count("\n") == 1
@@ -65,9 +65,19 @@ def test_no_requirements_file_is_one_line(tmp_path):
 def test_requirements_for_other_machines_are_told_by_the_exit_status(make):
     result = make(f"# only for: pdp11\n{PINNED}")
     assert result.returncode == 3
-    assert result.stderr.startswith("error: no software: tiny is pinned for pdp11, and this machine is ")
-    result = make(f"# only for: {platform.machine()}; Python 3.99, 4.0\n{PINNED}")
+    assert result.stderr.startswith("error: no software: tiny is pinned for pdp11, and the partition is ")
+    result = make(f"# only for: {HERE}; Python 3.99, 4.0\n{PINNED}")
     assert result.returncode == 3
     assert "it is pinned for Python 3.99, 4.0, and found was only 3." in result.stderr
     own = ".".join(platform.python_version_tuple()[:2])
-    assert make(f"# only for: {platform.machine()}; Python {own}\n{PINNED}").returncode == 0
+    assert make(f"# only for: {HERE}; Python {own}\n{PINNED}").returncode == 0
+
+
+def test_an_environment_for_another_architecture_is_not_made_here(make, tmp_path):
+    result = make(architecture="pdp11")
+    assert result.returncode == 3
+    assert result.stderr == (
+        f"error: no software: tiny is for pdp11, and it would be built here on {HERE}: build on a node of "
+        "the partition (ReFrame: build_locally no)\n"
+    )
+    assert not (tmp_path / "cache").exists()

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from saved import figures, read
+from saved import figures, problems
 from wordcount import WordCount
 
 SOURCES = Path(__file__).resolve().parents[2] / "checks" / "src"
@@ -27,7 +27,7 @@ def test_the_figures_of_a_run():
             "seconds_merging": 0.0372,
             "seconds_reading": 2.5296,
             "seconds_counting": 8.9238,
-            "seconds_overhead": 0.6514,
+            "seconds_outside": 0.6514,
             "efficiency": 90.58,
             "memory": 55.5,
         }
@@ -35,7 +35,7 @@ def test_the_figures_of_a_run():
 
 
 def test_singletons_are_told_by_their_ranks():
-    (problem,) = read(WordCount, "wordcount/failing", ranks=2).problems
+    (problem,) = problems(WordCount, "wordcount/failing", ranks=2)
     assert "ran with 1 ranks instead of 2" in problem
 
 

@@ -1,8 +1,11 @@
 """Brings the host's MPI into a container: the integrated variant (standard library only; run in the job).
 
-    python3 hostmpi.py plan --bind='-B{source}:{target}' hpcc     writes host-mpi/, host-mpi.options, host-mpi.json
-    python3 hostmpi.py verify preflight.out                       checks what the image's loader made of it
-    python3 hostmpi.py lend mpich                                 writes bare-mpi/: the host's MPI for a bare program
+    python3 checks/containercheck hostmpi plan --bind='-B{source}:{target}' --side subject hpcc
+    python3 checks/containercheck hostmpi verify subject.preflight.out
+    python3 checks/containercheck hostmpi lend mpich
+
+``plan`` writes host-mpi/, host-mpi.json and subject.host-mpi.options; ``verify`` checks what the image's loader made of
+it; ``lend`` writes bare-mpi/, the host's MPI for a bare program that was built with another one.
 
 This is the bind (hybrid) model, BSC's integrated container (D12.6 section 6.9.1). Bound are: the directories of the
 libraries that the host's MPI consists of and depends on, under ``/host``; its plugins and its configuration, where they
@@ -12,8 +15,6 @@ versions of these in one process do not work. Directories are bound where the jo
 node are the ones that count.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -22,18 +23,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, Dict, List, Optional, Set, Tuple
 
-PLAN = Path("host-mpi.json")
-OPTIONS = Path("host-mpi.options")
-LINKS = Path("host-mpi")
+from containercheck import contract
+
 #: Where the host's library directories appear in the container.
 HOST = "/host"
 
-#: Links for a bare program that was built with another MPI of the same ABI.
-BARE_LINKS = Path("bare-mpi")
-#: What programs of a family need, and what its members call the library (https://www.mpich.org/abi).
-FAMILIES = {"mpich": ("libmpi.so.12", re.compile(r"^lib(mpi|mpich|mpi_cray|mpi_intel)\.so\.12(\.|$)"))}
-_MPI = re.compile(r"^lib(mpi|mpich|mpi_cray)\.so(\.|$)")
 #: Of the image in any case: libc's own family and the run-time libraries of the compilers.
 _OF_THE_IMAGE = re.compile(
     r"^(ld-linux.*|ld64|lib(c|m|dl|rt|pthread|util|resolv|anl|nsl|nss_.*|BrokenLocale|thread_db|mvec"
@@ -48,17 +44,21 @@ class HostMpiError(Exception):
     """The host's MPI cannot be used; the message says why and what to do, in one or two lines."""
 
 
-def needed_libraries(paths: list[str]) -> dict[str, str]:
+def needed_libraries(paths: List[str]) -> Dict[str, str]:
     """Return what the loader would load for these programs or libraries: file by SONAME."""
-    found: dict[str, str] = {}
+    found = {}  # type: Dict[str, str]
     # ldd of many files at once is far quicker than one by one.
-    output = subprocess.run(["ldd", *paths], capture_output=True, text=True).stdout
+    output = _said(["ldd", *paths])
     for match in re.finditer(r"^\s+(\S+) => (/\S+) \(0x", output, re.MULTILINE):
         found.setdefault(match[1], match[2])
     return found
 
 
-def find_mpi(executable: str) -> tuple[str, str]:
+def _said(command: List[str]) -> str:
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True).stdout
+
+
+def find_mpi(executable: str) -> Tuple[str, str]:
     """Return SONAME and path of the MPI library that the bare program loads.
 
     :raises HostMpiError: the program is not there, or loads none.
@@ -67,59 +67,65 @@ def find_mpi(executable: str) -> tuple[str, str]:
     if program is None:
         raise HostMpiError(f"{executable} is not on the PATH of {os.uname().nodename}, so the host's MPI is not known")
     for soname, path in needed_libraries([program]).items():
-        if _MPI.match(soname):
+        if contract.MPI_SONAME.match(soname):
             return soname, path
     raise HostMpiError(
         f"{program} loads no MPI library here (ldd shows none): name the host's in the site's extras, host_mpi"
     )
 
 
-def libraries_of_host() -> list[str]:
+def libraries_of_host() -> List[str]:
     """Return the paths of the libraries that the loader finds by name: LD_LIBRARY_PATH, then the system's."""
     found = []
     for directory in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
         found += sorted(str(path) for path in Path(directory).glob("lib*.so*")) if directory else []
     for ldconfig in ("/sbin/ldconfig", "ldconfig"):
         if shutil.which(ldconfig):
-            listing = subprocess.run([ldconfig, "-p"], capture_output=True, text=True).stdout
+            listing = _said([ldconfig, "-p"])
             return found + re.findall(r"=> (/\S+)$", listing, re.MULTILINE)
     return found
 
 
-def lend(family: str, libmpi: str | None = None) -> str:
+def lend(family: str, libmpi: Optional[str] = None) -> str:
     """Let programs of a family of MPIs load the host's MPI of that family, by the name that they know; return its path.
 
     :param libmpi: the library, where it is not among those that the loader finds.
     :raises HostMpiError: the host has none, or the one given has another ABI.
     """
-    wanted, names = FAMILIES[family]
+    wanted, names = contract.MPI_FAMILIES[family]
     paths = [libmpi] if libmpi else libraries_of_host()
     path = next((path for path in paths if names.match(Path(path).name)), None)
     if path is None:
-        others = sorted({Path(path).name for path in paths if _MPI.match(Path(path).name) and ".so." in path})
+        others = sorted(
+            {Path(path).name for path in paths if contract.MPI_SONAME.match(Path(path).name) and ".so." in path}
+        )
         raise HostMpiError(
             f"another ABI: the program needs {wanted} ({family}), {os.uname().nodename} has "
             f"{', '.join(others) or 'no MPI'}. Install {family}, or name its library: site's extras, host_{family}"
         )
-    shutil.rmtree(BARE_LINKS, ignore_errors=True)
-    BARE_LINKS.mkdir()
-    (BARE_LINKS / wanted).symlink_to(Path(path).resolve())
+    _fresh_directory(contract.BARE_MPI_LINKS)
+    Path(contract.BARE_MPI_LINKS, wanted).symlink_to(Path(path).resolve())
     return path
 
 
-def _plugin_directories(libraries: dict[str, str]) -> set[Path]:
+def _fresh_directory(name: str) -> None:
+    shutil.rmtree(name, ignore_errors=True)
+    Path(name).mkdir()
+
+
+def _plugin_directories(libraries: Dict[str, str]) -> Set[Path]:
     parents = {Path(path).resolve().parent for path in libraries.values()}
     return {parent / name for parent in parents for name in _PLUGINS if (parent / name).is_dir()}
 
 
-def _configuration(mpi: Path) -> list[str]:
+def _configuration(mpi: Path) -> List[str]:
     """Configuration and help texts of this MPI, in the system's places and in its own prefix."""
     prefix = mpi.parent.parent
     own = [str(prefix / "etc"), str(prefix / "share" / "openmpi"), str(prefix / "share" / "pmix")]
     return [path for path in (*_CONFIGURATION, "/usr/share/openmpi", "/usr/share/pmix", *own) if Path(path).exists()]
 
 
-def closure(libmpi: str) -> tuple[dict[str, str], set[Path]]:
+def closure(libmpi: str) -> Tuple[Dict[str, str], Set[Path]]:
     """Return the libraries that the host's MPI consists of (file by SONAME) and the directories of its plugins."""
     mpi = Path(libmpi).resolve()
     # The bindings for other languages belong to it, whether or not this program uses them.
@@ -136,23 +142,23 @@ def closure(libmpi: str) -> tuple[dict[str, str], set[Path]]:
     return {name: path for name, path in libraries.items() if not _OF_THE_IMAGE.match(name)}, plugins
 
 
-def plan(executable: str, bind: str, libmpi: str | None) -> dict[str, object]:
+def plan(executable: str, bind: str, side: str, libmpi: Optional[str]) -> Dict[str, Any]:
     """Write the links, the options for the container runtime, and the plan; return the plan.
 
     :param bind: how the runtime is told to bind, with ``{source}`` and ``{target}``.
+    :param side: whose container it is for.
     :param libmpi: the host's MPI library, where the bare program does not tell.
     :raises HostMpiError: see :func:`find_mpi`.
     """
     soname, path = (Path(libmpi).name, libmpi) if libmpi else find_mpi(executable)
     libraries, plugins = closure(path)
     libraries.setdefault(soname, path)
-    shutil.rmtree(LINKS, ignore_errors=True)
-    LINKS.mkdir()
+    _fresh_directory(contract.MPI_LINKS)
     sources = set()
     for name, file in libraries.items():
         real = Path(file).resolve()
         sources.add(real.parent)
-        (LINKS / name).symlink_to(f"{HOST}{real}")
+        Path(contract.MPI_LINKS, name).symlink_to(f"{HOST}{real}")
     # One bind for a directory serves all below it.
     outermost = [one for one in sources if not any(other in one.parents for other in sources)]
     binds = {str(one): f"{HOST}{one}" for one in outermost}
@@ -160,39 +166,33 @@ def plan(executable: str, bind: str, libmpi: str | None) -> dict[str, object]:
     binds.update({one: one for one in _configuration(Path(path).resolve())})
     if any(" " in source or ":" in source for source in binds):
         raise HostMpiError("a directory of the host's MPI has a space or a colon in its name: it cannot be bound")
-    real = Path(path).resolve()
-    result = {
-        "soname": soname,
-        "path": str(real),
-        "inode": real.stat().st_ino,
-        "in_container": f"{HOST}{real}",
-        "libraries": libraries,
-        "binds": binds,
-    }
-    OPTIONS.write_text(
+    result = {"soname": soname, "path": str(Path(path).resolve()), "libraries": libraries, "binds": binds}
+    Path(contract.mpi_options_file(side)).write_text(
         " ".join(bind.format(source=source, target=target) for source, target in sorted(binds.items())) + "\n"
     )
-    PLAN.write_text(json.dumps(result, indent=1))
+    Path(contract.MPI_PLAN).write_text(json.dumps(result, indent=1))
     return result
 
 
-def verify(preflight: str, known: dict[str, object]) -> None:
+def verify(preflight: str, known: Dict[str, Any]) -> None:
     """Check what the loader in the container said about the program, with the host's MPI in place.
 
     :param preflight: output of the loader with LD_TRACE_LOADED_OBJECTS.
     :raises HostMpiError: the host's libc is newer than the image's, a library is missing, or the ABI is another.
     """
-    if match := re.search(r"version `(GLIBC_[\d.]+)' not found \(required by (\S+)\)", preflight):
+    match = re.search(r"version `(GLIBC_[\d.]+)' not found \(required by (\S+)\)", preflight)
+    if match:
         raise HostMpiError(
             f"the host's libc is newer than the image's: {match[2]} needs {match[1]}. "
             "Build the image from a newer distribution, or run the generic variant only"
         )
-    if match := re.search(r"^\s*(\S+) => not found", preflight, re.MULTILINE):
+    match = re.search(r"^\s*(\S+) => not found", preflight, re.MULTILINE)
+    if match:
         raise HostMpiError(
             f"in the container, {match[1]} is not found: bind it (site's extras, host_mpi) or install it"
         )
     loaded = dict(re.findall(r"^\s*(\S+) => (/\S+)", preflight, re.MULTILINE))
-    mpi = {name: path for name, path in loaded.items() if _MPI.match(name)}
+    mpi = {name: path for name, path in loaded.items() if contract.MPI_SONAME.match(name)}
     if not mpi:
         telling = preflight.strip().splitlines()[-1:] or ["it printed nothing"]
         raise HostMpiError(
@@ -203,7 +203,7 @@ def verify(preflight: str, known: dict[str, object]) -> None:
             f"another ABI: the image's program needs {', '.join(mpi)}, the host's MPI is {known['soname']}. "
             "Build the image with an MPI of the host's family"
         )
-    if f"/{LINKS.name}/" not in mpi[known["soname"]]:
+    if f"/{contract.MPI_LINKS}/" not in mpi[known["soname"]]:
         raise HostMpiError(
             f"the image's program insists on its own {mpi[known['soname']]} (an RPATH outranks LD_LIBRARY_PATH): "
             "link it with RUNPATH"
@@ -213,25 +213,27 @@ def verify(preflight: str, known: dict[str, object]) -> None:
 def main() -> None:
     """Run one of the two commands; one error and exit status 1 when it cannot be."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command")
+    commands.required = True
     planning = commands.add_parser("plan", help="find the host's MPI and say how to bind it")
     planning.add_argument("--bind", required=True, help="with {source} and {target}")
+    planning.add_argument("--side", required=True, help="whose container it is for")
     planning.add_argument("--libmpi", help="the host's MPI library; by default what the program loads")
     planning.add_argument("executable")
     verifying = commands.add_parser("verify", help="check what the loader in the container said")
     verifying.add_argument("preflight", type=Path)
     lending = commands.add_parser("lend", help="let a bare program load the host's MPI of its family")
     lending.add_argument("--libmpi", help="the host's MPI library; by default what the loader finds")
-    lending.add_argument("family", choices=FAMILIES)
+    lending.add_argument("family", choices=contract.MPI_FAMILIES)
     arguments = parser.parse_args()
     try:
         if arguments.command == "lend":
             print(f"MPI of the bare program: {lend(arguments.family, arguments.libmpi)}")
         elif arguments.command == "plan":
-            known = plan(arguments.executable, arguments.bind, arguments.libmpi)
+            known = plan(arguments.executable, arguments.bind, arguments.side, arguments.libmpi)
             print(f"host MPI: {known['path']}, {len(known['libraries'])} libraries, {len(known['binds'])} binds")
         else:
-            verify(arguments.preflight.read_text(errors="replace"), json.loads(PLAN.read_text()))
+            verify(arguments.preflight.read_text(errors="replace"), json.loads(Path(contract.MPI_PLAN).read_text()))
     except (HostMpiError, OSError) as error:
         sys.exit(f"error: {error}")
 

@@ -1,7 +1,5 @@
 """The processes of one run: finding them, ending them, and what they have mapped (Linux, standard library only)."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os
@@ -9,41 +7,107 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Any, Dict, List, Set
 
-_PR_SET_CHILD_SUBREAPER = 36
-_MPI_LIBRARY = re.compile(r"/lib(mpi|mpich|mpi_cray)\.so(\.[0-9.]+)?$")
+from containercheck import contract
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+#: Seconds between two looks at whether the work is done, and the session that a job belongs to is still there.
+_WATCH = 0.2
+
+
+class Terminated(SystemExit):
+    """The job is to end: somebody cancelled it, or it met its limit. The code is 128 and the signal's number."""
+
+
+def supervise() -> None:
+    """Go on in a process of its own, which nobody kills by mistake; the one that called this waits, and ends with it.
+
+    ReFrame cancels a local job by killing the process group of its script, before a runner in it could end the run in
+    progress; a container's helpers have groups of their own, and stay. So the work is done in another session. It ends
+    the run in progress when it gets SIGTERM, when the process that waits for it dies, or when ReFrame does.
+    """
+    adopt_orphans()
+    waiting = os.getpid()
+    worker = os.fork()
+    if worker == 0:
+        os.setsid()
+        adopt_orphans()
+        signal.signal(signal.SIGTERM, _terminate)
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != waiting:
+            sys.exit("error: the job ended before its first run")
+        return
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda _number, _frame: os.kill(worker, signal.SIGTERM))
+    ancestors = _job_and_session()
+    while True:
+        pid, status = os.waitpid(worker, os.WNOHANG)
+        if pid:
+            break
+        if _job_and_session() != ancestors:
+            os.kill(worker, signal.SIGTERM)
+        time.sleep(_WATCH)
+    kill_descendants()
+    os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
+
+
+def _terminate(number: int, _frame: object) -> None:
+    """Turn the signal that ends the job into an orderly exit, once."""
+    signal.signal(number, signal.SIG_IGN)
+    raise Terminated(128 + number)
+
+
+def _job_and_session() -> List[int]:
+    """The job's script and, where that is a local job of ReFrame's, ReFrame itself."""
+    script = os.getppid()
+    with contextlib.suppress(OSError):
+        if b"/rfm_" in b"/" + Path("/proc", str(script), "cmdline").read_bytes().replace(b"\0", b"/"):
+            return [script, int(fields_of(script)[1])]
+    return [script]
+
+
+def fields_of(pid: int) -> List[str]:
+    """Return what /proc says of a process, from its state on.
+
+    :raises OSError: it is gone.
+    """
+    status = Path("/proc", str(pid), "stat").read_text(errors="replace")
+    # The command may hold anything, brackets too: the fields follow the last one.
+    return status[status.rindex(")") + 2 :].split()
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
 def adopt_orphans() -> None:
     """Make this process the parent of descendants whose own parent dies, so that none is lost sight of."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def _parents() -> dict[int, int]:
+def _parents() -> Dict[int, int]:
     """Every process of the machine and its parent."""
     parents = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
-            try:
-                status = Path("/proc", entry, "stat").read_text(errors="replace")
-            except OSError:
-                continue
-            # The command may hold anything, brackets too: the fields follow the last one.
-            fields = status[status.rindex(")") + 2 :].split()
-            if fields[0] != "Z":
-                parents[int(entry)] = int(fields[1])
+            with contextlib.suppress(OSError):
+                fields = fields_of(int(entry))
+                if fields[0] != "Z":
+                    parents[int(entry)] = int(fields[1])
     return parents
 
 
-def descendants(root: int) -> set[int]:
-    """Return all living descendants of the process ``root``, without itself."""
-    children: dict[int, list[int]] = {}
+def descendants(*roots: int) -> Set[int]:
+    """Return all living descendants of these processes, without themselves; all processes are looked at once."""
+    children = {}  # type: Dict[int, List[int]]
     for pid, parent in _parents().items():
         children.setdefault(parent, []).append(pid)
-    found: set[int] = set()
-    todo = [root]
+    found = set()  # type: Set[int]
+    todo = list(roots)
     while todo:
         for child in children.get(todo.pop(), ()):
             if child not in found:
@@ -52,35 +116,38 @@ def descendants(root: int) -> set[int]:
     return found
 
 
-def _of_slurm_job(job: str) -> set[int]:
+def _of_slurm_job(job: str) -> Set[int]:
     """Processes of this Slurm job on this node: srun's ranks are children of Slurm's daemon, not of ours."""
     wanted = f"SLURM_JOB_ID={job}".encode()
-    found = set()
+    daemon = f"slurmstepd: [{job}.".encode()
+    found, daemons = set(), []
     for entry in os.listdir("/proc"):
         if entry.isdigit():
-            try:
+            with contextlib.suppress(OSError):
                 if wanted in Path("/proc", entry, "environ").read_bytes().split(b"\0"):
                     found.add(int(entry))
-            except OSError:
-                continue
-    return found
+                elif Path("/proc", entry, "cmdline").read_bytes().startswith(daemon):
+                    daemons.append(int(entry))
+    # A container runtime hides its environment, but not its parent.
+    return found.union(daemons, descendants(*daemons)) if daemons else found
 
 
-def processes_of_run() -> set[int]:
+def processes_of_run() -> Set[int]:
     """Return the processes on this node that belong to the run in progress."""
     pids = descendants(os.getpid())
-    if job := os.environ.get("SLURM_JOB_ID"):
+    job = os.environ.get("SLURM_JOB_ID")
+    if job:
         pids |= _of_slurm_job(job)
     return pids
 
 
-def mapped_mpi(pids: set[int]) -> dict[str, dict[str, object]]:
+def mapped_mpi(pids: Set[int]) -> Dict[str, Dict[str, Any]]:
     """Return the MPI libraries that these processes have mapped, from ``/proc/<pid>/maps``.
 
     Keys are the paths as the processes see them; values hold ``device`` and ``inode`` (which tell a host's file from
     an image's, whatever it is called inside) and ``pids``, sorted.
     """
-    libraries: dict[str, dict[str, object]] = {}
+    libraries = {}  # type: Dict[str, Dict[str, Any]]
     for pid in sorted(pids):
         try:
             maps = Path("/proc", str(pid), "maps").read_text(errors="replace")
@@ -89,7 +156,7 @@ def mapped_mpi(pids: set[int]) -> dict[str, dict[str, object]]:
         seen = set()
         for line in maps.splitlines():
             fields = line.split(None, 5)
-            if len(fields) == 6 and _MPI_LIBRARY.search(fields[5]) and fields[5] not in seen:
+            if len(fields) == 6 and contract.MPI_SONAME.match(Path(fields[5]).name) and fields[5] not in seen:
                 seen.add(fields[5])
                 entry = libraries.setdefault(fields[5], {"device": fields[3], "inode": int(fields[4]), "pids": []})
                 entry["pids"].append(pid)
@@ -106,22 +173,28 @@ def end(leader: int, grace: float) -> None:
     kill_descendants()
 
 
-def kill_descendants() -> int:
-    """Kill every descendant of this process and return how many there were."""
-    killed: set[int] = set()
+def wait_for_descendants(patience: float) -> None:
+    """Wait until every descendant of this process has ended, but no longer than ``patience`` seconds."""
+    deadline = time.monotonic() + patience
+    while descendants(os.getpid()) and time.monotonic() < deadline:
+        reap()
+        time.sleep(0.02)
+
+
+def kill_descendants() -> List[str]:
+    """Kill every descendant of this process and return what they were called, sorted."""
+    killed = {}  # type: Dict[int, str]
     # Again and again, because a process can fork while the others are being killed.
     for _ in range(100):
         living = descendants(os.getpid())
         if not living:
             break
         for pid in living:
-            try:
+            with contextlib.suppress(OSError):
+                killed[pid] = Path("/proc", str(pid), "comm").read_text().strip()
                 os.kill(pid, signal.SIGKILL)
-                killed.add(pid)
-            except ProcessLookupError:
-                pass
         time.sleep(0.01)
-    return len(killed)
+    return sorted(killed.values())
 
 
 def kill_slurm_steps(patience: float = 60.0) -> None:
@@ -135,13 +208,16 @@ def kill_slurm_steps(patience: float = 60.0) -> None:
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         listing = subprocess.run(
-            ["squeue", "--steps", "--noheader", "--format=%i", f"--jobs={job}"], capture_output=True, text=True
+            ["squeue", "--steps", "--noheader", "--format=%i", f"--jobs={job}"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            universal_newlines=True,
         ).stdout
         # Steps that srun started have numbers; the script's own is called batch.
         steps = re.findall(rf"^\s*({re.escape(job)}\.\d+)\s*$", listing, re.MULTILINE)
         if not steps:
             return
-        subprocess.run(["scancel", "--signal=KILL", *steps], capture_output=True)
+        subprocess.run(["scancel", "--signal=KILL", *steps], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(1)
 
 

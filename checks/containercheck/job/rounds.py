@@ -1,205 +1,215 @@
-"""The runner inside the job: paired rounds of baseline and subject (DESIGN 3; standard library only).
+"""The runner inside the job: rounds of all sides (standard library only, Python 3.6 or newer).
 
-    python3 rounds.py --rounds 5 --limit 300 --collect hpccoutf.txt baseline.sh subject.sh
+    python3 checks/containercheck rounds --seconds 60 --limit 300 --local-ranks 2
 
-A round runs each script once; who goes first alternates (A B, B A, A B ...), so that drift of the machine cancels.
-With one script there is one run a round. Each run has its own time limit; one that exceeds it is ended with all its
-processes, and the next goes on. What the runs printed lies in ``rounds/<round>-<side>/``, and ``rounds.json`` holds
-everything that is known about them. It says ``"complete": true`` once all rounds were run.
+A round runs the script of each side once (``baseline.sh``, ``subject.sh``), in an order that is drawn by coin: what
+comes first or second has no advantage, whatever the machine does. Rounds go on until every figure has its verdict, more
+would not tell, or the time is used up; a round that something else on the machine disturbed is replaced. Each run has
+its own time limit: the check's and, once bare's time is known, a multiple of that. A run that exceeds it is ended with
+all its processes, and the next goes on; the second failure of the same kind ends the rounds. With one side there is one
+run.
+
+What runs print lies in ``rounds/<round>-<side>/``. ``rounds.json`` holds everything that is known about them: ``why``
+there were no more, ``"complete": true`` when the runner came to its end, and ``ended`` names the signal where it did
+not. It is read with ``facts.json`` after each run, and in the end by ReFrame's side, with the same code.
 """
-
-from __future__ import annotations
 
 import argparse
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Dict, List, Optional
 
-import locks
-import processes
+from containercheck import contract, locks
+from containercheck.job import disturbance, nodes, processes
+from containercheck.job.run import describe, remove, run_once
+from containercheck.verdict.evaluation import Evaluation, Facts
 
-RECORD = Path("rounds.json")
-DIRECTORY = Path("rounds")
-#: Seconds that a run has to end by itself once it was asked to.
-GRACE = 5.0
-
-
-def watch_mpi(wanted: int, finished: threading.Event, found: dict[str, Any]) -> None:
-    """Look into the run's processes until ``wanted`` of them have mapped an MPI library, then leave them alone."""
-    pause = 0.05
-    while not finished.wait(pause):
-        libraries = processes.mapped_mpi(processes.processes_of_run())
-        if libraries:
-            found.clear()
-            found.update(libraries)
-        if sum(len(entry["pids"]) for entry in libraries.values()) >= wanted:
-            return
-        pause = min(pause * 1.5, 0.25)
+#: Most rounds that are replaced, in all and one after the other. Then the machine is busy, and rounds count as they
+#: are: what disturbs every round disturbs both sides. It costs certainty, and favours none.
+MOST_REPLACED, MOST_IN_A_ROW = 10, 3
+#: A run may take so many times as long as its baseline, and so many seconds in any case.
+SLOWEST, LEAST_LIMIT = 20.0, 60.0
+#: Seconds without disturbance before the first round, and how long they are waited for.
+QUIET, PATIENCE = 2.0, 12.0
 
 
-def run_once(script: Path, output: Path, limit: float, collect: list[str], local_ranks: int) -> dict[str, Any]:
-    """Run one script once and return its part of the record.
+class Rounds:
+    """The rounds of one job, and the record of them.
 
-    :param output: directory for what it prints (``out``, ``err``) and for the files named in ``collect``.
-    :param limit: seconds after which it is ended.
-    :param local_ranks: processes on this node that are expected to load an MPI library; 0 for none.
+    :param arguments: of the command line.
+    :ivar sides: their names.
     """
-    output.mkdir(parents=True)
-    for name in collect:
-        remove(Path(name))
-    timed_out = threading.Event()
-    finished = threading.Event()
-    mpi: dict[str, Any] = {}
-    with (output / "out").open("wb") as out, (output / "err").open("wb") as err:
-        began = time.time()
-        started = time.monotonic()
-        process = subprocess.Popen(
-            ["bash", str(script)], stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-        )
 
-        def expire() -> None:
-            timed_out.set()
-            processes.end(process.pid, GRACE)
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        """No round yet; the record says so."""
+        self._arguments = arguments
+        self._facts = Facts(json.loads(Path(contract.FACTS).read_text()))
+        self._evaluation = Evaluation(self._facts, Path())
+        self.sides = [side.name for side in self._facts.sides]
+        self._against = {side.name: side.against for side in self._facts.sides}
+        self._took = {}  # type: Dict[str, float]
+        self._longest = 0.0
+        self._in_a_row = 0
+        self._started = 0.0
+        seed = int.from_bytes(os.urandom(4), "big")
+        self._coin = random.Random(seed)
+        self.record = {
+            "host": os.uname().nodename,
+            "seed": seed,
+            "complete": False,
+            "ended": None,
+            "why": "",
+            "replaced": {},
+            "busy": "",
+            "runs": [],
+        }  # type: Dict[str, Any]
+        self.write()
 
-        watchdog = threading.Timer(limit, expire)
-        watcher = threading.Thread(target=watch_mpi, args=(local_ranks, finished, mpi), daemon=True)
-        watchdog.start()
-        if local_ranks:
-            watcher.start()
-        try:
-            status = process.wait()
-            seconds = time.monotonic() - started
-        except BaseException:
-            processes.end(process.pid, GRACE)
-            raise
-        finally:
-            finished.set()
-            watchdog.cancel()
-            watchdog.join()
-            leftovers = processes.kill_descendants()
-            if timed_out.is_set():
-                processes.kill_slurm_steps()
-            processes.reap()
-            if local_ranks:
-                watcher.join()
-    for name in collect:
-        if Path(name).exists():
-            shutil.move(name, output / Path(name).name)
-    return {
-        "began": began,
-        "seconds": seconds,
-        "status": status,
-        "timed_out": timed_out.is_set(),
-        "leftover_processes": leftovers,
-        "mpi": mpi,
-        "output": str(output),
-    }
+    def write(self) -> None:
+        """Write ``rounds.json`` in one step: no reader ever sees half of it."""
+        temporary = Path(contract.RECORD + ".tmp")
+        temporary.write_text(json.dumps(self.record, indent=1))
+        temporary.replace(contract.RECORD)
 
+    def run(self) -> None:
+        """Run rounds until there is a reason for no more."""
+        self._started = time.monotonic()
+        number = 0
+        while True:
+            why = self._over(number)
+            if why:
+                break
+            number += 1
+            self._round(number)
+        self.record["why"] = why
+        print(f"no more rounds: {why}", flush=True)
 
-def remove(path: Path) -> None:
-    """Remove a file or a directory, if there is one: what a run leaves must be its own."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    def _over(self, number: int) -> Optional[str]:
+        """Why there are no more rounds, or None."""
+        counted = number - self._evaluation.replaced
+        if number == 0:
+            # Also where earlier rounds say it all: what no run shows is not known of this session.
+            return None
+        if self._evaluation.repeated():
+            return self._evaluation.repeated()
+        if self._arguments.rounds:
+            return "as many as were asked for" if counted >= self._arguments.rounds else None
+        if not self._evaluation.more_would_tell():
+            return "every figure has its verdict, or more would not tell"
+        # A round that would not end in time is not begun, but one has to count.
+        spent = time.monotonic() - self._started
+        if self._evaluation.rounds and spent + self._longest > self._arguments.seconds:
+            return "the time is used up"
+        return None
 
+    def _round(self, number: int) -> None:
+        """Run each side once, and replace the round if something else disturbed it."""
+        began = time.monotonic()
+        sides = list(self.sides)
+        self._coin.shuffle(sides)
+        disturbers = []
+        for side in sides:
+            run = self._run(number, side)
+            disturbers += [run["disturbed_by"]] if run["disturbed_by"] else []
+            if self._evaluation.repeated():
+                # As it is read afterwards.
+                self._evaluation.end_round(False)
+                return
+        self._longest = max(self._longest, time.monotonic() - began)
+        if len(sides) > 1 and disturbers:
+            self._replace(number, disturbers)
+        else:
+            self._in_a_row = 0
+        self._evaluation.end_round(str(number) in self.record["replaced"])
 
-def describe(run: dict[str, Any]) -> str:
-    """Return the outcome of one run in a few words."""
-    if run["timed_out"]:
-        return f"killed at its limit after {run['seconds']:.1f} s"
-    if run["status"] != 0:
-        return f"exit status {run['status']} after {run['seconds']:.1f} s"
-    return f"{run['seconds']:.2f} s"
+    def _replace(self, number: int, disturbers: List[str]) -> None:
+        """Leave a disturbed round out, unless that would leave none."""
+        if self._evaluation.replaced < MOST_REPLACED and self._in_a_row < MOST_IN_A_ROW:
+            self._in_a_row += 1
+            self.record["replaced"][str(number)] = "; ".join(disturbers)
+            print(f"round {number} is replaced: disturbed by {contract.names(disturbers)}", flush=True)
+        else:
+            self.record["busy"] = contract.names(disturbers)
+            print(f"the machine is busy: {contract.names(disturbers)}; round {number} counts", flush=True)
+        self.write()
 
+    def _run(self, number: int, side: str) -> Dict[str, Any]:
+        arguments = self._arguments
+        output = Path(contract.RUNS, f"{number:02d}-{side}")
+        script = Path(contract.script_file(side))
+        run = run_once(script, output, self._limit(side), arguments.collect, arguments.local_ranks)
+        run.update({"round": number, "side": side})
+        # What failed may have failed at once, and is no measure of the others.
+        if run["status"] == 0:
+            self._took[side] = run["seconds"]
+        self.record["runs"].append(run)
+        self.write()
+        print(f"round {number} {side}: {describe(run)}", flush=True)
+        self._evaluation.add(run)
+        return run
 
-def write_record(record: dict[str, Any]) -> None:
-    """Write ``rounds.json`` in one step: no reader ever sees half of it."""
-    temporary = RECORD.with_suffix(".tmp")
-    temporary.write_text(json.dumps(record, indent=1))
-    temporary.replace(RECORD)
+    def _limit(self, side: str) -> float:
+        """Seconds that a run of this side may take."""
+        measure = self._took.get(self._against[side])
+        if measure is None:
+            return self._arguments.limit
+        return min(self._arguments.limit, max(LEAST_LIMIT, SLOWEST * measure))
 
 
 def prepare(script: Path) -> None:
     """Run the script that makes what all runs read.
 
-    :raises SystemExit: it fails.
+    :raises SystemExit: it fails; what it said on standard error is said again.
     """
-    if subprocess.run(["bash", "-e", str(script)], stdin=subprocess.DEVNULL, check=False).returncode != 0:
-        sys.exit(f"error: {script} failed: see what it printed, in the job's output")
+    result = subprocess.run(["bash", "-e", str(script)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+    said = result.stderr.decode(errors="replace").strip()
+    if said:
+        print(said, file=sys.stderr)
+    if result.returncode != 0:
+        sys.exit(1 if said else f"error: {script} failed: see what it printed, in the job's output")
 
 
-def run_rounds(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Run all rounds, keep the record up to date after each run, and return it."""
-    scripts = {"baseline": arguments.baseline}
-    if arguments.subject:
-        scripts["subject"] = arguments.subject
-    record: dict[str, Any] = {
-        "rounds": arguments.rounds,
-        "limit": arguments.limit,
-        "host": os.uname().nodename,
-        "complete": False,
-        "runs": [],
-    }
-    write_record(record)
-    for number in range(1, arguments.rounds + 1):
-        order = list(scripts) if number % 2 else list(reversed(scripts))
-        for side in order:
-            run = run_once(
-                scripts[side],
-                DIRECTORY / f"{number:02d}-{side}",
-                arguments.limit,
-                arguments.collect,
-                arguments.local_ranks,
-            )
-            record["runs"].append({"round": number, "side": side, **run})
-            write_record(record)
-            print(f"round {number}/{arguments.rounds} {side}: {describe(run)}", flush=True)
-    record["complete"] = True
-    write_record(record)
-    return record
-
-
-def terminate(number: int, _frame: object) -> None:
-    """Turn the signal of a scheduler that ends the job into an orderly exit, so that the run in progress ends too."""
-    sys.exit(128 + number)
-
-
-def parse(argv: list[str]) -> argparse.Namespace:
+def parse(argv: List[str]) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, required=True, help="how many")
+    amount = parser.add_mutually_exclusive_group(required=True)
+    amount.add_argument("--rounds", type=int, help="so many, whatever the verdict")
+    amount.add_argument("--seconds", type=float, help="no round begins that would end later")
     parser.add_argument("--limit", type=float, required=True, help="seconds that one run may take")
     parser.add_argument(
         "--collect", action="append", default=[], help="a file that each run writes, to be kept with it"
     )
-    parser.add_argument("--local-ranks", type=int, default=0, help="MPI processes expected on this node")
+    parser.add_argument("--local-ranks", type=int, required=True, help="MPI processes expected on this node")
     parser.add_argument("--prepare", type=Path, help="script that makes the input, once, before the rounds")
-    parser.add_argument("baseline", type=Path)
-    parser.add_argument("subject", type=Path, nargs="?")
     return parser.parse_args(argv)
 
 
 def main() -> None:
     """Run the rounds with the machine to ourselves."""
     arguments = parse(sys.argv[1:])
-    signal.signal(signal.SIGTERM, terminate)
-    processes.adopt_orphans()
-    shutil.rmtree(DIRECTORY, ignore_errors=True)
-    RECORD.unlink(missing_ok=True)
+    nodes.start()
+    processes.supervise()
+    shutil.rmtree(contract.RUNS, ignore_errors=True)
+    remove(Path(contract.RECORD))
     with locks.measuring():
         # Not before: it would disturb somebody else's measurement.
         if arguments.prepare:
             prepare(arguments.prepare)
-        run_rounds(arguments)
-
-
-if __name__ == "__main__":
-    main()
+        rounds = Rounds(arguments)
+        if len(rounds.sides) > 1:
+            disturbance.settle(QUIET, PATIENCE)
+        try:
+            rounds.run()
+            rounds.record["complete"] = True
+        except processes.Terminated as error:
+            rounds.record["ended"] = signal.Signals(error.code - 128).name
+            raise
+        finally:
+            rounds.write()

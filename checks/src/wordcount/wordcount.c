@@ -7,7 +7,7 @@
  * capital letters count as small ones.
  *
  * Prints the totals, a checksum over all words and counts, the most frequent words, and where the time went: the slowest
- * rank's reading and counting, the merge, and "overhead", which is the wall-clock time since RUN_BEGAN (seconds since
+ * rank's reading and counting, the merge, and "outside", which is the wall-clock time since RUN_BEGAN (seconds since
  * 1970, set by who started the run) less that of reading, counting and merging.
  */
 #define _GNU_SOURCE
@@ -231,9 +231,9 @@ static void print_times(const char *began, double compute, double merging)
     if (began != NULL) {
         struct timeval now;
         gettimeofday(&now, NULL);
-        printf("seconds overhead %.4f\n", now.tv_sec + 1e-6 * now.tv_usec - atof(began) - compute);
+        printf("seconds outside %.4f\n", now.tv_sec + 1e-6 * now.tv_usec - atof(began) - compute);
     } else
-        printf("overhead unknown: RUN_BEGAN is not set\n");
+        printf("outside unknown: RUN_BEGAN is not set\n");
 }
 
 /* Makes the text come from where it lies, not from the memory of this node. */

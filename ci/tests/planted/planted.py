@@ -17,6 +17,8 @@ class Planted(ContainerCheck):
     variant = parameter(["bare", "generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
     fault = variable(str, value="none")
+    #: Seconds that each run lasts; its own time is not what it says that it took.
+    lasts = variable(str, value="")
 
     sourcesdir = "src"
     recipe = "openmpi"
@@ -28,7 +30,7 @@ class Planted(ContainerCheck):
     @run_before("run")
     def plant(self):
         """Tell the program."""
-        self.executable_opts = ["work.sh", self.fault]
+        self.executable_opts = ["work.sh", self.fault, *self.lasts.split()]
 
 
 @rfm.simple_test

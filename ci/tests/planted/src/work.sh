@@ -1,5 +1,5 @@
 # Says what it took, without a clock, so that no busy machine changes it: bare 0.51 and 0.5 s in turn, else 0.5 s.
-# In a container it does what its argument says.
+# In a container it does what its argument says. A second argument is how long each run really lasts.
 milliseconds=500
 sum=42
 inside=${APPTAINER_CONTAINER:+inside}
@@ -10,8 +10,11 @@ case ${inside:+$1} in
     slow) milliseconds=600 ;;
     wrong) milliseconds=100 sum=43 ;;
     hang) [ "$runs" -ne 2 ] || { sleep 1000 & sleep 1000; } ;;
+    hangs) sleep 1000 ;;
+    leaves) setsid nohup sleep 4321 </dev/null >/dev/null 2>&1 & ;;
     unreadable) echo "sum $sum"; exit 0 ;;
     crash) echo "FATAL: it broke" >&2; exit 3 ;;
 esac
+[ -z "$2" ] || sleep "$2"
 echo "time 0.$milliseconds"
 echo "sum $sum"

@@ -1,0 +1,49 @@
+"""Runs a program of the build step or of the job: ``python3 checks/containercheck PROGRAM ARGUMENTS``.
+
+These programs use the standard library only, and Python 3.6 or newer: nodes have no ReFrame and no numpy. Their modules
+import each other as ``containercheck.<room>``, as everywhere; the package is made here without its ``__init__``, which
+is for the checks and needs ReFrame.
+"""
+
+import importlib
+import os
+import sys
+import types
+
+#: Program: its module.
+PROGRAMS = {
+    "rounds": "job.rounds",
+    "hostmpi": "job.hostmpi",
+    "runtime": "job.runtime",
+    "watch": "job.nodes",
+    "image": "build.images",
+    "venv": "build.venvs",
+    "jars": "build.jars",
+    "download": "build.downloads",
+    "machine": "build.machine",
+}
+
+
+def main():
+    """Run the program that the first argument names.
+
+    :raises SystemExit: there is no such program, or this Python is too old for it.
+    """
+    # No f-string before this: to an older Python it is a syntax error, and no message.
+    if sys.version_info < (3, 6):
+        sys.exit(
+            "error: %s is Python %d.%d, and the checks need 3.6 or newer on the nodes: install one as python3"
+            % (sys.executable, sys.version_info[0], sys.version_info[1])
+        )
+    if len(sys.argv) < 2 or sys.argv[1] not in PROGRAMS:
+        sys.exit("usage: python3 checks/containercheck {} ...".format("|".join(sorted(PROGRAMS))))
+    package = types.ModuleType("containercheck")
+    package.__path__ = [os.path.dirname(os.path.abspath(__file__))]
+    sys.modules["containercheck"] = package
+    program = sys.argv.pop(1)
+    sys.argv[0] = "containercheck {}".format(program)
+    importlib.import_module("containercheck." + PROGRAMS[program]).main()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Axes that several applications share: where the image and the files of an application lie."""
+
+import shlex
+import zlib
+
+from reframe.core.builtins import parameter, run_after, run_before
+from reframe.core.pipeline import RegressionTestPlugin
+
+from containercheck import sites
+from containercheck.software import runtimes
+
+#: What a plain run takes of the axes in this file; a check says the same of its own in ``plain``.
+PLAIN = {"image_in": "shared", "file_system": "stage"}
+
+
+def own_path(directory: str, stagedir: str, suffix: str) -> str:
+    """Return a path in a directory that all jobs share, which is of the job with this stage directory alone."""
+    return f"{directory}/containercheck-{zlib.crc32(stagedir.encode()):08x}{suffix}"
+
+
+class ImagePlacement(RegressionTestPlugin):
+    """Adds the place of the image to a check: ``class MyCode(ContainerCheck, ImagePlacement)``.
+
+    D12.6 section 9: in memory, or on a shared file system.
+    """
+
+    #: Where the image lies: in the cache, which all nodes share, or in the node's memory.
+    image_in = parameter(["shared", "ram"], loggable=True)
+
+    @run_after("init")
+    def choose_place(self):
+        """Shared memory is a directory too."""
+        if self.image_in == "ram":
+            self.image_directory = "/dev/shm"
+
+    @run_after("init", always_last=True)
+    def leave_out_bare(self):
+        """A bare run has no image to be placed."""
+        if self.image_in == "ram" and not self.contained:
+            self.valid_systems = []
+
+
+class FilePlacement(RegressionTestPlugin):
+    """Adds the file system that an application works on: ``class MyCode(ContainerCheck, FilePlacement)``.
+
+    The check finds its ``directory``, which is the same in a container, and ``own_file``, a path on it that no other
+    job has; the job removes that in the end.
+    """
+
+    #: ``stage``, or a name of the site's extras, file_systems.
+    file_system = parameter(["stage", *sites.file_systems()], loggable=True)
+
+    @run_after("setup")
+    def find_directory(self):
+        """Skip where the partition does not have this file system."""
+        self.directory = "."
+        if self.file_system != "stage":
+            # Not the check's own ``site``: this hook comes before the one that reads it.
+            site = sites.Site.of(self.current_partition)
+            offered = site.file_systems or {}
+            if self.file_system not in offered:
+                self.skip_because(f"{site.partition} has no {self.file_system}")
+            self.directory = str(sites.path_of(offered[self.file_system]))
+        self.own_file = own_path(self.directory, self.stagedir, ".tmp")
+
+    @run_before("run")
+    def bind_directory(self):
+        """Bind it at its own place, and have the file removed."""
+        if self.contained and self.file_system != "stage":
+            bind = runtimes.bind_option(self.runtime).format(source=self.directory, target=self.directory)
+            self.container_options = [*self.container_options, shlex.quote(bind)]
+        self.own_files = [*self.own_files, self.own_file]

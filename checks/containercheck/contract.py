@@ -1,0 +1,72 @@
+"""What ReFrame's side, the build step and the job agree upon: names of files, exit statuses, sides, MPI libraries.
+
+Standard library only, Python 3.6 or newer.
+"""
+
+import re
+
+#: The side that is the measure, and the one that is judged.
+BASELINE, SUBJECT = "baseline", "subject"
+
+#: File in the stage directory with the exit status of a build that failed.
+BUILD_STATUS = "build.failed"
+#: That status where the software does not exist for machines like the partition's; the check is then skipped.
+UNSUPPORTED = 3
+#: What the build step says of an image: its path, SHA-256 and size in bytes. JSON, beside the link to it.
+IMAGE_RECORD = "image.json"
+
+#: The facts that the runner reads runs by: figures, answers, ranks. JSON, in the stage directory.
+FACTS = "facts.json"
+#: What the runner says of all runs. JSON, in the stage directory; and the directory of what the runs printed.
+RECORD, RUNS = "rounds.json", "rounds"
+#: Directory of what the watch on each node saw.
+WATCH = "watch"
+#: Files in a run's directory with what it printed on standard output and on standard error.
+OUT, ERR = "out", "err"
+#: Name of the script that makes the input.
+PREPARE = "prepare.sh"
+
+#: Where ReFrame mounts the stage directory in a container.
+WORKDIR = "/rfm_workdir"
+#: How the host's MPI is brought in: the plan (JSON), and the directory of links that is the program's LD_LIBRARY_PATH
+#: in the container.
+MPI_PLAN, MPI_LINKS = "host-mpi.json", "host-mpi"
+#: Directory of links for a bare program that was built with another MPI of the same ABI.
+BARE_MPI_LINKS = "bare-mpi"
+
+#: SONAMEs of MPI libraries; the bindings for other languages (libmpi_cxx, libmpi_mpifh) are none.
+MPI_SONAME = re.compile(r"^lib(mpi|mpich|mpi_cray)\.so(\.|$)")
+#: By family: the SONAME that programs built with it ask for, and what its members call the library
+#: (https://www.mpich.org/abi).
+MPI_FAMILIES = {"mpich": ("libmpi.so.12", re.compile(r"^lib(mpi|mpich|mpi_cray|mpi_intel)\.so\.12(\.|$)"))}
+
+
+def options_file(side):
+    """Return the name of the file with the options that a side's container runtime needs on this node."""
+    return f"{side}.options"
+
+
+def runtime_file(side):
+    """Return the name of the file with what a side's container runtime says of itself. JSON."""
+    return f"{side}.runtime.json"
+
+
+def script_file(side):
+    """Return the name of the script that runs a side."""
+    return f"{side}.sh"
+
+
+def mpi_options_file(side):
+    """Return the name of the file with the options that bring the host's MPI into a side's container."""
+    return f"{side}.host-mpi.options"
+
+
+def preflight_file(side):
+    """Return the name of the file with what the loader in a side's container says of the program."""
+    return f"{side}.preflight.out"
+
+
+def names(disturbers):
+    """Return the disturbers of several rounds (``name (pid): share; ...`` each) as a text, each process once."""
+    found = [one.split(":")[0] for disturber in disturbers for one in disturber.split("; ")]
+    return ", ".join(dict.fromkeys(found))

@@ -1,0 +1,127 @@
+"""What an application file may state: the variables of a check, and helpers for its inputs."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import reframe as rfm
+import reframe.utility.typecheck as typ
+from reframe.core.builtins import parameter, variable
+
+from containercheck import sites
+from containercheck.facts import Answer, Figure, Step
+
+
+class ApplicationFacts(rfm.RegressionTest):
+    """An application, in three variants, on a number of nodes: facts only; what is done with them is in check.py."""
+
+    #: How the application runs: on the host, in a container with the host's MPI, or in a self-contained container.
+    variant = parameter(["bare", "integrated", "generic"], loggable=True)
+    #: Nodes of the job.
+    num_nodes = parameter(sites.node_counts(), loggable=True)
+
+    #: Name of the definition file in ``images/``.
+    recipe = variable(str)
+    #: C source below ``checks/src`` for a program of the project's own; the image has it on its PATH.
+    source = variable(str, type(None), value=None)
+    #: Pinned requirements from PyPI, a file below ``checks/src``, that bring the program; the image installs the same.
+    requirements = variable(str, type(None), value=None)
+    #: Pinned jars from a Maven repository, a file below ``checks/src``; the job finds them in ``jars/``.
+    artifacts = variable(str, type(None), value=None)
+    #: Family of the MPI that the program was built for, where it is not the one of the partition's launcher: ``mpich``
+    #: (Intel MPI, MVAPICH and Cray MPI have its ABI too).
+    mpi_family = variable(str, type(None), value=None)
+    #: What the program reports.
+    figures = variable(typ.List[Figure], value=[], loggable=False)
+    #: What it computes.
+    answers = variable(typ.List[Answer], value=[], loggable=False)
+    #: Where it says how many ranks it ran with; None for a program that is not started by MPI's launcher.
+    rank_count = variable(Answer, type(None), value=None, loggable=False)
+    #: A program that starts the command in place of MPI's launcher, with its options.
+    started_by = variable(str, type(None), value=None)
+    #: A program whose libraries tell which MPI the host has, and which the image; by default the application.
+    mpi_program = variable(str, type(None), value=None)
+    #: Directory of the node into which the image is copied for the job; by default it runs from where it lies.
+    image_directory = variable(str, value="")
+    #: Whether the program uses GPUs where the partition has any, in its ``devices``.
+    gpu = variable(typ.Bool, value=False)
+    #: More options for the container runtime.
+    container_options = variable(typ.List[str], value=[])
+    #: Files that every run writes and that figures or answers are read from.
+    output_files = variable(typ.List[str], value=[])
+    #: The commands of an application that runs in several steps; they take the place of executable and options.
+    steps = variable(typ.List[Step], value=[], loggable=False)
+    #: Commands that make the input, once, before all runs; for what takes more than a moment.
+    input_commands = variable(typ.List[str], value=[])
+    #: Commands that put the working directory into its first state before each run.
+    reset_commands = variable(typ.List[str], value=[])
+    #: Files that the job removes when it ends, so that none is left outside the stage directory.
+    own_files = variable(typ.List[str], value=[])
+    #: Ranks on a node; None for one on each core, or for each group of ``threads`` cores.
+    ranks_per_node = variable(int, type(None), value=None)
+    #: Threads of a rank; 0 for as many as make use of all the node's cores.
+    threads = variable(int, value=1, loggable=True)
+    #: Fewest ranks that the program makes sense with.
+    min_ranks = variable(int, value=1)
+
+    #: Seconds for all rounds of a container check: they end sooner when every figure has its verdict.
+    seconds = variable(float, int, value=60.0)
+    #: So many rounds, whatever the verdict; 0 lets the verdict and the time decide. A bare check, which compares
+    #: nothing, runs once.
+    rounds = variable(int, value=0)
+    #: Seconds that one run may take before it counts as hanging; in the full axes, where that takes longer.
+    run_limit = variable(float, int, value=600.0)
+    full_run_limit = variable(float, int, type(None), value=None)
+    #: Accepted overhead in percent, for figures that name none of their own.
+    tolerance = variable(float, int, value=5.0, loggable=True)
+
+    #: The document's own input, where the site has it, in place of the embedded one; the check says what it is. A
+    #: path, or an address that ends with ``#sha256=<digest>`` (build/downloads.py); also in the site's extras, inputs.
+    published = variable(str, value="")
+    #: What a plain run takes of the check's own axes, by parameter; other cases belong to the full axes.
+    plain = variable(dict, value={}, loggable=False)
+    #: Whether the cases of the full axes run too: ``-S full=yes``, or ``--mode=full`` with config/common.py.
+    full = variable(typ.Bool, value=False)
+    #: Whether this case belongs to the full axes, whatever ``plain`` says.
+    full_only = variable(typ.Bool, value=False)
+
+    #: Why the check was not run; for the reports, which ReFrame's own does not tell.
+    skip_reason = variable(str, value="", loggable=True)
+    #: A row for each figure: see :meth:`Outcome.rows`. For the reports.
+    results = variable(typ.List[dict], value=[], loggable=True)
+    #: What has to be said of the run beside its figures: rounds that were replaced, a job that ended early. For the
+    #: reports.
+    notes = variable(typ.List[str], value=[], loggable=True)
+    #: The figures of each round, by side. For the reports, and for a later session that goes on from here.
+    measured = variable(typ.List[dict], value=[], loggable=True)
+    #: ReFrame's report of an earlier session, whose rounds of the same case count (``ci/run --open``).
+    earlier = variable(str, value="")
+    #: What ran: runtimes, SHA-256 of the image, MPI libraries of each side, input. For the reports.
+    provenance = variable(dict, value={}, loggable=True)
+    #: Seconds that the application itself ran, all rounds together.
+    application_seconds = variable(float, int, value=0.0, loggable=True)
+
+    valid_prog_environs = ["*"]
+    build_system = "CustomBuild"
+    sourcesdir = None
+
+    @property
+    def contained(self) -> bool:
+        """Whether the subject runs in a container."""
+        return self.variant != "bare"
+
+    def own(self, name: str) -> str:
+        """Return the path of a file of ours below ``checks/src``, quoted."""
+        return shlex.quote(f"{self.prefix}/src/{name}")
+
+    def fill_in(self, template: str, *names: str, **values: object) -> None:
+        """Fill in a template below ``checks/src`` and write it into the stage directory, under each of the names."""
+        text = Path(self.prefix, "src", template).read_text().format(**values)
+        for name in names:
+            Path(self.stagedir, name).write_text(text)
+
+    def skip_because(self, reason: str) -> None:
+        """Skip the check, with the reason in ReFrame's listing and in the reports."""
+        self.skip_reason = reason
+        self.skip(reason)

@@ -1,0 +1,115 @@
+"""One run of a side, in the job (standard library only, Python 3.6 or newer)."""
+
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any, Dict, List
+
+from containercheck import contract
+from containercheck.job import disturbance, nodes, processes
+
+#: Seconds that a run has to end by itself once it was asked to; and its helpers, once it has ended.
+GRACE, SETTLE = 5.0, 2.0
+
+
+def watch_mpi(wanted: int, finished: threading.Event, found: Dict[str, Any]) -> None:
+    """Look into the run's processes until ``wanted`` of them have mapped an MPI library, then leave them alone."""
+    pause = 0.05
+    while not finished.wait(pause):
+        libraries = processes.mapped_mpi(processes.processes_of_run())
+        if libraries:
+            found.clear()
+            found.update(libraries)
+        if sum(len(entry["pids"]) for entry in libraries.values()) >= wanted:
+            return
+        pause = min(pause * 1.5, 0.25)
+
+
+def run_once(script: Path, output: Path, limit: float, collect: List[str], local_ranks: int) -> Dict[str, Any]:
+    """Run one script once and return its part of the record.
+
+    :param output: directory for what it prints (``out``, ``err``) and for the files named in ``collect``.
+    :param limit: seconds after which it is ended.
+    :param local_ranks: processes on this node that are expected to load an MPI library; 0 for none.
+    """
+    output.mkdir(parents=True)
+    for name in collect:
+        remove(Path(name))
+    timed_out = threading.Event()
+    finished = threading.Event()
+    mpi = {}  # type: Dict[str, Any]
+    leftovers = []  # type: List[str]
+    began, before = time.time(), disturbance.look()
+    with Path(output, contract.OUT).open("wb") as out, Path(output, contract.ERR).open("wb") as err:
+        started = time.monotonic()
+        process = subprocess.Popen(
+            ["bash", str(script)], stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+        )
+
+        def expire() -> None:
+            timed_out.set()
+            processes.end(process.pid, GRACE)
+
+        watchdog = threading.Timer(limit, expire)
+        watcher = threading.Thread(target=watch_mpi, args=(local_ranks, finished, mpi), daemon=True)
+        watchdog.start()
+        if local_ranks:
+            watcher.start()
+        try:
+            status = process.wait()
+            seconds = time.monotonic() - started
+            if status in (-signal.SIGTERM, 128 + signal.SIGTERM):
+                # Where the whole job is ended, this process is told so a moment later: it is no failure of the run.
+                time.sleep(SETTLE)
+        except BaseException:
+            # The scheduler does not wait long before it kills.
+            processes.end(process.pid, SETTLE)
+            raise
+        finally:
+            finished.set()
+            after = disturbance.look()
+            watchdog.cancel()
+            watchdog.join()
+            if timed_out.is_set():
+                processes.kill_slurm_steps()
+            else:
+                # A runtime's helpers take a moment to unmount an image.
+                processes.wait_for_descendants(SETTLE)
+                leftovers = processes.kill_descendants()
+            processes.reap()
+            if local_ranks:
+                watcher.join()
+    for name in collect:
+        if Path(name).exists():
+            shutil.move(name, str(output / Path(name).name))
+    here = filter(None, [disturbance.between(before, after)])
+    return {
+        "seconds": seconds,
+        "limit": limit,
+        "status": status,
+        "timed_out": timed_out.is_set(),
+        "leftover_processes": leftovers,
+        "disturbed_by": "; ".join([*here, *nodes.disturbers(began, time.time())]),
+        "mpi": mpi,
+        "output": str(output),
+    }
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a directory, if there is one: what a run leaves must be its own."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(str(path))
+    elif path.is_symlink() or path.exists():
+        path.unlink()
+
+
+def describe(run: Dict[str, Any]) -> str:
+    """Return the outcome of one run in a few words."""
+    if run["timed_out"]:
+        return "killed at its limit after {:.1f} s".format(run["seconds"])
+    if run["status"] != 0:
+        return "exit status {} after {:.1f} s".format(run["status"], run["seconds"])
+    return "{:.2f} s".format(run["seconds"])

@@ -1,0 +1,52 @@
+"""What starts the ranks of a program on a partition."""
+
+from __future__ import annotations
+
+import os
+
+from reframe.core.backends import getlauncher
+from reframe.core.launchers import JobLauncher
+from reframe.core.schedulers import Job
+
+from containercheck import contract, programs
+from containercheck.sides import Launcher, Needs
+from containercheck.sites import BINDINGS, Layout, Site
+
+
+def of_partition(job: Job, layout: Layout) -> Launcher:
+    """Return the partition's own launcher of MPI programs; ReFrame's built-in system has none, and gets mpirun."""
+    launcher = getlauncher("mpirun")() if job.launcher.registered_name == "local" else job.launcher
+    return _started_by(launcher, job, layout, [])
+
+
+def of_family(family: str, job: Job, site: Site, layout: Layout) -> Launcher:
+    """Return what starts programs that were built for another family of MPI, and lets them load the host's of it.
+
+    :param family: a key of ``contract.MPI_FAMILIES``.
+    """
+    libmpi = getattr(site, f"host_{family}")
+    lend = programs.in_job(site, "hostmpi", "lend", *([f"--libmpi={libmpi}"] if libmpi else []), family)
+    needs = Needs(
+        before=(f"export LD_LIBRARY_PATH=$PWD/{contract.BARE_MPI_LINKS}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",),
+        prepare=(lend,),
+    )
+    options = getattr(site, f"{family}_launcher_options")
+    if options is None:
+        # Hydra, which starts MPICH and its relatives, finds the nodes of the job by itself under most schedulers.
+        return Launcher(f"mpiexec.hydra -n {layout.ranks} -ppn {layout.ranks_per_node}", needs)
+    launcher = _started_by(job.launcher, job, layout, options)
+    return Launcher(launcher.words, needs + launcher.needs)
+
+
+def _started_by(launcher: JobLauncher, job: Job, layout: Layout, options: list[str]) -> Launcher:
+    if layout.binding:
+        mpirun, srun = BINDINGS[layout.binding]
+        options = [*options, srun if launcher.registered_name.startswith("srun") else mpirun]
+    launcher.options = [*launcher.options, *options]
+    # The launcher reads them from the job, where ReFrame puts them only later.
+    job.num_tasks = layout.ranks
+    job.num_tasks_per_node = layout.ranks_per_node
+    job.num_cpus_per_task = layout.threads
+    # Jobs run as who submits them.
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
+    return Launcher(launcher.run_command(job), Needs(variables=root))

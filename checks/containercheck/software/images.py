@@ -1,0 +1,50 @@
+"""Provider: images, the site's own or built from a recipe into the cache."""
+
+from __future__ import annotations
+
+import shutil
+
+from containercheck import programs
+from containercheck.sites import Site, path_of
+from containercheck.software import runtimes
+from containercheck.software.provision import RECIPES, Provision, Unavailable, Wanted, architecture_of
+
+#: Link in the stage directory.
+LINK = "image.sif"
+
+
+def provide(wanted: Wanted, site: Site) -> Provision:
+    """Return the image of a recipe: the site's, or one that is built into the cache.
+
+    :raises Unavailable: there is no runtime, the site names an image that is not there, there is no such recipe, the
+        runtime cannot build it, or the partition's architecture is not known.
+    """
+    if wanted.recipe is None:
+        return Provision()
+    if wanted.runtime is None:
+        raise Unavailable(
+            f"no container runtime: none of {', '.join(runtimes.COMMANDS.values())} is on the PATH, and the site file "
+            "has no container_platforms"
+        )
+    recipe, command = wanted.recipe, runtimes.command_of(wanted.runtime)
+    ready = (site.images or {}).get(recipe)
+    if ready is not None:
+        return _ready(ready, recipe, command)
+    if not (RECIPES / f"{recipe}.def").exists():
+        raise Unavailable(f"no image: there is no definition file images/{recipe}.def")
+    if command not in runtimes.BUILDERS or shutil.which(command) is None:
+        raise Unavailable(f"no image: {command} cannot build {recipe}; name a ready one in the site's extras, images")
+    words = ["--recipes", RECIPES, "--runtime", command, "--architecture", architecture_of(site)]
+    words += ["--cache", site.cache("image_cache"), "--jar-cache", site.cache("jar_cache"), "--link", LINK]
+    words += ["--mirror", site.image_mirror] if site.image_mirror else []
+    return Provision(image=LINK, build=(programs.in_build("image", *words, recipe),))
+
+
+def _ready(ready: str, recipe: str, command: str) -> Provision:
+    if command not in runtimes.BUILDERS or "://" in ready:
+        # A name in a registry.
+        return Provision(image=ready, provenance={"image": ready})
+    path = path_of(ready)
+    if not path.exists():
+        raise Unavailable(f"no image: {path}, which the site's extras name for {recipe}, does not exist")
+    return Provision(image=LINK, build=(programs.in_build("image", "--ready", path, "--link", LINK),))

@@ -1,0 +1,25 @@
+"""Provider: the input that a document used, where the site has it, in place of the embedded one."""
+
+from __future__ import annotations
+
+from containercheck import programs
+from containercheck.sites import Site, path_of
+from containercheck.software.provision import Provision, Unavailable, Wanted
+
+
+def provide(wanted: Wanted, site: Site) -> Provision:
+    """Return where the job finds the published input: a path, or what a pinned address gives, in the cache.
+
+    :raises Unavailable: there is nothing at the path.
+    """
+    reference = wanted.published or (site.inputs or {}).get(wanted.check)
+    if not reference:
+        return Provision()
+    provenance = {"input": reference}
+    if "://" in reference:
+        fetch = programs.in_build("download", "--cache", site.cache("input_cache"), "--link", "published", reference)
+        return Provision(published="published", build=(fetch,), provenance=provenance)
+    path = path_of(reference)
+    if not path.exists():
+        raise Unavailable(f"no input: {path}, set as 'published', does not exist")
+    return Provision(published=str(path.absolute()), provenance=provenance)

@@ -1,0 +1,23 @@
+"""Provider: pinned jars from a Maven repository, which the job finds in ``jars/``."""
+
+from __future__ import annotations
+
+import shutil
+
+from containercheck import programs
+from containercheck.sites import Site
+from containercheck.software.provision import CHECKS, Provision, Unavailable, Wanted
+
+
+def provide(wanted: Wanted, site: Site) -> Provision:
+    """Return the jars of a list below ``checks/src``; its directory gives them their name.
+
+    :raises Unavailable: there is no Maven.
+    """
+    if wanted.artifacts is None:
+        return Provision()
+    if shutil.which("mvn") is None:
+        raise Unavailable("no software: jars come through Maven, and no mvn is on the PATH (Debian and Ubuntu: maven)")
+    path = CHECKS / "src" / wanted.artifacts
+    words = ["--cache", site.cache("jar_cache"), "--link", "jars", "--artifacts", path, path.parent.name]
+    return Provision(build=(programs.in_build("jars", *words),))

@@ -1,0 +1,83 @@
+"""What a provider of software is asked for, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from containercheck.sites import Site
+
+#: The checks, and the definition files of images.
+CHECKS = Path(__file__).resolve().parents[2]
+RECIPES = CHECKS.parent / "images"
+
+
+class Unavailable(Exception):
+    """Software or an image is not to be had on this partition; the message is the reason for the skip."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a check needs on a partition; see the variables of the same names in check.py.
+
+    :ivar check: name of the check.
+    :ivar modules: what the job loads.
+    :ivar published: the published input that is to take the place of the embedded one; empty for none.
+    :ivar recipe: of the image; None for a check that runs in none.
+    :ivar runtime: ReFrame's name of the container platform; None for a check without, or where there is none.
+    """
+
+    check: str
+    executable: str
+    modules: tuple[str, ...] = ()
+    source: str | None = None
+    requirements: str | None = None
+    artifacts: str | None = None
+    published: str = ""
+    mpi_family: str | None = None
+    recipe: str | None = None
+    runtime: str | None = None
+
+
+@dataclass(frozen=True)
+class Provision:
+    """What a provider makes available.
+
+    :ivar program: the bare program's command.
+    :ivar image: the image: a path, in the job, or a name in a registry.
+    :ivar published: where the job finds the published input.
+    :ivar build: commands of the build step.
+    :ivar activate: commands of the job, before the rounds.
+    :ivar provenance: what the results say of it.
+    """
+
+    program: str | None = None
+    image: str | None = None
+    published: str = ""
+    build: tuple[str, ...] = ()
+    activate: tuple[str, ...] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+    def __add__(self, other: Provision) -> Provision:
+        """Return what both make available; each thing comes from one provider."""
+        return Provision(
+            self.program or other.program,
+            self.image or other.image,
+            self.published or other.published,
+            (*self.build, *other.build),
+            (*self.activate, *other.activate),
+            {**self.provenance, **other.provenance},
+        )
+
+
+def architecture_of(site: Site) -> str:
+    """Return the architecture that software is built for.
+
+    :raises Unavailable: the site file does not tell.
+    """
+    if site.architecture is None:
+        raise Unavailable(
+            f"architecture unknown: write 'arch' of {site.partition} into the site file, under 'processor'"
+        )
+    return site.architecture

@@ -1,0 +1,20 @@
+"""Provider: pinned requirements from PyPI, in a Python environment that the cache keeps."""
+
+from __future__ import annotations
+
+from containercheck import programs
+from containercheck.sites import Site
+from containercheck.software.provision import CHECKS, Provision, Wanted, architecture_of
+
+
+def provide(wanted: Wanted, site: Site) -> Provision:
+    """Return a program that requirements below ``checks/src`` bring; their directory gives the environment its name.
+
+    :raises Unavailable: the partition's architecture is not known.
+    """
+    if wanted.requirements is None:
+        return Provision()
+    path = CHECKS / "src" / wanted.requirements
+    words = ["--cache", site.cache("venv_cache"), "--architecture", architecture_of(site), "--link", "venv"]
+    build = programs.in_build("venv", *words, "--requirements", path, path.parent.name)
+    return Provision(program=wanted.executable, build=(build,), activate=(". venv/bin/activate",))

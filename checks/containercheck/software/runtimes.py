@@ -1,0 +1,59 @@
+"""Which container runtime runs the images of a partition, and how it is told what to do."""
+
+from __future__ import annotations
+
+import shutil
+
+from reframe.core.containers import ContainerPlatform
+from reframe.core.systems import SystemPartition
+
+#: ReFrame's platform, and its command on the PATH, in the order of preference where a site says nothing.
+COMMANDS = {
+    "Apptainer": "apptainer",
+    "Singularity": "singularity",
+    "Sarus": "sarus",
+    "Shifter": "shifter",
+    "Docker": "docker",
+}
+#: Runtimes that can build an image from a definition file, and run one from a file.
+BUILDERS = ("apptainer", "singularity")
+
+#: How each platform is told to bind a directory.
+_BIND = {
+    "Docker": "-v={source}:{target}",
+    "Sarus": "--mount=type=bind,source={source},destination={target}",
+    "Shifter": "--mount=type=bind,source={source},destination={target}",
+}
+
+
+def find(partition: SystemPartition) -> str | None:
+    """Return the name of ReFrame's platform for this partition, or None if there is no runtime.
+
+    The site's ``container_platforms`` come first; without any, what is on the PATH counts.
+    """
+    if partition.container_runtime:
+        return partition.container_runtime
+    return next((name for name, command in COMMANDS.items() if shutil.which(command)), None)
+
+
+def command_of(platform: str) -> str:
+    """Return the command of a platform."""
+    return COMMANDS.get(platform, platform.lower())
+
+
+def bind_option(platform: str) -> str:
+    """Return how the platform is told to bind, with ``{source}`` and ``{target}`` to be filled in."""
+    return _BIND.get(platform, "-B{source}:{target}")
+
+
+def create(platform: str, command: str) -> ContainerPlatform:
+    """Return a new platform object of ReFrame's.
+
+    :param command: what to type for the runtime: its name, or the path of one version of several.
+    """
+    made = ContainerPlatform.create(platform)
+    for attribute in ("_launch_command", "_command"):
+        # ReFrame has no setting for it.
+        if hasattr(made, attribute):
+            setattr(made, attribute, command)
+    return made

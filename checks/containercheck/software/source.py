@@ -1,0 +1,23 @@
+"""Provider: programs of the project's own, compiled with the host's MPI."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+
+from containercheck.sites import Site
+from containercheck.software.provision import CHECKS, Provision, Unavailable, Wanted
+
+
+def provide(wanted: Wanted, site: Site) -> Provision:
+    """Return the program that is compiled from C source below ``checks/src``.
+
+    :raises Unavailable: there is no compiler.
+    """
+    if wanted.source is None:
+        return Provision()
+    if not wanted.modules and shutil.which("mpicc") is None:
+        raise Unavailable(f"no software: {wanted.executable} is built from source, and no mpicc is on the PATH")
+    program = f"bin/{wanted.executable}"
+    compile_ = f"mpicc -O2 -Wall -o {program} {shlex.quote(str(CHECKS / 'src' / wanted.source))}"
+    return Provision(program=f"./{program}", build=("mkdir -p bin", compile_))

@@ -1,0 +1,55 @@
+"""The boundaries of the sequential verdict: ``boundaries.json``, which ci/benchmarks/boundaries.py makes.
+
+Standard library only, Python 3.6 or newer.
+"""
+# ruff: noqa: UP006, UP035 - Python 3.6 has no list[float]
+
+import json
+import math
+import os
+from typing import Any, Dict, List, Optional
+
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "boundaries.json")) as _file:
+    _TABLE: Dict[str, Any] = json.load(_file)
+
+#: The last round in which a verdict can fall.
+HORIZON: int = _TABLE["horizon"]
+#: The numbers of figures that have a row in the table.
+_ROWS: List[int] = sorted(int(one) for one in _TABLE["fail"])
+
+
+def boundary(kind: str, rounds: int, figures: int = 1) -> Optional[int]:
+    """Return the count of Walsh averages that must be reached after ``rounds`` rounds, or None where none is enough.
+
+    Beyond the table, which no verdict uses, it is what the last one is in standard deviations.
+
+    :param kind: ``pass``, ``fail`` or ``zero``.
+    :param figures: that are judged together; ``pass`` does not depend on it.
+    :raises ValueError: more figures than the table has.
+    """
+    if kind == "pass":
+        row = _TABLE["pass"]
+    else:
+        larger = [one for one in _ROWS if one >= figures]
+        if figures < 1 or not larger:
+            raise ValueError(f"{figures} figures: the table has rows for 1 to {_ROWS[-1]}")
+        row = _TABLE[kind][str(larger[0])]
+    if rounds <= HORIZON:
+        return row[rounds - 1] if rounds > 0 else None
+    deviations = (row[-1] - averages(HORIZON) / 2.0) / _deviation(HORIZON)
+    return int(math.ceil(averages(rounds) / 2.0 + deviations * _deviation(rounds)))
+
+
+def reaches(count: float, bound: Optional[int]) -> bool:
+    """Return whether a count is at a boundary or beyond; never where there is none."""
+    return bound is not None and count >= bound
+
+
+def averages(rounds: int) -> int:
+    """Return how many Walsh averages so many rounds have."""
+    return rounds * (rounds + 1) // 2
+
+
+def _deviation(rounds: int) -> float:
+    """Standard deviation of the signed-rank statistic under the null hypothesis (Wilcoxon 1945)."""
+    return math.sqrt(rounds * (rounds + 1) * (2 * rounds + 1) / 24.0)

@@ -1,0 +1,152 @@
+"""One figure of two sides compared: what is said of it, and its row in the results."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from containercheck.facts import Figure
+from containercheck.verdict.sequential import FAIL, HORIZON, INCONCLUSIVE, Pairs
+
+#: Correlation of successive rounds above which the promises of the verdict do not hold (notes of the method:
+#: sequential.py). For n independent rounds it scatters by 1 / sqrt(n).
+CORRELATED = 0.3
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One figure of two sides, over all rounds.
+
+    :ivar baseline_label, subject_label: what the sides are called.
+    :ivar baseline, subject: the figure's values, one a round, in the order of the rounds, in the figure's unit.
+    :ivar pairs: the same as pairs, with the verdict.
+    :ivar expected: whether a reference says what the overhead must be.
+    :ivar round_seconds: what a round takes.
+    """
+
+    figure: Figure
+    baseline_label: str
+    subject_label: str
+    baseline: Sequence[float]
+    subject: Sequence[float]
+    pairs: Pairs
+    expected: bool
+    round_seconds: float
+
+    @property
+    def verdict(self) -> str:
+        """``pass``, ``fail`` or ``inconclusive``."""
+        return self.pairs.verdict
+
+    @property
+    def interval(self) -> float | None:
+        """Half the width of the interval, in the overhead's unit; None where there are too few rounds for one."""
+        low, high = self.pairs.interval
+        return (high - low) / 2 if math.isfinite(high - low) else None
+
+    def __str__(self) -> str:
+        """One line: the figure, its overhead in this session with the interval, and what is accepted."""
+        estimate, unit = self.pairs.estimate, self.figure.overhead_unit
+        worse = "worse" if estimate > 0 else "better"
+        if self.expected:
+            least = "at most" if math.isinf(self.pairs.lowest) else f"{self.pairs.lowest:.3g} to"
+            accepted = f"expected: {least} {self.pairs.highest:.3g} {unit}"
+        else:
+            accepted = f"tolerance {self.pairs.highest:g} {unit}"
+        above = f"above it in {self.pairs.above_tolerance} of {self.pairs.rounds} rounds"
+        return (
+            f"{self.figure.name} is {abs(estimate):.3g} {unit}{self._uncertainty()} {worse} than {self.baseline_label} "
+            f"in this session ({accepted}; {above})"
+        )
+
+    def _uncertainty(self) -> str:
+        if self.interval is None:
+            return ""
+        if self.figure.compare == "ratio" and self.interval > 100:
+            return " (± more than 100 %)"
+        return f" ± {self.interval:.2g} {self.figure.overhead_unit}"
+
+    @property
+    def failure(self) -> str:
+        """The line about a failed comparison."""
+        vanished = self.pairs.estimate < self.pairs.lowest
+        return f"{self}" + (": better than its reference, which needs a new value" if vanished else "")
+
+    @property
+    def doubt(self) -> str:
+        """The line about an inconclusive one: what it would take."""
+        return f"{self}: inconclusive, {self.remedy}"
+
+    @property
+    def remedy(self) -> str:
+        """What would close an open verdict."""
+        rounds, needed, spread = self.pairs.rounds, self.pairs.rounds_needed, self.pairs.spread
+        if spread is None:
+            return "one round tells nothing of the spread"
+        if needed is not None:
+            more = needed - rounds
+            return f"about {more} more round{'s'[: more > 1]} would tell ({self.duration(more * self.round_seconds)})"
+        would = "did" if rounds >= HORIZON else "would"
+        return (
+            f"{HORIZON} rounds {would} not tell: its rounds spread by {spread:.2g} {self.figure.overhead_unit}. "
+            "It takes longer runs, or a quieter machine"
+        )
+
+    @staticmethod
+    def duration(seconds: float) -> str:
+        """Return a time as people say it."""
+        return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+    @property
+    def warning(self) -> str | None:
+        """A line where successive rounds correlate, so that the promises of the verdict do not hold; else None."""
+        correlation = self.pairs.correlation
+        if correlation is None or correlation <= max(CORRELATED, 2 / math.sqrt(self.pairs.rounds)):
+            return None
+        return (
+            f"{self.figure.name}: successive rounds correlate by {correlation:.2g}, so its verdict is bolder than "
+            "promised: repeat it at another time"
+        )
+
+    def row(self) -> dict[str, Any]:
+        """Return what the reports read of it; see :meth:`Outcome.rows`."""
+        low, high = (end if math.isfinite(end) else None for end in self.pairs.interval)
+        row = {
+            "figure": self.figure.name,
+            "unit": self.figure.unit,
+            "baseline": statistics.median(self.baseline),
+            "baseline_label": self.baseline_label,
+            "subject": statistics.median(self.subject),
+            "subject_label": self.subject_label,
+            "overhead": self.pairs.estimate,
+            "low": low,
+            "high": high,
+            "interval": self.interval,
+            "overhead_unit": self.figure.overhead_unit,
+            "accepted": [self.pairs.lowest if math.isfinite(self.pairs.lowest) else None, self.pairs.highest],
+            "expected": self.expected,
+            "verdict": self.verdict,
+            "rounds": self.pairs.rounds,
+            "above": self.pairs.above_tolerance,
+            "spread": self.pairs.spread,
+            "correlation": self.pairs.correlation,
+            "rounds_needed": self.pairs.rounds_needed if self.verdict == INCONCLUSIVE else None,
+            "round_seconds": round(self.round_seconds, 2),
+        }
+        for name, values in (("baseline_error", self.baseline), ("subject_error", self.subject)):
+            if len(values) > 1:
+                row[name] = mean_error(values)
+        return row
+
+    @property
+    def failed(self) -> bool:
+        """Whether it failed."""
+        return self.verdict == FAIL
+
+
+def mean_error(values: Sequence[float]) -> float:
+    """Return sigma / sqrt(n), the mean error (D12.6 section 9.2.1), of two values or more, in their unit."""
+    return statistics.stdev(values) / math.sqrt(len(values))

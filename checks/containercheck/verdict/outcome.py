@@ -1,0 +1,102 @@
+"""What the rounds of a job came to: comparisons, and the rows of the results."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from containercheck.facts import Figure
+from containercheck.sides import Side
+from containercheck.verdict.comparison import Comparison, mean_error
+from containercheck.verdict.evaluation import Evaluation
+from containercheck.verdict.sequential import INCONCLUSIVE
+
+
+class Outcome:
+    """A job's valid runs, judged.
+
+    :param figures: what the check declares.
+    :param sides: what was run; each is compared with the side that it names, if it names one.
+    :param evaluation: all rounds, read.
+    :param expected: names of the figures whose overhead a reference expects.
+    :ivar comparisons: one for each figure of each side that is compared, in the order of the declarations.
+    """
+
+    def __init__(
+        self, figures: Sequence[Figure], sides: Sequence[Side], evaluation: Evaluation, expected: Collection[str]
+    ) -> None:
+        """Compare the sides."""
+        self._sides = {side.name: side for side in sides}
+        self._values = evaluation.values()
+        self._figures = {figure.name: figure for figure in figures if figure.name in self._values}
+        self.comparisons = []
+        for (name, figure), pairs in evaluation.pairs.items():
+            side = self._sides[name]
+            values = self._values[figure]
+            self.comparisons.append(
+                Comparison(
+                    self._figures[figure],
+                    self._sides[side.against].label,
+                    side.label,
+                    values[side.against],
+                    values[name],
+                    pairs,
+                    figure in expected,
+                    evaluation.round_seconds,
+                )
+            )
+
+    @property
+    def failures(self) -> list[str]:
+        """A line for each figure whose overhead is above the tolerance, or is not the expected one."""
+        return [one.failure for one in self.comparisons if one.failed]
+
+    @property
+    def doubts(self) -> list[str]:
+        """A line for each figure whose verdict is not clear, with what it would take, or less clear than it looks."""
+        lines = [one.doubt for one in self.comparisons if one.verdict == INCONCLUSIVE]
+        return lines + [one.warning for one in self.comparisons if one.warning]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each comparison, or for each figure where there is nothing to compare.
+
+        A row has figure, unit, baseline and baseline_label. A comparison also has subject and subject_label; overhead,
+        the ends of its interval (low, high; None where there is none yet) and half its width (interval), in
+        overhead_unit; accepted, expected and verdict; rounds, and in how many of them the overhead was above what is
+        accepted; spread (in overhead_unit) and correlation of the rounds; for an open verdict, rounds_needed in all
+        (None: too many) and round_seconds. ``baseline`` and ``subject`` are medians; ``baseline_error`` and
+        ``subject_error`` their mean errors, in the figure's unit (absent where there was one run).
+        """
+        if self.comparisons or len(self._sides) > 1:
+            return [one.row() for one in self.comparisons]
+        (side,) = self._sides.values()
+        rows = []
+        for name, figure in self._figures.items():
+            values = self._values[name][side.name]
+            row = {"figure": name, "unit": figure.unit, "baseline": statistics.median(values)}
+            row["baseline_label"] = side.label
+            if len(values) > 1:
+                row["baseline_error"] = mean_error(values)
+            rows.append(row)
+        return rows
+
+    def performance(self) -> Iterator[tuple[str, float, str]]:
+        """Yield name, value and unit of all that ReFrame logs: for a comparison the subject's figure by its own name.
+
+        Where several sides are compared, the names end with the subject's label.
+        """
+        subjects = {one.subject_label for one in self.comparisons}
+        for row in self.rows():
+            name = row["figure"]
+            if "subject" not in row:
+                yield name, row["baseline"], row["unit"]
+                continue
+            if len(subjects) > 1:
+                name += "_" + re.sub(r"\W+", "_", row["subject_label"])
+            yield name, row["subject"], row["unit"]
+            yield f"{name}_baseline", row["baseline"], row["unit"]
+            yield f"{name}_overhead", row["overhead"], row["overhead_unit"]
+            if row["interval"] is not None:
+                yield f"{name}_interval", row["interval"], row["overhead_unit"]

@@ -1,0 +1,156 @@
+"""The runner's record of a job, ``rounds.json``, and what it proves."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from containercheck import contract
+from containercheck.sides import Side
+from containercheck.verdict.evaluation import Evaluation, Facts
+from containercheck.verdict.reading import UnreadableError
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the runner wrote down.
+
+    :ivar runs: of each run: round, side, seconds, limit, status, timed_out, leftover_processes, mpi, output.
+    :ivar complete: whether the runner came to its end.
+    :ivar ended: the signal that ended it before, such as ``SIGTERM``; None where there was none.
+    :ivar host: the node that the runner ran on.
+    :ivar replaced: of each round that was replaced, by its number: who disturbed it.
+    :ivar busy: who disturbed rounds that had to count all the same; empty for nobody.
+    :ivar why: why there were no more rounds; empty while that is not known.
+    """
+
+    runs: list[dict[str, Any]]
+    complete: bool
+    ended: str | None
+    host: str
+    replaced: dict[int, str]
+    busy: str
+    why: str
+
+    @classmethod
+    def read(cls, stagedir: Path) -> Record:
+        """Return the record of the job in this stage directory.
+
+        :raises UnreadableError: the runner left none.
+        """
+        try:
+            known = json.loads((stagedir / contract.RECORD).read_text())
+            replaced = {int(number): who for number, who in known["replaced"].items()}
+            return cls(
+                known["runs"], known["complete"], known["ended"], known["host"], replaced, known["busy"], known["why"]
+            )
+        except (OSError, ValueError, KeyError):
+            raise UnreadableError("no rounds were run") from None
+
+    def evaluate(self, facts: dict[str, Any], stagedir: Path) -> Evaluation:
+        """Read all runs again.
+
+        :param facts: what was given to the runner in ``facts.json``.
+        """
+        evaluation = Evaluation(Facts(facts), stagedir)
+        for number, runs in itertools.groupby(self.runs, lambda run: run["round"]):
+            for run in runs:
+                evaluation.add(run)
+            evaluation.end_round(number in self.replaced)
+        return evaluation
+
+    @property
+    def disturbances(self) -> list[str]:
+        """Lines about rounds that something else on the machine disturbed, if there were any."""
+        rounds = len({run["round"] for run in self.runs})
+        lines = []
+        if self.replaced:
+            who = contract.names(self.replaced.values())
+            lines.append(f"{len(self.replaced)} of {rounds} rounds disturbed by {who} and replaced")
+        if self.busy:
+            lines.append(f"the machine is busy: {self.busy}. Rounds were counted all the same: they spread more")
+        return lines
+
+    def provenance(self, stagedir: Path) -> dict[str, Any]:
+        """Return what ran, as the job and the build wrote it down: host, MPI libraries, runtimes, image."""
+        found: dict[str, Any] = {"host": self.host, "mpi": {}, "runtimes": {}}
+        for side in dict.fromkeys(run["side"] for run in self.runs):
+            # As the side's processes saw them.
+            paths = {path for run in self.runs if run["side"] == side for path in run["mpi"]}
+            if paths:
+                found["mpi"][side] = sorted(paths)
+            if (stagedir / contract.runtime_file(side)).exists():
+                found["runtimes"][side] = json.loads((stagedir / contract.runtime_file(side)).read_text())
+        if (stagedir / contract.IMAGE_RECORD).exists():
+            image = json.loads((stagedir / contract.IMAGE_RECORD).read_text())
+            found.update({"image": image["path"], "image_sha256": image["sha256"]})
+        return found
+
+    def early_end(self, evaluation: Evaluation, met_limit: bool) -> list[str]:
+        """Return a line that says that the job was ended before its last round, and is judged by what is complete.
+
+        Nothing where that is not so: it came to its end, something else ended it, or no round is complete.
+
+        :param met_limit: whether it may have been its time limit that ended it.
+        """
+        rounds = len(evaluation.rounds)
+        if self.complete or not rounds or not (met_limit and self.ended):
+            return []
+        return [f"the job was ended ({self.ended}) before its last round: judged by the {rounds} that are complete"]
+
+    def mpi_problems(self, sides: Sequence[Side], stagedir: Path) -> list[str]:
+        """Return why the runs do not prove that each side loaded the MPI that it is meant to; empty where they do."""
+        bare = [side.name for side in sides if side.program.mpi and not side.container]
+        contained = [side for side in sides if side.program.mpi and side.container]
+        # Of a job that ended before its first run, that is what has to be said.
+        if not bare or not contained or not self.runs:
+            return []
+        path = json.loads((stagedir / contract.MPI_PLAN).read_text())["path"] if _has_plan(contained) else None
+        wants_host = {side.name: path if side.container.host_mpi else None for side in contained}
+        problem = self.mpi_problem(bare[0], wants_host)
+        return [problem] if problem else []
+
+    def mpi_problem(self, bare: str, wants_host: dict[str, str | None]) -> str | None:
+        """Return why the runs do not prove that each side loaded the MPI that it is meant to, or None.
+
+        :param bare: a side that runs on the host, whose MPI is the host's.
+        :param wants_host: of each side in a container: the path of the host's MPI library that it must load, or None
+            where it must bring its own.
+        """
+        host_files = {
+            (library["device"], library["inode"])
+            for run in self.runs
+            if run["side"] == bare
+            for library in run["mpi"].values()
+        }
+        if not host_files:
+            return f"{bare}: no process with an MPI library was seen on {self.host}"
+        for run in self.runs:
+            if run["side"] not in wants_host:
+                continue
+            where, wanted = f"round {run['round']}, {run['side']}", wants_host[run["side"]]
+            if not run["mpi"]:
+                return f"{where}: no process with an MPI library was seen on {self.host}"
+            for path, library in run["mpi"].items():
+                from_host = (library["device"], library["inode"]) in host_files
+                if wanted is not None and not from_host:
+                    return f"{where}: loaded {path} of the image, not the host's {wanted}"
+                if wanted is None and from_host:
+                    return f"{where}: loaded the host's {path}, though the generic variant must bring its own"
+        return None
+
+
+def _has_plan(sides: Sequence[Side]) -> bool:
+    return any(side.container.host_mpi for side in sides)
+
+
+def is_complete(stagedir: Path) -> bool:
+    """Tell whether the runner's record is there and says that it came to its end."""
+    try:
+        return Record.read(stagedir).complete
+    except UnreadableError:
+        return False

@@ -1,0 +1,40 @@
+"""GROMACS with one instruction set after the other, on one core.
+
+D12.6 section 4.4.1, figure 4.1: kernels of C, SSE2, AVX_256 and AVX2 run like 1 : 4.9 : 6.1 : 7.8, and the same kernels
+as fast in a container as bare. A set is a build: ``gmx_mpi_<set>``, as D12.6 named its own, or ``gmx_mpi`` where it was
+built for it. Plain C is there in every build, but only for the non-bonded forces: the rest is slower in D12.6's build.
+"""
+
+import reframe as rfm
+from containercheck import Answer, software
+from gromacs import LOG, Dynamics
+from reframe.core.builtins import parameter, run_before
+
+
+@rfm.simple_test
+class GROMACSKernels(Dynamics):
+    """The log must confirm the instruction set."""
+
+    descr = "GROMACS, instruction sets on one core"
+    num_nodes = parameter([1], loggable=True)
+    simd = parameter(["C", "SSE2", "SSE4.1", "AVX_256", "AVX2_256", "AVX_512"], loggable=True)
+    ranks_per_node = 1
+    full_only = True
+
+    @run_before("setup")
+    def find_kernels(self):
+        """Choose the build, or skip with the names of what there is; the log must confirm it."""
+        if self.simd == "C":
+            confirmed = Answer("kernels", r"^Using (.+?) \d+x\d+ nonbonded", file=LOG, equals="plain C")
+            self.env_vars["GMX_DISABLE_SIMD_KERNELS"] = "1"
+        else:
+            confirmed = Answer("kernels", r"^SIMD instructions: +(\S+)", file=LOG, equals=self.simd)
+        self.answers = [*self.answers, confirmed]
+        if self.simd == "C" or not self.full:
+            return
+        programs = (f"gmx_mpi_{self.simd}", "gmx_mpi")
+        found = {name: software.told_by(name, r"^SIMD instructions: +(\S+)") for name in programs}
+        self.executable = next((program for program, own in found.items() if own == self.simd), self.executable)
+        if any(found.values()) and self.simd not in found.values():
+            there = found["gmx_mpi"] or "none"
+            self.skip_because(f"no GROMACS with {self.simd} kernels: gmx_mpi has {there}, no gmx_mpi_{self.simd}")

@@ -1,0 +1,221 @@
+"""Real sessions of ReFrame in which programs are compared with themselves: what itself.py and noise.py have in common.
+
+A session loads check files that are written for it. Each takes an application's class from checks/ and has both sides
+run bare (bare_twice.py), on one node, with the plain input. Everything a session leaves lies in a directory of its own
+below stage/, on the file system that the checks' own files lie on, and is removed in the end.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CHECKS = REPOSITORY / "checks"
+sys.path.append(str(REPOSITORY / "ci"))
+
+from processes import Relay  # noqa: E402 - ci/ is no package
+
+FILE = '''"""{name} against itself."""
+
+import {module}
+import reframe as rfm
+from bare_twice import BareTwice
+from reframe.core.builtins import parameter
+
+
+@rfm.simple_test
+class {name}(BareTwice, {module}.{name}, custom_prefix={prefix!r}):
+    """Both sides run bare."""
+
+    variant = parameter(["bare"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
+    more = {more!r}
+'''
+
+
+class SessionError(Exception):
+    """ReFrame could not run the session; the message says why."""
+
+
+class Stopped(Exception):
+    """Somebody asked to stop (Ctrl-C); the message is the signal's name."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One check, as it came out of a session.
+
+    :ivar check: its name, with the partition where the session ran on several.
+    :ivar rows: a comparison each; see :meth:`containercheck.verdict.outcome.Outcome.rows`.
+    :ivar seconds: how long the application itself ran, all rounds together.
+    :ivar told: see :class:`bare_twice.BareTwice`.
+    :ivar skipped: why it was skipped; empty where it was not.
+    :ivar broken: what went wrong beside the verdict, such as a hang; empty for nothing.
+    """
+
+    check: str
+    rows: Sequence[dict[str, Any]] = ()
+    seconds: float = 0.0
+    told: Mapping[str, Any] = field(default_factory=dict)
+    skipped: str = ""
+    broken: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """``pass``, ``fail`` or ``inconclusive``, as sequential.outcome says of a check."""
+        verdicts = {row["verdict"] for row in self.rows}
+        return next((one for one in ("fail", "inconclusive") if one in verdicts), "pass")
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds counted."""
+        return max((row["rounds"] for row in self.rows), default=0)
+
+
+def applications() -> dict[str, str]:
+    """Return the module of each check in checks/, by its name; without those that belong to the full axes as a whole.
+
+    From the text: a check file cannot be imported outside a session of ReFrame.
+    """
+    found = {}
+    for path in sorted(CHECKS.glob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and any("simple_test" in ast.unparse(one) for one in node.decorator_list):
+                facts = [ast.unparse(one) for one in node.body]
+                if "full_only = True" not in facts:
+                    found[node.name] = path.stem
+    return found
+
+
+def chosen(names: Sequence[str], default: Iterable[str]) -> list[str]:
+    """Return the checks that were asked for, or else the usual ones.
+
+    :raises SystemExit: there is no check of such a name.
+    """
+    unknown = sorted(set(names) - set(applications()))
+    if unknown:
+        sys.exit(f"error: no check {', '.join(unknown)}: there are {', '.join(applications())}")
+    return list(names or default)
+
+
+def file_of(name: str) -> str:
+    """Return the name of a check's file; not that of its module."""
+    return f"itself_{name}.py"
+
+
+def write_checks(directory: Path, names: Iterable[str], more: Mapping[str, Any] | None = None) -> None:
+    """Write a check file for each name.
+
+    :param more: by name, how its subject does more work; see :class:`bare_twice.BareTwice`.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    modules = applications()
+    for name in names:
+        facts = {"name": name, "module": modules[name], "prefix": str(CHECKS), "more": (more or {}).get(name, {})}
+        (directory / file_of(name)).write_text(FILE.format(**facts))
+
+
+class Sessions:
+    """Sessions with the same check files, one after the other.
+
+    :param directory: of everything that they leave.
+    """
+
+    def __init__(self, directory: Path, relay: Relay) -> None:
+        """Begin without checks: see :func:`write_checks`."""
+        self.checks = directory / "checks"
+        self._directory, self._relay = directory, relay
+
+    @classmethod
+    @contextlib.contextmanager
+    def begin(cls, names: Iterable[str], more: Mapping[str, Any] | None = None) -> Iterator[Sessions]:
+        """Write the check files, and remove everything in the end."""
+        (REPOSITORY / "stage").mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="itself-", dir=REPOSITORY / "stage") as directory, Relay() as relay:
+            sessions = cls(Path(directory), relay)
+            write_checks(sessions.checks, names, more)
+            yield sessions
+
+    def command(self, *arguments: str, check: str = "") -> tuple[list[str], dict[str, str]]:
+        """Return the command of one session, of all checks or of one, and its environment."""
+        reframe = str(Path(sys.executable).parent / "reframe")
+        paths = [str(CHECKS), str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH", "")]
+        path = self.checks / file_of(check) if check else self.checks
+        words = [reframe, f"--checkpath={path}", f"--prefix={self._directory}", "--exclude-tag=full", "--nocolor"]
+        return [*words, *arguments], {**os.environ, "PYTHONPATH": ":".join(filter(None, paths))}
+
+    def run(self, *arguments: str, check: str = "") -> list[Case]:
+        """Run one session, with more arguments for ReFrame, of all checks or of one, and return its cases.
+
+        :raises SessionError: ReFrame ran nothing.
+        :raises Stopped: somebody asked to stop.
+        """
+        report, log = self._directory / "report.json", self._directory / "log"
+        report.unlink(missing_ok=True)
+        command, environment = self.command("--run", f"--report-file={report}", *arguments, check=check)
+        with log.open("wb") as output:
+            # The terminal's Ctrl-C reaches this process only, and goes on to ReFrame from here, once.
+            process = subprocess.Popen(
+                command,
+                cwd=self._directory,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            self._relay.wait(process)
+        if self._relay.stopped_by:
+            raise Stopped(self._relay.stopped_by)
+        try:
+            cases = read(json.loads(report.read_text()))
+        except (OSError, ValueError, KeyError, IndexError):
+            cases = []
+        if not cases:
+            raise SessionError(f"ReFrame ran nothing:\n{log.read_text(errors='replace')[-2000:]}")
+        return cases
+
+
+def read(report: Mapping[str, Any]) -> list[Case]:
+    """Return the cases of ReFrame's report of a session."""
+    raws = report["runs"][-1]["testcases"]
+    several = len({raw["partition"] for raw in raws}) > 1
+    return [_case(raw, f" on {raw['partition']}" if several else "") for raw in raws]
+
+
+def _case(raw: Mapping[str, Any], place: str) -> Case:
+    check = raw["display_name"].split()[0] + place
+    if raw["result"] == "skip":
+        return Case(check, skipped=raw.get("skip_reason") or "no reason told")
+    rows = tuple(raw.get("results") or ())
+    # What fails without a figure that fails has another reason than the verdict.
+    failed = any(row["verdict"] == "fail" for row in rows)
+    broken = "" if raw["result"] == "pass" or failed else _reason(raw)
+    return Case(check, rows, raw.get("application_seconds") or 0.0, raw.get("told") or {}, broken=broken)
+
+
+def _reason(raw: Mapping[str, Any]) -> str:
+    text = " ".join((raw.get("fail_reason") or "").split())
+    return f"{raw.get('fail_phase') or raw['result']}: {text or 'no reason told'}"
+
+
+def table(rows: Sequence[Sequence[str]], left: int) -> list[str]:
+    """Return rows as aligned lines, the first so many columns flush left."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row[:left], widths)]
+        cells += [cell.rjust(width) for cell, width in zip(row[left:], widths[left:])]
+        lines.append("  ".join(cells).rstrip())
+    return lines

@@ -1,0 +1,237 @@
+"""ReFrame as a process: its files, what it prints, signs of life, and an end that leaves nothing behind (Linux)."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+#: What ReFrame warns of when it leaves out a file or a check that it cannot load.
+LEFT_OUT = re.compile(rb"WARNING: .*(skipping test|is not copyable)")
+#: From linux/prctl.h: orphaned descendants become children of this process instead of init's.
+PR_SET_CHILD_SUBREAPER = 36
+#: Seconds for what was asked to end, before it is killed.
+GRACE = 10.0
+#: Seconds between two signs of life.
+HEARTBEAT = 30.0
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where a session finds the checks, and where it leaves its files."""
+
+    directory: Path = REPOSITORY
+    checks: str = "checks/"
+    config: Path = REPOSITORY / "config" / "common.py"
+
+    @property
+    def reports(self) -> Path:
+        """Return the directory of what a session reports."""
+        return self.directory / "reports"
+
+    @property
+    def report(self) -> Path:
+        """Return ReFrame's report, with all later runs."""
+        return self.reports / "run-report.json"
+
+    @property
+    def selection(self) -> Path:
+        """Return the cases of that report which are run again, with the rounds that they have."""
+        return self.reports / "repeat-cases.json"
+
+    @property
+    def repetition(self) -> Path:
+        """Return ReFrame's own report of the latest of these runs."""
+        return self.reports / "repeat-report.json"
+
+    @property
+    def log(self) -> Path:
+        """Return what ReFrame printed, in all runs."""
+        return self.reports / "session.log"
+
+    def clear(self, *more: Path) -> None:
+        """Remove what an earlier session left, which could be taken for this one's."""
+        self.reports.mkdir(parents=True, exist_ok=True)
+        for path in (self.selection, self.repetition, self.log, *more):
+            path.unlink(missing_ok=True)
+
+
+class Relay:
+    """Passes signals on to the one process that is waited for, and clears up after it when there were any."""
+
+    def __init__(self) -> None:
+        """Begin with nothing: signals are caught from ``with`` on."""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._received: signal.Signals | None = None
+        self._handlers: dict[int, Any] = {}
+
+    @property
+    def stopped_by(self) -> str:
+        """Return the name of the signal that came, if one came."""
+        return self._received.name if self._received else ""
+
+    def __enter__(self) -> Relay:
+        """Begin to catch signals, other than those that the caller has chosen to ignore (nohup)."""
+        adopt_orphans(True)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._handlers[number] = signal.signal(number, self._pass_on)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Restore what happened to signals before."""
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        adopt_orphans(False)
+
+    def wait(self, process: subprocess.Popen[bytes]) -> int:
+        """Wait for a process, however often it is interrupted, and return its exit status."""
+        self._process = process
+        try:
+            if self._received:
+                # It came while the process was being started.
+                process.send_signal(self._received)
+            return process.wait()
+        finally:
+            self._process = None
+            if self._received:
+                end_children()
+
+    def _pass_on(self, number: int, _: object) -> None:
+        self._received = signal.Signals(number)
+        if self._process:
+            self._process.send_signal(number)
+
+
+def adopt_orphans(wanted: bool) -> None:
+    """Make orphaned descendants this process's children: ReFrame asks its jobs to end, and does not wait for them."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0)
+
+
+def end_children() -> None:
+    """Wait for all children, adopted ones too; kill those that do not end."""
+    started = time.monotonic()
+    # What cannot be killed (it hangs in the kernel) is not waited for.
+    while time.monotonic() - started < 2 * GRACE:
+        try:
+            # One after the other; 0 where none has ended.
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        if time.monotonic() - started > GRACE:
+            for child in children():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def children() -> list[int]:
+    """Return this process's children."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # The name, in parentheses, may hold anything; then come the state and the parent.
+            if int(path.read_text(errors="replace").rpartition(")")[2].split()[1]) == os.getpid():
+                found.append(int(path.parent.name))
+    return found
+
+
+def reframe(arguments: Sequence[str], place: Workplace, relay: Relay, shown: bool) -> int:
+    """Run ReFrame, show and log what it prints, give signs of life meanwhile, and return its exit status."""
+    configuration = [os.environ.get("RFM_CONFIG_FILES", ""), str(place.config)]
+    actions = [] if "--dry-run" in arguments else ["-r"]
+    with place.log.open("ab") as log, heartbeat(place.directory / "stage"):
+        process = subprocess.Popen(
+            [str(Path(sys.executable).parent / "reframe"), *actions, *arguments],
+            cwd=place.directory,
+            env={**os.environ, "RFM_CONFIG_FILES": ":".join(filter(None, configuration))},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if shown else subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
+            # The terminal's Ctrl-C reaches this process only, and goes on to ReFrame from here, once.
+            start_new_session=True,
+        )
+        if not shown:
+            return relay.wait(process)
+        copying = threading.Thread(target=copy, args=(process, log), daemon=True)
+        copying.start()
+        status = relay.wait(process)
+        # Something that ReFrame left running may have its output open still.
+        copying.join(timeout=10)
+    return status
+
+
+def copy(process: subprocess.Popen[bytes], log: BinaryIO) -> None:
+    """Show and log what a process prints, until it prints no more."""
+    for line in process.stdout:
+        with contextlib.suppress(ValueError):  # the log was closed: see the end of reframe()
+            log.write(line)
+            log.flush()
+        show(line)
+
+
+def show(line: bytes) -> None:
+    """Print a line, as a whole, whichever thread it comes from. Where nobody reads it any more, the session stops."""
+    try:
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # As if somebody had asked for it. Only the main thread is woken by it from its waiting.
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def heartbeat(stage: Path) -> Iterator[None]:
+    """Print a sign of life now and then: images are built and rounds are run for minutes."""
+    over = threading.Event()
+
+    def beat() -> None:
+        while not over.wait(HEARTBEAT):
+            line = sign_of_life(stage, HEARTBEAT + 5)
+            if line:
+                show(line.encode(errors="replace") + b"\n")
+
+    beating = threading.Thread(target=beat, daemon=True)
+    beating.start()
+    try:
+        yield
+    finally:
+        over.set()
+        beating.join()
+
+
+def sign_of_life(stage: Path, seconds: float) -> str:
+    """Return the last line that a job printed in the last seconds, with the job's name; nothing where none did."""
+    newest, changed = None, time.time() - seconds
+    # system/partition/environment/check/, and below repeat/ the same; deeper are the applications' own files.
+    for pattern in ("*/*/*/*/rfm_*.out", "repeat/*/*/*/*/rfm_*.out"):
+        for path in stage.glob(pattern):
+            with contextlib.suppress(OSError):
+                if path.stat().st_mtime > changed:
+                    newest, changed = path, path.stat().st_mtime
+    if newest is None:
+        return ""
+    with contextlib.suppress(OSError), newest.open("rb") as output:
+        output.seek(max(0, os.fstat(output.fileno()).st_size - 4096))
+        lines = output.read().decode(errors="replace").splitlines()
+        return f"[  {newest.parent.name}  ] {next((line for line in reversed(lines) if line.strip()), '')}"
+    return ""
+
+
+def left_out(log: Path) -> list[str]:
+    """Return what is wrong when ReFrame left out a check that does not load: it only warns of that."""
+    if LEFT_OUT.search(log.read_bytes()):
+        return ["a check file does not load (see the warning above)"]
+    return []

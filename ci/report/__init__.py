@@ -1,0 +1,5 @@
+"""What reads ReFrame's JSON reports.
+
+Their cases (cases), what those amount to (policy), which verdicts are open and what they need (verdicts), and all of it
+as text (table, summary).
+"""

@@ -1,0 +1,162 @@
+"""The cases of ReFrame's JSON reports, as values; of each case its last run counts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+#: Parameters that every check has, which have columns of their own.
+COMMON = ("variant", "num_nodes")
+#: Results that say nothing about the case: an earlier run of it stands.
+SAYS_NOTHING = ("skip", "abort", "fail_deps")
+
+Key = tuple[str, str, str, str]
+
+
+class ReportError(Exception):
+    """A report cannot be read."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A check on one partition, as it came out.
+
+    :ivar key: the same for all runs of the case, and for no other case.
+    :ivar axes: the values of the check's own parameters, by name.
+    :ivar label: the application, and those of its axes that differ among the cases it was read with.
+    :ivar result: ReFrame's: pass, fail, skip, abort, fail_deps, xfail or xpass.
+    :ivar phase: in which of ReFrame's phases it failed, and with which exception; empty where it did not.
+    :ivar reason: why it failed or was skipped.
+    :ivar rows: the figures; ``containercheck`` describes the keys.
+    :ivar notes: what has to be said of the run beside its figures.
+    :ivar seconds: how long the application itself ran, all rounds together; None where that is not known.
+    :ivar earlier: the runs of this case before this one, the first one first.
+    """
+
+    key: Key
+    application: str
+    axes: dict[str, str]
+    label: str
+    partition: str
+    variant: str
+    nodes: int
+    result: str
+    phase: str = ""
+    error: str = ""
+    reason: str = ""
+    rows: tuple[dict[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float | None = None
+    earlier: tuple[Case, ...] = ()
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Return a report as ReFrame wrote it.
+
+    :raises ReportError: there is none, or the file is no report.
+    """
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+        if not all(isinstance(run["testcases"], list) for run in report["runs"]):
+            raise ValueError("it has no test cases")
+    except FileNotFoundError:
+        raise ReportError("no check was run: nothing matches the selection, or no check file loads") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ReportError(f"cannot read ReFrame's report {path}: {error}") from error
+    return report
+
+
+def save(path: Path, report: dict[str, Any]) -> None:
+    """Write a report in one step: no reader ever sees half of it."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.write_text(json.dumps(report), encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def key(raw: dict[str, Any]) -> Key:
+    """Return what identifies a case of a report among all its runs."""
+    return raw.get("system", ""), raw["partition"], raw["environ"], raw["unique_name"]
+
+
+def collect(reports: Iterable[dict[str, Any]]) -> list[Case]:
+    """Return each case of all runs of these reports as it came out last, with what it was before."""
+    runs: dict[Key, list[Case]] = {}
+    for raw in (raw for report in reports for run in report["runs"] for raw in run["testcases"]):
+        # What other cases share is told only where it failed.
+        if not raw.get("fixture") or raw["result"] != "pass":
+            runs.setdefault(key(raw), []).append(_case(raw))
+    return _labelled([_last(attempts) for attempts in runs.values()])
+
+
+def only(report: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
+    """Return a report with nothing but these cases, from the last run of each that says something."""
+    wanted = {case.key for case in cases}
+    last: dict[Key, dict[str, Any]] = {}
+    for raw in (raw for run in report["runs"] for raw in run["testcases"]):
+        if key(raw) in wanted and (key(raw) not in last or raw["result"] not in SAYS_NOTHING):
+            last[key(raw)] = raw
+    # ReFrame's own, whatever it has besides the cases.
+    run = report["runs"][-1] if report["runs"] else {}
+    return {**report, "runs": [{**run, "testcases": list(last.values())}], "restored_cases": []}
+
+
+def selection(report: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
+    """Return a report of which ReFrame's ``--restore-session`` with ``--failed`` selects exactly these cases."""
+    chosen = only(report, cases)
+    (run,) = chosen["runs"]
+    return {**chosen, "runs": [{**run, "testcases": [{**raw, "result": "fail"} for raw in run["testcases"]]}]}
+
+
+def merged(report: dict[str, Any], later: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
+    """Return a report with one more run: that of these cases in a later report, if any of them is there."""
+    (run,) = only(later, cases)["runs"]
+    if not run["testcases"]:
+        return report
+    return {**report, "runs": [*report["runs"], {**run, "run_index": len(report["runs"])}]}
+
+
+def _case(raw: dict[str, Any]) -> Case:
+    # With what --repeat and the like add to the name.
+    application, *parameters = (raw.get("display_name") or raw["name"]).split(" %")
+    pairs = (text.partition("=") for text in parameters)
+    reason = raw.get("skip_reason") if raw["result"] == "skip" else raw.get("fail_reason")
+    return Case(
+        key=key(raw),
+        application=application.split()[0],
+        axes={name: value for name, _, value in pairs if name not in COMMON},
+        label=application,
+        partition=raw["partition"],
+        variant=str(raw.get("variant") or ""),
+        nodes=int(raw.get("num_nodes") or 1),
+        result=raw["result"],
+        phase=raw.get("fail_phase") or "",
+        error=(raw.get("fail_info") or {}).get("exc_type") or "",
+        reason=(reason or "").strip(),
+        rows=tuple(raw.get("results") or ()),
+        notes=tuple(raw.get("notes") or ()),
+        seconds=raw.get("application_seconds"),
+    )
+
+
+def _last(attempts: Sequence[Case]) -> Case:
+    telling = [case for case in attempts if case.result not in SAYS_NOTHING] or list(attempts)
+    return replace(telling[-1], earlier=tuple(telling[:-1]))
+
+
+def _labelled(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases with their labels; what was skipped is in no table, and so does not make others differ."""
+    values: dict[tuple[str, str], set[str]] = {}
+    for case in cases:
+        if case.result != "skip":
+            for name, value in case.axes.items():
+                values.setdefault((case.application, name), set()).add(value)
+
+    def label(case: Case) -> str:
+        differing = (item for item in case.axes.items() if len(values.get((case.application, item[0]), ())) > 1)
+        return " ".join([case.application, *(f"{name}={value}" for name, value in differing)])
+
+    return [replace(case, label=label(case)) for case in cases]

@@ -1,0 +1,114 @@
+"""The text that a session ends with: a table of the figures, what disturbed it, what was skipped, failed, is open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from report import policy, summary
+from report.cases import Case
+from report.text import number
+
+#: An interval wider than this many percent is no more than that.
+WIDEST = 100.0
+#: By so much of its half width an interval's middle may be off the estimate, and still be given as ±.
+LOPSIDED = 0.3
+
+
+def lines(cases: Sequence[Case]) -> list[str]:
+    """Return all lines to print."""
+    return [*table(cases), *summary.notes(cases), *skips(cases), *failures(cases), *summary.last_line(cases)]
+
+
+def table(cases: Sequence[Case]) -> list[str]:
+    """Return the figures, with a heading; nothing where there are none."""
+    found = [(case, row) for case in cases if case.result != "skip" for row in case.rows]
+    if not found:
+        return []
+    bare = all(row.get("baseline_label", "bare") == "bare" for _, row in found)
+    usual = all(row.get("subject_label", case.variant) == case.variant for case, row in found)
+    headings = ("bare" if bare else "baseline", "container" if usual else "subject")
+    text = [("application", "partition", "variant", "nodes", "figure", *headings, "overhead", "verdict")]
+    for case, row in found:
+        head = (case.label, case.partition, case.variant, str(case.nodes), row["figure"])
+        sides = (_side(row, "baseline", not bare), _side(row, "subject", not usual))
+        text.append((*head, *sides, overhead(row), _verdict(row)))
+    if len({case.partition for case in cases if case.result != "skip"}) < 2:
+        text = [(row[0], *row[2:]) for row in text]
+    widths = [max(map(len, column)) for column in zip(*text)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in text]
+
+
+def skips(cases: Sequence[Case]) -> list[str]:
+    """Return a line for each application and reason for which cases were skipped, with what they are."""
+    reasons: dict[tuple[str, str], list[Case]] = {}
+    for case in cases:
+        if case.result == "skip":
+            reasons.setdefault((case.application, case.reason or "ReFrame skipped it"), []).append(case)
+    found = []
+    for (application, reason), skipped in reasons.items():
+        what = ", ".join(f"{case.variant} {case.nodes} node(s)" for case in skipped[:3])
+        more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
+        found.append(f"skipped: {application} ({what}{more}): {reason}")
+    return found
+
+
+def failures(cases: Sequence[Case]) -> list[str]:
+    """Return a line for each case that failed, then one for each whose slowness was not confirmed."""
+    failed, passed = [], []
+    for case in cases:
+        run = policy.failure(case)
+        if run:
+            again = "" if run is case else ", and passed when it was run again"
+            failed.append(f"FAILED{again}: {what_failed(case, run)}")
+        else:
+            run = policy.unconfirmed(case)
+            if run:
+                passed.append(f"not confirmed when it was run again: {what_failed(case, run)}")
+    return failed + passed
+
+
+def what_failed(case: Case, run: Case) -> str:
+    """Return which case failed, and why in this run."""
+    return f"{case.label} {case.variant}, {case.nodes} node(s): {run.reason or run.result}"
+
+
+def overhead(row: dict[str, Any]) -> str:
+    """Return a row's overhead with its interval; nothing where nothing was compared."""
+    if "overhead" not in row:
+        return ""
+    return f"{number(row['overhead'], 2, '+')} {_interval(row)}"
+
+
+def _interval(row: dict[str, Any]) -> str:
+    unit = row.get("overhead_unit", "%")
+    half, low, high = row.get("interval"), row.get("low"), row.get("high")
+    if _finite(half):
+        # To fail takes more than to pass, so that one end may be much farther off than the other.
+        if _finite(low) and _finite(high) and abs(high + low - 2 * row["overhead"]) > LOPSIDED * half:
+            return f"({number(low, 2, '+')} to {number(high, 2, '+')}) {unit}"
+        if unit == "%" and half > WIDEST:
+            return f"±>{WIDEST:g} %"
+        return f"± {number(half, 2)} {unit}"
+    # With few rounds one end may be known, and the other not.
+    if _finite(low) and not _finite(high):
+        return f"(at least {number(low, 2, '+')}) {unit}"
+    if _finite(high) and not _finite(low):
+        return f"(at most {number(high, 2, '+')}) {unit}"
+    return f"± ? {unit}"
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _side(row: dict[str, Any], side: str, labelled: bool) -> str:
+    if side not in row:
+        return ""
+    label = f" ({row[f'{side}_label']})" if labelled and row.get(f"{side}_label") else ""
+    return f"{number(row[side])} {row['unit']}{label}"
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    return row.get("verdict", "") + (" (expected overhead)" if row.get("expected") else "")

@@ -1,0 +1,18 @@
+"""Numbers as text."""
+
+from __future__ import annotations
+
+import math
+
+
+def number(value: float | None, digits: int = 4, sign: str = "") -> str:
+    """Return a number with so many significant digits and no exponent; a question mark for what is none."""
+    if value is None or math.isnan(value):
+        return "?"
+    if math.isinf(value):
+        return "-∞" if value < 0 else f"{sign}∞"
+    # What is left of a difference of equal numbers is nothing; and adding 0 takes the sign off -0.
+    value = 0.0 if abs(value) < 1e-12 else value + 0.0
+    places = 0 if value == 0 else digits - 1 - math.floor(math.log10(abs(value)))
+    text = f"{round(value, places):{sign}.{max(places, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

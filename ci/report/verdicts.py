@@ -1,0 +1,163 @@
+"""Which verdicts are open, what it would take to close them, and which of them fit into the time that is left.
+
+The checks say in their rows how many rounds an open figure needs in all, and what a round takes. Everything here is
+arithmetic on that: nothing is run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from report.cases import Case, Key
+
+OPEN = "inconclusive"
+#: With fewer rounds than this a job goes on in any case, and a forecast that there is no end says nothing yet.
+TELLING = 10
+#: Seconds that a case takes besides its rounds: ReFrame, its build step, what the job asks the runtime (4 to 9 s here).
+START = 10.0
+#: No job has more rounds.
+HORIZON = 40
+#: The forecast is about the median of what it takes, and rounds are replaced now and then. A job that needs less time
+#: than it has ends sooner.
+MARGIN = 1.3
+#: Part of a session's time for its first pass. What that measures is not lost, as the rounds count later; but only
+#: after it is known where time does most. A shorter one would give a worse forecast, and pay for more starts.
+FIRST_PART = 2 / 3
+#: Fewest and most seconds that a check gets in a first pass: some rounds of most, and what it has without a limit.
+FIRST_LEAST, FIRST_MOST = 10, 60
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a case needs so that its open figures are expected to close.
+
+    :ivar seconds: for the rounds that are missing, without a margin.
+    :ivar most: the same with one.
+    :ivar figures: how many would close; 0 where there are too few rounds for a forecast.
+    """
+
+    case: Case
+    seconds: float
+    most: float
+    figures: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One pass.
+
+    :ivar cases: which are run; none where nothing is open, within reach, and short enough.
+    :ivar seconds: what each check, by its class, gets for the rounds of a case.
+    :ivar takes: seconds in all, at most.
+    :ivar figures: how many verdicts it is expected to close.
+    """
+
+    cases: tuple[Case, ...]
+    seconds: dict[str, int]
+    takes: float
+    figures: int
+
+
+def judged(case: Case) -> list[dict[str, Any]]:
+    """Return the figures that have a verdict or should: a check that failed has its own, and its others are not open.
+
+    The rounds end with the first figure that failed.
+    """
+    found = [row for row in case.rows if row.get("verdict")]
+    if case.result != "pass" or any(row["verdict"] == "fail" for row in found):
+        return [row for row in found if row["verdict"] != OPEN]
+    return found
+
+
+def open_figures(cases: Iterable[Case]) -> set[tuple[Key, str, str]]:
+    """Return the figures that are open: case, figure, and label of the subject."""
+    return {
+        (case.key, row["figure"], row.get("subject_label", ""))
+        for case in cases
+        for row in judged(case)
+        if row["verdict"] == OPEN
+    }
+
+
+def need(case: Case) -> Need | None:
+    """Return what a case needs; None where nothing is open, or what is open is beyond reach.
+
+    Beyond reach is a figure for which the forecast has no end, and a case whose last job began no round at all, as it
+    expected nothing of one.
+    """
+    still = [] if case.seconds == 0 else [row for row in judged(case) if row["verdict"] == OPEN]
+    known = [row for row in still if row.get("rounds_needed") is not None]
+    if known:
+        return Need(case, max(map(_missing, known)), max(map(_with_margin, known)), len(known))
+    early = [(TELLING - row["rounds"]) * row["round_seconds"] for row in still if row["rounds"] < TELLING]
+    return Need(case, max(early), MARGIN * max(early), 0) if early else None
+
+
+def _missing(row: Mapping[str, Any]) -> float:
+    """Return how many seconds of rounds a figure with a forecast needs."""
+    return max(1, row["rounds_needed"] - row["rounds"]) * row["round_seconds"]
+
+
+def _with_margin(row: Mapping[str, Any]) -> float:
+    """Return the same with a margin. What is forecast are the rounds in all: it is as wrong when few are missing."""
+    rounds = min(MARGIN * row["rounds_needed"], HORIZON) - row["rounds"]
+    return max(rounds * row["round_seconds"], MARGIN * _missing(row))
+
+
+def needs(cases: Iterable[Case]) -> list[Need]:
+    """Return what all open cases within reach need: those with a forecast first, and of each kind the cheapest."""
+    found = [one for one in map(need, cases) if one]
+    return sorted(found, key=lambda one: (one.figures == 0, one.most))
+
+
+def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, float] | None = None) -> Plan:
+    """Return the pass that closes most in the seconds that are left: the cheapest cases, as many as fit.
+
+    Where none fits with its margin, the cheapest has what is left, if that is enough without.
+
+    :param limits: the most seconds that checks may have: by class, and for all others under the empty name.
+    """
+    limits = limits or {}
+    wanted = needs(cases)
+    chosen: list[Need] = []
+    for one in wanted:
+        if _plan([*chosen, one], limits).takes <= left:
+            chosen.append(one)
+    if not chosen:
+        for one in wanted:
+            name = one.case.application
+            if START + one.seconds <= left:
+                return _plan([one], {name: min(left - START, _limit(limits, name))})
+    return _plan(chosen, limits)
+
+
+def _limit(limits: Mapping[str, float], name: str) -> float:
+    return limits.get(name, limits.get("", math.inf))
+
+
+def _plan(chosen: Sequence[Need], limits: Mapping[str, float]) -> Plan:
+    # ReFrame sets a variable for all cases of a class.
+    seconds: dict[str, int] = {}
+    for one in chosen:
+        name = one.case.application
+        # Rounded down where it is limited, so that what is left is not exceeded.
+        own = math.floor(min(math.ceil(one.most), _limit(limits, name)))
+        seconds[name] = max(seconds.get(name, 1), own)
+    takes = sum(START + seconds[one.case.application] for one in chosen)
+    return Plan(tuple(one.case for one in chosen), seconds, takes, sum(one.figures for one in chosen))
+
+
+def first_seconds(cases: Iterable[Case], session: float) -> int:
+    """Return what a check gets in the first pass of a session of so many seconds, which runs all these cases."""
+    cases = list(cases)
+    compared = sum(case.variant != "bare" for case in cases)
+    fair = (FIRST_PART * session - START * len(cases)) / max(1, compared)
+    return round(min(max(fair, FIRST_LEAST), FIRST_MOST))
+
+
+def first_takes(cases: Iterable[Case], seconds: float) -> float:
+    """Return how many seconds a first pass takes, at most."""
+    return sum(START + (seconds if case.variant != "bare" else 0) for case in cases)

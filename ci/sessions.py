@@ -1,0 +1,293 @@
+"""Runs the checks and ends with the table; called by ci/run, whose arguments go on to ReFrame.
+
+Cases that were only slow are run again, in another session of ReFrame that selects nothing else: ReFrame's own
+--max-retries would repeat wrong answers and hangs too. With --minutes or --open, cases that are open go on in the same
+way, with the rounds that they have (report/verdicts.py). All ends up in one report. Exit status 0 when all is fine, 1
+otherwise (report/policy.py), 2 for a wrong command line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import processes
+from processes import Workplace
+from report import policy, table, verdicts
+from report.cases import Case, Key, ReportError, collect, load, merged, save, selection
+
+#: Where the report keeps the arguments for ReFrame, among what that says of the session.
+ARGUMENTS = "ci_run_arguments"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the person asked for.
+
+    :ivar minutes: for the session; None where that is left to the checks.
+    :ivar only_open: whether to go on with the last session.
+    :ivar arguments: all else, which goes on to ReFrame.
+    """
+
+    minutes: float | None
+    only_open: bool
+    arguments: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, argv: Sequence[str]) -> Settings:
+        """Take them from the command line.
+
+        :raises SystemExit: it is wrong, or asks for help.
+        """
+        parser = argparse.ArgumentParser(
+            prog="ci/run",
+            usage="ci/run [--minutes M] [--open] [arguments for ReFrame]",
+            description="Runs the checks on this machine, and ends with a table.",
+            epilog="All else goes on to ReFrame: ci/run -n HPCC -S seconds=120. reframe --help tells what there is.",
+            allow_abbrev=False,
+        )
+        parser.add_argument(
+            "--minutes",
+            type=_positive,
+            metavar="M",
+            help="end within M minutes, and spend them where most verdicts close; else each check has 60 s, once",
+        )
+        parser.add_argument(
+            "--open",
+            dest="only_open",
+            action="store_true",
+            help="run only what stayed open in the last session, with its arguments; its rounds count",
+        )
+        known, rest = parser.parse_known_args(argv)
+        return cls(known.minutes, known.only_open, tuple(rest))
+
+    @property
+    def _variables(self) -> list[tuple[str, str, str]]:
+        """Return the check, or an empty text for all, the variable and the value of each -S."""
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        parser.add_argument("-S", "--setvar", action="append", default=[])
+        pairs = (text.partition("=") for text in parser.parse_known_args(self.arguments)[0].setvar)
+        return [(*name.rpartition(".")[::2], value) for name, _, value in pairs]
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Return the seconds that the person gives to checks, by class; for all others under the empty name."""
+        found = {}
+        for check, variable, value in self._variables:
+            if variable == "seconds":
+                with contextlib.suppress(ValueError):  # ReFrame says so
+                    found[check] = float(value)
+        return found
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the number of rounds is the person's, and not the verdict's."""
+        return any(variable == "rounds" and value != "0" for _, variable, value in self._variables)
+
+
+def _positive(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < float("inf"):
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of minutes")
+
+
+class Session:
+    """All runs of ReFrame until the table: of all checks, or of those that are open; then of what needs another run.
+
+    :ivar report: of all runs, as it stands in ``reports/run-report.json``.
+    :ivar cases: of that report.
+    """
+
+    def __init__(self, settings: Settings, place: Workplace, relay: processes.Relay) -> None:
+        """Nothing is run yet; the time begins."""
+        self._settings, self._place, self._relay = settings, place, relay
+        self._deadline = time.monotonic() + 60 * (settings.minutes or float("inf"))
+        self._arguments = settings.arguments
+        # Whether passes over what is open follow.
+        self._going_on = settings.only_open or (settings.minutes is not None and not settings.fixed)
+        self._confirmed: set[Key] = set()
+        self.report: dict[str, Any] = {}
+        self.cases: list[Case] = []
+
+    def begin(self) -> list[str]:
+        """Run all checks, and return what is wrong with that besides their results.
+
+        :raises ReportError: there is no report of it.
+        """
+        place, settings = self._place, self._settings
+        place.clear(place.report)
+        if settings.minutes is not None and not settings.limits and not settings.fixed:
+            self._arguments = (*self._first_seconds(settings.minutes), *self._arguments)
+        status = self._reframe(f"--report-file={place.report}")
+        problems = [] if self._relay.stopped_by else processes.left_out(place.log)
+        self.report = load(place.report)
+        # For a later --open.
+        self.report.setdefault("session_info", {})[ARGUMENTS] = settings.arguments
+        self._keep()
+        if status != 0 and not self._relay.stopped_by and not any(map(policy.failure, self.cases)):
+            problems.append(f"ReFrame ended with status {status}, though no check failed (see above)")
+        return problems
+
+    def resume(self) -> list[str]:
+        """Go on with the last session.
+
+        :raises ReportError: there was none.
+        """
+        if not self._place.report.exists():
+            raise ReportError("no session was run here yet: there is no reports/run-report.json")
+        self.report = load(self._place.report)
+        self.cases = collect([self.report])
+        self._arguments = (*self.report.get("session_info", {}).get(ARGUMENTS, ()), *self._arguments)
+        self._place.clear()
+        return []
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is open, nor slow and not yet confirmed."""
+        return not verdicts.open_figures(self.cases) and not policy.to_repeat(self.cases)
+
+    def go_on(self) -> None:
+        """Run again what was only slow, then what is open, until that closes nothing more or the time is up."""
+        while not self._relay.stopped_by:
+            slow = [case for case in policy.to_repeat(self.cases) if case.key not in self._confirmed]
+            if slow:
+                self._confirm(slow)
+            elif not self._going_on or not self._close():
+                return
+
+    def _first_seconds(self, minutes: float) -> list[str]:
+        """Return the setting of the seconds that each check gets in the first pass."""
+        with tempfile.TemporaryDirectory() as directory:
+            prefix = [f"--{what}={directory}/{what}" for what in ("stage", "output", "report-file")]
+            self._reframe("--dry-run", *prefix, shown=False)
+            try:
+                cases = policy.ran(collect([load(Path(directory, "report-file"))]))
+            except ReportError:
+                return []
+        seconds = verdicts.first_seconds(cases, 60 * minutes)
+        takes = verdicts.first_takes(cases, seconds) / 60
+        more = "" if takes <= minutes else f", more than the {minutes:g} that it should: select fewer checks"
+        say(f"the first pass has {len(cases)} case(s), {seconds} s each: at most {takes:.0f} minutes{more}")
+        return ["-S", f"seconds={seconds}"]
+
+    def _confirm(self, slow: Sequence[Case]) -> None:
+        """Run the cases that were only slow once more, with rounds of their own."""
+        say(f"{len(slow)} check(s) only failed in their performance, and are run again: {names(slow)}")
+        self._confirmed |= {case.key for case in slow}
+        missed = self._again(slow)
+        if missed:
+            say(f"not run again, and so taken for confirmed: {names(missed)}")
+
+    def _close(self) -> bool:
+        """Run open cases, as many as fit into the time that is left; tell whether another such pass makes sense."""
+        chosen = verdicts.plan(self.cases, self._deadline - time.monotonic(), self._settings.limits)
+        if not chosen.cases:
+            if verdicts.needs(self.cases):
+                say("what is open needs more time than is left")
+            return False
+        say(f"{len(chosen.cases)} case(s) go on, at most {chosen.takes / 60:.1f} minutes: {names(chosen.cases)}")
+        options = ["-S", f"earlier={self._place.selection}"]
+        if not self._settings.fixed:
+            # Those of the last session, with their number of rounds, are not this one's.
+            values = [(f"{name}.seconds={own}", f"{name}.rounds=0") for name, own in chosen.seconds.items()]
+            options += [word for pair in values for value in pair for word in ("-S", value)]
+        before = verdicts.open_figures(self.cases)
+        missed = self._again(chosen.cases, *options)
+        if missed:
+            say(f"not run: {names(missed)}")
+        closed = before - verdicts.open_figures(self.cases)
+        say(f"{len(closed)} of {len(before)} open verdict(s) closed")
+        self._going_on = self._settings.minutes is not None and not self._settings.fixed
+        # Where too few rounds were there for a forecast, there is one now.
+        return bool(closed) or not (chosen.figures or missed)
+
+    def _again(self, cases: Sequence[Case], *options: str) -> list[Case]:
+        """Run these cases once more, add that to the report, and return those that were not run."""
+        place = self._place
+        place.repetition.unlink(missing_ok=True)
+        save(place.selection, selection(self.report, cases))
+        # Of a restored report ReFrame selects exactly these cases: check, partition and environment. A name or a hash
+        # would select the check wherever else it runs. The files of the first run are kept where they are.
+        stage = Path(self.report["session_info"]["prefix_stage"], "repeat")
+        restored = [f"--restore-session={place.selection}", "--failed", "--max-retries=0", "--reruns=0"]
+        # ReFrame warns that the checks' directory is not the restored one; without it another would take its place.
+        self._reframe(*options, *restored, f"--stage={stage}", f"--report-file={place.repetition}")
+        try:
+            later = load(place.repetition)
+        except ReportError:
+            later = {"runs": []}
+        # With --repeat it runs all of a check's repetitions, of which the others are not asked about.
+        self.report = merged(self.report, later, cases)
+        self._keep()
+        done = {case.key for case in collect([later])}
+        return [case for case in cases if case.key not in done]
+
+    def _keep(self) -> None:
+        save(self._place.report, self.report)
+        self.cases = collect([self.report])
+
+    def _reframe(self, *options: str, shown: bool = True) -> int:
+        return processes.reframe(
+            ["-c", self._place.checks, *self._arguments, *options], self._place, self._relay, shown
+        )
+
+
+def session(argv: Sequence[str], place: Workplace) -> int:
+    """Run the checks, go on with those that need it, print the table, and return the exit status."""
+    settings = Settings.parse(argv)
+    if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
+        return ended(["the report is always reports/run-report.json: leave out --report-file"])
+    with processes.Relay() as relay:
+        current = Session(settings, place, relay)
+        try:
+            problems = current.resume() if settings.only_open else current.begin()
+        except ReportError as error:
+            stopped = [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
+            return ended([*stopped, f"{error}{'' if settings.only_open else ' (see above)'}"])
+        if settings.only_open and current.is_done:
+            say("nothing is open in the last session")
+            return 0
+        current.go_on()
+        problems += [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
+    print("\n".join(["", *table.lines(current.cases)]), flush=True)
+    return ended(problems + policy.problems(current.cases))
+
+
+def names(cases: Sequence[Case]) -> str:
+    """Return the cases as a list to read."""
+    return "; ".join(f"{case.label} {case.variant}, {case.nodes} node(s)" for case in cases)
+
+
+def ended(problems: Sequence[str]) -> int:
+    """Say what is wrong, and return the exit status."""
+    for problem in problems:
+        say(f"error: {problem}")
+    return 1 if problems else 0
+
+
+def say(text: str) -> None:
+    """Print a line of our own, in order with ReFrame's."""
+    print(f"run: {text}", flush=True)
+
+
+def main() -> None:
+    """Run one session with the arguments of the command line."""
+    try:
+        sys.exit(session(sys.argv[1:], Workplace()))
+    except BrokenPipeError:
+        # Who reads no further (head) has stopped the session; what is left in the buffer has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

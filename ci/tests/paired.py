@@ -1,0 +1,41 @@
+"""Paired rounds for the tests of the sequential verdict, and the scripts that simulate it."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import random
+from pathlib import Path
+from types import ModuleType
+
+from containercheck.verdict.sequential import HORIZON, Pairs
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+NONE = -math.inf
+
+
+def load(name: str) -> ModuleType:
+    """Return a script of ci/benchmarks as a module."""
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def judged(rounds, better="lower", compare="ratio", lowest=NONE, highest=5.0, figures=1, **more) -> Pairs:
+    """Return the verdict on these rounds, a baseline and a subject each."""
+    pairs = Pairs(better, compare, lowest, highest, figures, **more)
+    for baseline, subject in rounds:
+        pairs.add(baseline, subject)
+    return pairs
+
+
+def ratios(*values):
+    """Return rounds whose subject takes so many times what the baseline takes."""
+    return [(100.0, 100.0 * value) for value in values]
+
+
+def noisy(overhead, spread, rounds=HORIZON, seed=1):
+    """Return rounds of an overhead in percent, with normal noise of that spread in log scale."""
+    source = random.Random(seed)
+    return ratios(*((1 + overhead / 100) * math.exp(source.gauss(0, spread)) for _ in range(rounds)))

@@ -1,0 +1,91 @@
+"""Checks that are slow, wrong or endless as test_sessions.py wants it, which copies this file."""
+
+from pathlib import Path
+
+import reframe as rfm
+import reframe.utility.sanity as sn
+from reframe.core.builtins import parameter, performance_function, run_after, run_before, sanity_function, variable
+
+#: Where the copy's directory lies.
+DIRECTORY = Path(__file__).resolve().parents[1]
+
+
+class Base(rfm.RunOnlyRegressionTest):
+    """Reports the next number of its file each time it is run, and should report 1."""
+
+    valid_systems = valid_prog_environs = ["*"]
+    variant = parameter(["bare"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
+    results = variable(list, value=[], loggable=True)
+    note = variable(str, value="none")
+    numbers = variable(str, value="1")
+    executable = "sh"
+
+    @run_before("run")
+    def count(self):
+        """Take the first number, and leave the last."""
+        file = f"{DIRECTORY}/{self.unique_name}.$RFM_PARTITION"
+        self.env_vars["RFM_PARTITION"] = self.current_partition.name
+        script = f"[ -e {file} ] || echo {self.numbers} >{file}; read n rest <{file}; echo rate $n {self.note}; "
+        self.executable_opts = ["-c", f"'{script} echo ${{rest:-$n}} >{file}'"]
+
+    @sanity_function
+    def ran(self):
+        """Numbers above 5 are wrong."""
+        rate = sn.extractsingle(r"rate (\d+)", self.stdout, 1, int)
+        return sn.all([sn.assert_le(rate, 5, "wrong answer"), sn.assert_found(self.note, self.stdout)])
+
+    @performance_function("x")
+    def rate(self):
+        """Return the number."""
+        return sn.extractsingle(r"rate (\d+)", self.stdout, 1, float)
+
+    @run_before("performance")
+    def judge(self):
+        """Note the row."""
+        self.reference = {"*": {"rate": (1, -0.1, 0.1, "x")}}
+        self.results = [{"figure": "rate", "unit": "x", "baseline": 1.0, "baseline_label": "bare"}]
+
+
+@rfm.simple_test
+class Fine(Base):
+    numbers = "1"
+
+
+@rfm.simple_test
+class SlowOnce(Base):
+    numbers = "2 1"
+
+
+@rfm.simple_test
+class SlowTwice(Base):
+    numbers = "2 3"
+
+
+@rfm.simple_test
+class SlowThenWrong(Base):
+    numbers = "2 9"
+
+
+@rfm.simple_test
+class WrongOnce(Base):
+    numbers = "9 1"
+
+
+@rfm.simple_test
+class SlowElsewhere(Base):
+    numbers = "2 1"
+
+    @run_after("setup")
+    def only_one_is_slow(self):
+        """On the other partition it is never slow, and would be the second time."""
+        if self.current_partition.name == "second":
+            self.numbers = "1 2"
+
+
+@rfm.simple_test
+class Endless(Base):
+    @run_before("run")
+    def stay(self):
+        """Ignore what asks it to end."""
+        self.executable_opts = ["-c", "'trap \"\" TERM INT HUP; while :; do echo alive; sleep 0.123; done'"]

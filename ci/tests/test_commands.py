@@ -1,0 +1,166 @@
+"""The commands of a side, as text, and what they need in the job."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import pytest
+from conftest import REPOSITORY
+from containercheck import Step, commands
+from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
+from containercheck.sites import Layout, Site
+
+SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
+LAYOUT = Layout(nodes=2, ranks_per_node=4, threads=1)
+OWN = f"python3 {REPOSITORY}/checks/containercheck"
+HPCC = Program("hpcc", ("-v",), mpi="hpcc")
+SRUN = Launcher("srun", Needs(variables={"SLURM_CPU_BIND": "cores"}))
+BARE = Side("baseline", "bare", HPCC, SRUN)
+IMAGE = Container("Apptainer", "image.sif")
+GENERIC = Side("subject", "generic", HPCC, SRUN, IMAGE, against="baseline")
+INTEGRATED = GENERIC.changed(label="integrated", container=replace(IMAGE, host_mpi=HostMpi("./bin/hpcc")))
+EXEC = 'exec -B"/stage:/rfm_workdir" --pwd /rfm_workdir'
+
+
+def made(side, site=SITE):
+    return commands.of_side(side, site, LAYOUT, "/stage")
+
+
+def test_a_bare_side_is_what_a_person_would_type():
+    assert made(BARE) == commands.Commands("srun hpcc -v", SRUN.needs)
+    serial = Side("baseline", "bare", Program("./cat", reset=("rm -f scratch",)))
+    assert made(serial) == commands.Commands("rm -f scratch\n./cat", Needs())
+
+
+def test_a_generic_container_gets_nothing_of_the_host():
+    found = made(GENERIC)
+    assert found.script == f"srun apptainer {EXEC} $(cat subject.options) image.sif hpcc -v"
+    assert found.needs == Needs(
+        prepare=(f"{OWN} runtime --command=apptainer --ranks=4 subject",),
+        variables={"PMIX_MCA_gds": "hash", "SLURM_CPU_BIND": "cores"},
+    )
+
+
+def test_an_integrated_container_gets_the_hosts_mpi_and_is_checked_before():
+    found = made(INTEGRATED)
+    enter = f"apptainer {EXEC} $(cat subject.options) $(cat subject.host-mpi.options) image.sif"
+    enter += " env LD_LIBRARY_PATH=/rfm_workdir/host-mpi"
+    assert found.script == f"srun {enter} hpcc -v"
+    trace = "sh -c 'LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes exec $(command -v hpcc)'"
+    assert found.needs.prepare == (
+        f"{OWN} runtime --command=apptainer --ranks=4 subject",
+        f"{OWN} hostmpi plan '--bind=-B{{source}}:{{target}}' --side=subject ./bin/hpcc",
+        f"{enter} {trace} >subject.preflight.out 2>&1 || true",
+        f"{OWN} hostmpi verify subject.preflight.out",
+    )
+
+
+def test_the_mpi_library_that_the_site_names_is_brought_in():
+    named = replace(IMAGE, host_mpi=HostMpi("hpcc", "/opt/my mpi/libmpi.so.40"))
+    plan = made(INTEGRATED.changed(container=named)).needs.prepare[1]
+    options = "'--bind=-B{source}:{target}' --side=subject '--libmpi=/opt/my mpi/libmpi.so.40'"
+    assert plan == f"{OWN} hostmpi plan {options} hpcc"
+
+
+def test_a_side_has_variables_of_its_own():
+    found = made(BARE.changed(environment={"UCX_TLS": "rc,sm", "NOTE": "two words"}))
+    assert found.script == "export UCX_TLS=rc,sm\nexport NOTE='two words'\nsrun hpcc -v"
+
+
+def test_steps_are_timed_and_only_parallel_ones_are_launched():
+    steps = (Step("mesh", "sh -c 'blockMesh && true'"), Step("solve", "simpleFoam -parallel", parallel=True))
+    program = Program("simpleFoam", steps=steps, reset=("rm -rf case",), mpi="simpleFoam")
+    lines = made(BARE.changed(program=program, environment={"A": "1"})).script.splitlines()
+    assert lines[0] == "set -e"
+    assert lines[-7:] == [
+        "export A=1",
+        "rm -rf case",
+        "phase mesh",
+        "sh -c 'blockMesh && true'",
+        "phase solve",
+        "srun simpleFoam -parallel",
+        "phase end",
+    ]
+    lines = made(GENERIC.changed(program=program)).script.splitlines()
+    enter = f"apptainer {EXEC} $(cat subject.options) image.sif"
+    assert lines[-4:-1:2] == [f"{enter} sh -c 'blockMesh && true'", f"srun {enter} simpleFoam -parallel"]
+
+
+def test_a_program_without_mpi_asks_the_runtime_for_no_ranks():
+    found = made(GENERIC.changed(program=Program("cat"), launcher=Launcher()))
+    assert found.needs.prepare == (f"{OWN} runtime --command=apptainer --ranks=0 subject",)
+    assert found.script == f"apptainer {EXEC} $(cat subject.options) image.sif cat"
+
+
+def test_two_runtimes_have_commands_and_options_of_their_own():
+    old = Side("old", "apptainer 1.3.6", HPCC, SRUN, replace(IMAGE, command="/opt/old/bin/apptainer"))
+    new = Side("new", "apptainer 1.4.5", HPCC, SRUN, replace(IMAGE, command="/opt/new/bin/apptainer"), against="old")
+    found = {side.name: made(side) for side in (old, new)}
+    for name, one in found.items():
+        command = f"/opt/{name}/bin/apptainer"
+        assert one.script == f"srun {command} {EXEC} $(cat {name}.options) image.sif hpcc -v"
+        assert one.needs.prepare == (f"{OWN} runtime --command={command} --ranks=4 {name}",)
+
+
+def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
+    container = replace(INTEGRATED.container, command="/opt/new/bin/apptainer")
+    other = INTEGRATED.changed(name="other", container=container)
+    prepare = (made(INTEGRATED).needs + made(other).needs).prepare
+    traced = [number for number, line in enumerate(prepare) if "LD_TRACE_LOADED_OBJECTS" in line]
+    verified = [number for number, line in enumerate(prepare) if " hostmpi verify " in line]
+    assert len(traced) == len(verified) == 2
+    assert all(look < check for look, check in zip(traced, verified))
+
+
+@pytest.mark.parametrize(
+    ("runtime", "command"),
+    [
+        ("Singularity", f"singularity {EXEC} $(cat subject.options) image.sif hpcc -v"),
+        (
+            "Docker",
+            'docker run --rm -v "/stage":"/rfm_workdir" -w /rfm_workdir $(cat subject.options) image.sif hpcc -v',
+        ),
+    ],
+)
+def test_every_platform_of_reframe_has_its_command(runtime, command):
+    found = made(GENERIC.changed(container=replace(IMAGE, runtime=runtime)))
+    assert found.script == f"srun {command}"
+
+
+def test_an_image_in_memory_is_copied_there_and_removed():
+    found = made(GENERIC.changed(container=replace(IMAGE, copied_to="/dev/shm/my copy.sif")))
+    assert found.needs.prepare[-1] == "cp -L image.sif '/dev/shm/my copy.sif'"
+    assert found.needs.files == ("/dev/shm/my copy.sif",)
+
+
+def test_gpus_options_and_modules_of_the_runtime_are_taken_along():
+    needs = Needs(modules=("apptainer/1.4",), variables={"APPTAINER_TMPDIR": "/scratch"})
+    container = replace(IMAGE, gpus=True, options=("--cleanenv", "'-B/my data:/data'"), needs=needs)
+    found = made(GENERIC.changed(container=container))
+    assert " --nv " in found.script
+    assert " $(cat subject.options) --cleanenv '-B/my data:/data' image.sif " in found.script
+    assert found.needs.modules == ("apptainer/1.4",)
+    assert found.needs.variables["APPTAINER_TMPDIR"] == "/scratch"
+
+
+def test_jobs_on_this_machine_use_this_python():
+    (line,) = made(GENERIC, replace(SITE, is_here=True)).needs.prepare
+    assert line.startswith(f"{sys.executable} {REPOSITORY}/checks/containercheck runtime ")
+
+
+def test_the_runner_is_told_how_many_rounds_or_how_long():
+    fixed = commands.Rounds(4, 60.0, 600.0, 4, ("md.log", "two words"), prepare=True).command(SITE)
+    words = "--rounds=4 --limit=600 --local-ranks=4 --collect=md.log '--collect=two words' --prepare=prepare.sh"
+    assert fixed == f"{OWN} rounds {words}"
+    timed = commands.Rounds(0, 60.0, 0.5, 0, (), prepare=False).command(SITE)
+    assert timed == f"{OWN} rounds --seconds=60 --limit=0.5 --local-ranks=0"
+
+
+def test_needs_add_up_and_nothing_is_done_twice():
+    one = Needs(("load",), ("ask",), ("mpi",), {"A": "one", "B": "one"}, ("file",))
+    other = Needs(("load", "set"), ("ask", "copy"), ("mpi", "runtime"), {"A": "other", "C": "other"}, ("file", "more"))
+    assert one + other == Needs(
+        ("load", "set"), ("ask", "copy"), ("mpi", "runtime"), {"A": "one", "B": "one", "C": "other"}, ("file", "more")
+    )
+    assert one + Needs() == Needs() + one == one

@@ -1,0 +1,198 @@
+"""From rounds to verdicts, rows and lines."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+from conftest import facts_of
+from containercheck import Figure
+from containercheck.sides import Program, Side
+from containercheck.verdict.evaluation import Evaluation, Facts
+from containercheck.verdict.outcome import Outcome
+
+PROGRAM = Program("true")
+BARE = Side("baseline", "bare", PROGRAM)
+GENERIC = Side("subject", "generic", PROGRAM, against="baseline")
+RATE = Figure("rate", r"(\S+)", "x")
+
+
+def outcome(rounds, figures=(RATE,), sides=(BARE, GENERIC), expected=None, seconds=0.0):
+    """Judge rounds: of each round, side, figure and value."""
+    told = [{"name": side.name, "label": side.label, "against": side.against} for side in sides]
+    evaluation = Evaluation(Facts(facts_of(figures, sides=told, expected=expected, earlier=rounds)), Path())
+    evaluation.seconds = seconds
+    return Outcome(figures, sides, evaluation, expected or {})
+
+
+def judged(baseline, subject, figure=RATE, **facts):
+    """Judge the values of any figure, a round each; return the comparison and the outcome."""
+    pairs = zip(baseline, subject)
+    found = outcome(
+        [{"baseline": {figure.name: one}, "subject": {figure.name: other}} for one, other in pairs], (figure,), **facts
+    )
+    (one,) = found.comparisons
+    return one, found
+
+
+def test_rounds_that_are_clear_pass_or_fail_in_a_line():
+    one, found = judged([100] * 6, [99] * 6)
+    assert (one.verdict, found.failures, found.doubts) == ("pass", [], [])
+    one, found = judged([100] * 8, [80, 81, 80, 79, 80, 81, 80, 79])
+    assert one.verdict == "fail"
+    (line,) = found.failures
+    said = r"rate is (\S+) % ± (\S+) % worse than bare in this session \(tolerance 5 %; above it in 8 of 8 rounds\)"
+    estimate, interval = (float(part) for part in re.fullmatch(said, line).groups())
+    assert (estimate, interval) == (pytest.approx(20, abs=0.5), pytest.approx(one.interval, rel=0.06))
+
+
+def test_a_better_subject_is_called_better():
+    one, _ = judged([100] * 6, [110] * 6)
+    assert str(one).startswith("rate is 10 % ± 0 % better than bare in this session (tolerance 5 %; above it in 0 of 6")
+
+
+def test_an_expected_overhead_passes_and_its_disappearance_fails():
+    expected = {"rate": (80.0, 99.0)}
+    one, _ = judged([100, 101, 99] * 2, [10, 10.1, 9.9] * 2, expected=expected)
+    assert (one.verdict, one.expected) == ("pass", True)
+    gone, found = judged([100, 101, 99] * 3, [100, 101, 99] * 3, expected=expected)
+    assert gone.verdict == "fail"
+    (line,) = found.failures
+    assert "(expected: 80 to 99 %; above it in 0 of 9 rounds)" in line
+    assert line.endswith(": better than its reference, which needs a new value")
+
+
+def test_an_open_verdict_says_how_many_rounds_would_tell_and_how_long_they_take():
+    # Ten seconds a round.
+    _, found = judged([100] * 4, [99, 101, 99, 100], seconds=10.0)
+    (line,) = found.doubts
+    assert line.endswith(": inconclusive, about 2 more rounds would tell (20 s)")
+    assert " ± " not in line
+    _, found = judged([100] * 5, [99, 101, 99, 100, 99], seconds=300.0)
+    assert found.doubts[0].endswith(": inconclusive, about 1 more round would tell (5 min)")
+
+
+def test_rounds_that_would_never_tell_say_so():
+    _, found = judged([100] * 4, [60, 160, 97, 104])
+    assert re.search(
+        r": inconclusive, 40 rounds would not tell: its rounds spread by \S+ %\. It takes longer runs", found.doubts[0]
+    )
+    _, found = judged([100] * 40, [60, 150] * 20)
+    assert ": inconclusive, 40 rounds did not tell: its rounds spread by " in found.doubts[0]
+
+
+def test_no_number_is_silly():
+    one, _ = judged([1.0] * 7, [0.001, 1000, 1, 2, 0.5, 30, 0.02])
+    assert "(± more than 100 %)" in str(one)
+    assert not re.search(r"e[+-]\d", str(one))
+
+
+def test_one_round_tells_nothing_of_the_spread():
+    one, found = judged([100], [80])
+    assert (one.verdict, one.interval) == ("inconclusive", None)
+    assert found.doubts[0].endswith(": inconclusive, one round tells nothing of the spread")
+    (row,) = found.rows()
+    assert not {"baseline_error", "subject_error"} & row.keys()
+    assert row["low"] is row["high"] is row["interval"] is row["spread"] is None
+
+
+def test_rounds_that_follow_each_other_are_warned_of():
+    drifting = [100 - 0.1 * number for number in range(12)]
+    _, found = judged([100] * 12, drifting)
+    assert any(line.startswith("rate: successive rounds correlate by ") for line in found.doubts)
+    _, found = judged([100] * 12, [100, 99] * 6)
+    assert found.doubts == []
+
+
+def test_a_row_has_all_that_reports_read():
+    one, found = judged([100, 102, 101, 100, 102, 101, 100, 102], [80, 82, 81, 82, 80, 81, 80, 82], seconds=4.004)
+    (row,) = found.rows()
+    low, high = one.pairs.interval
+    assert row == {
+        "figure": "rate",
+        "unit": "x",
+        "baseline": 101,
+        "baseline_label": "bare",
+        "baseline_error": pytest.approx(0.3273, rel=1e-3),
+        "subject": 81,
+        "subject_label": "generic",
+        "subject_error": pytest.approx(0.3273, rel=1e-3),
+        "overhead": one.pairs.estimate,
+        "low": low,
+        "high": high,
+        "interval": (high - low) / 2,
+        "overhead_unit": "%",
+        "accepted": [None, 5.0],
+        "expected": False,
+        "verdict": "fail",
+        "rounds": 8,
+        "above": 8,
+        "spread": one.pairs.spread,
+        "correlation": one.pairs.correlation,
+        "rounds_needed": None,
+        "round_seconds": 4.0,
+    }
+    assert low < row["overhead"] < high
+    # What an open one needs.
+    assert judged([100] * 4, [99, 101, 99, 100])[1].rows()[0]["rounds_needed"] == 6
+
+
+def test_a_side_by_itself_has_a_row_without_comparison():
+    rounds = [{"baseline": {"rate": value}} for value in (1.0, 2.0, 4.0)]
+    (row,) = outcome(rounds, sides=[BARE]).rows()
+    assert row == {
+        "figure": "rate",
+        "unit": "x",
+        "baseline": 2.0,
+        "baseline_label": "bare",
+        "baseline_error": pytest.approx(math.sqrt(7 / 3 / 3)),
+    }
+
+
+def test_a_figures_own_tolerance_and_unit_count():
+    start = Figure("start", r"(\S+)", "s", better="lower", compare="difference", tolerance=1.0)
+    _, found = judged([0.1, 0.2, 0.1, 0.2] * 2, [2.1, 2.3, 2.1, 2.2] * 2, start)
+    (line,) = found.failures
+    assert re.match(r"start is 2 s ± \S+ s worse than bare in this session \(tolerance 1 s; above it in 8", line)
+    one, _ = judged([0.1] * 6, [0.4] * 6, start)
+    assert one.verdict == "pass"
+
+
+def test_a_figure_that_applies_nowhere_is_not_compared():
+    figures = [RATE, Figure("latency", r"(\S+)", "us")]
+    rounds = [{"baseline": {"rate": 1.0}, "subject": {"rate": 1.0}}]
+    assert [row["figure"] for row in outcome(rounds, figures).rows()] == ["rate"]
+
+
+def test_more_figures_need_more_rounds_to_fail():
+    figures = [Figure(name, r"(\S+)", "x") for name in "ab"]
+    rounds = [{"baseline": {"a": 100.0, "b": 100.0}, "subject": {"a": 80.0, "b": 100.0}}] * 9
+    assert outcome(rounds[:8], figures).failures == []
+    assert len(outcome(rounds, figures).failures) == 1
+
+
+def names(found):
+    return {name: value for name, value, _ in found.performance()}
+
+
+def test_the_log_has_the_subject_by_its_own_name_and_the_baseline_beside_it():
+    found = names(judged([100] * 6, [80] * 6)[1])
+    assert list(found) == ["rate", "rate_baseline", "rate_overhead", "rate_interval"]
+    assert (found["rate"], found["rate_baseline"], found["rate_overhead"]) == (80, 100, pytest.approx(20))
+    # Too few rounds for an interval.
+    assert "rate_interval" not in names(judged([100, 100], [80, 80])[1])
+    assert names(outcome([{"baseline": {"rate": 7.0}}], sides=[BARE])) == {"rate": 7.0}
+
+
+def test_several_subjects_are_each_compared_with_the_side_that_they_name():
+    old = Side("old", "apptainer 1.3.6", PROGRAM, against="baseline")
+    new = Side("new", "apptainer 1.4.5", PROGRAM, against="old")
+    rounds = [{"baseline": {"rate": 100.0}, "old": {"rate": 50.0}, "new": {"rate": 50.0}}] * 9
+    found = outcome(rounds, sides=[BARE, old, new])
+    assert [(row["baseline_label"], row["subject_label"], row["verdict"]) for row in found.rows()] == [
+        ("bare", "apptainer 1.3.6", "fail"),
+        ("apptainer 1.3.6", "apptainer 1.4.5", "pass"),
+    ]
+    assert list(names(found))[::4] == ["rate_apptainer_1_3_6", "rate_apptainer_1_4_5"]

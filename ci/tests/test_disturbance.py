@@ -1,0 +1,250 @@
+"""Who else works on a node while a run is measured: what two looks at its processes say."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import eventually
+from containercheck import contract
+from containercheck.job import disturbance, nodes
+from containercheck.job.disturbance import HYPERVISOR, Look, Usage, taken_between, verdict
+
+#: Ticks that all processors have in a second.
+SECOND = len(os.sched_getaffinity(0)) * os.sysconf("SC_CLK_TCK")
+
+
+def look(when, steal=0, **processes):
+    """Return a look at a moment: of each process, by its number after a p, name and ticks, and what else is known."""
+    usage = {}
+    for pid, (name, own, *more) in processes.items():
+        children, began = [*more, *(0, "1")[len(more) :]]
+        usage[int(pid[1:])] = Usage(name, began, own, children)
+    return Look(when, usage, steal)
+
+
+def taken(before, after, ours=()):
+    return taken_between(before, after, set(ours))
+
+
+def test_what_others_took_meanwhile_is_told_by_name():
+    before, after = look(0, p1=("init", 50), p7=("stress", 100)), look(1, p1=("init", 50), p7=("stress", 130))
+    assert taken(before, after) == {HYPERVISOR: 0, "stress (pid 7)": 30}
+
+
+def test_one_that_began_meanwhile_has_taken_all_it_took():
+    assert taken(look(0), look(1, p7=("cc1", 12))) == {HYPERVISOR: 0, "cc1 (pid 7)": 12}
+    # Another process with the number of one that has ended.
+    before, after = look(0, p7=("cc1", 500, 0, "1")), look(1, p7=("ld", 12, 0, "2"))
+    assert taken(before, after) == {HYPERVISOR: 0, "ld (pid 7)": 12}
+
+
+def test_one_that_ended_meanwhile_is_found_with_the_one_that_waited_for_it():
+    before, after = look(0, p5=("make", 1, 0), p7=("cc1", 10)), look(1, p5=("make", 2, 40))
+    assert taken(before, after) == {HYPERVISOR: 0, "make (pid 5)": 41}
+
+
+def test_the_past_of_a_child_that_is_waited_for_late_is_not_of_this_run():
+    before, after = look(0, p5=("bash", 1, 0)), look(1, p5=("bash", 2, SECOND + 1))
+    assert taken(before, after) == {HYPERVISOR: 0, "bash (pid 5)": 1}
+
+
+@pytest.mark.parametrize(("name", "ours"), [("bash", [5]), ("slurmstepd", []), ("slurmd", [])])
+def test_what_our_ancestors_and_slurm_wait_for_is_our_own_work(name, ours):
+    before, after = look(0, p5=(name, 1, 0)), look(1, p5=(name, 4, 40))
+    assert taken(before, after, ours) == {HYPERVISOR: 0, f"{name} (pid 5)": 3}
+
+
+def test_steal_is_the_hypervisors():
+    assert taken(look(0, steal=100), look(1, steal=130)) == {HYPERVISOR: 30}
+
+
+@pytest.mark.parametrize(
+    ("shares", "said"),
+    [
+        ({}, None),
+        ({"a (pid 1)": 3}, None),
+        ({"a (pid 1)": 3.1}, "a (pid 1): 3 %"),
+        # Together.
+        ({"a (pid 1)": 2, "b (pid 2)": 1.5, "c (pid 3)": 1.2}, "a (pid 1): 2 %; b (pid 2): 2 %"),
+        ({"a (pid 1)": 48, "b (pid 2)": 0.5}, "a (pid 1): 48 %"),
+        ({f"a (pid {number})": 0.5 for number in range(10)}, "many small processes"),
+        ({HYPERVISOR: 5}, None),
+        ({HYPERVISOR: 6}, "the hypervisor: 6 %"),
+        # One beside the other: neither is too much.
+        ({HYPERVISOR: 5, "a (pid 1)": 3}, None),
+        ({HYPERVISOR: 6, "a (pid 1)": 2}, "a (pid 1): 2 %; the hypervisor: 6 %"),
+    ],
+)
+def test_more_than_a_small_share_of_the_node_is_too_much(shares, said):
+    assert verdict(shares, 100) == said
+    assert verdict({who: 7 * ticks for who, ticks in shares.items()}, 700) == said
+
+
+def test_other_nodes_are_named():
+    assert verdict({"a (pid 1)": 40, HYPERVISOR: 9}, 100, " on node2") == (
+        "a (pid 1) on node2: 40 %; the hypervisor on node2: 9 %"
+    )
+
+
+def test_no_time_tells_nothing():
+    assert verdict({"a (pid 1)": 1}, 0) is None
+
+
+def test_who_disturbs_several_rounds_is_named_once():
+    said = ["a (pid 1): 48 %; b (pid 2): 3 %", "a (pid 1): 40 %", "the hypervisor: 9 %"]
+    assert contract.names(said) == "a (pid 1), b (pid 2), the hypervisor"
+
+
+def test_kernel_threads_and_our_own_processes_are_not_looked_at():
+    own = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    try:
+        seen = disturbance.look().usage
+    finally:
+        own.kill()
+        own.wait()
+    # Where this is no container, the second process is the parent of all kernel threads.
+    kernel = {2} if Path("/proc/2/comm").exists() and Path("/proc/2/comm").read_text() == "kthreadd\n" else set()
+    assert not {os.getpid(), own.pid, *kernel} & seen.keys()
+    assert os.getppid() in seen
+
+
+def test_a_real_one_is_seen(tmp_path):
+    # Adopted by whoever adopts, so that it is no descendant of ours.
+    command = "exec 1>&-; setsid bash -c 'echo $$ >pid.new; mv pid.new pid; while :; do :; done' & sleep 0.2"
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
+    assert eventually((tmp_path / "pid").exists)
+    pid = int((tmp_path / "pid").read_text())
+    try:
+        before = disturbance.look()
+        assert eventually(lambda: disturbance.look().usage[pid].own > before.usage[pid].own + 20)
+        after = disturbance.look()
+        found = taken_between(before, after, disturbance.ancestors())
+    finally:
+        os.kill(pid, 9)
+    assert found[f"bash (pid {pid})"] > 20
+    assert f"bash (pid {pid}): " in verdict(found, 100)
+
+
+def test_ancestors_go_up_to_the_first_process():
+    found = disturbance.ancestors()
+    assert {os.getppid(), 1} <= found
+    assert os.getpid() not in found
+
+
+@pytest.fixture
+def watched(tmp_path, monkeypatch):
+    """Write what the watch on a node saw: a line for each second, with who took how many of its 400 ticks."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "watch").mkdir()
+
+    def write(node, *seconds):
+        lines = [json.dumps({"when": when, "capacity": 400.0, "taken": taken}) for when, taken in seconds]
+        (tmp_path / "watch" / f"{node}.lines").write_text("".join(f"{line}\n" for line in lines))
+
+    return write
+
+
+def test_who_disturbs_other_nodes_is_named_with_the_node(watched):
+    watched("node2", *((when, {"stress (pid 9)": 100.0, HYPERVISOR: 0.0}) for when in range(100, 120)))
+    watched("node3", *((when, {"sshd (pid 5)": 1.0, HYPERVISOR: 0.0}) for when in range(100, 120)))
+    # This one, on which the runner looks itself.
+    watched(os.uname().nodename, *((when, {"stress (pid 9)": 100.0}) for when in range(100, 120)))
+    assert nodes.disturbers(103, 110) == ["stress (pid 9) on node2: 25 %"]
+
+
+def test_what_was_before_or_after_the_run_disturbs_nobody(watched):
+    busy, quiet = {"stress (pid 9)": 400.0, HYPERVISOR: 0.0}, {HYPERVISOR: 0.0}
+    # A line is about the second before it.
+    watched("node2", (102, busy), (103.5, busy), (104.5, quiet), (109.5, quiet), (110.5, busy))
+    assert nodes.disturbers(103, 110) == []
+    watched("node2", (104.5, quiet), (105.5, {"stress (pid 9)": 40.0}))
+    assert nodes.disturbers(103, 110) == ["stress (pid 9) on node2: 5 %"]
+
+
+def test_a_line_that_is_being_written_is_left_for_later(watched, tmp_path):
+    watched("node2", (105, {"stress (pid 9)": 100.0}))
+    with (tmp_path / "watch" / "node2.lines").open("a") as lines:
+        lines.write('{"when": 106, "capa')
+    assert nodes.disturbers(103, 110) == ["stress (pid 9) on node2: 25 %"]
+
+
+def test_nodes_that_nobody_watches_are_not_judged(watched, tmp_path):
+    watched("node2")
+    assert nodes.disturbers(103, 110) == []
+    (tmp_path / "watch" / "node2.lines").unlink()
+    (tmp_path / "watch").rmdir()
+    assert nodes.disturbers(103, 110) == []
+
+
+@pytest.mark.parametrize("number", ["", "1"])
+def test_one_node_has_no_watch(tmp_path, monkeypatch, number):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SLURM_JOB_NUM_NODES", raising=False)
+    if number:
+        monkeypatch.setenv("SLURM_JOB_NUM_NODES", number)
+    nodes.start()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_watch_is_started_on_every_node_and_writes_a_line_a_second(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bin").mkdir()
+    srun = tmp_path / "bin" / "srun"
+    # On this one, in the place of all.
+    srun.write_text('#!/bin/sh\necho "$@" >words\nwhile [ "${1#-}" != "$1" ]; do shift; done\nexec "$@"\n')
+    srun.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
+    started = []
+    monkeypatch.setattr(
+        nodes.subprocess, "Popen", lambda *words, made=subprocess.Popen, **facts: started.append(made(*words, **facts))
+    )
+    (tmp_path / "watch").mkdir()
+    (tmp_path / "watch" / "old.lines").touch()
+    began = time.time()
+    nodes.start()
+    lines = tmp_path / "watch" / f"{os.uname().nodename}.lines"
+    try:
+        assert eventually(lambda: lines.exists() and lines.read_text().count("\n") >= 2)
+    finally:
+        started[0].kill()
+        started[0].wait()
+    assert {"--overlap", "--ntasks=3", "--ntasks-per-node=1"} <= set((tmp_path / "words").read_text().split())
+    assert not (tmp_path / "watch" / "old.lines").exists()
+    first = json.loads(lines.read_text().splitlines()[0])
+    assert first["when"] > began
+    assert first["capacity"] > 0
+    assert HYPERVISOR in first["taken"]
+
+
+def test_a_tick_or_two_say_nothing_of_a_short_run():
+    # A tenth of a second: two ticks are more than 3 % of it, and may be one that ran when they ended.
+    assert verdict({HYPERVISOR: 0.0, "init (pid 1)": 2.0}, SECOND / 10) is None
+    assert verdict({HYPERVISOR: 2.0, "init (pid 1)": 0.0}, SECOND / 10) is None
+    assert verdict({HYPERVISOR: 0.0, "init (pid 1)": 4.0}, SECOND / 10) is not None
+
+
+@pytest.mark.parametrize(("busy", "looks"), [([], 2), ([30], 4), ([30] * 50, None)])
+def test_the_first_round_waits_until_the_job_before_is_done_with_but_not_for_ever(monkeypatch, busy, looks):
+    clock, ticks, waiting = [0.0], [0], [*busy]
+    seen = []
+
+    def sleep(seconds):
+        clock[0] += seconds
+        ticks[0] += waiting.pop() if waiting else 0
+
+    def look_once():
+        seen.append(clock[0])
+        return look(clock[0], p7=("reframe", ticks[0]))
+
+    monkeypatch.setattr(disturbance.time, "sleep", sleep)
+    monkeypatch.setattr(disturbance.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(disturbance, "look", look_once)
+    disturbance.settle(2.0, 12.0)
+    assert clock[0] <= 12.0
+    assert looks is None or len(seen) == looks

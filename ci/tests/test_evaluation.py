@@ -1,0 +1,350 @@
+"""From runs to figures and problems: in the job after every run, and from the record when it is judged."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from conftest import BARE, GENERIC, facts_of, record_of, run_of
+from containercheck import Answer, Figure
+from containercheck.sides import Container, HostMpi, Program, Side
+from containercheck.verdict.evaluation import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG, Evaluation, Facts
+from containercheck.verdict.reading import UnreadableError
+from containercheck.verdict.record import Record, is_complete
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+RATE = Figure("rate", r"^rate (\S+)", "x")
+RANK_COUNT = Answer("ranks", r"^ranks (\d+)")
+CHECK = Answer("check", r"^check (\w+)", equals="PASSED")
+SUM = Answer("sum", r"^sum (\d+)")
+HOST = {"/usr/lib/libmpi.so.40": {"device": "fe:00", "inode": 7, "pids": [1]}}
+IMAGE = {"/usr/lib/libmpi.so.40": {"device": "00:31", "inode": 9, "pids": [2]}}
+MOVED = {"/host/usr/lib/libmpi.so.40": HOST["/usr/lib/libmpi.so.40"]}
+OTHER = {"name": "other", "label": "other image", "against": "baseline"}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Write what a run printed, and return the run."""
+    outputs = itertools.count()
+
+    def make(number, side, text="rate 1\n", **facts):
+        output = tmp_path / f"{next(outputs)}-{side}"
+        output.mkdir()
+        (output / "out").write_text(text)
+        (output / "err").write_text("")
+        return run_of(side, output.name, number, **facts)
+
+    return make
+
+
+@pytest.fixture
+def evaluated(tmp_path):
+    """Evaluate runs, one after the other; the record says which rounds are replaced."""
+
+    def make(*runs, figures=(RATE,), replaced=(), **facts):
+        return record_of(*runs, replaced=dict.fromkeys(replaced, "somebody")).evaluate(
+            facts_of(figures, **facts), tmp_path
+        )
+
+    return make
+
+
+def kinds(evaluation):
+    return [(problem.kind, problem.side) for problem in evaluation.problems]
+
+
+def test_figures_are_collected_in_the_order_of_the_rounds(run, evaluated):
+    runs = [run(1, "baseline", "rate 1\n"), run(1, "subject", "rate 2\n")]
+    result = evaluated(*runs, run(2, "subject", "rate 4\n"), run(2, "baseline", "rate 3\n"))
+    assert result.final_problems() == []
+    assert result.values() == {"rate": {"baseline": [1, 3], "subject": [2, 4]}}
+    assert result.seconds == 4.0
+
+
+def test_a_round_that_is_not_complete_does_not_count(run, evaluated):
+    runs = [run(1, "baseline", "rate 1\n"), run(1, "subject", "rate 2\n"), run(2, "subject", "rate 4\n")]
+    result = evaluated(*runs)
+    assert result.rounds == [{"baseline": {"rate": 1}, "subject": {"rate": 2}}]
+    assert result.values() == {"rate": {"baseline": [1], "subject": [2]}}
+
+
+def test_a_lost_figure_is_a_problem_even_if_the_program_says_it_does_not_apply(run, evaluated):
+    figure = Figure("rate", r"^rate (\S+)", "x", absent="^none$")
+    runs = [run(1, "baseline"), run(1, "subject"), run(2, "subject", "none\n"), run(2, "baseline")]
+    expected = "figure rate is missing in some runs: {'baseline': 2, 'subject': 1}"
+    assert evaluated(*runs, figures=[figure]).final_problems() == [expected]
+    runs = [run(1, "baseline", "none\n"), run(1, "subject", "none\n")]
+    assert evaluated(*runs, figures=[figure]).final_problems() == []
+
+
+def test_a_missing_rank_is_a_problem(run, evaluated):
+    runs = [run(1, "baseline", "ranks 4\nrate 1\n"), run(1, "subject", "ranks 3\nrate 1\n")]
+    result = evaluated(*runs, rank_count=RANK_COUNT, ranks=4)
+    (problem,) = result.final_problems()
+    assert "round 1, subject: ran with 3 ranks instead of 4" in problem
+    assert result.rounds == []
+
+
+@pytest.mark.parametrize(
+    ("text", "facts", "kind"),
+    [
+        ("rate 1\n", {"timed_out": True, "status": -9}, HANG),
+        ("rate 1\n", {"status": 3}, STATUS),
+        ("check PASSED\nsum 1\nranks 1\n", {}, UNREADABLE),
+        ("rate 1\ncheck FAILED\nsum 1\nranks 1\n", {}, WRONG),
+        ("rate 1\ncheck PASSED\nsum 2\nranks 1\n", {}, DIFFER),
+        ("rate 1\ncheck PASSED\nsum 1\nranks 2\n", {}, RANKS),
+    ],
+)
+def test_the_second_failure_of_the_same_kind_is_enough(run, evaluated, text, facts, kind):
+    good = "rate 1\ncheck PASSED\nsum 1\nranks 1\n"
+    read = {"answers": [CHECK, SUM], "rank_count": RANK_COUNT}
+    first = [run(1, "baseline", good), run(1, "subject", text, **facts)]
+    once = evaluated(*first, **read)
+    assert (kinds(once), once.repeated()) == ([(kind, "subject")], None)
+    other_side = [run(2, "baseline", text, **facts), run(2, "subject", text, **facts)]
+    if kind != DIFFER:
+        assert evaluated(*first, other_side[0], **read).repeated() is None
+        assert evaluated(*first, *other_side, **read).repeated() == f"{kind} of subject, 2 times"
+    again = [run(3, "subject", text, **facts), run(3, "baseline", good)]
+    assert evaluated(*first, *again, **read).repeated() == f"{kind} of subject, 2 times"
+
+
+def test_failures_of_different_kinds_or_sides_do_not_end_the_rounds(run, evaluated):
+    runs = [run(1, "baseline", status=3), run(1, "subject", status=3)]
+    runs += [run(2, "subject", timed_out=True), run(2, "baseline", "")]
+    result = evaluated(*runs)
+    assert kinds(result) == [(STATUS, "baseline"), (STATUS, "subject"), (HANG, "subject"), (UNREADABLE, "baseline")]
+    assert result.repeated() is None
+
+
+def test_two_wrong_answers_of_one_run_are_one_failure(run, evaluated):
+    runs = [run(1, "baseline", "rate 1\ncheck PASSED\nsum 1\n"), run(1, "subject", "rate 1\ncheck FAILED\nsum 9\n")]
+    bound = Answer("bound", r"^sum (\d+)", at_most=5)
+    assert evaluated(*runs, answers=[CHECK, bound]).repeated() is None
+
+
+def test_answers_are_compared_with_the_side_that_a_side_is_meant_for(run, evaluated):
+    runs = [run(1, "other", "sum 2\n"), run(1, "subject", "sum 1\n"), run(1, "baseline", "sum 1\n")]
+    result = evaluated(*runs, figures=(), answers=[SUM], sides=[BARE, GENERIC, OTHER])
+    (problem,) = result.final_problems()
+    assert problem == "round 1: answers differ: sum is 2.0, bare 1.0 (differs by 1, accepted 0)"
+    assert kinds(result) == [(DIFFER, "other")]
+
+
+LEFT = {"leftover_processes": ["sleep", "cat"]}
+
+
+@pytest.mark.parametrize(
+    ("baseline", "subject", "problems"),
+    [
+        ({}, LEFT, ["subject leaves processes behind when it ends, which bare does not: cat, sleep"]),
+        (LEFT, LEFT, []),
+        (LEFT, {}, []),
+    ],
+)
+def test_processes_left_behind_are_a_problem_of_the_container_only(run, evaluated, baseline, subject, problems):
+    assert evaluated(run(1, "baseline", **baseline), run(1, "subject", **subject)).final_problems() == problems
+
+
+def test_a_bare_program_by_itself_may_leave_processes(run, evaluated):
+    assert evaluated(run(1, "baseline", **LEFT), sides=[BARE]).final_problems() == []
+
+
+def test_what_a_failed_run_said_is_in_its_problem(run, evaluated, tmp_path):
+    one = run(1, "subject", "all is well\n", status=3)
+    (tmp_path / one["output"] / "err").write_text("FATAL: it broke\n-----\n")
+    output = tmp_path / one["output"]
+    (problem,) = evaluated(one).final_problems()
+    assert problem == f"round 1, subject: exit status 3: FATAL: it broke (its output: {output})"
+    (output / "err").write_text("-----\n")
+    assert "exit status 3: all is well" in evaluated(one).final_problems()[0]
+    (output / "out").write_text("")
+    assert evaluated(one).final_problems() == [f"round 1, subject: exit status 3: it printed nothing ({output})"]
+
+
+def test_the_hosts_library_is_told_from_the_images_by_what_is_mapped():
+    path = "/usr/lib/libmpi.so.40"
+    cases = [
+        (MOVED, path, None),
+        (IMAGE, path, "not the host's"),
+        (IMAGE, None, None),
+        (MOVED, None, "the host's /host"),
+    ]
+    for subject, wanted, said in cases:
+        runs = record_of(run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=subject))
+        problem = runs.mpi_problem("baseline", {"subject": wanted})
+        assert problem is None if said is None else said in problem
+
+
+def test_what_was_not_seen_is_not_proven():
+    unseen = record_of(run_of("baseline", "1", mpi=HOST), run_of("subject", "2"))
+    assert "no process with an MPI library was seen" in unseen.mpi_problem("baseline", {"subject": None})
+    unseen = record_of(run_of("baseline", "1"), run_of("subject", "2", mpi=IMAGE))
+    assert (
+        unseen.mpi_problem("baseline", {"subject": None}) == "baseline: no process with an MPI library was seen on here"
+    )
+
+
+def test_each_side_is_asked_for_the_mpi_that_it_is_meant_to_load(tmp_path):
+    (tmp_path / "host-mpi.json").write_text(json.dumps({"path": "/usr/lib/libmpi.so.40"}))
+    program = Program("hpcc", mpi="hpcc")
+    bare = Side("baseline", "bare", program)
+    generic = Side("subject", "generic", program, container=Container("Apptainer", "a.sif"))
+    integrated = Side(
+        "other", "integrated", program, container=Container("Apptainer", "a.sif", host_mpi=HostMpi("hpcc"))
+    )
+    runs = [run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=IMAGE), run_of("other", "3", mpi=MOVED)]
+    assert record_of(*runs).mpi_problems([bare, generic, integrated], tmp_path) == []
+    (problem,) = record_of(*runs[:2], {**runs[2], "mpi": IMAGE}).mpi_problems([bare, generic, integrated], tmp_path)
+    assert problem.startswith("round 1, other: loaded /usr/lib/libmpi.so.40 of the image, not the host's")
+    # Nothing to prove: no container, or no MPI.
+    assert record_of(*runs).mpi_problems([bare], tmp_path) == []
+    serial = generic.changed(program=Program("cat"))
+    assert record_of(*runs).mpi_problems([bare, serial], tmp_path) == []
+
+
+def test_a_job_without_a_record_has_run_no_rounds(tmp_path):
+    assert not is_complete(tmp_path)
+    for text in ("", "{}", '{"runs": []}'):
+        (tmp_path / "rounds.json").write_text(text)
+        with pytest.raises(UnreadableError, match="no rounds were run"):
+            Record.read(tmp_path)
+    (tmp_path / "rounds.json").write_text(json.dumps(asdict(record_of())))
+    assert is_complete(tmp_path)
+
+
+def test_what_is_complete_counts_where_the_job_met_its_limit(run, evaluated):
+    runs = [run(1, "baseline"), run(1, "subject"), run(2, "subject")]
+    met = record_of(*runs, complete=False, ended="SIGTERM")
+    line = "the job was ended (SIGTERM) before its last round: judged by the 1 that are complete"
+    assert met.early_end(evaluated(*runs), met_limit=True) == [line]
+    assert met.early_end(evaluated(*runs), met_limit=False) == []
+    assert met.early_end(evaluated(runs[0]), met_limit=True) == []
+    # Killed, by what nobody knows; or not ended early at all.
+    assert record_of(*runs, complete=False).early_end(evaluated(*runs), met_limit=True) == []
+    assert record_of(*runs).early_end(evaluated(*runs), met_limit=True) == []
+
+
+def test_the_record_and_the_files_of_the_job_say_what_ran(tmp_path):
+    (tmp_path / "subject.runtime.json").write_text('{"command": "apptainer", "version": "apptainer version 1.4.5"}')
+    runs = record_of(run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=IMAGE))
+    assert runs.provenance(tmp_path) == {
+        "host": "here",
+        "mpi": {"baseline": ["/usr/lib/libmpi.so.40"], "subject": ["/usr/lib/libmpi.so.40"]},
+        "runtimes": {"subject": {"command": "apptainer", "version": "apptainer version 1.4.5"}},
+    }
+    (tmp_path / "image.json").write_text('{"path": "/images/hpcc.sif", "sha256": "abc", "bytes": 3}')
+    found = runs.provenance(tmp_path)
+    assert (found["image"], found["image_sha256"]) == ("/images/hpcc.sif", "abc")
+
+
+def pair(run, number, baseline, subject, **facts):
+    return [run(number, "baseline", f"rate {baseline}\n"), run(number, "subject", f"rate {subject}\n", **facts)]
+
+
+def test_the_figures_of_a_replaced_round_do_not_count(run, evaluated):
+    result = evaluated(*pair(run, 1, 1, 2), *pair(run, 2, 3, 4), *pair(run, 3, 5, 6), replaced=[2])
+    assert result.values() == {"rate": {"baseline": [1, 5], "subject": [2, 6]}}
+    assert (result.replaced, result.pairs["subject", "rate"].rounds) == (1, 2)
+    # It took its time all the same.
+    assert (result.seconds, result.round_seconds) == (6.0, 2.0)
+
+
+def test_the_problems_of_a_replaced_round_do_count(run, evaluated):
+    runs = [*pair(run, 1, 1, 1), *pair(run, 2, 1, 1, status=3), *pair(run, 3, 1, 1, **LEFT)]
+    once = evaluated(*runs, replaced=[2, 3])
+    assert (kinds(once), len(once.rounds)) == ([(STATUS, "subject")], 1)
+    assert len(once.final_problems()) == 2
+    again = evaluated(*runs, *pair(run, 4, 1, 1, status=4), replaced=[2, 3, 4])
+    assert again.repeated() == "exit status of subject, 2 times"
+
+
+def test_rounds_of_an_earlier_job_come_first(run, evaluated):
+    earlier = [{"baseline": {"rate": 100.0}, "subject": {"rate": 99.0}}] * 5
+    assert evaluated(earlier=earlier).more_would_tell()
+    result = evaluated(*pair(run, 1, 200, 198), earlier=earlier)
+    assert result.values() == {"rate": {"baseline": [100] * 5 + [200], "subject": [99] * 5 + [198]}}
+    assert (result.pairs["subject", "rate"].verdict, result.more_would_tell()) == ("pass", False)
+    # What a round of this job takes.
+    assert result.round_seconds == 2.0
+
+
+def test_the_accepted_range_is_that_of_the_facts(run, evaluated):
+    runs = [one for number in range(1, 9) for one in pair(run, number, 100, 80)]
+    assert evaluated(*runs).pairs["subject", "rate"].verdict == "fail"
+    result = evaluated(*runs, expected={"rate": (10.0, 30.0)}).pairs["subject", "rate"]
+    assert (result.verdict, result.lowest, result.highest) == ("pass", 10, 30)
+
+
+def test_sides_and_figures_are_judged_together(run, evaluated):
+    figures = [RATE, Figure("latency", r"^latency (\S+)", "us"), Figure("none", r"^none (\S+)", "s", absent="^rate")]
+    runs = [run(1, side, "rate 1\nlatency 1\n") for side in ("baseline", "subject", "other")]
+    result = evaluated(*runs, figures=figures, sides=[BARE, GENERIC, OTHER])
+    assert list(result.pairs) == [(side, name) for side in ("subject", "other") for name in ("rate", "latency")]
+    assert {pairs.figures for pairs in result.pairs.values()} == {4}
+
+
+def test_a_side_by_itself_has_nothing_to_be_told_of(run, evaluated):
+    assert evaluated(sides=[BARE]).more_would_tell()
+    assert not evaluated(run(1, "baseline"), sides=[BARE]).more_would_tell()
+
+
+def test_replaced_rounds_and_a_busy_machine_are_told_with_who_it_was():
+    runs = [run_of(side, "", number) for number in range(1, 13) for side in ("baseline", "subject")]
+    stress = "stress-ng (pid 4711): 48 %"
+    assert record_of(*runs).disturbances == []
+    found = record_of(*runs, replaced={2: stress, 3: f"{stress}; cc1 (pid 5): 2 %", 7: stress}).disturbances
+    assert found == ["3 of 12 rounds disturbed by stress-ng (pid 4711), cc1 (pid 5) and replaced"]
+    found = record_of(*runs, replaced={1: stress}, busy="stress-ng (pid 4711)").disturbances
+    assert found[1:] == [
+        "the machine is busy: stress-ng (pid 4711). Rounds were counted all the same: they spread more"
+    ]
+
+
+#: Rounds of one figure or more: of each, its figures on both sides, and whether it is replaced. None for a
+#: figure that is lost.
+VALUES = st.floats(0.5, 2.0) | st.sampled_from([1.0, 1.01])
+ROUNDS = st.integers(1, 3).flatmap(
+    lambda count: st.lists(
+        st.tuples(st.lists(st.tuples(VALUES, VALUES) | st.none(), min_size=count, max_size=count), st.booleans()),
+        min_size=1,
+        max_size=14,
+    )
+)
+
+
+def state(evaluation):
+    pairs = {key: (one.changes, one.verdict, one.decided_after) for key, one in evaluation.pairs.items()}
+    return pairs, evaluation.rounds, evaluation.more_would_tell(), evaluation.repeated(), evaluation.replaced
+
+
+@given(ROUNDS, st.integers(0, 3))
+@settings(max_examples=60)
+def test_the_job_and_what_is_read_afterwards_agree_after_every_round(rounds, before):
+    figures = [Figure(f"rate{number}", rf"^rate{number} (\S+)", "x") for number in range(len(rounds[0][0]))]
+    quiet = {figure.name: 1.0 for figure in figures}
+    facts = facts_of(figures, earlier=[{"baseline": quiet, "subject": quiet}] * before)
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        # What the job reads went through JSON, and so did the record.
+        in_job, runs, replaced = Evaluation(Facts(json.loads(json.dumps(facts))), place), [], {}
+        for number, (values, disturbed) in enumerate(rounds, 1):
+            for column, side in enumerate(("baseline", "subject")):
+                run = run_of(side, f"{number}-{side}", number)
+                (place / run["output"]).mkdir()
+                lines = [f"rate{place} {one[column]!r}\n" for place, one in enumerate(values) if one]
+                (place / run["output"] / "out").write_text("".join(lines))
+                runs.append(run)
+                in_job.add(run)
+            in_job.end_round(disturbed)
+            replaced.update({number: "somebody"} if disturbed else {})
+            known = asdict(record_of(*runs, replaced=replaced))
+            (place / "rounds.json").write_text(json.dumps(known))
+            assert state(Record.read(place).evaluate(facts, place)) == state(in_job)

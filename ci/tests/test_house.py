@@ -1,0 +1,105 @@
+"""The house: who imports whom, and how long files are."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+
+import pytest
+from conftest import REPOSITORY
+
+CHECKS = REPOSITORY / "checks"
+PACKAGE = CHECKS / "containercheck"
+FILES = {
+    ".".join(("containercheck", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+APPLICATIONS = sorted(CHECKS.glob("*.py"))
+
+
+def imports(path):
+    """Return the library's modules that a file imports, at its top or in a function."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            # What is imported from a package is a module of it, or something that its __init__ has.
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [name if name in FILES else node.module for name in names]
+        found |= {name for name in names if name in FILES}
+    return found
+
+
+def circle(graph):
+    """Return modules that import each other in a circle, or an empty list."""
+    finished = set()
+
+    def search(name, way):
+        if name in way:
+            return [*way[way.index(name) :], name]
+        if name in finished:
+            return []
+        for other in sorted(graph.get(name, ())):
+            found = search(other, [*way, name])
+            if found:
+                return found
+        finished.add(name)
+        return []
+
+    return next(filter(None, (search(name, []) for name in sorted(graph))), [])
+
+
+def test_a_circle_is_found():
+    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert circle({"a": {"b", "c"}, "b": set(), "c": {"d"}, "d": {"c"}}) == ["c", "d", "c"]
+    assert circle({"a": {"a"}}) == ["a", "a"]
+
+
+def test_no_files_import_each_other_in_a_circle():
+    graph = {name: imports(path) for name, path in FILES.items()}
+    assert "containercheck.check" in graph["containercheck"]
+    assert "containercheck.verdict.reading" in graph["containercheck.facts"]
+    assert circle(graph) == []
+
+
+def test_who_is_known_by_none_is_known_by_none():
+    knowing = {name for name, path in FILES.items() if "containercheck.check" in imports(path)}
+    assert knowing == {"containercheck"}
+
+
+@pytest.mark.parametrize("room", ["job", "build"])
+def test_what_runs_elsewhere_imports_little(room):
+    allowed = {f"containercheck.{name}" for name in ("contract", "locks")}
+    allowed |= {f"containercheck.verdict.{name}" for name in ("reading", "evaluation", "sequential")}
+    for name, path in FILES.items():
+        if name.startswith(f"containercheck.{room}."):
+            others = {one for one in imports(path) if not f"{one}.".startswith(f"containercheck.{room}.")}
+            assert others <= allowed, name
+
+
+def test_what_runs_elsewhere_reaches_nothing_of_reframes_side():
+    """Through what it imports, too: of the verdict only what the job asks for, and nothing that knows a check."""
+    todo = [name for name in FILES if name.startswith(("containercheck.job.", "containercheck.build."))]
+    for name in todo:
+        todo += imports(FILES[name]) - set(todo)
+    rooms = {name.split(".")[1] for name in todo}
+    assert rooms == {"contract", "locks", "verdict", "job", "build"}
+    ours = {f"containercheck.verdict.{name}" for name in ("record", "outcome", "comparison")}
+    assert not ours & set(todo)
+
+
+@pytest.mark.parametrize("path", FILES.values(), ids=FILES.keys())
+def test_no_file_is_too_long_to_be_read_at_once(path):
+    assert len(path.read_text().splitlines()) <= 300
+
+
+@pytest.mark.parametrize("path", APPLICATIONS, ids=lambda path: path.stem)
+def test_an_application_file_is_short(path):
+    assert len(path.read_text().splitlines()) <= 100
+
+
+def test_application_files_are_short_on_average():
+    assert statistics.mean(len(path.read_text().splitlines()) for path in APPLICATIONS) < 70

@@ -1,0 +1,139 @@
+"""The container runtime: what a node's own says that it can do, and where images come from."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from conftest import REPOSITORY, record_of
+from containercheck.job import runtime
+from containercheck.sites import Site
+from containercheck.software import images
+from containercheck.software.provision import Unavailable, Wanted
+
+SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
+WANTED = Wanted("HPCC", "hpcc", recipe="hpcc", runtime="Apptainer")
+
+
+@pytest.fixture
+def on_path(tmp_path, monkeypatch):
+    """Put a runtime on the PATH that says what it is told to, and can do nothing."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    monkeypatch.setattr(runtime, "_is_crippled_root", lambda: False)
+
+    def make(name="apptainer", options="--userns --bind"):
+        program = programs / name
+        answers = {"--version": f"{name} version 9.9", "exec --help": options}
+        lines = [f'[ "$*" != "{words}" ] || echo {answer}' for words, answer in answers.items()]
+        program.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+        program.chmod(0o755)
+        return str(program)
+
+    return make
+
+
+@pytest.mark.parametrize("name", ["apptainer", "singularity"])
+@pytest.mark.parametrize(
+    ("options", "ranks", "expected"),
+    [
+        ("--userns --sharens", 2, ["--sharens"]),
+        # Older than 1.3.
+        ("--userns", 2, []),
+        # Nobody to share with.
+        ("--userns --sharens", 1, []),
+        ("--userns --sharens", 0, []),
+    ],
+)
+def test_the_namespace_is_shared_by_ranks_where_the_runtime_knows_how(on_path, name, options, ranks, expected):
+    on_path(name, options)
+    assert runtime.options(name, ranks) == expected
+
+
+def test_a_runtime_by_its_path_is_asked_like_any_other(on_path):
+    assert runtime.options(on_path(options="--sharens"), 4) == ["--sharens"]
+
+
+def test_a_root_that_may_not_mount_runs_images_in_a_user_namespace(on_path, monkeypatch):
+    on_path(options="--userns --sharens")
+    monkeypatch.setattr(runtime, "_is_crippled_root", lambda: True)
+    assert runtime.options("apptainer", 1) == ["--userns"]
+    assert runtime.options("apptainer", 2) == ["--userns", "--sharens"]
+
+
+def test_other_runtimes_get_no_options_of_apptainers(on_path, monkeypatch):
+    on_path("docker", options="--userns --sharens")
+    monkeypatch.setattr(runtime, "_is_crippled_root", lambda: True)
+    assert runtime.options("docker", 2) == []
+
+
+def ask(directory, *words):
+    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), "runtime", *words]
+    return subprocess.run(command, cwd=directory, text=True, capture_output=True, timeout=120)
+
+
+def test_each_side_has_files_of_its_own_with_options_and_version(on_path, tmp_path):
+    old, new = on_path("apptainer", "--bind"), on_path("singularity", "--sharens")
+    for name, command in (("baseline", old), ("subject", new)):
+        result = ask(tmp_path, "--command", command, "--ranks=2", name)
+        assert result.returncode == 0, result.stderr
+    assert "--sharens" not in (tmp_path / "baseline.options").read_text()
+    assert "--sharens" in (tmp_path / "subject.options").read_text()
+    known = [json.loads((tmp_path / f"{name}.runtime.json").read_text()) for name in ("baseline", "subject")]
+    assert known == [
+        {"command": old, "version": "apptainer version 9.9"},
+        {"command": new, "version": "singularity version 9.9"},
+    ]
+
+
+def test_a_runtime_that_is_not_on_the_node_is_one_line(tmp_path):
+    result = ask(tmp_path, "--command=no-such-runtime", "--ranks=1", "subject")
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: no-such-runtime is not on the PATH of ")
+    assert result.stderr.count("\n") == 1
+
+
+def with_images(**ready):
+    return Site("cluster:compute", False, "x86_64", 4, 0, images=ready)
+
+
+@pytest.mark.parametrize("name", ["docker://registry.example/hpcc:1.5", "oras://registry.example/hpcc@sha256:abc"])
+def test_an_image_in_a_registry_is_recorded_by_its_name(tmp_path, name):
+    found = images.provide(WANTED, with_images(hpcc=name))
+    assert (found.image, found.build) == (name, ())
+    # As check.py puts them together: nothing in the stage directory says otherwise.
+    assert {**found.provenance, **record_of().provenance(tmp_path)}["image"] == name
+
+
+def test_a_runtime_that_builds_no_images_takes_the_name_as_it_is():
+    docker = Wanted("HPCC", "hpcc", recipe="hpcc", runtime="Docker")
+    assert images.provide(docker, with_images(hpcc="ours/hpcc:1.5")).image == "ours/hpcc:1.5"
+    with pytest.raises(Unavailable, match="docker cannot build hpcc; name a ready one in the site's extras, images"):
+        images.provide(docker, SITE)
+
+
+def test_a_ready_image_is_linked_in_the_build_step(tmp_path):
+    (tmp_path / "hpcc.sif").touch()
+    found = images.provide(WANTED, with_images(hpcc=str(tmp_path / "hpcc.sif")))
+    assert found.image == "image.sif"
+    assert found.build[0].endswith(f" image --ready {tmp_path}/hpcc.sif --link image.sif")
+    with pytest.raises(Unavailable, match="no image: /nowhere.sif, which the site's extras name for hpcc, does not"):
+        images.provide(WANTED, with_images(hpcc="/nowhere.sif"))
+
+
+def test_an_image_is_built_for_the_partitions_architecture(on_path):
+    on_path()
+    arm = Site("cluster:arm", False, "aarch64", 4, 0)
+    (command,) = images.provide(WANTED, arm).build
+    assert " --architecture aarch64 " in command
+    with pytest.raises(Unavailable, match="architecture unknown: write 'arch' of cluster:compute"):
+        images.provide(WANTED, Site("cluster:compute", False, None, 4, 0))
+    with pytest.raises(Unavailable, match="there is no definition file images/none.def"):
+        images.provide(Wanted("X", "x", recipe="none", runtime="Apptainer"), arm)
+
+
+def test_a_bare_check_needs_no_image():
+    assert images.provide(Wanted("HPCC", "hpcc"), SITE).image is None

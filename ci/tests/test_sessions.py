@@ -1,0 +1,237 @@
+"""A session of ci/run: what is repeated, what fails, and how it is stopped. With ReFrame, and with checks made here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY, eventually
+
+sys.path.insert(0, str(REPOSITORY / "ci"))
+import processes  # noqa: E402
+import sessions  # noqa: E402
+
+RUN = """
+import sys
+sys.path.insert(0, {ci!r})
+import processes, sessions
+from pathlib import Path
+processes.HEARTBEAT, processes.GRACE = 0.5, 2.0
+place = sessions.Workplace(Path({directory!r}), config=Path({config!r}))
+sys.exit(sessions.session(sys.argv[1:], place))
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Make a place with checks and a configuration."""
+    (tmp_path / "checks").mkdir()
+    shutil.copy(Path(__file__).parent / "slow_checks.py", tmp_path / "checks" / "made.py")
+    (tmp_path / "config.py").write_text("site_configuration = {}\n")
+    return sessions.Workplace(tmp_path, config=tmp_path / "config.py")
+
+
+def start(place, *arguments, **environment):
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
+    script = RUN.format(ci=str(REPOSITORY / "ci"), directory=str(place.directory), config=str(place.config))
+    return subprocess.Popen(
+        [sys.executable, "-c", script, "--nocolor", *arguments],
+        env={**inherited, **environment},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def run(place, *arguments, **environment):
+    """Run a session; return its exit status and what it printed."""
+    process = start(place, *arguments, **environment)
+    output, _ = process.communicate(timeout=300)
+    return process.returncode, output
+
+
+def table(output):
+    """Return what comes after ReFrame's own output."""
+    return output.rpartition("\n\n")[2].splitlines()
+
+
+def test_a_session_ends_with_the_table(place):
+    status, output = run(place, "-n", "Fine")
+    assert status == 0, output
+    assert table(output)[1].split() == ["Fine", "bare", "1", "rate", "1", "x"]
+    assert place.report.exists()
+    assert "PASSED" in place.log.read_text()
+
+
+def test_slowness_that_is_not_confirmed_is_told_and_is_no_failure(place):
+    status, output = run(place, "-n", "SlowOnce|Fine", "-S", "Base.note=seen", "-S", "note=seen")
+    assert status == 0, output
+    assert table(output)[-1].startswith("not confirmed when it was run again: SlowOnce bare, 1 node(s): ")
+    assert output.count("RUN      ] SlowOnce") == 2
+    assert output.count("RUN      ] Fine") == 1
+    # Its settings hold in the second run, and the first run's files are still there.
+    outputs = sorted((place.directory / "stage").rglob("rfm_job.out"))
+    assert [path.read_text() for path in outputs] == ["rate 2 seen\n"]
+    assert "rate 1 seen" in "".join(path.read_text() for path in (place.directory / "output").rglob("rfm_job.out"))
+
+
+@pytest.mark.parametrize("name", ["SlowTwice", "SlowThenWrong"])
+def test_a_slow_check_that_fails_again_is_a_failure(place, name):
+    status, output = run(place, "-n", name)
+    assert status == 1
+    assert output.count(f"RUN      ] {name}") == 2
+    assert f"\nFAILED: {name} bare, 1 node(s): " in output
+    assert "1 of 1 checks failed" in table(output)[-1]
+
+
+def test_a_wrong_answer_is_not_repeated(place):
+    status, output = run(place, "-n", "WrongOnce")
+    assert status == 1
+    assert output.count("RUN      ] WrongOnce") == 1
+    assert "FAILED: WrongOnce bare, 1 node(s): " in output
+    assert not place.repetition.exists()
+
+
+def test_only_the_partition_where_it_was_slow_is_repeated(place):
+    partitions = [
+        {"name": name, "scheduler": "local", "launcher": "local", "environs": ["builtin"]} for name in ("one", "second")
+    ]
+    system = {"name": "here", "hostnames": [".*"], "partitions": partitions}
+    place.config.write_text(f"site_configuration = {{'systems': [{system!r}]}}\n")
+    status, output = run(place, "-n", "SlowElsewhere")
+    assert status == 0, output
+    assert output.count("@here:one+builtin") == output.count("@here:second+builtin") + 2
+    assert table(output)[-1].startswith("not confirmed when it was run again: SlowElsewhere")
+
+
+def test_of_the_repetitions_of_a_check_only_the_slow_one_counts_again(place):
+    # ReFrame selects a check, and then repeats it.
+    (place.directory / "SlowOnce_1.default").write_text("1 2\n")
+    status, output = run(place, "-n", "SlowOnce", "--repeat=2")
+    assert status == 0, output
+    assert table(output)[-1].startswith("not confirmed when it was run again: SlowOnce .repeat_no=0 bare, 1 node(s)")
+    assert "FAILED" not in "".join(table(output))
+
+
+def test_what_cannot_be_run_again_is_a_failure(place):
+    checks = place.directory / "checks" / "made.py"
+    gone = place.directory / "SlowOnce.default"
+    checks.write_text(f"import os\nassert not os.path.exists({str(gone)!r})\n{checks.read_text()}")
+    status, output = run(place, "-n", "SlowOnce")
+    assert status == 1
+    assert "not run again, and so taken for confirmed: SlowOnce" in output
+    assert "FAILED: SlowOnce" in output
+
+
+def test_an_unfinished_report_of_an_earlier_session_is_not_read(place):
+    assert run(place, "-n", "SlowOnce")[0] == 0
+    assert place.repetition.exists()
+    status, output = run(place, "-n", "NoSuchCheck")
+    assert status == 1
+    assert "no check was run" in output
+    assert not any(path.exists() for path in (place.report, place.repetition, place.selection))
+
+
+@pytest.mark.parametrize(
+    "lines", ["import no_such_module", "@rfm.simple_test\nclass Bad(Base):\n    x = parameter()"], ids=["file", "check"]
+)
+def test_a_check_that_does_not_load_is_a_failure(place, lines):
+    text = (place.directory / "checks" / "made.py").read_text().partition("\n\n@rfm.simple_test")[0]
+    (place.directory / "checks" / "broken.py").write_text(f"{text}\n\n{lines}\n")
+    status, output = run(place, "-n", "Fine")
+    assert status == 1
+    assert "a check file does not load" in output
+    assert table(output)[1].split()[0] == "Fine"
+
+
+def test_failures_of_reframe_itself_are_respected(place):
+    status, output = run(place, "-n", "Fine", "--no-such-option")
+    assert status == 1
+    assert "no check was run" in output
+    # The checks pass, the report is written, and then something goes wrong.
+    hidden = place.directory / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text(
+        "import atexit, os, sys\n"
+        "end = lambda: sys.argv[0].endswith('reframe') and (sys.stdout.flush(), os._exit(3))\n"
+        "atexit.register(end)\n"
+    )
+    status, output = run(place, "-n", "Fine", PYTHONPATH=str(hidden))
+    assert status == 1, output
+    assert table(output)[-1] == "run: error: ReFrame ended with status 3, though no check failed (see above)"
+
+
+def test_the_report_is_where_it_always_is(place):
+    status, output = run(place, "--report-file=elsewhere.json")
+    assert (status, "leave out --report-file" in output) == (1, True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_session_that_is_stopped_leaves_nothing_behind(place, number):
+    process = start(place, "-n", "Endless")
+    stage = place.directory / "stage"
+    assert eventually(lambda: any("alive" in path.read_text() for path in stage.rglob("rfm_job.out")))
+    assert running(stage)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert f"stopped by {number.name}" in output
+    assert output.count("RUN      ] Endless") == 1
+    assert not running(stage)
+
+
+def running(stage):
+    """Return the processes that work below the stage directory."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            if str(path.readlink()).startswith(str(stage)):
+                found.append(path.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_whoever_reads_no_further_ends_the_session(place):
+    process = start(place, "-n", "Endless")
+    stage = place.directory / "stage"
+    assert eventually(lambda: any("alive" in path.read_text() for path in stage.rglob("rfm_job.out")))
+    process.stdout.close()
+    assert process.wait(timeout=120) != 0
+    assert not running(stage)
+
+
+def test_a_sign_of_life_is_the_last_line_of_the_newest_output(tmp_path):
+    assert processes.sign_of_life(tmp_path, 30) == ""
+    directory = tmp_path / "system" / "partition" / "environ"
+    for name, age in (("Old_1", 60), ("New_2", 10), ("Newest_3", 0)):
+        (directory / name).mkdir(parents=True)
+        output = directory / name / "rfm_job.out"
+        output.write_text(f"first\nround 1 of {name}\n\n")
+        os.utime(output, (time.time() - age,) * 2)
+    assert processes.sign_of_life(tmp_path, 30) == "[  Newest_3  ] round 1 of Newest_3"
+    (directory / "Newest_3" / "rfm_job.out").unlink()
+    assert processes.sign_of_life(tmp_path, 30) == "[  New_2  ] round 1 of New_2"
+    assert processes.sign_of_life(tmp_path, 5) == ""
+    again = tmp_path / "repeat" / "system" / "partition" / "environ" / "New_2"
+    again.mkdir(parents=True)
+    (again / "rfm_build.out").write_text("building")
+    assert processes.sign_of_life(tmp_path, 5) == "[  New_2  ] building"
+
+
+def test_signs_of_life_are_printed(place):
+    process = start(place, "-n", "Endless")
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if line.startswith("[  Endless"):
+            break
+    process.terminate()
+    process.communicate(timeout=120)
+    assert seen[-1].endswith("  ] alive\n")

@@ -1,0 +1,263 @@
+"""Sites and layouts: what is known of a partition, and how ranks lie on it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import platform
+import runpy
+from dataclasses import fields
+
+import pytest
+from conftest import REPOSITORY
+from containercheck import launchers, sites
+from containercheck.sites import Layout, LayoutError, Site, SiteError
+from reframe.core import config
+from reframe.core.exceptions import ReframeError
+from reframe.core.schedulers import Job
+from reframe.core.systems import System
+
+TEMPLATE = REPOSITORY / "config" / "template.py"
+PROCESSOR = {"arch": "zen2", "num_cpus": 16, "num_cpus_per_core": 2, "num_cpus_per_socket": 8, "num_sockets": 2}
+
+
+@pytest.fixture
+def partition(tmp_path):
+    """Let ReFrame read a site file with one partition."""
+    files = itertools.count()
+
+    def make(**facts):
+        remote = {"scheduler": "slurm", "launcher": "srun"}
+        partition = {"name": "compute", "environs": ["builtin"], **remote, **facts}
+        system = {"name": "cluster", "hostnames": [".*"], "partitions": [partition]}
+        # ReFrame reads a file once.
+        path = tmp_path / f"site{next(files)}.py"
+        path.write_text(f"site_configuration = {{'systems': [{system!r}]}}\n")
+        return loaded(path, "cluster")
+
+    return make
+
+
+def loaded(path, system):
+    configuration = config.load_config(str(path))
+    configuration.select_subconfig(system)
+    (found,) = System.create(configuration).partitions
+    # To ReFrame, partitions of one name are equal; a session has one.
+    sites._site.cache_clear()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("arch", "architecture"),
+    [
+        ("skylake_avx512", "x86_64"),
+        ("zen2", "x86_64"),
+        ("power9le", "ppc64le"),
+        ("thunderx2", "aarch64"),
+        # What a site says itself, where archspec does not know better.
+        ("aarch64", "aarch64"),
+        ("riscv64", "riscv64"),
+        ("pdp11", "pdp11"),
+    ],
+)
+def test_the_architecture_is_the_partitions(partition, arch, architecture):
+    assert Site.of(partition(processor={**PROCESSOR, "arch": arch})).architecture == architecture
+
+
+def test_a_remote_partition_that_does_not_say_is_not_known(partition):
+    found = Site.of(partition())
+    assert (found.architecture, found.cores, found.gpus, found.is_here) == (None, None, 0, False)
+    assert found.memory == 16 << 30
+    without_arch = {name: value for name, value in PROCESSOR.items() if name != "arch"}
+    found = Site.of(partition(processor=without_arch))
+    assert (found.architecture, found.cores) == (None, 8)
+
+
+def test_a_local_partition_is_this_machine(partition):
+    found = Site.of(partition(scheduler="local", launcher="local"))
+    assert found.is_here
+    assert found.architecture == platform.machine()
+    assert found.cores == len(os.sched_getaffinity(0))
+    assert found.memory == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert Site.of(partition(scheduler="local", launcher="local", processor=PROCESSOR)).cores == 8
+
+
+def test_cores_are_physical_ones_and_gpus_are_counted(partition):
+    devices = [
+        {"type": "gpu", "arch": "sm_70", "num_devices": 3},
+        {"type": "gpu", "arch": "sm_80", "num_devices": 1},
+        {"type": "nic", "arch": "hdr", "num_devices": 7},
+    ]
+    found = Site.of(partition(processor=PROCESSOR, devices=devices))
+    assert (found.partition, found.cores, found.gpus) == ("cluster:compute", 8, 4)
+
+
+def test_extras_that_are_given_are_taken_and_the_others_have_their_defaults(partition):
+    found = Site.of(partition(extras={"max_nodes": 8, "memory_per_node": 1 << 30, "image_mirror": None}))
+    assert (found.max_nodes, found.memory) == (8, 1 << 30)
+    assert found.image_mirror is found.images is found.binding is None
+    assert Site.of(partition()).max_nodes == 1
+
+
+def test_a_site_gives_its_tolerances_as_whole_numbers_or_not(partition):
+    given = {"StartUp": {"start": 1, "seconds": 0.5}, "GROMACS": {"rate": 3.0}}
+    assert Site.of(partition(extras={"tolerances": given})).tolerances == given
+    assert Site.of(partition()).tolerances is None
+
+
+def refusal(partition, **extras):
+    with pytest.raises(SiteError) as error:
+        Site.of(partition(extras=extras))
+    assert "\n" not in str(error.value)
+    assert str(error.value).startswith("site file, extras of cluster:compute: ")
+    return str(error.value)
+
+
+def test_an_unknown_extra_is_refused_with_the_nearest_name(partition):
+    assert "unknown 'max_node': did you mean 'max_nodes'?" in refusal(partition, max_node=4)
+    assert "unknown 'gpu_queue': known are binding, " in refusal(partition, gpu_queue="x")
+
+
+@pytest.mark.parametrize(
+    ("extras", "said"),
+    [
+        ({"max_nodes": "8"}, "max_nodes is '8', and must be of the type int"),
+        ({"max_nodes": True}, "max_nodes is True, and must be of the type int"),
+        ({"images": ["hpcc.sif"]}, "images is ['hpcc.sif'], and must be of the type Dict[str,str]"),
+        ({"mpich_launcher_options": "--mpi=pmi2"}, "must be of the type List[str]"),
+        ({"foreign": "theirs"}, "foreign is 'theirs', and must be of the type List[str]"),
+        ({"foreign": 5}, "foreign is 5, and must be of the type List[str]"),
+        ({"tolerances": {"StartUp": 1.0}}, "tolerances is {'StartUp': 1.0}, and must be of the type Dict["),
+        ({"tolerances": {"StartUp": {"start": "1 s"}}}, "and must be of the type Dict["),
+        ({"binding": "socket"}, "binding is 'socket', and must be one of cores, none"),
+    ],
+)
+def test_an_extra_of_the_wrong_type_or_value_is_refused(partition, extras, said):
+    assert said in refusal(partition, **extras)
+
+
+def test_extras_of_another_library_pass_where_they_are_named(partition):
+    assert Site.of(partition(extras={"theirs": 1, "foreign": ["theirs"]})).max_nodes == 1
+    assert "unknown 'max_node'" in refusal(partition, theirs=1, max_node=2, foreign=["theirs"])
+    assert Site.of(partition(extras={"foreign": None})).foreign is None
+
+
+def test_caches_are_the_sites_or_below_the_users_own(partition, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("SCRATCH", "/scratch/me")
+    found = Site.of(partition(extras={"image_cache": "$SCRATCH/images"}))
+    assert str(found.cache("image_cache")) == "/scratch/me/images"
+    assert found.cache("venv_cache") == tmp_path / "containercheck" / "venvs"
+
+
+def test_nodes_without_a_partition_of_that_size_are_not_generated(monkeypatch):
+    small = Site("a:small", False, None, 4, 0, max_nodes=1)
+    big = Site("a:big", False, None, 48, 0, max_nodes=6, file_systems={"scratch": "/scratch"})
+    monkeypatch.setattr(sites, "current", lambda: (small, big))
+    assert sites.node_counts() == [1, 2, 4]
+    assert sites.partitions_with(1) == ["a:small", "a:big"]
+    assert sites.partitions_with(4) == ["a:big"]
+    assert sites.partitions_with(8) == []
+    assert sites.core_counts() == [1, 2, 4, 8, 16, 32]
+    assert sites.file_systems() == ["scratch"]
+
+
+SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=8, gpus=0)
+UNKNOWN = Site("cluster:compute", is_here=False, architecture=None, cores=None, gpus=0)
+
+
+@pytest.mark.parametrize(
+    ("ranks_per_node", "threads", "expected"),
+    [
+        (None, 1, (8, 1)),
+        (None, 4, (2, 4)),
+        (None, 3, (2, 3)),
+        (None, 0, (1, 8)),
+        (2, 0, (2, 4)),
+        (1, 1, (1, 1)),
+        (8, 1, (8, 1)),
+    ],
+)
+def test_ranks_and_threads_make_use_of_the_cores(ranks_per_node, threads, expected):
+    layout = Layout.on(SITE, 2, ranks_per_node, threads, 1)
+    assert (layout.ranks_per_node, layout.threads, layout.ranks) == (*expected, 2 * expected[0])
+
+
+def test_a_layout_that_asks_for_no_cores_needs_to_know_none():
+    assert Layout.on(UNKNOWN, 2, 4, 2, 1) == Layout(2, 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("site", "facts", "said"),
+    [
+        (UNKNOWN, (1, None, 1, 1), "cores per node unknown: write 'processor' of cluster:compute into the site file"),
+        (UNKNOWN, (1, 2, 0, 1), "cores per node unknown: write 'processor' of cluster:compute into the site file"),
+        (SITE, (1, 9, 1, 1), "needs 9 cores per node: cluster:compute has 8"),
+        (SITE, (1, 2, 5, 1), "needs 10 cores per node: cluster:compute has 8"),
+        (SITE, (1, None, 16, 1), "needs 16 cores per node: cluster:compute has 8"),
+        (SITE, (1, 1, 1, 2), "needs 2 ranks: 1 node(s) have 1"),
+    ],
+)
+def test_what_does_not_fit_is_a_reason_in_one_line(site, facts, said):
+    with pytest.raises(LayoutError) as error:
+        Layout.on(site, *facts)
+    assert str(error.value) == said
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 7, 12, 48, 96, 97, 100])
+def test_the_grid_has_all_ranks_and_no_fewer_rows_than_columns(ranks):
+    rows, columns = Layout(1, ranks, 1).grid
+    assert rows * columns == ranks
+    assert rows >= columns >= 1
+    assert not any(ranks % number == 0 for number in range(columns + 1, rows) if number**2 <= ranks)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "binding", "words"),
+    [
+        ("srun", "cores", "srun --cpus-per-task=1 --cpu-bind=cores"),
+        ("srun", "none", "srun --cpus-per-task=1 --cpu-bind=none"),
+        ("srun", None, "srun --cpus-per-task=1"),
+        ("mpirun", "cores", "mpirun -np 8 --bind-to core"),
+        ("mpirun", "none", "mpirun -np 8 --bind-to none"),
+        ("mpirun", None, "mpirun -np 8"),
+        # ReFrame's built-in system.
+        ("local", None, "mpirun -np 8"),
+    ],
+)
+def test_ranks_are_bound_as_the_site_wants_it(partition, launcher, binding, words):
+    extras = {} if binding is None else {"binding": binding}
+    found = partition(launcher=launcher, extras=extras, processor=PROCESSOR)
+    job = Job.create(found.scheduler, found.launcher_type(), name="job")
+    layout = Layout.on(Site.of(found), 1, None, 1, 1)
+    assert layout.binding == binding
+    assert launchers.of_partition(job, layout).words == words
+
+
+def extras_of_template():
+    (system,) = runpy.run_path(str(TEMPLATE))["site_configuration"]["systems"]
+    (partition,) = system["partitions"]
+    return partition["extras"]
+
+
+def test_the_template_has_every_extra_that_is_read_and_none_else():
+    assert set(extras_of_template()) == {one.name for one in fields(Site) if "type" in one.metadata}
+
+
+def test_the_template_says_of_every_extra_what_it_is_for():
+    lines = [line.strip() for line in TEMPLATE.read_text().splitlines()]
+    for name in extras_of_template():
+        (place,) = [number for number, line in enumerate(lines) if line.startswith(f'"{name}":')]
+        assert lines[place - 1].startswith("# "), name
+
+
+def test_the_template_is_a_site_file_that_loads():
+    found = Site.of(loaded(TEMPLATE, "mycluster"))
+    assert (found.architecture, found.cores, found.gpus, found.max_nodes) == ("x86_64", 48, 4, 16)
+
+
+def test_a_tolerance_for_a_figure_that_a_check_does_not_have_is_an_error(partition):
+    site = Site.of(partition(extras={"tolerances": {"StartUp": {"strat": 1.0}}}))
+    assert site.tolerances_of("GROMACS", ["rate"]) == {}
+    with pytest.raises(ReframeError, match=r"tolerances: StartUp has no figure strat; it has end, start"):
+        site.tolerances_of("StartUp", ["start", "end"])

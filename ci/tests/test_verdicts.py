@@ -1,0 +1,234 @@
+"""What is open, what fits into the time that is left, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from conftest import REPOSITORY
+from hypothesis import given
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(REPOSITORY / "ci"))
+from report import summary, table, verdicts  # noqa: E402
+from report.cases import Case, collect, merged, only, save, selection  # noqa: E402
+
+
+def row(verdict="inconclusive", needed=None, rounds=12, each=5.0, **facts):
+    row = {"figure": "rate", "unit": "x", "verdict": verdict, "rounds": rounds, "rounds_needed": needed}
+    return {**row, "round_seconds": each, "overhead_unit": "%", "spread": 4.0, "subject_label": "generic", **facts}
+
+
+def case(name, *rows, result="pass", variant="generic", **facts):
+    key = ("here", "only", "builtin", f"{name}_{variant}")
+    return Case(key, name, {}, name, "only", variant, 1, result, rows=rows, seconds=60.0, **facts)
+
+
+def chosen(plan):
+    return [one.application for one in plan.cases]
+
+
+def test_a_case_needs_what_its_slowest_figure_needs():
+    several = case("A", row(needed=14), row(needed=16, figure="other"), row("pass", figure="third"))
+    assert verdicts.need(several) == verdicts.Need(several, 20.0, 5 * (1.3 * 16 - 12), 2)
+
+
+def test_what_is_beyond_reach_needs_nothing():
+    beyond, settled = row(needed=None), row("pass")
+    assert verdicts.need(case("A", beyond, settled)) is None
+    # What else is open in the case closes all the same.
+    assert verdicts.need(case("A", beyond, row(needed=13, figure="other"))).seconds == 5.0
+    # The job saw no use in one more round.
+    stalled = Case(*["x"] * 7, "pass", rows=(row(needed=13),), seconds=0)
+    assert verdicts.need(stalled) is None
+
+
+def test_before_ten_rounds_nothing_is_beyond_reach():
+    early = case("A", row(needed=None, rounds=3, spread=2.0), row(needed=8, rounds=3, figure="other"))
+    assert (verdicts.need(early).seconds, verdicts.need(early).figures) == (25.0, 1)
+    assert (verdicts.need(case("A", row(rounds=1, spread=None))).seconds) == 45.0
+    # They come after those that are known to close.
+    plan = verdicts.plan([case("Vague", row(rounds=9)), case("Known", row(needed=20))], left=90)
+    assert chosen(plan) == ["Known"]
+
+
+@pytest.mark.parametrize("result", ["pass", "fail"])
+def test_the_other_figures_of_a_check_that_failed_are_not_open(result):
+    failed = case("A", row("fail"), row(needed=13, figure="other"), result=result)
+    assert verdicts.need(failed) is None
+    assert verdicts.open_figures([failed]) == set()
+    assert len(verdicts.judged(failed)) == 1
+
+
+def test_the_cheapest_go_first_and_as_many_as_fit():
+    cases = [case("Long", row(needed=40)), case("Short", row(needed=13)), case("Middle", row(needed=16))]
+    plan = verdicts.plan(cases)
+    assert chosen(plan) == ["Short", "Middle", "Long"]
+    # What is forecast are all rounds, and so is its margin; but no more than 40, where it is on what is missing.
+    assert plan.seconds == {"Short": 25, "Middle": 44, "Long": 182}
+    assert (plan.takes, plan.figures) == (30 + 25 + 44 + 182, 3)
+    assert chosen(verdicts.plan(cases, left=100)) == ["Short", "Middle"]
+    assert chosen(verdicts.plan(cases, left=40)) == ["Short"]
+    assert chosen(verdicts.plan(cases, left=14)) == []
+    assert chosen(verdicts.plan([])) == []
+
+
+def test_the_seconds_of_a_class_are_those_of_its_slowest_case():
+    cases = [case("A", row(needed=14)), case("A", row(needed=22), variant="integrated")]
+    plan = verdicts.plan(cases)
+    assert (plan.seconds, plan.takes) == ({"A": 83}, 186)
+    assert [one.variant for one in verdicts.plan(cases, left=185).cases] == ["generic"]
+
+
+def test_the_margin_is_cut_to_what_is_left():
+    plan = verdicts.plan([case("A", row(needed=22))], left=61.5)
+    assert (plan.seconds, plan.takes) == ({"A": 51}, 61)
+    assert chosen(verdicts.plan([case("A", row(needed=22))], left=59)) == []
+
+
+def test_the_person_may_limit_the_seconds():
+    cases = [case("A", row(needed=22)), case("B", row(needed=22))]
+    assert verdicts.plan(cases, limits={"": 20.0, "B": 30.0}).seconds == {"A": 20, "B": 30}
+    assert verdicts.plan(cases[:1], left=61.5, limits={"": 20.0}).seconds == {"A": 20}
+
+
+NEEDS = st.lists(st.tuples(st.sampled_from("ABC"), st.integers(13, 40), st.floats(0.01, 100)), max_size=8)
+
+
+@given(NEEDS, st.floats(0, 2000))
+def test_no_pass_takes_more_than_is_left(facts, left):
+    cases = [case(name, row(needed=needed, each=each), variant=str(n)) for n, (name, needed, each) in enumerate(facts)]
+    plan = verdicts.plan(cases, left)
+    assert plan.takes <= left
+    if facts and min((needed - 12) * each for _, needed, each in facts) + verdicts.START <= left:
+        assert plan.cases
+
+
+def test_the_first_pass_takes_its_part_of_the_session():
+    cases = [case(name, variant=variant) for name in "ABCD" for variant in ("bare", "generic", "integrated")]
+    assert verdicts.first_seconds(cases, 900) == 60
+    seconds = verdicts.first_seconds(cases, 600)
+    assert seconds == 35
+    assert verdicts.first_takes(cases, seconds) == 400
+    assert verdicts.first_seconds(cases, 60) == 10
+    assert verdicts.first_seconds([], 60) == 40
+
+
+CLOSE = case("GROMACS", row("pass", spread=9.04), row("pass", spread=8.0, figure="other"), row("pass", spread=99.0))
+WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.0, figure="other"))
+
+
+@pytest.mark.parametrize(
+    ("cases", "text"),
+    [
+        ([case("A")], None),
+        ([case("A", row("pass"))], "pairs here spread by 4 % (A); the only verdict is closed"),
+        ([CLOSE], "pairs here spread by 9 % (GROMACS); all 3 verdicts closed"),
+        (
+            [CLOSE, WIDE],
+            "pairs here spread by 9 % (GROMACS) to 40 % (PingPong); 2 of 5 verdicts are open, 2 more minutes would "
+            "close 1 of them: ci/run --minutes 2 --open",
+        ),
+        (
+            [case("A", row(needed=13, overhead_unit="s", spread=0.1))],
+            "the only verdict is open, 1 more minute would close it: ci/run --minutes 1 --open",
+        ),
+        (
+            [case("A", row(needed=13), row(needed=13, figure="other"))],
+            "pairs here spread by 4 % (A); 2 of 2 verdicts are open, 1 more minute would close them: "
+            "ci/run --minutes 1 --open",
+        ),
+        (
+            [case("A", row("pass"), row(figure="other"))],
+            "pairs here spread by 4 % (A); 1 of 2 verdicts is open, and more rounds would not close it: it takes "
+            "longer runs or a quieter machine",
+        ),
+        (
+            [case("A", row(rounds=1, spread=None))],
+            "the only verdict is open after too few rounds to tell what it takes: ci/run --open",
+        ),
+        (
+            [case("A", row("fail"), row(needed=20), result="fail")],
+            "pairs here spread by 4 % (A); the only verdict is closed",
+        ),
+    ],
+)
+def test_the_last_line_says_how_far_the_verdicts_are(cases, text):
+    assert summary.last_line(cases) == ([] if text is None else [text])
+
+
+@given(NEEDS)
+def test_the_minutes_that_are_named_are_enough_for_what_they_promise(facts):
+    cases = [case(name, row(needed=needed, each=each), variant=str(n)) for n, (name, needed, each) in enumerate(facts)]
+    for line in summary.last_line(cases):
+        minutes = int(line.rpartition("--minutes ")[2].split()[0])
+        assert len(verdicts.plan(cases, 60 * minutes).cases) == len(cases)
+
+
+REPLACED = "{} of {} rounds disturbed by {} and replaced"
+
+
+def test_notes_are_lines_and_their_rounds_add_up():
+    first = case("PingPong", notes=(REPLACED.format(3, 12, "stress-ng (pid 4711)"),))
+    assert summary.notes([first]) == ["PingPong generic: 3 of 12 rounds disturbed by stress-ng (pid 4711) and replaced"]
+    later = case("PingPong", notes=(REPLACED.format(1, 4, "cc1 (pid 5), stress-ng (pid 4711)"),), earlier=(first,))
+    assert summary.notes([later]) == [
+        "PingPong generic: 4 of 16 rounds disturbed by stress-ng (pid 4711), cc1 (pid 5) and replaced"
+    ]
+    busy = "the machine is busy: a (pid 1), b (pid 2), c (pid 3), d (pid 4). Rounds were counted"
+    ended = "the job was ended (SIGTERM) before its last round: judged by the 7 that are complete"
+    assert summary.notes([case("A", notes=(busy, ended))]) == [
+        "A generic: the machine is busy: a (pid 1), b (pid 2), c (pid 3) (and 1 more). Rounds were counted",
+        f"A generic: {ended}",
+    ]
+
+
+def test_many_cases_share_a_line():
+    cases = [case(name, notes=(REPLACED.format(1, 10, "stress-ng (pid 4711)"), "ended")) for name in "ABCD"]
+    assert summary.notes(cases) == [
+        "4 cases (A generic, B generic and 2 more): 4 of 40 rounds disturbed by stress-ng (pid 4711) and replaced",
+        "4 cases (A generic, B generic and 2 more): ended",
+    ]
+
+
+def raw(result, name="Code", **facts):
+    head = {"name": name, "unique_name": name, "display_name": name, "partition": "only", "environ": "builtin"}
+    return {**head, "variant": "generic", "num_nodes": 1, "result": result, **facts}
+
+
+def report(*runs):
+    return {"session_info": {"version": "4"}, "runs": [{"run_index": 0, "testcases": list(run)} for run in runs]}
+
+
+def test_later_runs_of_the_cases_that_were_asked_for_are_appended():
+    first = report([raw("pass", results=[row()], measured=[1]), raw("pass", "Other")])
+    cases = collect([first])[:1]
+    later = report([raw("pass", results=[row("pass")], notes=["a note"]), raw("fail", "Other")])
+    final = merged(first, later, cases)
+    assert [[one["result"] for one in run["testcases"]] for run in final["runs"]] == [["pass", "pass"], ["pass"]]
+    assert [run["run_index"] for run in final["runs"]] == [0, 1]
+    code, other = collect([final])
+    assert [code.rows[0]["verdict"], code.earlier[0].rows[0]["verdict"]] == ["pass", "inconclusive"]
+    assert (code.notes, other.result) == (("a note",), "pass")
+    assert table.lines([code])[-1].endswith("the only verdict is closed")
+    assert merged(first, {"runs": []}, cases) == first
+
+
+def test_reframe_selects_what_is_marked_as_failed_with_the_rounds_it_has():
+    # A run that says nothing does not take them away.
+    whole = report([raw("pass", measured=[1, 2]), raw("pass", "Other")], [raw("abort", measured=[])])
+    case = collect([whole])[0]
+    (run,) = selection(whole, [case])["runs"]
+    assert [(one["result"], one["measured"]) for one in run["testcases"]] == [("fail", [1, 2])]
+    assert only(whole, [case])["runs"][0]["testcases"][0]["result"] == "pass"
+
+
+def test_a_report_is_written_in_one_step(tmp_path):
+    path = tmp_path / "report.json"
+    path.write_text("old")
+    with path.open() as reader:
+        save(path, {"runs": []})
+        assert reader.read() == "old"
+    assert json.loads(path.read_text()) == {"runs": []}
+    assert [one.name for one in tmp_path.iterdir()] == ["report.json"]
