@@ -210,11 +210,12 @@ class ContainerCheck(ApplicationFacts):
         problems = self._evaluation.final_problems() or found.mpi_problems(self._sides, stagedir)
         early = found.early_end(self._evaluation, slurm.met_limit(self._job_state))
         self.notes = [*early, *found.disturbances]
+        if not found.complete and not early:
+            # First: what ended the job may have spoilt its last run too.
+            problems.insert(0, f"the job ended after {len(found.runs)} runs, before all rounds were done: {end}")
         if problems:
             more = f"\n({len(problems) - 4} more)" if len(problems) > 4 else ""
             raise SanityError("\n".join(problems[:4]) + more)
-        if not found.complete and not early:
-            raise SanityError(f"the job ended after {len(found.runs)} runs, before all rounds were done: {end}")
         self.measured = self._evaluation.rounds
         return True
 

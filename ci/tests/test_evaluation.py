@@ -208,6 +208,9 @@ def test_each_side_is_asked_for_the_mpi_that_it_is_meant_to_load(tmp_path):
     assert record_of(*runs).mpi_problems([bare], tmp_path) == []
     serial = generic.changed(program=Program("cat"))
     assert record_of(*runs).mpi_problems([bare, serial], tmp_path) == []
+    # The coin may let the container begin, and the node may be gone before the bare program had its turn.
+    assert record_of(runs[1]).mpi_problems([bare, generic], tmp_path) == []
+    assert "was seen" in record_of(*runs[:1], {**runs[1], "mpi": {}}).mpi_problems([bare, generic], tmp_path)[0]
 
 
 def test_a_job_without_a_record_has_run_no_rounds(tmp_path):

@@ -106,8 +106,8 @@ class Record:
         """Return why the runs do not prove that each side loaded the MPI that it is meant to; empty where they do."""
         bare = [side.name for side in sides if side.program.mpi and not side.container]
         contained = [side for side in sides if side.program.mpi and side.container]
-        # Of a job that ended before its first run, that is what has to be said.
-        if not bare or not contained or not self.runs:
+        # A job that ended before the bare program ran proves nothing, and its end is what has to be said.
+        if not bare or not contained or not any(run["side"] == bare[0] for run in self.runs):
             return []
         path = json.loads((stagedir / contract.MPI_PLAN).read_text())["path"] if _has_plan(contained) else None
         wants_host = {side.name: path if side.container.host_mpi else None for side in contained}
