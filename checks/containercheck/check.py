@@ -184,8 +184,12 @@ class ContainerCheck(ApplicationFacts):
         local_ranks = self.layout.ranks_per_node if self._sides[0].program.mpi else 0
         # One side has nothing to be compared with.
         amount = self.rounds if len(self._sides) > 1 else 1
-        files, prepare = tuple(self.output_files), bool(self._prepare)
-        rounds = commands.Rounds(amount, self.seconds, self.run_limit, local_ranks, files, prepare)
+        # See job/awake.py: what a daemon starts has a share of the processors of its own.
+        started_here = self.site.is_here and all(
+            side.container is None or runtimes.starts_by_itself(side.container.runtime) for side in self._sides
+        )
+        files, prepare, awake = tuple(self.output_files), bool(self._prepare), self.keep_awake and started_here
+        rounds = commands.Rounds(amount, self.seconds, self.run_limit, local_ranks, files, prepare, awake)
         return rounds.command(self.site)
 
     @run_before("sanity")

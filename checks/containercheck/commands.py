@@ -127,6 +127,7 @@ class Rounds:
     :ivar local_ranks: ranks of MPI on a node, which is as much as one process can look into; 0 without MPI.
     :ivar collect: files that every run writes.
     :ivar prepare: whether there is a script that makes the input.
+    :ivar keep_awake: whether the processors are kept awake, where they are a virtual machine's.
     """
 
     amount: int
@@ -135,10 +136,12 @@ class Rounds:
     local_ranks: int
     collect: tuple[str, ...]
     prepare: bool
+    keep_awake: bool
 
     def command(self, site: Site) -> str:
         """Return the command that runs all sides in rounds."""
         words = [f"--rounds={self.amount}" if self.amount else f"--seconds={self.seconds:g}", f"--limit={self.limit:g}"]
         words += [f"--local-ranks={self.local_ranks}", *(f"--collect={name}" for name in self.collect)]
         words += [f"--prepare={contract.PREPARE}"] if self.prepare else []
+        words += ["--keep-awake"] if self.keep_awake else []
         return programs.in_job(site, "rounds", *words)

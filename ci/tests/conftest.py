@@ -121,7 +121,16 @@ def record_of(*runs: dict[str, Any], **facts: Any) -> Any:
     # Not before ReFrame knows a system: see pytest_configure.
     from containercheck.verdict.record import Record
 
-    known = {"complete": True, "ended": None, "host": "here", "replaced": {}, "busy": "", "why": "", **facts}
+    known = {
+        "complete": True,
+        "ended": None,
+        "host": "here",
+        "replaced": {},
+        "busy": "",
+        "kept_awake": False,
+        "why": "",
+        **facts,
+    }
     return Record(list(runs), **known)
 
 

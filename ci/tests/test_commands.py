@@ -150,10 +150,10 @@ def test_jobs_on_this_machine_use_this_python():
 
 
 def test_the_runner_is_told_how_many_rounds_or_how_long():
-    fixed = commands.Rounds(4, 60.0, 600.0, 4, ("md.log", "two words"), prepare=True).command(SITE)
-    words = "--rounds=4 --limit=600 --local-ranks=4 --collect=md.log '--collect=two words' --prepare=prepare.sh"
-    assert fixed == f"{OWN} rounds {words}"
-    timed = commands.Rounds(0, 60.0, 0.5, 0, (), prepare=False).command(SITE)
+    fixed = commands.Rounds(4, 60.0, 600.0, 4, ("md.log", "two words"), prepare=True, keep_awake=True).command(SITE)
+    words = "--rounds=4 --limit=600 --local-ranks=4 --collect=md.log '--collect=two words'"
+    assert fixed == f"{OWN} rounds {words} --prepare=prepare.sh --keep-awake"
+    timed = commands.Rounds(0, 60.0, 0.5, 0, (), prepare=False, keep_awake=False).command(SITE)
     assert timed == f"{OWN} rounds --seconds=60 --limit=0.5 --local-ranks=0"
 
 

@@ -240,6 +240,7 @@ def test_the_record_and_the_files_of_the_job_say_what_ran(tmp_path):
     runs = record_of(run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=IMAGE))
     assert runs.provenance(tmp_path) == {
         "host": "here",
+        "kept_awake": False,
         "mpi": {"baseline": ["/usr/lib/libmpi.so.40"], "subject": ["/usr/lib/libmpi.so.40"]},
         "runtimes": {"subject": {"command": "apptainer", "version": "apptainer version 1.4.5"}},
     }

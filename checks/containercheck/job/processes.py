@@ -17,6 +17,8 @@ from containercheck import contract
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 #: Seconds between two looks at whether the work is done, and the session that a job belongs to is still there.
 _WATCH = 0.2
+#: Processes of the runner's own, which belong to no run: see awake.py.
+HELPERS = set()  # type: Set[int]
 
 
 class Terminated(SystemExit):
@@ -37,9 +39,7 @@ def supervise() -> None:
         os.setsid()
         adopt_orphans()
         signal.signal(signal.SIGTERM, _terminate)
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != waiting:
-            sys.exit("error: the job ended before its first run")
+        die_with_parent(waiting, signal.SIGTERM)
         return
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda _number, _frame: os.kill(worker, signal.SIGTERM))
@@ -84,6 +84,16 @@ def _prctl(option: int, value: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
+def die_with_parent(parent: int, number: signal.Signals) -> None:
+    """Have this process get a signal when its parent ends.
+
+    :raises SystemExit: it has ended already.
+    """
+    _prctl(_PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:
+        sys.exit("error: the job ended before its first run")
+
+
 def adopt_orphans() -> None:
     """Make this process the parent of descendants whose own parent dies, so that none is lost sight of."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -102,7 +112,10 @@ def _parents() -> Dict[int, int]:
 
 
 def descendants(*roots: int) -> Set[int]:
-    """Return all living descendants of these processes, without themselves; all processes are looked at once."""
+    """Return all living descendants of these processes, without themselves and :data:`HELPERS`.
+
+    All processes are looked at once.
+    """
     children = {}  # type: Dict[int, List[int]]
     for pid, parent in _parents().items():
         children.setdefault(parent, []).append(pid)
@@ -110,7 +123,7 @@ def descendants(*roots: int) -> Set[int]:
     todo = list(roots)
     while todo:
         for child in children.get(todo.pop(), ()):
-            if child not in found:
+            if child not in found and child not in HELPERS:
                 found.add(child)
                 todo.append(child)
     return found

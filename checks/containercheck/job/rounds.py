@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from containercheck import contract, locks
-from containercheck.job import disturbance, nodes, processes
+from containercheck.job import awake, disturbance, nodes, processes
 from containercheck.job.run import describe, remove, run_once
 from containercheck.verdict.evaluation import Evaluation, Facts
 
@@ -65,6 +65,7 @@ class Rounds:
             "seed": seed,
             "complete": False,
             "ended": None,
+            "kept_awake": False,
             "why": "",
             "replaced": {},
             "busy": "",
@@ -186,6 +187,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
     parser.add_argument(
         "--collect", action="append", default=[], help="a file that each run writes, to be kept with it"
     )
+    parser.add_argument("--keep-awake", action="store_true", help="the processors of a virtual machine")
     parser.add_argument("--local-ranks", type=int, required=True, help="MPI processes expected on this node")
     parser.add_argument("--prepare", type=Path, help="script that makes the input, once, before the rounds")
     return parser.parse_args(argv)
@@ -206,7 +208,8 @@ def main() -> None:
         if len(rounds.sides) > 1:
             disturbance.settle(QUIET, PATIENCE)
         try:
-            rounds.run()
+            with awake.kept(arguments.keep_awake and len(rounds.sides) > 1) as rounds.record["kept_awake"]:
+                rounds.run()
             rounds.record["complete"] = True
         except processes.Terminated as error:
             rounds.record["ended"] = signal.Signals(error.code - 128).name

@@ -1,5 +1,6 @@
 """One run of a side, in the job (standard library only, Python 3.6 or newer)."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -45,8 +46,9 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
     began, before = time.time(), disturbance.look()
     with Path(output, contract.OUT).open("wb") as out, Path(output, contract.ERR).open("wb") as err:
         started = time.monotonic()
+        # A group of its own, to be ended by; not a session, which would have a share of the processors of its own.
         process = subprocess.Popen(
-            ["bash", str(script)], stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+            ["bash", str(script)], stdin=subprocess.DEVNULL, stdout=out, stderr=err, preexec_fn=os.setpgrp
         )
 
         def expire() -> None:

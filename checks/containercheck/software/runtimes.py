@@ -41,6 +41,11 @@ def command_of(platform: str) -> str:
     return COMMANDS.get(platform, platform.lower())
 
 
+def starts_by_itself(platform: str) -> bool:
+    """Tell whether the command of a platform starts the container itself; for others a daemon does."""
+    return command_of(platform) in BUILDERS
+
+
 def bind_option(platform: str) -> str:
     """Return how the platform is told to bind, with ``{source}`` and ``{target}`` to be filled in."""
     return _BIND.get(platform, "-B{source}:{target}")

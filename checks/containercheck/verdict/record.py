@@ -25,6 +25,7 @@ class Record:
     :ivar host: the node that the runner ran on.
     :ivar replaced: of each round that was replaced, by its number: who disturbed it.
     :ivar busy: who disturbed rounds that had to count all the same; empty for nobody.
+    :ivar kept_awake: whether the processors of a virtual machine were kept awake.
     :ivar why: why there were no more rounds; empty while that is not known.
     """
 
@@ -34,6 +35,7 @@ class Record:
     host: str
     replaced: dict[int, str]
     busy: str
+    kept_awake: bool
     why: str
 
     @classmethod
@@ -45,9 +47,8 @@ class Record:
         try:
             known = json.loads((stagedir / contract.RECORD).read_text())
             replaced = {int(number): who for number, who in known["replaced"].items()}
-            return cls(
-                known["runs"], known["complete"], known["ended"], known["host"], replaced, known["busy"], known["why"]
-            )
+            names = ("runs", "complete", "ended", "host", "busy", "kept_awake", "why")
+            return cls(replaced=replaced, **{name: known[name] for name in names})
         except (OSError, ValueError, KeyError):
             raise UnreadableError("no rounds were run") from None
 
@@ -76,8 +77,13 @@ class Record:
         return lines
 
     def provenance(self, stagedir: Path) -> dict[str, Any]:
-        """Return what ran, as the job and the build wrote it down: host, MPI libraries, runtimes, image."""
-        found: dict[str, Any] = {"host": self.host, "mpi": {}, "runtimes": {}}
+        """Return what ran, and where, as the job and the build wrote it down: host, MPI libraries, runtimes, image."""
+        found: dict[str, Any] = {
+            "host": self.host,
+            "kept_awake": self.kept_awake,
+            "mpi": {},
+            "runtimes": {},
+        }
         for side in dict.fromkeys(run["side"] for run in self.runs):
             # As the side's processes saw them.
             paths = {path for run in self.runs if run["side"] == side for path in run["mpi"]}

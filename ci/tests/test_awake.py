@@ -1,0 +1,123 @@
+"""Keeping the processors of a virtual machine awake, with real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import BARE, GENERIC, REPOSITORY, TURN, eventually, facts_of
+from containercheck.job import awake, disturbance, processes
+
+VIRTUAL = "processor\t: 0\nflags\t\t: fpu vme sse2 ht syscall hypervisor lahf_lm\n"
+
+
+def test_a_virtual_machine_is_known_by_its_processors():
+    assert awake.is_virtual(VIRTUAL)
+    assert not awake.is_virtual(VIRTUAL.replace(" hypervisor", ""))
+    # Arm and POWER have no such flag; a name is none.
+    assert not awake.is_virtual("processor\t: 0\nFeatures\t: fp asimd\nplatform\t: pSeries hypervisor\n")
+
+
+@pytest.fixture
+def virtual(monkeypatch):
+    """Have any machine taken for a virtual one."""
+    monkeypatch.setattr(awake, "is_virtual", lambda _text: True)
+
+
+def is_there(pid):
+    """Tell whether a process still runs."""
+    try:
+        return processes.fields_of(pid)[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_each_processor_has_a_process_that_runs_when_nobody_else_wants_to(virtual):
+    before = processes.descendants(os.getpid())
+    with awake.kept(True) as done:
+        assert done
+        spinning = sorted(processes.HELPERS)
+        assert eventually(lambda: all(os.sched_getscheduler(pid) == os.SCHED_IDLE for pid in spinning), TURN)
+        where = [os.sched_getaffinity(pid) for pid in spinning]
+        assert eventually(lambda: sorted(map(min, where)) == sorted(os.sched_getaffinity(0)), TURN)
+        # It is seen as what it is, and belongs to no run, and disturbs none.
+        assert all(b"keeps a processor awake" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in spinning)
+        assert processes.descendants(os.getpid()) == before
+        assert not set(spinning) & set(disturbance.look().usage)
+    assert not any(map(is_there, spinning))
+    assert not processes.HELPERS
+
+
+def test_nothing_is_kept_awake_that_need_not_be(monkeypatch):
+    monkeypatch.setattr(awake, "_spin", lambda _cpu: pytest.fail("a process was started"))
+    monkeypatch.setattr(awake, "is_virtual", lambda _text: False)
+    with awake.kept(True) as done:
+        assert not done
+    monkeypatch.setattr(awake, "is_virtual", lambda _text: True)
+    with awake.kept(False) as done:
+        assert not done
+
+
+@pytest.fixture
+def runner(tmp_path):
+    """Return a function that starts the runner on two sides, with both of the same text."""
+
+    def start(text, *words):
+        (tmp_path / "facts.json").write_text(json.dumps(facts_of((), sides=[BARE, GENERIC])))
+        for side in (BARE, GENERIC):
+            (tmp_path / f"{side['name']}.sh").write_text(text)
+        options = ["--rounds=1", "--limit=100", "--local-ranks=0", *words]
+        command = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), "rounds", *options]
+        return subprocess.Popen(command, cwd=tmp_path, text=True, stdout=subprocess.PIPE)
+
+    return start
+
+
+def idlers(session):
+    """Return the processes of a session that run when nobody else wants to."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        pid = int(entry.name)
+        try:
+            if os.getsid(pid) == session and os.sched_getscheduler(pid) == os.SCHED_IDLE:
+                found.add(pid)
+        except OSError:
+            continue
+    return found
+
+
+def test_runs_share_the_processors_with_what_keeps_them_awake(runner, tmp_path):
+    """Of two sessions each would have half of a processor, whatever the class of its processes."""
+    process = runner("ps -o sid= -p $$; ps -o sid= -p $PPID", "--keep-awake")
+    process.communicate(timeout=TURN)
+    record = json.loads((tmp_path / "rounds.json").read_text())
+    assert record["kept_awake"] == awake.is_virtual(Path("/proc/cpuinfo").read_text())
+    for run in record["runs"]:
+        assert len(set((tmp_path / run["output"] / "out").read_text().split())) == 1
+        assert run["leftover_processes"] == []
+
+
+@pytest.mark.skipif(not awake.is_virtual(Path("/proc/cpuinfo").read_text()), reason="no virtual machine")
+def test_a_killed_job_leaves_no_processor_awake(runner, tmp_path):
+    process = runner("echo $PPID >pid.new; mv pid.new pid; sleep 1000", "--keep-awake")
+    assert eventually((tmp_path / "pid").exists, TURN)
+    worker = int((tmp_path / "pid").read_text())
+    spinning = idlers(os.getsid(worker))
+    assert len(spinning) == len(os.sched_getaffinity(0))
+    os.kill(worker, signal.SIGKILL)
+    process.communicate(timeout=TURN)
+    assert eventually(lambda: not any(map(is_there, spinning)), TURN)
+
+
+def test_without_being_asked_the_runner_keeps_nothing_awake(runner, tmp_path):
+    process = runner("echo $PPID >pid.new; mv pid.new pid; while [ ! -e go ]; do sleep 0.1; done")
+    assert eventually((tmp_path / "pid").exists, TURN)
+    assert idlers(os.getsid(int((tmp_path / "pid").read_text()))) == set()
+    (tmp_path / "go").touch()
+    process.communicate(timeout=TURN)
+    assert json.loads((tmp_path / "rounds.json").read_text())["kept_awake"] is False
