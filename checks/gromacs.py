@@ -24,6 +24,7 @@ class Dynamics(ContainerCheck):
     executable = "gmx_mpi"
     recipe = "gromacs"
     output_files = [LOG]
+    seconds = 100
     #: Steps of a run; with the document's input its own 10000.
     timesteps = variable(int, value=200)
 

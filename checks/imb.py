@@ -31,7 +31,7 @@ class IMB(ContainerCheck):
     recipe = "imb"
     min_ranks = 2
     run_limit = 300
-    seconds = 75
+    seconds = 70
     tolerance = 10.0
     #: Trials of a small message.
     trials = variable(int, value=5000)

@@ -65,6 +65,7 @@ class IOzone(OneNodeCheck, FilePlacement):
     executable = "iozone"
     recipe = "iozone"
     run_limit = 3600
+    seconds = 70
     tolerance = 10.0
 
     answers = [

@@ -28,7 +28,7 @@ class OpenFOAM(ContainerCheck):
     ranks = parameter([0, 1, 2, 4], loggable=True)
     plain = {"ranks": 0}
     run_limit = 300
-    seconds = 110
+    seconds = 95
     full_run_limit = 4 * 3600
 
     # The solver is the last that speaks.

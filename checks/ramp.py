@@ -34,7 +34,7 @@ class RAMP(OneNodeCheck, ImagePlacement):
     gpu = True
     run_limit = 3600
     # A pair takes 20 s, most of which is the import that is measured.
-    seconds = 150
+    seconds = 115
     reset_commands = [RUN_BEGAN]
     #: Images for training, validation and evaluation together (3:1:1), 0 for 20 a core; their edge in pixels.
     images = variable(int, value=0)

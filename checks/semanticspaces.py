@@ -32,7 +32,7 @@ class SemanticSpaces(OneNodeCheck):
     artifacts = "semanticspaces/jars.txt"
     recipe = "semanticspaces"
     run_limit = 300
-    seconds = 120
+    seconds = 100
     tolerance = 10.0
     #: Threads that index; 0 for one on each core.
     workers = parameter([0, *sites.core_counts()], loggable=True)

@@ -22,6 +22,7 @@ class TensorFlowCNN(OneNodeCheck):
     threads = 0
     gpu = True
     run_limit = 1800
+    seconds = 140
     network = parameter(["AlexNet", "GoogLeNet", "InceptionV3", "ResNet-50", "VGG16"], loggable=True)
     batch = parameter([32, 64], loggable=True)
     plain = {"network": "AlexNet", "batch": 32}

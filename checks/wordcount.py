@@ -34,6 +34,7 @@ class WordCount(ContainerCheck):
     source = "wordcount/wordcount.c"
     recipe = "wordcount"
     run_limit = 300
+    seconds = 70
     reset_commands = [RUN_BEGAN]
     #: Ranks on a node; 0 for one on each core.
     ranks = parameter([0, *sites.core_counts()], loggable=True)

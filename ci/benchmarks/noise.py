@@ -60,6 +60,8 @@ class Length:
 #: The two lengths, around that of a plain run and apart enough to tell a start from what comes after it.
 LENGTHS = {
     "GROMACS": Length("timesteps", "steps", 100, 400),
+    # What most of a run is, RandomAccess, grows with the matrix's memory.
+    "HPCC": Length("memory_fraction", "of the memory", 0.00125, 0.005),
     "HPL": Length("repeats", "solutions", 2, 8),
     # Of all messages; those that are large move so many megabytes.
     "IMB": Length("trials", "trials", 2000, 8000, {"volume": 0.1}),
