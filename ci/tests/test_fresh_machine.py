@@ -1,0 +1,77 @@
+"""A fresh machine on this one: made for real, by root."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY, alive
+
+SCRIPT = REPOSITORY / "ci" / "fresh-machine"
+#: Seconds; debootstrap downloads a hundred megabytes the first time.
+PATIENCE = 900
+
+
+def fresh_machine(*words, **options):
+    """Run the script; return what it said and its exit status."""
+    return subprocess.run([SCRIPT, *words], capture_output=True, text=True, timeout=PATIENCE, **options)
+
+
+def left_behind():
+    """Return what a run may leave: its tree, and what is mounted there."""
+    mounted = [line for line in Path("/proc/mounts").read_text().splitlines() if "fresh-machine." in line]
+    return [*Path("/var/tmp").glob("fresh-machine.*"), *mounted]
+
+
+@pytest.mark.parametrize("name", ["", "-x", "book;worm", "../etc", "Trixie"])
+def test_what_is_no_release_is_refused(name):
+    result = fresh_machine(name)
+    assert result.returncode in (1, 2)
+    assert "RELEASE" in result.stderr or f"'{name}' is not the code name of a Debian release" in result.stderr
+
+
+def test_help_says_how_it_is_called():
+    result = fresh_machine("--help")
+    assert result.returncode == 0
+    assert "ci/fresh-machine [--user] RELEASE [COMMAND...]" in result.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make one")
+def test_only_root_can_make_one():
+    result = fresh_machine("bookworm", "true", user="nobody", cwd="/")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "needs root" in result.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make one")
+def test_a_user_there_can_do_what_a_user_can_and_leaves_nothing_behind():
+    before = left_behind()
+    ask = (
+        "id -un; . /etc/os-release; echo $VERSION_CODENAME; hostname; git log --format=%s -1; "
+        "unshare --user --map-root-user id -u; sudo id -un; ls -d /root/.ssh 2>/dev/null; "
+        "sleep 1000 & exit 7"
+    )
+    result = fresh_machine("--user", "bookworm", "bash", "-c", ask)
+    subject = subprocess.run(["git", "log", "--format=%s", "-1"], cwd=REPOSITORY, capture_output=True, text=True).stdout
+    told = [line for line in result.stdout.splitlines() if not line.startswith("fresh-machine: ")]
+    assert told == ["tester", "bookworm", "fresh-bookworm", subject.strip(), "0", "root"], result.stderr
+    assert result.returncode == 7
+    assert "exit status 7 after" in result.stdout
+    assert left_behind() == before
+
+
+@pytest.mark.long
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make one")
+def test_one_that_is_stopped_leaves_nothing_behind():
+    before = left_behind()
+    process = subprocess.Popen(
+        [SCRIPT, "bookworm", "bash", "-c", "echo there; exec sleep 4242"], stdout=subprocess.PIPE
+    )
+    while process.stdout.readline() != b"there\n":
+        assert process.poll() is None
+    process.terminate()
+    assert process.wait(timeout=PATIENCE) == 143
+    assert left_behind() == before
+    assert not alive("sleep 4242")
