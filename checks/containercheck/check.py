@@ -217,6 +217,8 @@ class ContainerCheck(ApplicationFacts):
         if not found.complete and not early:
             # First: what ended the job may have spoilt its last run too.
             problems.insert(0, f"the job ended after {len(found.runs)} runs, before all rounds were done: {end}")
+        elif problems and slurm.lost_node(self.job):
+            problems.insert(0, "Slurm says NODE_FAIL: the job lost a node")
         if problems:
             more = f"\n({len(problems) - 4} more)" if len(problems) > 4 else ""
             raise SanityError("\n".join(problems[:4]) + more)

@@ -16,6 +16,8 @@ _ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STAGE
 _NEVER_STARTED = {"PENDING", "CANCELLED", "DEADLINE"}
 #: States of a job that met its time limit, or had to make room: what it had done counts.
 _MET_LIMIT = {"TIMEOUT", "DEADLINE", "PREEMPTED"}
+#: States of a job that lost a node.
+_LOST_NODE = {"NODE_FAIL", "BOOT_FAIL"}
 #: Seconds for which a controller that does not answer is waited for.
 PATIENCE = 300
 _INTERVAL = 2
@@ -64,6 +66,12 @@ def outlast(job: Job, finished: Callable[[], bool]) -> str | None:
                 return state
         time.sleep(_INTERVAL)
     return None
+
+
+def lost_node(job: Job) -> bool:
+    """Tell whether a job lost one of its nodes: that spoils its last runs, whether it came to its end or not."""
+    deadline = time.monotonic() + PATIENCE
+    return is_slurm(job) and outlast(job, lambda: time.monotonic() > deadline) in _LOST_NODE
 
 
 def met_limit(state: str | None) -> bool:
