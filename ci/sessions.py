@@ -58,7 +58,7 @@ class Settings:
             "--minutes",
             type=_positive,
             metavar="M",
-            help="end within M minutes, and spend them where most verdicts close; else each check has 60 s, once",
+            help="end within M minutes, and spend them where most verdicts close; else each check has its own time",
         )
         parser.add_argument(
             "--open",

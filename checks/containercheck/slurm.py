@@ -16,8 +16,6 @@ _ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STAGE
 _NEVER_STARTED = {"PENDING", "CANCELLED", "DEADLINE"}
 #: States of a job that met its time limit, or had to make room: what it had done counts.
 _MET_LIMIT = {"TIMEOUT", "DEADLINE", "PREEMPTED"}
-#: States of a job that lost a node.
-_LOST_NODE = {"NODE_FAIL", "BOOT_FAIL"}
 #: Seconds for which a controller that does not answer is waited for.
 PATIENCE = 300
 _INTERVAL = 2
@@ -71,7 +69,7 @@ def outlast(job: Job, finished: Callable[[], bool]) -> str | None:
 def lost_node(job: Job) -> bool:
     """Tell whether a job lost one of its nodes: that spoils its last runs, whether it came to its end or not."""
     deadline = time.monotonic() + PATIENCE
-    return is_slurm(job) and outlast(job, lambda: time.monotonic() > deadline) in _LOST_NODE
+    return is_slurm(job) and outlast(job, lambda: time.monotonic() > deadline) == "NODE_FAIL"
 
 
 def met_limit(state: str | None) -> bool:

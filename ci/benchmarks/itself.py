@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from twice import CHECKS, Case, SessionError, Sessions, Stopped, chosen, table
+from twice import CHECKS, Case, SessionError, Sessions, Stopped, chosen, columns
 
 USUAL = ("PingPong", "HPL", "WordCount", "StartUp", "GROMACS")
 
@@ -172,7 +172,7 @@ def summary(tallies: Mapping[str, Tally]) -> list[str]:
     closed = sum(one != "inconclusive" for one in verdicts)
     share = f"{closed} of {len(verdicts)} comparisons closed ({100 * closed / max(1, len(verdicts)):.0f} %)"
     false = sum(tally.false_failures() for tally in tallies.values())
-    return [*table(rows, 2), f"total: {false} false failures (must be 0); {share}"]
+    return [*columns(rows, 2), f"total: {false} false failures (must be 0); {share}"]
 
 
 def detection(check: str, tally: Tally, percent: int) -> str:

@@ -34,7 +34,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from twice import Case, SessionError, Sessions, Stopped, applications, chosen, table
+from twice import Case, SessionError, Sessions, Stopped, applications, chosen, columns
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Length:
 LENGTHS = {
     "GROMACS": Length("timesteps", "steps", 100, 400),
     # What most of a run is, RandomAccess, grows with the matrix's memory.
-    "HPCC": Length("memory_fraction", "of the memory", 0.00125, 0.005),
+    "HPCC": Length("memory_fraction", "shares of the memory", 0.00125, 0.005),
     "HPL": Length("repeats", "solutions", 2, 8),
     # Of all messages; those that are large move so many megabytes.
     "IMB": Length("trials", "trials", 2000, 8000, {"volume": 0.1}),
@@ -178,7 +178,7 @@ def compared(length: Length, short: Case, long: Case) -> list[str]:
         best = of_length(soonest(costs, between, within), length) + (" *" if name == last else "  ")
         deviations = (shown(math.sqrt(between)), shown(math.sqrt(within / length.short)))
         rows.append(row_of(figure, (*deviations, best)))
-    return [first, *table(rows, 2)]
+    return [first, *columns(rows, 2)]
 
 
 def of_one_length(case: Case) -> list[str]:
@@ -187,7 +187,7 @@ def of_one_length(case: Case) -> list[str]:
     first = f"{case.check}: no variable sets its length; a run takes {seconds:.3g} s ({case.rounds} rounds)"
     last = closes_last(case.rows)
     rows = [row_of(row, ("-", "-", "*" if row["figure"] == last else " ")) for row in case.rows]
-    return [first, *table([HEADER, *rows], 2)]
+    return [first, *columns([HEADER, *rows], 2)]
 
 
 def measure(sessions: Sessions, check: str, rounds: int, options: Sequence[str]) -> list[str]:

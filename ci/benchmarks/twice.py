@@ -24,6 +24,7 @@ CHECKS = REPOSITORY / "checks"
 sys.path.append(str(REPOSITORY / "ci"))
 
 from processes import Relay  # noqa: E402 - ci/ is no package
+from report.text import columns  # noqa: E402, F401 - for those that import this file, which finds ci/
 
 FILE = '''"""{name} against itself."""
 
@@ -207,15 +208,3 @@ def _case(raw: Mapping[str, Any], place: str) -> Case:
 def _reason(raw: Mapping[str, Any]) -> str:
     text = " ".join((raw.get("fail_reason") or "").split())
     return f"{raw.get('fail_phase') or raw['result']}: {text or 'no reason told'}"
-
-
-def table(rows: Sequence[Sequence[str]], left: int) -> list[str]:
-    """Return rows as aligned lines, the first so many columns flush left."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-
-    lines = []
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row[:left], widths)]
-        cells += [cell.rjust(width) for cell, width in zip(row[left:], widths[left:])]
-        lines.append("  ".join(cells).rstrip())
-    return lines

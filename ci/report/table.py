@@ -8,7 +8,7 @@ from typing import Any
 
 from report import policy, summary
 from report.cases import Case
-from report.text import number
+from report.text import columns, number
 
 #: An interval wider than this many percent is no more than that.
 WIDEST = 100.0
@@ -36,8 +36,7 @@ def table(cases: Sequence[Case]) -> list[str]:
         text.append((*head, *sides, overhead(row), _verdict(row)))
     if len({case.partition for case in cases if case.result != "skip"}) < 2:
         text = [(row[0], *row[2:]) for row in text]
-    widths = [max(map(len, column)) for column in zip(*text)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in text]
+    return columns(text)
 
 
 def skips(cases: Sequence[Case]) -> list[str]:

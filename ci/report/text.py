@@ -1,8 +1,9 @@
-"""Numbers as text."""
+"""Numbers and columns as text."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 
 def number(value: float | None, digits: int = 4, sign: str = "") -> str:
@@ -16,3 +17,14 @@ def number(value: float | None, digits: int = 4, sign: str = "") -> str:
     places = 0 if value == 0 else digits - 1 - math.floor(math.log10(abs(value)))
     text = f"{round(value, places):{sign}.{max(places, 0)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def columns(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]:
+    """Return rows as aligned lines, the first so many columns flush left, or all of them."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = []
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row[:left], widths)]
+        cells += [cell.rjust(width) for cell, width in zip(row[len(cells) :], widths[len(cells) :])]
+        lines.append("  ".join(cells).rstrip())
+    return lines

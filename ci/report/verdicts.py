@@ -26,7 +26,7 @@ MARGIN = 1.3
 #: Part of a session's time for its first pass. What that measures is not lost, as the rounds count later; but only
 #: after it is known where time does most. A shorter one would give a worse forecast, and pay for more starts.
 FIRST_PART = 2 / 3
-#: Fewest and most seconds that a check gets in a first pass: some rounds of most, and what it has without a limit.
+#: Fewest and most seconds that a check gets in a first pass: some rounds of most, and what most have without a limit.
 FIRST_LEAST, FIRST_MOST = 10, 60
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import BARE, GENERIC, REPOSITORY, TURN, eventually, facts_of
+from conftest import TURN, eventually
 from containercheck.job import awake, disturbance, processes
 
 VIRTUAL = "processor\t: 0\nflags\t\t: fpu vme sse2 ht syscall hypervisor lahf_lm\n"
@@ -63,21 +61,6 @@ def test_nothing_is_kept_awake_that_need_not_be(monkeypatch):
         assert not done
 
 
-@pytest.fixture
-def runner(tmp_path):
-    """Return a function that starts the runner on two sides, with both of the same text."""
-
-    def start(text, *words):
-        (tmp_path / "facts.json").write_text(json.dumps(facts_of((), sides=[BARE, GENERIC])))
-        for side in (BARE, GENERIC):
-            (tmp_path / f"{side['name']}.sh").write_text(text)
-        options = ["--rounds=1", "--limit=100", "--local-ranks=0", *words]
-        command = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), "rounds", *options]
-        return subprocess.Popen(command, cwd=tmp_path, text=True, stdout=subprocess.PIPE)
-
-    return start
-
-
 def idlers(session):
     """Return the processes of a session that run when nobody else wants to."""
     found = set()
@@ -91,9 +74,10 @@ def idlers(session):
     return found
 
 
-def test_runs_share_the_processors_with_what_keeps_them_awake(runner, tmp_path):
+def test_runs_share_the_processors_with_what_keeps_them_awake(start_rounds, tmp_path):
     """Of two sessions each would have half of a processor, whatever the class of its processes."""
-    process = runner("ps -o sid= -p $$; ps -o sid= -p $PPID", "--keep-awake")
+    text = "ps -o sid= -p $$; ps -o sid= -p $PPID"
+    process = start_rounds(text, text, 1, 100, "--keep-awake")
     process.communicate(timeout=TURN)
     record = json.loads((tmp_path / "rounds.json").read_text())
     assert record["kept_awake"] == awake.is_virtual(Path("/proc/cpuinfo").read_text())
@@ -103,8 +87,9 @@ def test_runs_share_the_processors_with_what_keeps_them_awake(runner, tmp_path):
 
 
 @pytest.mark.skipif(not awake.is_virtual(Path("/proc/cpuinfo").read_text()), reason="no virtual machine")
-def test_a_killed_job_leaves_no_processor_awake(runner, tmp_path):
-    process = runner("echo $PPID >pid.new; mv pid.new pid; sleep 1000", "--keep-awake")
+def test_a_killed_job_leaves_no_processor_awake(start_rounds, tmp_path):
+    text = "echo $PPID >pid.new; mv pid.new pid; sleep 1000"
+    process = start_rounds(text, text, 1, 100, "--keep-awake")
     assert eventually((tmp_path / "pid").exists, TURN)
     worker = int((tmp_path / "pid").read_text())
     spinning = idlers(os.getsid(worker))
@@ -114,8 +99,9 @@ def test_a_killed_job_leaves_no_processor_awake(runner, tmp_path):
     assert eventually(lambda: not any(map(is_there, spinning)), TURN)
 
 
-def test_without_being_asked_the_runner_keeps_nothing_awake(runner, tmp_path):
-    process = runner("echo $PPID >pid.new; mv pid.new pid; while [ ! -e go ]; do sleep 0.1; done")
+def test_without_being_asked_the_runner_keeps_nothing_awake(start_rounds, tmp_path):
+    text = "echo $PPID >pid.new; mv pid.new pid; while [ ! -e go ]; do sleep 0.1; done"
+    process = start_rounds(text, text, 1, 100)
     assert eventually((tmp_path / "pid").exists, TURN)
     assert idlers(os.getsid(int((tmp_path / "pid").read_text()))) == set()
     (tmp_path / "go").touch()

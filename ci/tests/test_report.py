@@ -9,11 +9,12 @@ import sys
 
 import pytest
 from conftest import REPOSITORY
+from containercheck.verdict import boundaries, prospects, sequential
 from hypothesis import given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(REPOSITORY / "ci"))
-from report import policy, table  # noqa: E402
+from report import policy, table, verdicts  # noqa: E402
 from report.cases import collect, only  # noqa: E402
 
 ROW = {"figure": "rate", "unit": "x", "baseline": 1.0, "baseline_label": "bare"}
@@ -201,3 +202,9 @@ def test_reports_are_printed_with_their_status(tmp_path):
     result = print_report(slow, again)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("\napplication  variant  nodes  figure  bare  ")
+
+
+def test_the_report_counts_on_the_limits_of_the_verdict():
+    """It imports no check, and so has them a second time."""
+    assert (verdicts.HORIZON, verdicts.TELLING) == (boundaries.HORIZON, prospects.PATIENCE)
+    assert verdicts.OPEN == sequential.INCONCLUSIVE

@@ -9,30 +9,11 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 
 import pytest
-from conftest import BARE, GENERIC, REPOSITORY, TURN, alive, eventually, facts_of
+from conftest import TURN, alive, eventually, facts_of
 from containercheck import Figure
 from containercheck.verdict.record import Record
-
-
-@pytest.fixture
-def start(tmp_path):
-    """Start the runner on the scripts of one side or two."""
-
-    def start(baseline, subject=None, count=2, limit=10, *options, directory=tmp_path, figures=()):
-        directory.mkdir(exist_ok=True)
-        sides = [BARE] if subject is None else [BARE, GENERIC]
-        (directory / "facts.json").write_text(json.dumps(facts_of(figures, sides=sides)))
-        for side, text in zip(sides, (baseline, subject)):
-            (directory / f"{side['name']}.sh").write_text(text)
-        # No number leaves it to the verdict.
-        words = [f"--rounds={count}" if count else "--seconds=600", f"--limit={limit}", "--local-ranks=0", *options]
-        command = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), "rounds", *words]
-        return subprocess.Popen(command, cwd=directory, text=True, stdout=subprocess.PIPE)
-
-    return start
 
 
 def read_record(directory):
@@ -40,11 +21,11 @@ def read_record(directory):
 
 
 @pytest.fixture
-def rounds(start, tmp_path):
+def rounds(start_rounds, tmp_path):
     """Run the runner to its end; return its record."""
 
     def run(*arguments, **facts):
-        process = start(*arguments, **facts)
+        process = start_rounds(*arguments, **facts)
         process.communicate(timeout=TURN)
         assert process.returncode == 0
         return read_record(tmp_path)
@@ -118,13 +99,13 @@ def test_one_failure_does_not_end_the_rounds(rounds):
     assert (record["complete"], record["why"]) == (True, "as many as were asked for")
 
 
-def test_the_job_says_why_there_are_no_more_rounds(start):
-    output, _ = start("exit 3", "true", 5).communicate(timeout=TURN)
+def test_the_job_says_why_there_are_no_more_rounds(start_rounds):
+    output, _ = start_rounds("exit 3", "true", 5).communicate(timeout=TURN)
     assert output.splitlines()[-1] == "no more rounds: exit status of baseline, 2 times"
 
 
-def test_a_job_that_is_ended_ends_its_run_and_says_that_it_is_incomplete(start, tmp_path, marker):
-    process = start(marker, None, 2, 100)
+def test_a_job_that_is_ended_ends_its_run_and_says_that_it_is_incomplete(start_rounds, tmp_path, marker):
+    process = start_rounds(marker, None, 2, 100)
     assert eventually(lambda: alive(marker), TURN)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=TURN)
@@ -134,8 +115,8 @@ def test_a_job_that_is_ended_ends_its_run_and_says_that_it_is_incomplete(start, 
     assert not alive(marker)
 
 
-def test_a_runner_that_nobody_waits_for_any_more_ends_its_run(start, tmp_path, marker):
-    process = start(marker, None, 2, 100)
+def test_a_runner_that_nobody_waits_for_any_more_ends_its_run(start_rounds, tmp_path, marker):
+    process = start_rounds(marker, None, 2, 100)
     assert eventually(lambda: alive(marker), TURN)
     process.kill()
     process.communicate(timeout=TURN)
@@ -143,8 +124,8 @@ def test_a_runner_that_nobody_waits_for_any_more_ends_its_run(start, tmp_path, m
     assert eventually(lambda: read_record(tmp_path)["ended"] == "SIGTERM")
 
 
-def test_a_job_that_meets_its_limit_keeps_its_complete_rounds(start, tmp_path, marker):
-    process = start("true", f"echo >>runs; [ $(wc -l <runs) -lt 3 ] || {marker}", 5, 100)
+def test_a_job_that_meets_its_limit_keeps_its_complete_rounds(start_rounds, tmp_path, marker):
+    process = start_rounds("true", f"echo >>runs; [ $(wc -l <runs) -lt 3 ] || {marker}", 5, 100)
     assert eventually(lambda: alive(marker), TURN)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=TURN)
@@ -161,9 +142,9 @@ def test_a_job_that_meets_its_limit_keeps_its_complete_rounds(start, tmp_path, m
     assert record.early_end(evaluation, met_limit=False) == []
 
 
-def test_two_sessions_at_once_do_not_measure_at_the_same_time(start, tmp_path):
+def test_two_sessions_at_once_do_not_measure_at_the_same_time(start_rounds, tmp_path):
     text = "date +%s.%N >>times; sleep 0.2; date +%s.%N >>times"
-    processes = [start(text, None, 3, directory=tmp_path / name) for name in ("one", "other")]
+    processes = [start_rounds(text, None, 3, directory=tmp_path / name) for name in ("one", "other")]
     for process in processes:
         process.communicate(timeout=TURN)
     assert [process.returncode for process in processes] == [0, 0]
@@ -187,13 +168,13 @@ def test_quiet_rounds_end_by_themselves_and_are_read_afterwards_as_in_the_job(ro
     assert len(known["runs"]) == 2 * (6 + len(known["replaced"]))
 
 
-def test_what_takes_a_moment_is_done_once_before_the_rounds(start, rounds, tmp_path):
+def test_what_takes_a_moment_is_done_once_before_the_rounds(start_rounds, rounds, tmp_path):
     (tmp_path / "prepare.sh").write_text("echo said; echo >>prepared; cd /; false || true; echo")
     record = rounds("wc -l <prepared", None, 2, 10, "--prepare=prepare.sh")
     assert [(tmp_path / run["output"] / "out").read_text() for run in record["runs"]] == ["1\n"] * 2
     (tmp_path / "prepare.sh").write_text("false\ntouch gone-on")
     (tmp_path / "rounds.json").write_text("of another job")
-    process = start("true", None, 2, 10, "--prepare=prepare.sh")
+    process = start_rounds("true", None, 2, 10, "--prepare=prepare.sh")
     process.communicate(timeout=TURN)
     assert process.returncode == 1
     assert not (tmp_path / "gone-on").exists()
@@ -218,8 +199,10 @@ setsid ./own-work -c 'for ((i = 0; i < 100000; i++)); do :; done' &
 sleep 0.3"""
 
 
-def test_who_works_beside_it_is_named_and_rounds_are_replaced_until_the_machine_is_called_busy(start, busy, tmp_path):
-    process = start(OWN_WORK, OWN_WORK, 2)
+def test_who_works_beside_it_is_named_and_rounds_are_replaced_until_the_machine_is_called_busy(
+    start_rounds, busy, tmp_path
+):
+    process = start_rounds(OWN_WORK, OWN_WORK, 2)
     output, _ = process.communicate(timeout=TURN)
     record = Record.read(tmp_path)
     # Three in a row, and then they count.
@@ -234,8 +217,8 @@ def test_who_works_beside_it_is_named_and_rounds_are_replaced_until_the_machine_
     assert counted.startswith(f"the machine is busy: {record.busy}. ")
 
 
-def test_what_belongs_to_the_runs_disturbs_none(start, tmp_path):
-    process = start(OWN_WORK, OWN_WORK, 4)
+def test_what_belongs_to_the_runs_disturbs_none(start_rounds, tmp_path):
+    process = start_rounds(OWN_WORK, OWN_WORK, 4)
     process.communicate(timeout=TURN)
     said = " ".join(run["disturbed_by"] for run in read_record(tmp_path)["runs"])
     assert "own-work" not in said

@@ -52,9 +52,7 @@ def look() -> Look:
         if not entry.isdigit() or int(entry) in own:
             continue
         with contextlib.suppress(OSError, ValueError):
-            status = Path("/proc", entry, "stat").read_text(errors="replace")
-            name = status[status.index("(") + 1 : status.rindex(")")]
-            fields = status[status.rindex(")") + 2 :].split()
+            name, fields = processes.status_of(int(entry))
             if not int(fields[6]) & _PF_KTHREAD:
                 user, system, child_user, child_system = (int(field) for field in fields[11:15])
                 usage[int(entry)] = Usage(name, fields[19], user + system, child_user + child_system)

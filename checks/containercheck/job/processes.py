@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Set
+from typing import Any, Dict, List, Set, Tuple
 
 from containercheck import contract
 
@@ -70,14 +70,23 @@ def _job_and_session() -> List[int]:
     return [script]
 
 
-def fields_of(pid: int) -> List[str]:
-    """Return what /proc says of a process, from its state on.
+def status_of(pid: int) -> Tuple[str, List[str]]:
+    """Return what /proc says of a process: its name, and the fields from its state on.
 
     :raises OSError: it is gone.
     """
     status = Path("/proc", str(pid), "stat").read_text(errors="replace")
-    # The command may hold anything, brackets too: the fields follow the last one.
-    return status[status.rindex(")") + 2 :].split()
+    # The name may hold anything, brackets too: the fields follow the last one.
+    name, _, fields = status.partition("(")[2].rpartition(")")
+    return name, fields.split()
+
+
+def fields_of(pid: int) -> List[str]:
+    """Return the fields of a process without its name.
+
+    :raises OSError: it is gone.
+    """
+    return status_of(pid)[1]
 
 
 def _prctl(option: int, value: int) -> None:
