@@ -10,7 +10,7 @@ The embedded input is water, 17496 atoms; ``-S GROMACS.published=<case A>/topol.
 import shlex
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure
+from containercheck import Answer, ContainerCheck, Figure, ReleaseOfImage
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 LOG = "md.log"
@@ -50,7 +50,7 @@ class Dynamics(ContainerCheck):
 
 
 @rfm.simple_test
-class GROMACS(Dynamics):
+class GROMACS(Dynamics, ReleaseOfImage):
     """A rank on each core, on a number of nodes (section 4.4.3)."""
 
     descr = "GROMACS, a rank on each core"

@@ -9,7 +9,7 @@ plain run's matrix is smaller still, because RandomAccess sends its updates one 
 import math
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure
+from containercheck import Answer, ContainerCheck, Figure, ReleaseOfImage
 from reframe.core.builtins import run_before, variable
 
 OUTPUT = "hpccoutf.txt"
@@ -45,7 +45,7 @@ def self_check(name, pattern, **facts):
 
 
 @rfm.simple_test
-class HPCC(ContainerCheck):
+class HPCC(ContainerCheck, ReleaseOfImage):
     """HPC Challenge 1.5."""
 
     descr = "HPC Challenge"

@@ -6,7 +6,7 @@ SANDIA section VI.B and D12.6 section 6.9.1 show what a container that does not 
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure
+from containercheck import Answer, ContainerCheck, Figure, ReleaseOfImage
 
 CLASSES = ("within_socket", "between_sockets", "between_nodes")
 
@@ -18,7 +18,7 @@ def of_class(name, unit, pair, **facts):
 
 
 @rfm.simple_test
-class PingPong(ContainerCheck):
+class PingPong(ContainerCheck, ReleaseOfImage):
     """The project's own program, one pair at a time."""
 
     descr = "Ping Pong between all pairs of ranks, 4 B and 1 MB"

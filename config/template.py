@@ -77,6 +77,9 @@ site_configuration = {
                         "tolerances": {"StartUp": {"start": 1.0}, "GROMACS": {"rate": 3.0}},
                         # File systems that IOzone measures besides the one of the stage directory, by name.
                         "file_systems": {"scratch": "/scratch/$USER", "local": "/tmp"},
+                        # Debian that images are built from, by its code name. Default: the oldest that is supported and
+                        # whose C library is not older than that of the nodes, which a job of a second asks for it.
+                        "release": "bookworm",
                         # Debian mirror for building images. Default: the one of this machine's apt.
                         "image_mirror": None,
                         # Extras of other test libraries in this file: every other one that is unknown is an error.

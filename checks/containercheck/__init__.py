@@ -27,7 +27,7 @@ def _read_site() -> None:
 _require()
 _read_site()
 
-from containercheck.axes import FilePlacement, ImagePlacement  # noqa: E402
+from containercheck.axes import FilePlacement, ImagePlacement, ReleaseOfImage  # noqa: E402
 from containercheck.check import ContainerCheck, OneNodeCheck  # noqa: E402
 from containercheck.facts import (  # noqa: E402
     RUN_BEGAN,
@@ -48,6 +48,7 @@ __all__ = [
     "FilePlacement",
     "ImagePlacement",
     "OneNodeCheck",
+    "ReleaseOfImage",
     "Step",
     "by_ratio",
     "seconds_of",

@@ -15,6 +15,7 @@ PROGRAMS = {
     "rounds": "job.rounds",
     "hostmpi": "job.hostmpi",
     "runtime": "job.runtime",
+    "ranks": "job.ranks",
     "watch": "job.nodes",
     "image": "build.images",
     "venv": "build.venvs",

@@ -1,4 +1,4 @@
-"""Axes that several applications share: where the image and the files of an application lie."""
+"""Axes that several applications share: of which release the image is, where it lies, and where the files lie."""
 
 import shlex
 import zlib
@@ -6,11 +6,11 @@ import zlib
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.pipeline import RegressionTestPlugin
 
-from containercheck import sites
+from containercheck import releases, sites
 from containercheck.software import runtimes
 
 #: What a plain run takes of the axes in this file; a check says the same of its own in ``plain``.
-PLAIN = {"image_in": "shared", "file_system": "stage"}
+PLAIN = {"image_in": "shared", "file_system": "stage", "image_release": "fitting"}
 
 
 def own_path(directory: str, stagedir: str, suffix: str) -> str:
@@ -70,3 +70,22 @@ class FilePlacement(RegressionTestPlugin):
             bind = runtimes.bind_option(self.runtime).format(source=self.directory, target=self.directory)
             self.container_options = [*self.container_options, shlex.quote(bind)]
         self.own_files = [*self.own_files, self.own_file]
+
+
+class ReleaseOfImage(RegressionTestPlugin):
+    """Adds the Debian that the image is of to a check: how an image fares on hosts of another age."""
+
+    #: ``fitting``: the one that is chosen for the partition's hosts (see releases.py), or a code name.
+    image_release = parameter(["fitting", *releases.IMAGES], loggable=True)
+
+    @run_after("init")
+    def choose_release(self):
+        """A value of the axis is what ``-S release`` sets."""
+        if self.image_release != "fitting":
+            self.release = self.image_release
+
+    @run_after("init", always_last=True)
+    def leave_out_bare_of_release(self):
+        """A bare run has no image of any release."""
+        if self.image_release != "fitting" and not self.contained:
+            self.valid_systems = []

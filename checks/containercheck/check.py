@@ -83,6 +83,8 @@ class ContainerCheck(ApplicationFacts):
             mpi_family=self.mpi_family,
             recipe=self.recipe if self.contained else None,
             runtime=self.runtime,
+            release=self.release,
+            dry=self.is_dry_run(),
         )
 
     @property
@@ -147,6 +149,8 @@ class ContainerCheck(ApplicationFacts):
         own = Needs(before=self._provision.activate, files=(*self.own_files,))
         needs = sum((one.needs for one in made.values()), own)
         scripts = {contract.script_file(name): one.script for name, one in made.items()}
+        for one in made.values():
+            scripts.update(one.scripts)
         self._prepare = [*needs.prepare, *self.input_commands]
         if self._prepare:
             scripts[contract.PREPARE] = "\n".join(self._prepare)
@@ -213,7 +217,7 @@ class ContainerCheck(ApplicationFacts):
         self.provenance = {**self._provision.provenance, **found.provenance(stagedir)}
         problems = self._evaluation.final_problems() or found.mpi_problems(self._sides, stagedir)
         early = found.early_end(self._evaluation, slurm.met_limit(self._job_state))
-        self.notes = [*early, *found.disturbances]
+        self.notes = [*early, *found.disturbances, *found.unusual_starts(stagedir)]
         if not found.complete and not early:
             # First: what ended the job may have spoilt its last run too.
             problems.insert(0, f"the job ended after {len(found.runs)} runs, before all rounds were done: {end}")

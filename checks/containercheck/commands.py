@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from containercheck import contract, programs
 from containercheck.sides import Container, Needs, Side
-from containercheck.sites import Layout, Site
+from containercheck.sites import BINDINGS, Layout, Site
 from containercheck.software import runtimes
 
 #: Makes a program in the container load the host's MPI.
 LIBRARY_PATH = f"env LD_LIBRARY_PATH={contract.WORKDIR}/{contract.MPI_LINKS}"
+#: Starts ranks that say who started them, where the image has the program for it.
+RANKS = f"sh -c 'if command -v mpi-ranks >/dev/null; then exec mpi-ranks; else echo {contract.NO_RANKS}; fi'"
 #: Shell function that prints the wall-clock seconds of each step.
 PHASE = r"""phase() {
     now=$(date +%s.%N)
@@ -28,10 +31,12 @@ class Commands:
 
     :ivar script: what one run of it is.
     :ivar needs: what the job does before, loads, sets, and removes.
+    :ivar scripts: other scripts that the job needs, by their file.
     """
 
     script: str
     needs: Needs
+    scripts: Mapping[str, str] = field(default_factory=dict)
 
 
 def of_side(side: Side, site: Site, layout: Layout, stagedir: str) -> Commands:
@@ -40,24 +45,43 @@ def of_side(side: Side, site: Site, layout: Layout, stagedir: str) -> Commands:
     :param stagedir: the check's stage directory, which a container has as its working directory.
     """
     container = _InContainer(side, stagedir) if side.container else None
-    needs = side.launcher.needs
-    if container:
-        needs = needs + side.container.needs + container.needs(site, layout)
-    return Commands(_script(side, container), needs)
+    if container is None:
+        return Commands(_script(side, _Host(side)), side.launcher.needs)
+    needs = side.launcher.needs + side.container.needs + container.needs(site, layout)
+    scripts = {}
+    if side.launcher.ranks:
+        inside = _Inside(container, layout)
+        ranks = contract.ranks_file(side.name)
+        scripts = {ranks: container.parallel(RANKS), contract.inside_file(ranks): inside.parallel(RANKS)}
+        scripts[contract.inside_file(contract.script_file(side.name))] = _script(side, inside)
+    return Commands(_script(side, container), needs, scripts)
 
 
-def _script(side: Side, container: _InContainer | None) -> str:
+def _script(side: Side, place: _Host | _InContainer | _Inside) -> str:
     program = side.program
-    contain = container.words if container else (lambda command: command)
     lines = [f"export {name}={shlex.quote(value)}" for name, value in side.environment.items()]
     if not program.steps:
-        command = contain(shlex.join([program.executable, *program.options]))
-        return "\n".join([*lines, *program.reset, f"{side.launcher.words} {command}".strip()])
+        command = place.parallel(shlex.join([program.executable, *program.options]))
+        return "\n".join([*lines, *program.reset, command])
     lines = ["set -e", PHASE, *lines, *program.reset]
     for step in program.steps:
-        command = contain(step.command)
-        lines += [f"phase {step.name}", f"{side.launcher.words} {command}".strip() if step.parallel else command]
+        lines += [f"phase {step.name}", place.parallel(step.command) if step.parallel else place.words(step.command)]
     return "\n".join([*lines, "phase end"])
+
+
+class _Host:
+    """The host: what is typed before a command there."""
+
+    def __init__(self, side: Side) -> None:
+        self._launcher = side.launcher
+
+    def words(self, command: str) -> str:
+        """Return what runs a command as it is."""
+        return command
+
+    def parallel(self, command: str) -> str:
+        """Return what starts the ranks of a program."""
+        return f"{self._launcher.words} {command}".strip()
 
 
 class _InContainer:
@@ -65,6 +89,7 @@ class _InContainer:
 
     def __init__(self, side: Side, stagedir: str) -> None:
         self._name, self._program, self._stagedir = side.name, side.program, stagedir
+        self._launcher = side.launcher
         self._container: Container = side.container
         self._command = self._container.command or runtimes.command_of(self._container.runtime)
 
@@ -73,6 +98,12 @@ class _InContainer:
         if self._container.host_mpi:
             command = f"{LIBRARY_PATH} {command}"
         return self._launch(command)
+
+    def parallel(self, command: str) -> str:
+        """Return what starts the ranks of a program, each in a container."""
+        # What has to stand between them is known once ranks were started: see job/ranks.py.
+        between = f" $(cat {contract.start_file(self._name)})" if self._launcher.ranks else ""
+        return f"{self._launcher.words}{between} {self.words(command)}".strip()
 
     def needs(self, site: Site, layout: Layout) -> Needs:
         """Return what the job does before the rounds."""
@@ -86,6 +117,11 @@ class _InContainer:
             prepare.append(shlex.join(["cp", "-L", container.image, container.copied_to]))
         if container.host_mpi:
             prepare += self._bring_host_mpi(site)
+        if self._launcher.ranks:
+            options = [f"--ranks={layout.ranks}", f"--nodes={layout.nodes}"]
+            options += [f"--launcher={self._launcher.words}"]
+            options += ["--host-mpi"] if container.host_mpi else []
+            prepare.append(programs.in_job(site, "ranks", *options, self._name))
         # PMIx's shared-memory store does not work from inside an image, and complains.
         return Needs(prepare=tuple(prepare), variables={"PMIX_MCA_gds": "hash"}, files=files)
 
@@ -115,6 +151,20 @@ class _InContainer:
             f"{self.words(trace)} >{said} 2>&1 || true",
             programs.in_job(site, "hostmpi", "verify", said),
         ]
+
+
+class _Inside:
+    """A container in which the image's own launcher starts the ranks."""
+
+    def __init__(self, container: _InContainer, layout: Layout) -> None:
+        self.words = container.words
+        self._launcher = f"mpirun -np {layout.ranks}"
+        if layout.binding:
+            self._launcher += f" {BINDINGS[layout.binding][0]}"
+
+    def parallel(self, command: str) -> str:
+        """Return what starts the ranks of a program."""
+        return self.words(f"{self._launcher} {command}")
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,12 @@ IMAGE_RECORD = "image.json"
 FACTS = "facts.json"
 #: What the runner says of all runs. JSON, in the stage directory; and the directory of what the runs printed.
 RECORD, RUNS = "rounds.json", "rounds"
-#: Directory of what the watch on each node saw.
-WATCH = "watch"
+#: Directory of what the watch on each node saw; and of what the ranks said that were started before the rounds.
+WATCH, TRIALS = "watch", "trials"
 #: Files in a run's directory with what it printed on standard output and on standard error.
 OUT, ERR = "out", "err"
+#: What is printed where an image has no program that says who started its ranks (checks/src/ranks).
+NO_RANKS = "no mpi-ranks"
 #: Name of the script that makes the input.
 PREPARE = "prepare.sh"
 
@@ -54,6 +56,26 @@ def runtime_file(side):
 def script_file(side):
     """Return the name of the script that runs a side."""
     return f"{side}.sh"
+
+
+def start_file(side):
+    """Return the name of the file with the words between a side's launcher and its container."""
+    return f"{side}.start"
+
+
+def ranks_file(side):
+    """Return the name of the script that starts a side's ranks once, and nothing of the application."""
+    return f"{side}.ranks.sh"
+
+
+def inside_file(script):
+    """Return the name of the script that does the same with the image's own launcher, inside one container."""
+    return script[: -len(".sh")] + ".inside.sh"
+
+
+def started_file(side):
+    """Return the name of the file that says how a side's ranks are started. JSON."""
+    return f"{side}.started.json"
 
 
 def mpi_options_file(side):

@@ -42,6 +42,8 @@ class ApplicationFacts(rfm.RegressionTest):
     started_by = variable(str, type(None), value=None)
     #: A program whose libraries tell which MPI the host has, and which the image; by default the application.
     mpi_program = variable(str, type(None), value=None)
+    #: Code name of the Debian that the image is built from; empty for the site's choice (releases.py).
+    release = variable(str, value="")
     #: Directory of the node into which the image is copied for the job; by default it runs from where it lies.
     image_directory = variable(str, value="")
     #: Whether the program uses GPUs where the partition has any, in its ``devices``.

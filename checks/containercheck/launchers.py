@@ -33,9 +33,9 @@ def of_family(family: str, job: Job, site: Site, layout: Layout) -> Launcher:
     options = getattr(site, f"{family}_launcher_options")
     if options is None:
         # Hydra, which starts MPICH and its relatives, finds the nodes of the job by itself under most schedulers.
-        return Launcher(f"mpiexec.hydra -n {layout.ranks} -ppn {layout.ranks_per_node}", needs)
+        return Launcher(f"mpiexec.hydra -n {layout.ranks} -ppn {layout.ranks_per_node}", needs, layout.ranks)
     launcher = _started_by(job.launcher, job, layout, options)
-    return Launcher(launcher.words, needs + launcher.needs)
+    return Launcher(launcher.words, needs + launcher.needs, layout.ranks)
 
 
 def _started_by(launcher: JobLauncher, job: Job, layout: Layout, options: list[str]) -> Launcher:
@@ -49,4 +49,4 @@ def _started_by(launcher: JobLauncher, job: Job, layout: Layout, options: list[s
     job.num_cpus_per_task = layout.threads
     # Jobs run as who submits them.
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
-    return Launcher(launcher.run_command(job), Needs(variables=root))
+    return Launcher(launcher.run_command(job), Needs(variables=root), layout.ranks)

@@ -68,10 +68,14 @@ class Program:
 
 @dataclass(frozen=True)
 class Launcher:
-    """What starts a program's ranks: the words before it, and what they need. Empty for a program that needs none."""
+    """What starts a program's ranks: the words before it, and what they need. Empty for a program that needs none.
+
+    :ivar ranks: of MPI, which it starts; 0 where that is not what it does.
+    """
 
     words: str = ""
     needs: Needs = Needs()
+    ranks: int = 0
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
 from reframe.core.systems import SystemPartition
 
+from containercheck import releases
+
 #: The node axis: powers of two, to the largest run of the documents (D12.6 section 6.9.1, 256 nodes).
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 #: What ReFrame puts among a partition's extras by itself.
@@ -72,6 +74,7 @@ class Site:
     mpich_launcher_options: list[str] | None = _extra(typ.List[str])
     images: dict[str, str] | None = _extra(typ.Dict[str, str])
     image_mirror: str | None = _extra(str)
+    release: str | None = _extra(str)
     inputs: dict[str, str] | None = _extra(typ.Dict[str, str])
     tolerances: dict[str, dict[str, float]] | None = _extra(typ.Dict[str, typ.Dict[str, numbers.Real]])
     file_systems: dict[str, str] | None = _extra(typ.Dict[str, str])
@@ -139,6 +142,10 @@ def _site(partition: SystemPartition) -> Site:
         raise SiteError(f"{where}: unknown {name!r}: {meant} (One of another library's goes into the list 'foreign'.)")
     if found.get("binding") not in (None, *BINDINGS):
         raise SiteError(f"{where}: binding is {found['binding']!r}, and must be one of {', '.join(BINDINGS)}")
+    try:
+        releases.check(found.get("release", releases.IMAGES[0]))
+    except ValueError as error:
+        raise SiteError(f"{where}: {error}") from None
     is_here = partition.scheduler.registered_name == "local"
     gpus = sum(device.num_devices for device in partition.select_devices("gpu"))
     return Site(

@@ -87,6 +87,37 @@ def test_steps_are_timed_and_only_parallel_ones_are_launched():
     assert lines[-4:-1:2] == [f"{enter} sh -c 'blockMesh && true'", f"srun {enter} simpleFoam -parallel"]
 
 
+def test_a_containers_ranks_are_started_once_before_the_rounds():
+    launcher = Launcher("srun --mpi=pmix", SRUN.needs, ranks=8)
+    found = made(GENERIC.changed(launcher=launcher))
+    enter = f"apptainer {EXEC} $(cat subject.options) image.sif"
+    start = "srun --mpi=pmix $(cat subject.start)"
+    assert found.script == f"{start} {enter} hpcc -v"
+    assert found.needs.prepare[-1] == f"{OWN} ranks --ranks=8 --nodes=2 '--launcher=srun --mpi=pmix' subject"
+    said = "sh -c 'if command -v mpi-ranks >/dev/null; then exec mpi-ranks; else echo no mpi-ranks; fi'"
+    assert found.scripts == {
+        "subject.ranks.sh": f"{start} {enter} {said}",
+        "subject.ranks.inside.sh": f"{enter} mpirun -np 8 {said}",
+        "subject.inside.sh": f"{enter} mpirun -np 8 hpcc -v",
+    }
+    assert made(BARE.changed(launcher=launcher)).scripts == {}
+    with_host_mpi = made(INTEGRATED.changed(launcher=launcher)).needs.prepare
+    assert [line.split()[2] for line in with_host_mpi if line.startswith(OWN)] == [
+        "runtime",
+        "hostmpi",
+        "hostmpi",
+        "ranks",
+    ]
+    assert "--host-mpi" in with_host_mpi[-1]
+
+
+def test_ranks_inside_one_container_are_bound_like_all_others():
+    launcher = Launcher("srun", ranks=4)
+    bound = replace(LAYOUT, nodes=1, binding="cores")
+    found = commands.of_side(GENERIC.changed(launcher=launcher), SITE, bound, "/stage")
+    assert " image.sif mpirun -np 4 --bind-to core hpcc -v" in found.scripts["subject.inside.sh"]
+
+
 def test_a_program_without_mpi_asks_the_runtime_for_no_ranks():
     found = made(GENERIC.changed(program=Program("cat"), launcher=Launcher()))
     assert found.needs.prepare == (f"{OWN} runtime --command=apptainer --ranks=0 subject",)

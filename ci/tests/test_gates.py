@@ -205,7 +205,12 @@ def test_crash_fails_with_what_the_program_said(session):
 def test_singletons_instead_of_ranks_fail(session):
     result = session("-n", "Singletons", "-S", "rounds=1")
     assert result.status != 0
-    assert "ran with 1 ranks instead of 2" in reason(result.case("generic"))
+    said = reason(result.case("generic"))
+    assert re.search(
+        r"the host starts ranks with PMIx [\d.]+ \(Open MPI [\d.]+\), the image's Open MPI [\d.]+ has", said
+    )
+    assert "2 jobs of one rank came up (singletons); what the launcher sets in their environment" in said
+    assert not list(result.stage.rglob("rounds.json")), "not before the rounds"
 
 
 def test_missing_software_skips_with_the_reason(session):

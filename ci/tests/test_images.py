@@ -43,9 +43,10 @@ def recipes(tmp_path):
     return directory
 
 
-def command(recipes, cache, name="tiny", architecture=HERE):
+def command(recipes, cache, name="tiny", architecture=HERE, release="bookworm"):
     options = ["--recipes", recipes, "--cache", cache, "--jar-cache", cache / "jars", "--mirror", "none"]
-    options += ["--runtime", RUNTIME, "--architecture", architecture, "--link", recipes.parent / "image.sif"]
+    options += ["--runtime", RUNTIME, "--architecture", architecture, "--release", release]
+    options += ["--link", recipes.parent / "image.sif"]
     return [sys.executable, str(PROGRAM), "image", *map(str, options), name]
 
 
@@ -91,9 +92,22 @@ def test_what_it_is_built_from_makes_another_image(recipes, tmp_path):
 
 def test_the_image_below_counts_too(recipes, tmp_path):
     (recipes / "above.def").write_text("Bootstrap: localimage\nFrom: {{ BASE }}\n\n%arguments\n    BASE=tiny\n")
-    before = key_of(recipes, "above", "x86_64")
+    before = key_of(recipes, "above", "x86_64", "bookworm")
     (tmp_path / "payload.txt").write_text("other\n")
-    assert key_of(recipes, "above", "x86_64") != before
+    assert key_of(recipes, "above", "x86_64", "bookworm") != before
+
+
+def test_another_release_is_another_image_and_the_recipe_gets_its_name(recipes, tmp_path):
+    named = RECIPE.replace("    MIRROR=\n", "    MIRROR=\n    RELEASE=\n") + "    Release {{ RELEASE }}\n"
+    (recipes / "tiny.def").write_text(named)
+    for release in ("bookworm", "trixie"):
+        result = build(recipes, tmp_path / "cache", release=release)
+        assert result.returncode == 0, result.stderr
+        (image,) = (tmp_path / "cache").glob(f"tiny-{release}-{HERE}-*.sif")
+        labels = run([RUNTIME, "inspect", "--labels", str(image)]).stdout
+        assert f"Release: {release}" in labels
+        assert recorded(tmp_path)["release"] == release
+    assert len(images(tmp_path / "cache")) == 2
 
 
 def test_two_that_start_at_once_build_it_once(recipes, tmp_path):
@@ -203,7 +217,8 @@ def test_which_image_it_is_is_written_beside_the_link(recipes, tmp_path):
         (image,) = (tmp_path / "cache").glob("*.sif")
         content = image.read_bytes()
         digest = hashlib.sha256(content).hexdigest()
-        assert recorded(tmp_path) == {"path": str(image), "sha256": digest, "bytes": len(content), "recipe": "tiny"}
+        facts = {"path": str(image), "sha256": digest, "bytes": len(content), "recipe": "tiny", "release": "bookworm"}
+        assert recorded(tmp_path) == facts
         assert (tmp_path / "image.sif").resolve() == image
 
 
@@ -217,7 +232,7 @@ def test_an_image_for_another_architecture_is_used_and_not_built(recipes, tmp_pa
         "the partition (ReFrame: build_locally no), or name a ready image in the site's extras, images\n"
     )
     assert not (tmp_path / "image.sif").exists()
-    image = cache / f"tiny-pdp11-{key_of(recipes, 'tiny', 'pdp11')}.sif"
+    image = cache / f"tiny-bookworm-pdp11-{key_of(recipes, 'tiny', 'pdp11', 'bookworm')}.sif"
     cache.mkdir()
     image.write_bytes(b"built elsewhere")
     facts = {"bytes": 15, "sha256": hashlib.sha256(b"built elsewhere").hexdigest()}

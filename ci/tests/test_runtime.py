@@ -126,7 +126,7 @@ def test_a_ready_image_is_linked_in_the_build_step(tmp_path):
 
 def test_an_image_is_built_for_the_partitions_architecture(on_path):
     on_path()
-    arm = Site("cluster:arm", False, "aarch64", 4, 0)
+    arm = Site("cluster:arm", False, "aarch64", 4, 0, release="trixie")
     (command,) = images.provide(WANTED, arm).build
     assert " --architecture aarch64 " in command
     with pytest.raises(Unavailable, match="architecture unknown: write 'arch' of cluster:compute"):

@@ -1,14 +1,15 @@
 """Builds images from the definition files in ``images/`` into a cache, or takes a ready one.
 
-    python3 checks/containercheck image --recipes images --architecture x86_64 --runtime apptainer \\
+    python3 checks/containercheck image --recipes images --architecture x86_64 --release trixie --runtime apptainer \\
         --cache ~/.cache/containercheck/images --jar-cache ~/.cache/containercheck/jars --link image.sif hpcc
     python3 checks/containercheck image --ready /shared/images/hpcc.sif --link image.sif
 
 makes ``image.sif`` a link to an image that is complete and intact, writes which one it is beside the link
 (``contract.IMAGE_RECORD``), and prints its path. An image is keyed by the content of what it is built from (definition
-file, the files that it copies, the image below it) and by the architecture. It is built under another name and gets its
-own by an atomic rename. Recipes that use pip find this machine's settings of pip in ``/mnt/pip.conf``; the default of
-an argument ``JARS`` is a list of pinned jars, which they are given as the directory ``{{ JARS }}``.
+file, the files that it copies, the image below it), by the release of Debian and by the architecture. It is built under
+another name and gets its own by an atomic rename. The bottommost recipe gets the release as ``{{ RELEASE }}`` and the
+mirror as ``{{ MIRROR }}``. Recipes that use pip find this machine's settings of pip in ``/mnt/pip.conf``; the default
+of an argument ``JARS`` is a list of pinned jars, which they are given as the directory ``{{ JARS }}``.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -56,6 +57,11 @@ def jar_list(recipes: Path, text: str) -> Optional[Path]:
     return recipes.parent / match[1] if match else None
 
 
+def takes(text: str, argument: str) -> bool:
+    """Tell whether a recipe uses an argument: the runtime refuses what it does not."""
+    return re.search(r"\{\{\s*" + argument + r"\s*\}\}", text) is not None
+
+
 def copied_files(recipes: Path, text: str) -> List[Path]:
     """Return the files of the repository that ``%files`` copies; their paths are relative to the repository."""
     section = re.search(r"^%files\s*\n(.*?)(?=^%|\Z)", text, re.MULTILINE | re.DOTALL)
@@ -65,13 +71,13 @@ def copied_files(recipes: Path, text: str) -> List[Path]:
     return [*paths, pinned] if pinned else paths
 
 
-def key_of(recipes: Path, name: str, architecture: str) -> str:
-    """Return the key of an image: a digest of all that it is built from, and of the architecture.
+def key_of(recipes: Path, name: str, architecture: str, release: str) -> str:
+    """Return the key of an image: a digest of all that it is built from, of the release, and of the architecture.
 
     :raises CacheError: a file that the recipe names is missing.
     """
     text = read_recipe(recipes, name)
-    digest = hashlib.sha256(f"{architecture}\n{COMPRESSION}\n{text}".encode())
+    digest = hashlib.sha256(f"{architecture}\n{release}\n{COMPRESSION}\n{text}".encode())
     for path in copied_files(recipes, text):
         try:
             digest.update(path.read_bytes())
@@ -79,7 +85,7 @@ def key_of(recipes: Path, name: str, architecture: str) -> str:
             raise CacheError(f"{name}.def copies {path}: {error.strerror}") from None
     base = base_of(text)
     if base:
-        digest.update(key_of(recipes, base, architecture).encode())
+        digest.update(key_of(recipes, base, architecture, release).encode())
     return digest.hexdigest()[:12]
 
 
@@ -96,7 +102,8 @@ class Workshop(NamedTuple):
     """What images are built with, and for which machines.
 
     ``recipes`` is the directory of the definition files, ``images`` and ``jars`` are the caches, ``runtime`` is
-    apptainer or singularity, ``mirror`` that of Debian's packages or None for the one of this machine's apt.
+    apptainer or singularity, ``release`` the code name of the images' Debian, ``mirror`` that of its packages or None
+    for the one of this machine's apt.
     """
 
     recipes: Path
@@ -104,6 +111,7 @@ class Workshop(NamedTuple):
     jars: Path
     runtime: str
     architecture: str
+    release: str
     mirror: Optional[str]
 
 
@@ -118,8 +126,8 @@ class Image(cache.Entry):
 
         :raises CacheError: a file of the recipe is missing.
         """
-        key = key_of(workshop.recipes, name, workshop.architecture)
-        path = workshop.images / f"{name}-{workshop.architecture}-{key}.sif"
+        key = key_of(workshop.recipes, name, workshop.architecture, workshop.release)
+        path = workshop.images / f"{name}-{workshop.release}-{workshop.architecture}-{key}.sif"
         super().__init__(name, path, workshop.architecture)
         self.workshop = workshop
         self.text = read_recipe(workshop.recipes, name)
@@ -139,7 +147,9 @@ class Image(cache.Entry):
         if base:
             self.arguments = [f"BASE={Image(self.workshop, base).ensure()}"]
         else:
-            self.arguments = [f"MIRROR={self.workshop.mirror or machine.mirror()}"]
+            self.arguments = [f"RELEASE={self.workshop.release}"] if takes(self.text, "RELEASE") else []
+            if takes(self.text, "MIRROR"):
+                self.arguments.append(f"MIRROR={self.workshop.mirror or machine.mirror()}")
         if pinned:
             self.arguments.append(f"JARS={jars.Jars(pinned.parent.name, pinned, self.workshop.jars).ensure()}")
 
@@ -172,7 +182,8 @@ class Image(cache.Entry):
             known = json.loads(self.record.read_text())
         except (OSError, ValueError) as error:
             raise CacheError(f"{self.record} cannot be read: {error}") from None
-        return {"path": str(self.path), "sha256": known["sha256"], "bytes": known["bytes"], "recipe": self.name}
+        known = {"sha256": known["sha256"], "bytes": known["bytes"]}
+        return {"path": str(self.path), **known, "recipe": self.name, "release": self.workshop.release}
 
 
 def ready(path: Path) -> Dict[str, Any]:
@@ -207,6 +218,7 @@ def main() -> None:
         recipe.add_argument("--jar-cache", type=Path, help="directory of the jars that images are built with"),
         recipe.add_argument("--runtime", help="apptainer or singularity"),
         recipe.add_argument("--architecture", help="of the partition, as uname -m says it"),
+        recipe.add_argument("--release", help="code name of the image's Debian"),
     ]
     recipe.add_argument("--mirror", help="Debian mirror; by default the one of this machine's apt")
     arguments = parser.parse_args()
@@ -219,8 +231,8 @@ def main() -> None:
             facts = ready(arguments.ready)
         else:
             directories = (path.resolve() for path in (arguments.recipes, arguments.cache, arguments.jar_cache))
-            workshop = Workshop(*directories, arguments.runtime, arguments.architecture, arguments.mirror)
-            image = Image(workshop, arguments.name)
+            words = (arguments.runtime, arguments.architecture, arguments.release, arguments.mirror)
+            image = Image(Workshop(*directories, *words), arguments.name)
             image.ensure()
             facts = image.facts()
         (arguments.link.parent / contract.IMAGE_RECORD).write_text(json.dumps(facts, indent=1) + "\n")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 
-from containercheck import programs
+from reframe.core.exceptions import ReframeError
+
+from containercheck import hosts, programs, releases
 from containercheck.sites import Site, path_of
 from containercheck.software import runtimes
 from containercheck.software.provision import RECIPES, Provision, Unavailable, Wanted, architecture_of
@@ -17,7 +19,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     """Return the image of a recipe: the site's, or one that is built into the cache.
 
     :raises Unavailable: there is no runtime, the site names an image that is not there, there is no such recipe, the
-        runtime cannot build it, or the partition's architecture is not known.
+        runtime cannot build it, or the partition's architecture or its hosts' C library is not known.
     """
     if wanted.recipe is None:
         return Provision()
@@ -35,9 +37,30 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     if command not in runtimes.BUILDERS or shutil.which(command) is None:
         raise Unavailable(f"no image: {command} cannot build {recipe}; name a ready one in the site's extras, images")
     words = ["--recipes", RECIPES, "--runtime", command, "--architecture", architecture_of(site)]
+    words += ["--release", _release(wanted, site)]
     words += ["--cache", site.cache("image_cache"), "--jar-cache", site.cache("jar_cache"), "--link", LINK]
     words += ["--mirror", site.image_mirror] if site.image_mirror else []
     return Provision(image=LINK, build=(programs.in_build("image", *words, recipe),))
+
+
+def _release(wanted: Wanted, site: Site) -> str:
+    """Return the release of Debian that the image is to be: the one asked for, the site's, or what fits its hosts."""
+    if wanted.release:
+        try:
+            return releases.check(wanted.release)
+        except ValueError as error:
+            raise ReframeError(str(error)) from None
+    if site.release:
+        return site.release
+    if wanted.dry and not site.is_here:
+        return releases.IMAGES[0]
+    try:
+        return releases.for_libc(hosts.libc_of(site))
+    except hosts.UnknownError as error:
+        raise Unavailable(
+            f"no image: the C library of {site.partition} is not known ({error}): name the images' release, one of "
+            f"{', '.join(releases.IMAGES)}, in the site's extras, release"
+        ) from None
 
 
 def _ready(ready: str, recipe: str, command: str) -> Provision:

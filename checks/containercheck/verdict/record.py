@@ -83,6 +83,7 @@ class Record:
             "kept_awake": self.kept_awake,
             "mpi": {},
             "runtimes": {},
+            "started": {},
         }
         for side in dict.fromkeys(run["side"] for run in self.runs):
             # As the side's processes saw them.
@@ -91,10 +92,24 @@ class Record:
                 found["mpi"][side] = sorted(paths)
             if (stagedir / contract.runtime_file(side)).exists():
                 found["runtimes"][side] = json.loads((stagedir / contract.runtime_file(side)).read_text())
+            if (stagedir / contract.started_file(side)).exists():
+                found["started"][side] = json.loads((stagedir / contract.started_file(side)).read_text())["started"]
         if (stagedir / contract.IMAGE_RECORD).exists():
             image = json.loads((stagedir / contract.IMAGE_RECORD).read_text())
             found.update({"image": image["path"], "image_sha256": image["sha256"]})
+            # A site's own image does not tell.
+            found.update({"image_release": image["release"]} if "release" in image else {})
         return found
+
+    def unusual_starts(self, stagedir: Path) -> list[str]:
+        """Lines about sides whose ranks were not started as the others' are, with the reason."""
+        lines = []
+        for side in dict.fromkeys(run["side"] for run in self.runs):
+            path = stagedir / contract.started_file(side)
+            known = json.loads(path.read_text()) if path.exists() else {"because": ""}
+            if known["because"]:
+                lines.append(f"{side}: ranks are started {known['started']}, because {known['because']}")
+        return lines
 
     def early_end(self, evaluation: Evaluation, met_limit: bool) -> list[str]:
         """Return a line that says that the job was ended before its last round, and is judged by what is complete.

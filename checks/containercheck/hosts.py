@@ -1,0 +1,69 @@
+"""What the hosts of a partition say of themselves: asked where jobs run, never of the machine that loads the checks."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from reframe.core.backends import getlauncher
+from reframe.core.exceptions import ReframeError
+from reframe.core.logging import getlogger
+from reframe.core.runtime import runtime
+from reframe.core.schedulers import Job
+from reframe.utility import osext
+
+from containercheck.releases import Version
+from containercheck.sites import Site
+
+#: What a node is asked: glibc says "glibc 2.36"; another C library, nothing.
+QUESTION = "getconf GNU_LIBC_VERSION"
+
+
+class UnknownError(Exception):
+    """A host did not answer; the message says why, in a few words."""
+
+
+def libc_of(site: Site) -> Version:
+    """Return the version of the GNU C library on a partition's hosts.
+
+    A partition whose jobs do not run on this machine is asked by a job of its own, once in a session.
+
+    :raises UnknownError: it did not answer, or has another C library.
+    """
+    if site.is_here:
+        said, problem = os.confstr("CS_GNU_LIBC_VERSION") or "", ""
+    else:
+        said, problem = _asked(site.partition)
+    found = re.search(r"^glibc (\d+)\.(\d+)", said, re.MULTILINE)
+    if not found:
+        raise UnknownError(problem or f"{QUESTION} printed {said.strip() or 'nothing'}")
+    return int(found[1]), int(found[2])
+
+
+@functools.cache
+def _asked(partition: str) -> tuple[str, str]:
+    """Return what a node of a partition printed, and why it printed nothing; it is not asked twice."""
+    asked = next(one for one in runtime().system.partitions if one.fullname == partition)
+    getlogger().info(f"asking a node of {partition} for its C library")
+    # Where nodes see it too.
+    stage = Path(runtime().stage_prefix)
+    stage.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="ask-", dir=stage) as directory, osext.change_dir(directory):
+        job = Job.create(asked.scheduler, getlauncher("local")(), name="ask-libc", sched_access=asked.access)
+        job.num_tasks = 1
+        job.max_pending_time = Site.of(asked).max_pending_time
+        try:
+            job.prepare([QUESTION], [asked.local_env])
+            job.submit()
+            job.wait()
+            if job.exception:
+                raise job.exception
+            return Path(job.stdout).read_text(errors="replace"), ""
+        except (ReframeError, OSError) as error:
+            return "", f"its job failed: {error}"
+        finally:
+            if job.jobid and not job.completion_time and not job.scheduler.finished(job):
+                job.cancel()

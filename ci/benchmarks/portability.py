@@ -1,0 +1,117 @@
+"""What images of other releases do on this host: prints the host's part of the README's table, in Markdown.
+
+    ci/benchmark portability [arguments for ReFrame]
+    ci/fresh-machine trixie ci/benchmark portability
+
+runs four applications, integrated and generic, in an image of each release (checks/containercheck/releases.py), and
+says of each by how much one figure is worse than bare, or why it does not run. Below the table: how ranks were started
+where not by the launcher alone, and the reasons. Exit status 0, whatever runs; 1 where nothing could be tried.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from twice import CHECKS, REPOSITORY, Stopped
+
+# Found by twice, which adds ci/ to the path.
+from processes import Relay  # isort: skip
+from report import table
+from report.cases import Case, ReportError, collect, load
+
+#: What is measured: a figure of each application.
+FIGURES = {
+    "StartUp": "start",
+    "PingPong": "latency_within_socket",
+    "HPCC": "StarDGEMM",
+    "GROMACS": "rate",
+}
+VARIANTS = ("integrated", "generic")
+
+
+def releases_of_images() -> list[str]:
+    """Return the code names of the releases that images may be, from the text: ReFrame is not needed for it."""
+    text = (CHECKS / "containercheck" / "releases.py").read_text()
+    return re.findall(r'Release\("(\w+)".*image=True\)', text)
+
+
+def host() -> str:
+    """Return what this host calls itself."""
+    text = Path("/etc/os-release").read_text(encoding="utf-8")
+    names = dict(re.findall(r'^(\w+)="?([^"\n]*)', text, re.MULTILINE))
+    return f"{names['NAME'].split()[0]} {names.get('VERSION_ID', 'testing')}"
+
+
+def cell(case: Case | None, remarks: list[str]) -> str:
+    """Return what came of a case, in a few words; what takes more becomes a remark, with a number."""
+
+    def numbered(text: str) -> str:
+        if text not in remarks:
+            remarks.append(text)
+        return f"[{remarks.index(text) + 1}]"
+
+    if case is None:
+        return "-"
+    row = next((row for row in case.rows if row["figure"] == FIGURES[case.application] and "overhead" in row), None)
+    if row is None:
+        return f"no {numbered(' '.join(case.reason.split()) or case.result)}"
+    started = [note.split(": ", 1)[1] for note in case.notes if ": ranks are started " in note]
+    return " ".join([table.overhead(row), *map(numbered, started)])
+
+
+def markdown(found: dict[str, Iterable[Case]], title: str) -> list[str]:
+    """Return the table, with remarks below.
+
+    :param found: of each release of the image its cases.
+    """
+    cases = {(release, case.application, case.variant): case for release, ones in found.items() for case in ones}
+    remarks: list[str] = []
+    heads = [f"{release} on {title}" for release in found]
+    lines = [f"| application | figure | variant | {' | '.join(heads)} |", "| --- " * (3 + len(heads)) + "|"]
+    for application, figure in FIGURES.items():
+        for variant in VARIANTS:
+            cells = [cell(cases.get((release, application, variant)), remarks) for release in found]
+            lines.append(f"| {' | '.join([application, figure, variant, *cells])} |")
+    return [*lines, "", *(f"[{number}] {text}" for number, text in enumerate(remarks, 1))]
+
+
+def run(release: str, directory: Path, relay: Relay, arguments: Sequence[str]) -> list[Case]:
+    """Run the applications in images of a release, and return their cases.
+
+    :raises Stopped: somebody asked to stop.
+    :raises ReportError: ReFrame ran nothing.
+    """
+    report = directory / f"{release}.json"
+    names = f"^({'|'.join(FIGURES)})%.*variant=({'|'.join(VARIANTS)})%.*num_nodes=1(%|$)"
+    command = [str(Path(sys.executable).parent / "reframe"), "-c", str(CHECKS), "-r", f"--prefix={directory}"]
+    command += ["-n", names, "--exclude-tag=full", f"--report-file={report}", "-S", f"release={release}", *arguments]
+    process = subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, start_new_session=True)
+    relay.wait(process)
+    if relay.stopped_by:
+        raise Stopped(relay.stopped_by)
+    return collect([load(report)])
+
+
+def main() -> None:
+    """Run everything, then print the table."""
+    (REPOSITORY / "stage").mkdir(exist_ok=True)
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="portability-", dir=REPOSITORY / "stage") as directory,
+            Relay() as relay,
+        ):
+            found = {name: run(name, Path(directory), relay, sys.argv[1:]) for name in releases_of_images()}
+    except Stopped as error:
+        sys.exit(f"stopped by {error}")
+    except ReportError as error:
+        sys.exit(f"error: {error}")
+    print("\n".join(markdown(found, host())))
+
+
+if __name__ == "__main__":
+    main()

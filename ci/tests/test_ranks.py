@@ -1,0 +1,178 @@
+"""The ranks of a container are started once before the rounds: what they say, and what is tried then."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from conftest import REPOSITORY, record_of, run_of
+from containercheck import contract, releases
+from containercheck.job import ranks
+
+# As printed by Open MPI 4.1.4 of Debian 12 under Open MPI 5.0.7 of Debian 13.
+OLD = "library Open MPI v4.1.4\nown 4.2.2\nserver 5.0.7\n"
+ALONE = OLD + "rank 0 of 1\n"
+TOGETHER = "library Open MPI v4.1.4\nown 4.2.2\nserver 4.2.2\nrank {} of 2\n"
+
+
+def said(*texts):
+    """Return a script of two ranks that say this, one after the other."""
+    return "".join(f"cat <<'END'\n{text}END\n" for text in texts)
+
+
+ONE_JOB = said(*(TOGETHER.format(rank) for rank in range(2)))
+SINGLETONS = said(ALONE, ALONE)
+ENDED = said(OLD, OLD, "Local abort before MPI_INIT completed\n") + "exit 1\n"
+NAMED = "the host starts ranks with PMIx 5.0.7 (Open MPI 5.0.7), the image's Open MPI 4.1.4 has PMIx 4.2.2"
+#: The right answer where the words of the way for Open MPI 4 stand before the container.
+NEEDS_WORDS = f'if [ -n "$(cat subject.start)" ]; then\n{ONE_JOB}else\n{ENDED}fi\n'
+
+
+def launcher(directory, version="mpirun (Open MPI) 5.0.7", pmix="5.0.7"):
+    """Make a launcher that says its version, and starts a command with its PMIx."""
+    program = directory / "launcher"
+    offers = f"export PMIX_VERSION={pmix}" if pmix else "true"
+    program.write_text(f"#!/bin/sh\n[ $1 != --version ] || {{ echo '{version}'; exit; }}\n{offers}\nexec \"$@\"\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Run the program on scripts that stand for a launcher with a container."""
+
+    def run(plain, inside="exit 1\n", *options, **host):
+        (tmp_path / "subject.ranks.sh").write_text(plain)
+        (tmp_path / "subject.ranks.inside.sh").write_text(inside)
+        (tmp_path / "subject.sh").write_text("mpirun apptainer hpcc\n")
+        (tmp_path / "subject.inside.sh").write_text("apptainer mpirun hpcc\n")
+        program = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), "ranks"]
+        words = ["--ranks=2", f"--launcher={launcher(tmp_path, **host)}", *options, "subject"]
+        return subprocess.run([*program, *words], cwd=tmp_path, text=True, capture_output=True, timeout=120)
+
+    return run
+
+
+def started(directory):
+    return json.loads((directory / "subject.started.json").read_text())
+
+
+def test_ranks_that_find_each_other_are_started_as_they_are(start, tmp_path):
+    result = start(ONE_JOB)
+    assert result.returncode == 0, result.stderr
+    assert started(tmp_path) == {"started": "by the job's launcher", "because": ""}
+    assert (tmp_path / "subject.start").read_text().strip() == ""
+    assert (tmp_path / "subject.sh").read_text() == "mpirun apptainer hpcc\n"
+
+
+def test_open_mpi_4_gets_the_environment_that_it_needs(start, tmp_path):
+    result = start(NEEDS_WORDS)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "subject.start").read_text() == ranks.AS_JSM.words + "\n"
+    found = started(tmp_path)
+    assert found["started"] == ranks.AS_JSM.said
+    assert found["because"] == f"{NAMED}: none came up: Local abort before MPI_INIT completed"
+
+
+def test_on_one_node_the_images_own_launcher_is_the_last_way(start, tmp_path):
+    result = start(SINGLETONS, ONE_JOB)
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "subject.sh").read_text() == "apptainer mpirun hpcc\n"
+    assert started(tmp_path)["started"] == ranks.INSIDE.said
+
+
+@pytest.mark.parametrize(
+    ("plain", "options", "came"),
+    [
+        (SINGLETONS, ["--nodes=2"], "2 jobs of one rank came up (singletons)"),
+        (ENDED, ["--nodes=2"], "none came up: Local abort before MPI_INIT completed"),
+        (said(TOGETHER.format(0), OLD), ["--nodes=2"], "1 of 2 ranks came up, of a job of 2"),
+        # With the host's MPI there is one way only.
+        (NEEDS_WORDS, ["--host-mpi"], "none came up: Local abort before MPI_INIT completed"),
+        # Not even the last way helps.
+        (SINGLETONS, [], "2 jobs of one rank came up (singletons)"),
+    ],
+)
+def test_launcher_and_image_that_do_not_understand_each_other_are_named(start, tmp_path, plain, options, came):
+    result = start(plain, "exit 1\n", *options)
+    assert result.returncode == 1
+    assert result.stderr == f"error: {NAMED}: {came}. {ranks.ADVICE}\n"
+    assert not (tmp_path / "subject.started.json").exists()
+
+
+def test_ranks_that_should_understand_their_launcher_are_not_helped(start):
+    """What the container keeps from them is a fault of the container, and the check is there to find it."""
+    alone = ALONE.replace("server 5.0.7", "server none")
+    result = start(said(alone, alone), ONE_JOB, version="mpirun (Open MPI) 4.1.4", pmix="4.2.2")
+    assert result.returncode == 1
+    assert (
+        "with PMIx 4.2.2 (Open MPI 4.1.4), the image's Open MPI 4.1.4 has PMIx 4.2.2: 2 jobs of one rank came up "
+        "(singletons); what the launcher sets in their environment does not reach them. " in result.stderr
+    )
+
+
+def test_a_container_that_does_not_start_says_what_it_said(start):
+    result = start("echo 'FATAL: could not open image.sif' >&2\nexit 255\n", ONE_JOB)
+    said = "error: the ranks cannot be started in the container (Open MPI 5.0.7): none came up: FATAL: could not open"
+    assert result.stderr.startswith(said)
+
+
+def test_a_launcher_without_pmix_is_named_so(start, tmp_path):
+    alone = ALONE.replace("server 5.0.7", "server none")
+    slurm = {"version": "slurm-wlm 22.05.8", "pmix": ""}
+    why = "the host starts ranks with no PMIx (Slurm 22.05.8), the image's Open MPI 4.1.4 has PMIx 4.2.2: 2 jobs of one"
+    assert why in start(said(alone, alone), ONE_JOB, "--nodes=2", **slurm).stderr
+    assert start(said(alone, alone), ONE_JOB, **slurm).returncode == 0
+    assert started(tmp_path)["started"] == ranks.INSIDE.said
+
+
+def test_ranks_that_wait_for_each_other_are_ended(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ranks, "PATIENCE", 0.5)
+    (tmp_path / "subject.ranks.sh").write_text(said(OLD, OLD) + "sleep 1000\n")
+    seen = ranks.Trial("subject", 2).start(ranks.PLAIN)
+    assert seen.status is None
+    assert "did not come up within" in ranks.explain(seen, 2, ranks.Host("Slurm 22.05.8", "4.2.2"))
+
+
+def test_an_image_without_the_program_is_not_tried_and_that_is_said(start, tmp_path):
+    result = start(f"echo {contract.NO_RANKS}\necho {contract.NO_RANKS}\n")
+    assert result.returncode == 0, result.stderr
+    assert "not tried before the rounds" in started(tmp_path)["started"]
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("mpirun (Open MPI) 5.0.7\n\nReport bugs to", "Open MPI 5.0.7"),
+        ("slurm 22.05.8", "Slurm 22.05.8"),
+        ("slurm-wlm 22.05.8", "Slurm 22.05.8"),
+        ("HYDRA build details:\n    Version:                                 4.0.2", "MPICH 4.0.2"),
+    ],
+)
+def test_launchers_tell_their_version_and_their_pmix(tmp_path, version, expected):
+    assert ranks.ask_host(f"{launcher(tmp_path, version)} env") == ranks.Host(expected, "5.0.7")
+    assert ranks.ask_host(launcher(tmp_path, version, pmix="")) == ranks.Host(expected, "")
+    assert ranks.ask_host("no-such-launcher -n 2") == ranks.Host("no-such-launcher", "")
+
+
+@pytest.mark.parametrize("host", releases.TABLE, ids=lambda release: release.title)
+@pytest.mark.parametrize("image", [one for one in releases.TABLE if one.image], ids=lambda release: release.title)
+def test_what_is_tried_on_each_host_with_each_image(host, image):
+    """Ubuntu's two are known by their versions only."""
+    seen = ranks.Seen(1, [], f"Open MPI v{image.openmpi}", image.pmix, host.pmix, "abort")
+    found = ranks.ways(seen, ranks.Host(f"Open MPI {host.openmpi}", host.pmix), 1)
+    assert (ranks.AS_JSM in found) == ((host.name, image.name) == ("trixie", "bookworm"))
+    assert (ranks.INSIDE in found) == (host.pmix[0] != image.pmix[0])
+
+
+def test_the_results_say_which_way_was_taken(tmp_path):
+    known = {"started": "by other means", "because": "of this"}
+    (tmp_path / "subject.started.json").write_text(json.dumps(known))
+    record = record_of(run_of("baseline", "a"), run_of("subject", "b"))
+    assert record.provenance(tmp_path)["started"] == {"subject": "by other means"}
+    assert record.unusual_starts(tmp_path) == ["subject: ranks are started by other means, because of this"]
+    (tmp_path / "subject.started.json").write_text(json.dumps({**known, "because": ""}))
+    assert record.unusual_starts(tmp_path) == []
