@@ -60,7 +60,7 @@ def cell(case: Case | None, remarks: list[str]) -> str:
     row = next((row for row in case.rows if row["figure"] == FIGURES[case.application] and "overhead" in row), None)
     if row is None:
         return f"no {numbered(' '.join(case.reason.split()) or case.result)}"
-    started = [note.split(": ", 1)[1] for note in case.notes if ": ranks are started " in note]
+    started = [note for note in case.notes if note.startswith("ranks are started ")]
     return " ".join([table.overhead(row), *map(numbered, started)])
 
 

@@ -243,6 +243,7 @@ def test_the_record_and_the_files_of_the_job_say_what_ran(tmp_path):
         "kept_awake": False,
         "mpi": {"baseline": ["/usr/lib/libmpi.so.40"], "subject": ["/usr/lib/libmpi.so.40"]},
         "runtimes": {"subject": {"command": "apptainer", "version": "apptainer version 1.4.5"}},
+        "started": {},
     }
     (tmp_path / "image.json").write_text('{"path": "/images/hpcc.sif", "sha256": "abc", "bytes": 3}')
     found = runs.provenance(tmp_path)

@@ -11,6 +11,7 @@ from conftest import REPOSITORY
 from containercheck.job import hostmpi
 
 KNOWN = {"soname": "libmpi.so.40", "path": "/usr/lib/libmpi.so.40.30.4"}
+KNOWN["spares"] = {"libatomic.so.1": "/host/usr/lib/libatomic.so.1.2.0"}
 
 LOADED = """\tlinux-vdso.so.1 (0x00007f194ac59000)
 \tlibblas.so.3 => /lib/x86_64-linux-gnu/libblas.so.3 (0x00007f194abfb000)
@@ -45,6 +46,15 @@ def test_what_the_loader_says_becomes_a_clear_error(preflight, said):
     assert "\n" not in str(error.value)
 
 
+def test_a_run_time_library_that_the_image_lacks_is_the_hosts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "host-mpi").mkdir()
+    hostmpi.verify(LOADED + "\tlibatomic.so.1 => not found\n" * 2, KNOWN)
+    assert os.readlink("host-mpi/libatomic.so.1") == "/host/usr/lib/libatomic.so.1.2.0"
+    with pytest.raises(hostmpi.HostMpiError, match="libgomp.so.1 is not found"):
+        hostmpi.verify(LOADED + "\tlibgomp.so.1 => not found\n", KNOWN)
+
+
 @pytest.mark.skipif(shutil.which("ompi_info") is None, reason="no Open MPI on this machine")
 def test_the_plan_binds_the_closure_without_libc(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -58,6 +68,10 @@ def test_the_plan_binds_the_closure_without_libc(tmp_path, monkeypatch):
         assert target.startswith("/host/")
         assert os.path.exists(target.removeprefix("/host"))
         assert any(target.startswith(f"{inside}/") for inside in plan["binds"].values())
+    for target in plan["spares"].values():
+        assert os.path.exists(target.removeprefix("/host"))
+        assert any(target.startswith(f"{inside}/") for inside in plan["binds"].values())
+    assert "libstdc++.so.6" in plan["spares"]
     assert (tmp_path / "subject.host-mpi.options").read_text().startswith("-B/")
 
 

@@ -39,7 +39,7 @@ def test_the_releases_are_those_of_the_table():
 
 
 def test_a_cell_says_how_fast_or_why_not():
-    note = "subject: ranks are started by other means, because of PMIx"
+    note = "ranks are started by other means, because of PMIx"
     reason = "error: the host's libc is\nnewer than the image's"
     found = {
         "bookworm": cases(

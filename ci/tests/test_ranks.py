@@ -73,7 +73,7 @@ def test_open_mpi_4_gets_the_environment_that_it_needs(start, tmp_path):
     assert (tmp_path / "subject.start").read_text() == ranks.AS_JSM.words + "\n"
     found = started(tmp_path)
     assert found["started"] == ranks.AS_JSM.said
-    assert found["because"] == f"{NAMED}: none came up: Local abort before MPI_INIT completed"
+    assert found["because"] == f"{NAMED}: none came through MPI_Init"
 
 
 def test_on_one_node_the_images_own_launcher_is_the_last_way(start, tmp_path):
@@ -87,10 +87,10 @@ def test_on_one_node_the_images_own_launcher_is_the_last_way(start, tmp_path):
     ("plain", "options", "came"),
     [
         (SINGLETONS, ["--nodes=2"], "2 jobs of one rank came up (singletons)"),
-        (ENDED, ["--nodes=2"], "none came up: Local abort before MPI_INIT completed"),
+        (ENDED, ["--nodes=2"], "none came through MPI_Init"),
         (said(TOGETHER.format(0), OLD), ["--nodes=2"], "1 of 2 ranks came up, of a job of 2"),
         # With the host's MPI there is one way only.
-        (NEEDS_WORDS, ["--host-mpi"], "none came up: Local abort before MPI_INIT completed"),
+        (NEEDS_WORDS, ["--host-mpi"], "none came through MPI_Init"),
         # Not even the last way helps.
         (SINGLETONS, [], "2 jobs of one rank came up (singletons)"),
     ],
@@ -115,7 +115,7 @@ def test_ranks_that_should_understand_their_launcher_are_not_helped(start):
 
 def test_a_container_that_does_not_start_says_what_it_said(start):
     result = start("echo 'FATAL: could not open image.sif' >&2\nexit 255\n", ONE_JOB)
-    said = "error: the ranks cannot be started in the container (Open MPI 5.0.7): none came up: FATAL: could not open"
+    said = "error: the ranks cannot be started in the container (Open MPI 5.0.7): FATAL: could not open"
     assert result.stderr.startswith(said)
 
 
@@ -173,6 +173,6 @@ def test_the_results_say_which_way_was_taken(tmp_path):
     (tmp_path / "subject.started.json").write_text(json.dumps(known))
     record = record_of(run_of("baseline", "a"), run_of("subject", "b"))
     assert record.provenance(tmp_path)["started"] == {"subject": "by other means"}
-    assert record.unusual_starts(tmp_path) == ["subject: ranks are started by other means, because of this"]
+    assert record.unusual_starts(tmp_path) == ["ranks are started by other means, because of this"]
     (tmp_path / "subject.started.json").write_text(json.dumps({**known, "because": ""}))
     assert record.unusual_starts(tmp_path) == []

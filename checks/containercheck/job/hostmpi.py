@@ -11,8 +11,8 @@ This is the bind (hybrid) model, BSC's integrated container (D12.6 section 6.9.1
 libraries that the host's MPI consists of and depends on, under ``/host``; its plugins and its configuration, where they
 are on the host, because their paths are compiled in. ``host-mpi/`` holds a link for each library, and is the
 program's LD_LIBRARY_PATH in the container. Left to the image are libc and the compilers' run-time libraries: two
-versions of these in one process do not work. Directories are bound where the job runs, for the libraries of the
-node are the ones that count.
+versions of these in one process do not work. Of the latter the host's are taken where the image has none. Directories
+are bound where the job runs, for the libraries of the node are the ones that count.
 """
 
 import argparse
@@ -30,11 +30,12 @@ from containercheck import contract
 #: Where the host's library directories appear in the container.
 HOST = "/host"
 
-#: Of the image in any case: libc's own family and the run-time libraries of the compilers.
-_OF_THE_IMAGE = re.compile(
-    r"^(ld-linux.*|ld64|lib(c|m|dl|rt|pthread|util|resolv|anl|nsl|nss_.*|BrokenLocale|thread_db|mvec"
-    r"|gcc_s|stdc\+\+|gfortran|quadmath|gomp|atomic|ssp))\.so"
+#: Of the image in any case: libc's own family.
+_LIBC = re.compile(
+    r"^(ld-linux.*|ld64|lib(c|m|dl|rt|pthread|util|resolv|anl|nsl|nss_.*|BrokenLocale|thread_db|mvec))\.so"
 )
+#: Of the image where it has them: the run-time libraries of the compilers.
+_RUN_TIME = re.compile(r"^lib(gcc_s|stdc\+\+|gfortran|quadmath|gomp|atomic|ssp)\.so")
 #: Directories with plugins, beside the library that loads them.
 _PLUGINS = ("openmpi", "openmpi3", "openmpi4", "openmpi5", "pmix", "prte", "ucx", "ucc", "libfabric", "libibverbs")
 _CONFIGURATION = ("/etc/openmpi", "/etc/pmix", "/etc/prte", "/etc/ucx", "/etc/libibverbs.d", "/etc/libfabric.conf")
@@ -126,7 +127,7 @@ def _configuration(mpi: Path) -> List[str]:
 
 
 def closure(libmpi: str) -> Tuple[Dict[str, str], Set[Path]]:
-    """Return the libraries that the host's MPI consists of (file by SONAME) and the directories of its plugins."""
+    """Return what the host's MPI loads (file by SONAME), without libc, and the directories of its plugins."""
     mpi = Path(libmpi).resolve()
     # The bindings for other languages belong to it, whether or not this program uses them.
     own = {path.name: str(path) for path in Path(libmpi).parent.glob("libmpi*.so.*") if path.name.count(".") == 2}
@@ -139,7 +140,7 @@ def closure(libmpi: str) -> Tuple[Dict[str, str], Set[Path]]:
         if more.keys() <= libraries.keys():
             break
         libraries = {**more, **libraries}
-    return {name: path for name, path in libraries.items() if not _OF_THE_IMAGE.match(name)}, plugins
+    return {name: path for name, path in libraries.items() if not _LIBC.match(name)}, plugins
 
 
 def plan(executable: str, bind: str, side: str, libmpi: Optional[str]) -> Dict[str, Any]:
@@ -151,7 +152,8 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str]) -> Dict[s
     :raises HostMpiError: see :func:`find_mpi`.
     """
     soname, path = (Path(libmpi).name, libmpi) if libmpi else find_mpi(executable)
-    libraries, plugins = closure(path)
+    needed, plugins = closure(path)
+    libraries = {name: file for name, file in needed.items() if not _RUN_TIME.match(name)}
     libraries.setdefault(soname, path)
     _fresh_directory(contract.MPI_LINKS)
     sources = set()
@@ -159,6 +161,8 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str]) -> Dict[s
         real = Path(file).resolve()
         sources.add(real.parent)
         Path(contract.MPI_LINKS, name).symlink_to(f"{HOST}{real}")
+    spares = {name: f"{HOST}{Path(file).resolve()}" for name, file in needed.items() if _RUN_TIME.match(name)}
+    sources |= {Path(needed[name]).resolve().parent for name in spares}
     # One bind for a directory serves all below it.
     outermost = [one for one in sources if not any(other in one.parents for other in sources)]
     binds = {str(one): f"{HOST}{one}" for one in outermost}
@@ -167,6 +171,7 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str]) -> Dict[s
     if any(" " in source or ":" in source for source in binds):
         raise HostMpiError("a directory of the host's MPI has a space or a colon in its name: it cannot be bound")
     result = {"soname": soname, "path": str(Path(path).resolve()), "libraries": libraries, "binds": binds}
+    result["spares"] = spares
     Path(contract.mpi_options_file(side)).write_text(
         " ".join(bind.format(source=source, target=target) for source, target in sorted(binds.items())) + "\n"
     )
@@ -177,6 +182,8 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str]) -> Dict[s
 def verify(preflight: str, known: Dict[str, Any]) -> None:
     """Check what the loader in the container said about the program, with the host's MPI in place.
 
+    Run-time libraries of the host's that the image lacks are added to it.
+
     :param preflight: output of the loader with LD_TRACE_LOADED_OBJECTS.
     :raises HostMpiError: the host's libc is newer than the image's, a library is missing, or the ABI is another.
     """
@@ -186,11 +193,12 @@ def verify(preflight: str, known: Dict[str, Any]) -> None:
             f"the host's libc is newer than the image's: {match[2]} needs {match[1]}. "
             "Build the image from a newer distribution, or run the generic variant only"
         )
-    match = re.search(r"^\s*(\S+) => not found", preflight, re.MULTILINE)
-    if match:
-        raise HostMpiError(
-            f"in the container, {match[1]} is not found: bind it (site's extras, host_mpi) or install it"
-        )
+    for name in sorted(set(re.findall(r"^\s*(\S+) => not found", preflight, re.MULTILINE))):
+        if name not in known["spares"]:
+            raise HostMpiError(
+                f"in the container, {name} is not found: bind it (site's extras, host_mpi) or install it"
+            )
+        Path(contract.MPI_LINKS, name).symlink_to(known["spares"][name])
     loaded = dict(re.findall(r"^\s*(\S+) => (/\S+)", preflight, re.MULTILINE))
     mpi = {name: path for name, path in loaded.items() if contract.MPI_SONAME.match(name)}
     if not mpi:

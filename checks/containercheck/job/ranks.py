@@ -166,9 +166,9 @@ def explain(seen: Seen, ranks: int, host: Host) -> str:
     elif seen.sizes:
         came = f"{len(seen.sizes)} of {ranks} ranks came up, of a job of {max(seen.sizes)}"
     else:
-        came = f"none came up: {seen.last}"
+        came = "none came through MPI_Init"
     if not image:
-        return f"the ranks cannot be started in the container ({host.launcher}): {came}"
+        return f"the ranks cannot be started in the container ({host.launcher}): {seen.last}"
     own = f"has PMIx {seen.own}" if seen.own else "has no PMIx"
     lost = "; what the launcher sets in their environment does not reach them" if host.pmix and not seen.server else ""
     return f"the host starts ranks with {pmix} ({host.launcher}), the image's {image} {own}: {came}{lost}"

@@ -102,13 +102,14 @@ class Record:
         return found
 
     def unusual_starts(self, stagedir: Path) -> list[str]:
-        """Lines about sides whose ranks were not started as the others' are, with the reason."""
+        """Lines about sides whose ranks are not started like all others, with the reason."""
         lines = []
         for side in dict.fromkeys(run["side"] for run in self.runs):
             path = stagedir / contract.started_file(side)
             known = json.loads(path.read_text()) if path.exists() else {"because": ""}
             if known["because"]:
-                lines.append(f"{side}: ranks are started {known['started']}, because {known['because']}")
+                whose = "" if side == contract.SUBJECT else f"{side}: "
+                lines.append(f"{whose}ranks are started {known['started']}, because {known['because']}")
         return lines
 
     def early_end(self, evaluation: Evaluation, met_limit: bool) -> list[str]:
