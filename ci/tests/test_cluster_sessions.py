@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PLANTED, REPOSITORY, TURN, eventually
+from containercheck import releases
 
 CLUSTER = REPOSITORY / "ci" / "virtual-cluster"
 STATE = Path("/var/lib/virtual-cluster")
@@ -82,6 +83,11 @@ def meanwhile(place, action):
 
 def test_the_fabric_is_lost_in_the_generic_container_only(on_cluster):
     result = on_cluster("-n", PING_PONG.format("(integrated|generic)"), "-S", "rounds=3")
+    # Once, however many images there are.
+    assert result.output.count("asking a node of virtual-cluster:compute for its C library") == 1, result.output
+    fitting = releases.for_libc(tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split("."))))
+    assert result.case("generic")["provenance"]["image_release"] == fitting
+    assert result.case("generic")["provenance"]["started"] == {"subject": "by the job's launcher"}
     integrated, generic = (bandwidth(result.case(variant)) for variant in ("integrated", "generic"))
     # SANDIA VI.B and D12.6 6.9.1: a factor of ten or none; what a loaded machine adds to it is not for a test to say.
     assert integrated["expected"], result.output

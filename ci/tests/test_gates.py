@@ -249,6 +249,15 @@ def test_a_ready_image_of_the_site_is_recorded_with_what_it_really_is(session, s
     assert known["host"] == os.uname().nodename
 
 
+def test_a_release_that_no_image_can_be_of_is_one_line(session, site):
+    result = session("-n", "Planted%variant=generic", "-S", "release=bookwrm")
+    assert "release is 'bookwrm', and must be one of bookworm, trixie" in reason(result.case("generic"))
+    result = session("-C", site(extras={"release": "etch"}), "-n", "Planted%variant=generic")
+    assert (result.status != 0, result.output.count("release is 'etch', and must be one of")) == (True, 1), (
+        result.output
+    )
+
+
 def test_an_image_in_a_registry_is_run_by_its_name(session, site):
     name = "docker://registry.invalid/openmpi:4"
     settings = site(extras={"images": {"openmpi": name}})

@@ -1,6 +1,7 @@
 """GROMACS's log."""
 
 import pytest
+from containercheck.verdict.evaluation import last_line
 from containercheck.verdict.reading import read_answer
 from gromacs import GROMACS
 from saved import OUTPUTS, figures, problems
@@ -20,3 +21,11 @@ def test_a_system_that_explodes_has_no_rate():
 def test_fewer_ranks_are_noticed():
     (problem,) = problems(GROMACS, "gromacs/passing", ranks=4)
     assert "ran with 2 ranks instead of 4" in problem
+
+
+def test_an_input_of_a_newer_version_is_named():
+    """An image of Debian 12 reads no input that Debian 13's GROMACS made."""
+    said = last_line(OUTPUTS / "gromacs/newer_input")
+    assert said.startswith(
+        "Fatal error: reading tpx file (topol.tpr) version 137 with version 127 program (its output: "
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
@@ -80,6 +81,19 @@ def test_a_program_without_mpi_is_a_clear_error(tmp_path, monkeypatch):
     with pytest.raises(hostmpi.HostMpiError, match=r"loads no MPI library here .* host_mpi"):
         hostmpi.plan("true", "-B{source}:{target}", "subject", None)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_host_mpi_of_another_family_is_one_line_before_the_rounds(session, site):
+    mpich = sorted(Path("/usr/lib").glob("*/libmpich.so.12"))
+    if not mpich:
+        pytest.skip("no MPICH on this machine")
+    settings = site(extras={"host_mpi": str(mpich[0])})
+    result = session(
+        "-C", settings, "-n", "PingPong%variant=integrated", "-S", "rounds=1", checks=REPOSITORY / "checks"
+    )
+    reason = result.case("integrated")["fail_reason"]
+    assert "another ABI: the image's program needs libmpi.so.40, the host's MPI is libmpich.so.12" in reason
+    assert not list(result.stage.rglob("rounds.json"))
 
 
 def test_real_processes_have_the_hosts_library_mapped_only_where_they_should(session):

@@ -229,7 +229,11 @@ def last_line(output: Path) -> str:
         # Rulers, such as mpirun draws around its messages, say nothing.
         text = (output / name).read_text(errors="replace")
         lines = [line for line in text.splitlines() if re.search(r"\w", line)]
-        telling = [line for line in lines if "FATAL" in line or "rror" in line] or lines
+        # A heading is no reason, but the line after it; what MPI_Abort says of it comes last.
+        headed = [
+            f"{one.strip()} {line.strip()}" for one, line in zip(lines, lines[1:]) if one.strip() == "Fatal error:"
+        ]
+        telling = headed[:1] or [line for line in lines if "FATAL" in line or "rror" in line] or lines
         if telling:
             return f"{telling[-1].strip()} (its output: {output})"
     return f"it printed nothing ({output})"
