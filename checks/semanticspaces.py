@@ -65,7 +65,7 @@ class SemanticSpaces(OneNodeCheck):
         """Make the text and, from one line with all words, their random vectors, once for all rounds."""
         java = "java -cp 'jars/*' edu.ucla.sspace.mains.RandomIndexingMain"
         self.input_commands = [
-            f"python3 {self.own('text/make_text.py')} --megabytes {self.megabytes} --words words.txt text.txt",
+            f"{self.python} {self.own('text/make_text.py')} --megabytes {self.megabytes} --words words.txt text.txt",
             f"mkdir -p unused && {java} --docFile=words.txt --vectorLength={self.vector_length} --overwrite=true "
             "--saveVectors=vectors.map unused",
             r"tr -s ' ' '\n' <text.txt | LC_ALL=C sort | uniq -c | sort -k1,1nr -k2 | awk 'NR <= 200 { print $2 }' "

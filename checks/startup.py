@@ -55,6 +55,5 @@ class StartUp(ContainerCheck, ImagePlacement, ReleaseOfImage):
     @run_before("run")
     def start_on_every_core(self):
         """Let the measuring program start the command, in as many copies as the node has cores."""
-        self.started_by = (
-            f"python3 {self.own('startup/startup.py')} --copies {self.site.cores or 2} --repeats {self.repeats} --"
-        )
+        options = f"--copies {self.site.cores or 2} --repeats {self.repeats}"
+        self.started_by = f"{self.python} {self.own('startup/startup.py')} {options} --"

@@ -67,5 +67,7 @@ class WordCount(ContainerCheck):
         """Make the text, once for all rounds; it is too big to be kept."""
         published = f"--source {shlex.quote(self.published_path)}"
         source = published if self.published_path else "--megabytes 64 --compounds 0.02"
-        self.input_commands = [f"python3 {self.own('text/make_text.py')} {source} --fill {self.megabytes} text.txt"]
+        self.input_commands = [
+            f"{self.python} {self.own('text/make_text.py')} {source} --fill {self.megabytes} text.txt"
+        ]
         self.postrun_cmds = ["rm -f text.txt"]

@@ -53,6 +53,8 @@ site_configuration = {
                         "max_pending_time": "12h",
                         # How ranks are bound: "cores" or "none". Default: the launcher's own way.
                         "binding": "cores",
+                        # Python of the nodes, 3.6 or newer. Default: python3 on their PATH.
+                        "python": "/usr/bin/python3",
                         # The MPI library that the integrated variant brings in. Default: what the bare program loads.
                         "host_mpi": "/opt/openmpi/lib/libmpi.so.40",
                         # The host's library of MPICH's ABI, for IMB. Default: what the loader finds.

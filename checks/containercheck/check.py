@@ -15,7 +15,7 @@ from reframe.core.exceptions import PerformanceError, SanityError
 from reframe.core.logging import getlogger
 from reframe.utility.sanity import make_performance_function
 
-from containercheck import axes, commands, contract, earlier, launchers, references, sites, slurm, software
+from containercheck import axes, commands, contract, earlier, launchers, programs, references, sites, slurm, software
 from containercheck.interface import ApplicationFacts
 from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
 from containercheck.sites import Layout, Site
@@ -157,7 +157,8 @@ class ContainerCheck(ApplicationFacts):
         # One trap for all files, before the job makes any of them.
         trap = [f"trap {shlex.quote(shlex.join(['rm', '-f', *needs.files]))} EXIT"] if needs.files else []
         texts = [f"cat >{name} <<'END'\n{text}\nEND" for name, text in scripts.items()]
-        self.prerun_cmds = [*trap, *self.prerun_cmds, *needs.before, *texts]
+        required = programs.require_python(self.site)
+        self.prerun_cmds = [*required, *trap, *self.prerun_cmds, *needs.before, *texts]
         self.modules += [module for module in needs.modules if module not in self.modules]
         self.env_vars = {"OMP_NUM_THREADS": str(self.layout.threads), **needs.variables, **self.env_vars}
         self._facts = self._make_facts()

@@ -9,7 +9,7 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, variable
 
-from containercheck import sites
+from containercheck import programs, sites
 from containercheck.facts import Answer, Figure, Step
 
 
@@ -123,6 +123,11 @@ class ApplicationFacts(rfm.RegressionTest):
     def contained(self) -> bool:
         """Whether the subject runs in a container."""
         return self.variant != "bare"
+
+    @property
+    def python(self) -> str:
+        """Return the Python of the nodes, for scripts of ours that need 3.6 and its standard library only; quoted."""
+        return programs.python_of(self.site)
 
     def own(self, name: str) -> str:
         """Return the path of a file of ours below ``checks/src``, quoted."""

@@ -16,6 +16,21 @@ def in_build(program: str, *words: object) -> str:
     return shlex.join([sys.executable, str(_ROOM), program, *map(str, words)])
 
 
+def python_of(site: Site) -> str:
+    """Return the Python of a partition's nodes, quoted: the site's, or the first on their PATH."""
+    return shlex.quote(site.python or "python3")
+
+
 def in_job(site: Site, program: str, *words: object) -> str:
     """Return the command that runs a program in the job: with this Python where jobs run here, else the nodes' own."""
-    return shlex.join([sys.executable if site.is_here else "python3", str(_ROOM), program, *map(str, words)])
+    python = shlex.quote(sys.executable) if site.is_here else python_of(site)
+    return f"{python} {shlex.join([str(_ROOM), program, *map(str, words)])}"
+
+
+def require_python(site: Site) -> tuple[str, ...]:
+    """Return the commands that end a job with one line where the nodes have no Python: none where jobs run here."""
+    if site.is_here:
+        return ()
+    python = python_of(site)
+    said = f"error: no {python} on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python"
+    return (f'command -v {python} >/dev/null || {{ echo "{said}" >&2; exit 1; }}',)

@@ -69,6 +69,7 @@ class Site:
     memory_per_node: int | None = _extra(int)
     max_pending_time: str | None = _extra(str)
     binding: str | None = _extra(str)
+    python: str | None = _extra(str)
     host_mpi: str | None = _extra(str)
     host_mpich: str | None = _extra(str)
     mpich_launcher_options: list[str] | None = _extra(typ.List[str])

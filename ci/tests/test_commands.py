@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
 from conftest import REPOSITORY
-from containercheck import Step, commands
+from containercheck import Step, commands, programs
 from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
 from containercheck.sites import Layout, Site
 
@@ -195,3 +197,21 @@ def test_needs_add_up_and_nothing_is_done_twice():
         ("load", "set"), ("ask", "copy"), ("mpi", "runtime"), {"A": "one", "B": "one", "C": "other"}, ("file", "more")
     )
     assert one + Needs() == Needs() + one == one
+
+
+def test_the_site_names_the_python_of_its_nodes():
+    named = replace(SITE, python="/opt/my python/bin/python3")
+    (line, *_) = made(GENERIC, named).needs.prepare
+    assert line.startswith(f"'/opt/my python/bin/python3' {REPOSITORY}/checks/containercheck runtime ")
+    (required,) = programs.require_python(named)
+    assert required.startswith("command -v '/opt/my python/bin/python3' >/dev/null || ")
+    assert programs.require_python(replace(named, is_here=True)) == ()
+
+
+@pytest.mark.parametrize("python", ["no-such-python3", "/no/such/dir/python3", "/etc/passwd"])
+def test_a_node_without_python_is_one_line(python):
+    (required,) = programs.require_python(replace(SITE, python=python))
+    result = subprocess.run(["bash", "-c", f"{required}\necho goes on"], capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"error: no {python} on {os.uname().nodename}: install Python 3.6 or newer there, ")
+    assert result.stderr.count("\n") == 1

@@ -1,6 +1,7 @@
 """What runs in the build step and on the nodes needs no newer Python than 3.6, and nothing beside its library."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from conftest import REPOSITORY
 from containercheck.__main__ import PROGRAMS
 
 PACKAGE = REPOSITORY / "checks" / "containercheck"
+#: Scripts below checks/src that run with the nodes' Python.
+SCRIPTS = {"startup/startup.py", "text/make_text.py"}
 #: What vermin finds only where it knows the type of the object: methods and arguments of paths and texts.
 NEWER = {"removeprefix", "removesuffix", "is_relative_to", "missing_ok", "with_stem", "hardlink_to", "isascii"}
 
@@ -77,9 +80,25 @@ def test_python_3_6_can_run_what_runs_on_nodes():
     assert [line for path in paths for line in newer(path)] == []
 
 
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_so_can_it_run_the_scripts_that_checks_give_it(name):
+    path = REPOSITORY / "checks" / "src" / name
+    assert vermin(path) == ""
+    assert newer(path) == []
+
+
+def test_every_such_script_is_looked_at():
+    texts = [path.read_text() for path in (REPOSITORY / "checks").glob("*.py")]
+    assert {
+        name for text in texts for name in re.findall(r"\{self\.python\} \{self\.own\('(.+?)'\)\}", text)
+    } == SCRIPTS
+    assert not [text for text in texts if "python3 " in text]
+
+
 @pytest.mark.skipif(sys.version_info < (3, 10), reason="this Python cannot tell what is in the standard library")
 def test_what_runs_on_nodes_imports_the_standard_library_only():
-    assert rooms()[1] - sys.stdlib_module_names == set()
+    scripts = {name.split(".")[0] for script in SCRIPTS for name in imported(REPOSITORY / "checks" / "src" / script)}
+    assert (rooms()[1] | scripts) - sys.stdlib_module_names == set()
 
 
 @pytest.mark.parametrize(

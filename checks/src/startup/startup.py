@@ -9,8 +9,6 @@ Once alone, then as many as ``--copies`` at the same time; at the end one is hel
 whoever watches the run sees what it has loaded.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import os
@@ -19,13 +17,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import List, Tuple
 
 PR_SET_CHILD_SUBREAPER = 36
 #: Seconds that the last copy is held.
 HOLD = 1.0
 
 
-def descendants() -> list[int]:
+def descendants() -> List[int]:
     """Return all processes below this one."""
     found, todo = [], [os.getpid()]
     while todo:
@@ -51,7 +50,7 @@ def proportional_set_size() -> float:
     return kilobytes * 1024 / 1e6
 
 
-def measure(command: list[str], copies: int, hold: float = 0.0) -> tuple[float, float, float]:
+def measure(command: List[str], copies: int, hold: float = 0.0) -> Tuple[float, float, float]:
     """Start and end ``copies`` of the command at the same time.
 
     :return: seconds until the last one answered, seconds until the last one was gone, MB of one.

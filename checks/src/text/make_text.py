@@ -7,10 +7,8 @@ Words are made of syllables and drawn with Zipf's law, as in natural language: t
 of 1/r. A line is a document of 16 words about one topic; half of its words are the topic's own and half are
 everybody's, so that a program that looks at neighbours finds the topics again: the last letter of a topic's words tells
 which it is, everybody's end in a vowel. Two words written together now and then (``--compounds``) make a long tail of
-rare ones. The same arguments give the same bytes on every machine, with every Python from 3.9 on.
+rare ones. The same arguments give the same bytes on every machine, with every Python from 3.6 on.
 """
-
-from __future__ import annotations
 
 import argparse
 import array
@@ -19,9 +17,8 @@ import os
 import random
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Iterator, List
 
 #: Words that all topics share, and each topic's own.
 COMMON_WORDS = 3000
@@ -29,15 +26,17 @@ TOPIC_WORDS = 400
 TOPICS = 16
 WORDS_IN_LINE = 16
 LINES_IN_BLOCK = 512
+#: Random bytes of a block: two for a word.
+SIZE = 2 * WORDS_IN_LINE * LINES_IN_BLOCK
 #: Entries of a topic's table: one for every value of two random bytes.
 SLOTS = 1 << 16
 #: The last letter of a topic's own words; other words end in a vowel.
 ENDINGS = "bcdfghjklmnpqrst"
 
 
-def make_words(generator: random.Random, count: int, ending: str = "") -> list[str]:
+def make_words(generator: random.Random, count: int, ending: str = "") -> List[str]:
     """Return ``count`` different words of two to four syllables."""
-    found: dict[str, None] = {}
+    found = {}
     while len(found) < count:
         syllables = 2 + int(generator.random() * 3)
         word = "".join(
@@ -48,7 +47,7 @@ def make_words(generator: random.Random, count: int, ending: str = "") -> list[s
     return list(found)
 
 
-def zipf_slots(words: list[str], slots: int) -> list[str]:
+def zipf_slots(words: List[str], slots: int) -> List[str]:
     """Return ``slots`` entries in which the r-th word stands in proportion to 1/r, but at least once."""
     scale = slots / sum(1 / rank for rank in range(1, len(words) + 1))
     entries = itertools.chain.from_iterable(
@@ -58,7 +57,7 @@ def zipf_slots(words: list[str], slots: int) -> list[str]:
     return filled + words[:1] * (slots - len(filled))
 
 
-def make_tables(generator: random.Random, compounds: float) -> list[list[bytes]]:
+def make_tables(generator: random.Random, compounds: float) -> List[List[bytes]]:
     """Return for each topic what two random bytes stand for: a word with the blank after it, or without."""
     common = zipf_slots(make_words(generator, COMMON_WORDS), SLOTS // 2)
     tables = []
@@ -73,10 +72,11 @@ def make_tables(generator: random.Random, compounds: float) -> list[list[bytes]]
     return tables
 
 
-def make_blocks(generator: random.Random, tables: list[list[bytes]]) -> Iterator[bytes]:
+def make_blocks(generator: random.Random, tables: List[List[bytes]]) -> Iterator[bytes]:
     """Yield block after block of lines, each block about one topic."""
     for number in itertools.count():
-        draws = array.array("H", generator.randbytes(2 * WORDS_IN_LINE * LINES_IN_BLOCK))
+        # As randbytes does, which Python has since 3.9.
+        draws = array.array("H", generator.getrandbits(8 * SIZE).to_bytes(SIZE, "little"))
         if sys.byteorder == "big":
             draws.byteswap()
         entries = list(map(tables[number % TOPICS].__getitem__, draws))
