@@ -97,21 +97,21 @@ class _InContainer:
         """Return what runs a command in the image."""
         if self._container.host_mpi:
             command = f"{LIBRARY_PATH} {command}"
-        return self._launch(command)
+        # What has to stand before the runtime is known in the job: see job/runtime.py and job/ranks.py.
+        return f"$(cat {contract.start_file(self._name)}) {self._launch(command)}"
 
     def parallel(self, command: str) -> str:
         """Return what starts the ranks of a program, each in a container."""
-        # What has to stand between them is known once ranks were started: see job/ranks.py.
-        between = f" $(cat {contract.start_file(self._name)})" if self._launcher.ranks else ""
-        return f"{self._launcher.words}{between} {self.words(command)}".strip()
+        return f"{self._launcher.words} {self.words(command)}".strip()
 
     def needs(self, site: Site, layout: Layout) -> Needs:
         """Return what the job does before the rounds."""
         container = self._container
         files: tuple[str, ...] = ()
         ranks = layout.ranks_per_node if self._program.mpi else 0
-        ask = programs.in_job(site, "runtime", f"--command={self._command}", f"--ranks={ranks}", self._name)
-        prepare = [ask]
+        own = [] if container.host_mpi else ["--own-environment"]
+        words = [f"--command={self._command}", f"--ranks={ranks}", *own, self._name]
+        prepare = [programs.in_job(site, "runtime", *words)]
         if container.copied_to:
             files = (container.copied_to,)
             prepare.append(shlex.join(["cp", "-L", container.image, container.copied_to]))

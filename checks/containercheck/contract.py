@@ -59,7 +59,7 @@ def script_file(side):
 
 
 def start_file(side):
-    """Return the name of the file with the words between a side's launcher and its container."""
+    """Return the name of the file with the words between a side's launcher and its container runtime."""
     return f"{side}.start"
 
 

@@ -37,16 +37,16 @@ def test_a_bare_side_is_what_a_person_would_type():
 
 def test_a_generic_container_gets_nothing_of_the_host():
     found = made(GENERIC)
-    assert found.script == f"srun apptainer {EXEC} $(cat subject.options) image.sif hpcc -v"
+    assert found.script == f"srun $(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif hpcc -v"
     assert found.needs == Needs(
-        prepare=(f"{OWN} runtime --command=apptainer --ranks=4 subject",),
+        prepare=(f"{OWN} runtime --command=apptainer --ranks=4 --own-environment subject",),
         variables={"PMIX_MCA_gds": "hash", "SLURM_CPU_BIND": "cores"},
     )
 
 
 def test_an_integrated_container_gets_the_hosts_mpi_and_is_checked_before():
     found = made(INTEGRATED)
-    enter = f"apptainer {EXEC} $(cat subject.options) $(cat subject.host-mpi.options) image.sif"
+    enter = f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) $(cat subject.host-mpi.options) image.sif"
     enter += " env LD_LIBRARY_PATH=/rfm_workdir/host-mpi"
     assert found.script == f"srun {enter} hpcc -v"
     trace = "sh -c 'LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes exec $(command -v hpcc)'"
@@ -85,15 +85,15 @@ def test_steps_are_timed_and_only_parallel_ones_are_launched():
         "phase end",
     ]
     lines = made(GENERIC.changed(program=program)).script.splitlines()
-    enter = f"apptainer {EXEC} $(cat subject.options) image.sif"
+    enter = f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif"
     assert lines[-4:-1:2] == [f"{enter} sh -c 'blockMesh && true'", f"srun {enter} simpleFoam -parallel"]
 
 
 def test_a_containers_ranks_are_started_once_before_the_rounds():
     launcher = Launcher("srun --mpi=pmix", SRUN.needs, ranks=8)
     found = made(GENERIC.changed(launcher=launcher))
-    enter = f"apptainer {EXEC} $(cat subject.options) image.sif"
-    start = "srun --mpi=pmix $(cat subject.start)"
+    enter = f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif"
+    start = "srun --mpi=pmix"
     assert found.script == f"{start} {enter} hpcc -v"
     assert found.needs.prepare[-1] == f"{OWN} ranks --ranks=8 --nodes=2 '--launcher=srun --mpi=pmix' subject"
     said = "sh -c 'if command -v mpi-ranks >/dev/null; then exec mpi-ranks; else echo no mpi-ranks; fi'"
@@ -122,8 +122,8 @@ def test_ranks_inside_one_container_are_bound_like_all_others():
 
 def test_a_program_without_mpi_asks_the_runtime_for_no_ranks():
     found = made(GENERIC.changed(program=Program("cat"), launcher=Launcher()))
-    assert found.needs.prepare == (f"{OWN} runtime --command=apptainer --ranks=0 subject",)
-    assert found.script == f"apptainer {EXEC} $(cat subject.options) image.sif cat"
+    assert found.needs.prepare == (f"{OWN} runtime --command=apptainer --ranks=0 --own-environment subject",)
+    assert found.script == f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif cat"
 
 
 def test_two_runtimes_have_commands_and_options_of_their_own():
@@ -132,8 +132,8 @@ def test_two_runtimes_have_commands_and_options_of_their_own():
     found = {side.name: made(side) for side in (old, new)}
     for name, one in found.items():
         command = f"/opt/{name}/bin/apptainer"
-        assert one.script == f"srun {command} {EXEC} $(cat {name}.options) image.sif hpcc -v"
-        assert one.needs.prepare == (f"{OWN} runtime --command={command} --ranks=4 {name}",)
+        assert one.script == f"srun $(cat {name}.start) {command} {EXEC} $(cat {name}.options) image.sif hpcc -v"
+        assert one.needs.prepare == (f"{OWN} runtime --command={command} --ranks=4 --own-environment {name}",)
 
 
 def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
@@ -158,7 +158,7 @@ def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
 )
 def test_every_platform_of_reframe_has_its_command(runtime, command):
     found = made(GENERIC.changed(container=replace(IMAGE, runtime=runtime)))
-    assert found.script == f"srun {command}"
+    assert found.script == f"srun $(cat subject.start) {command}"
 
 
 def test_an_image_in_memory_is_copied_there_and_removed():

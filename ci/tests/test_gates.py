@@ -213,6 +213,34 @@ def test_singletons_instead_of_ranks_fail(session):
     assert not list(result.stage.rglob("rounds.json")), "not before the rounds"
 
 
+#: Settings of the host's MPI, loader and Python, as modules make them.
+SETTINGS = {
+    "OMPI_MCA_btl_tcp_if_include": "eth7",
+    "OPAL_PREFIX": "/opt/openmpi",
+    "PRTE_MCA_plm": "ssh",
+    "PMIX_MCA_psec": "native",
+    "UCX_TLS": "rc",
+    "FI_PROVIDER": "verbs",
+    "I_MPI_FABRICS": "ofi",
+    "MPICH_ASYNC_PROGRESS": "1",
+    "LD_BIND_NOW": "1",
+    "LD_LIBRARY_PATH": "/opt/openmpi/lib",
+    "PYTHONPATH": "/opt/python",
+}
+
+
+def test_settings_of_the_host_do_not_reach_a_generic_container(session):
+    planted = ",".join(f"{name}:{value}" for name, value in {**SETTINGS, "SITE_OWN": "stays"}.items())
+    options = ("-S", "fault=environment", "-S", "rounds=1", "-S", f"env_vars={planted}")
+    result = session("-n", "Planted%variant=generic", *options)
+    (said,) = result.stage.rglob("rounds/01-subject/out")
+    seen = dict(line.partition("=")[::2] for line in said.read_text().splitlines())
+    assert seen["SITE_OWN"] == "stays"
+    # The container has one of its own.
+    assert seen.pop("LD_LIBRARY_PATH", "") != SETTINGS["LD_LIBRARY_PATH"]
+    assert not SETTINGS.keys() & seen.keys()
+
+
 def test_missing_software_skips_with_the_reason(session):
     result = session("-n", "NoSoftware")
     assert [case["result"] for case in result.cases] == ["skip"] * 3

@@ -44,6 +44,7 @@ def start(tmp_path):
     """Run the program on scripts that stand for a launcher with a container."""
 
     def run(plain, inside="exit 1\n", *options, **host):
+        (tmp_path / "subject.start").write_text("\n")
         (tmp_path / "subject.ranks.sh").write_text(plain)
         (tmp_path / "subject.ranks.inside.sh").write_text(inside)
         (tmp_path / "subject.sh").write_text("mpirun apptainer hpcc\n")
@@ -131,6 +132,7 @@ def test_a_launcher_without_pmix_is_named_so(start, tmp_path):
 def test_ranks_that_wait_for_each_other_are_ended(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(ranks, "PATIENCE", 0.5)
+    (tmp_path / "subject.start").write_text("\n")
     (tmp_path / "subject.ranks.sh").write_text(said(OLD, OLD) + "sleep 1000\n")
     seen = ranks.Trial("subject", 2).start(ranks.PLAIN)
     assert seen.status is None

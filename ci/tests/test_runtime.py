@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -70,6 +71,13 @@ def test_other_runtimes_get_no_options_of_apptainers(on_path, monkeypatch):
     assert runtime.options("docker", 2) == []
 
 
+def test_only_settings_of_the_hosts_are_kept_out():
+    names = ["OMPI_MCA_btl", "UCX_TLS", "FI_PROVIDER", "LD_PRELOAD", "PYTHONPATH", "LD_LIBRARY_PATH"]
+    others = ["FILES", "FIRST", "LDAP_SERVER", "PMIX_MCA_gds", "PMIX_RANK", "SLURM_JOB_ID", "OMP_NUM_THREADS", "UCXTRA"]
+    assert runtime.hidden("sarus", [*names, *others]) == sorted(names)
+    assert runtime.hidden("/opt/bin/apptainer", [*names, *others]) == sorted(names[:-1])
+
+
 def ask(directory, *words):
     command = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), "runtime", *words]
     return subprocess.run(command, cwd=directory, text=True, capture_output=True, timeout=120)
@@ -80,6 +88,7 @@ def test_each_side_has_files_of_its_own_with_options_and_version(on_path, tmp_pa
     for name, command in (("baseline", old), ("subject", new)):
         result = ask(tmp_path, "--command", command, "--ranks=2", name)
         assert result.returncode == 0, result.stderr
+    assert [(tmp_path / f"{name}.start").read_text() for name in ("baseline", "subject")] == ["\n", "\n"]
     assert "--sharens" not in (tmp_path / "baseline.options").read_text()
     assert "--sharens" in (tmp_path / "subject.options").read_text()
     known = [json.loads((tmp_path / f"{name}.runtime.json").read_text()) for name in ("baseline", "subject")]
@@ -87,6 +96,17 @@ def test_each_side_has_files_of_its_own_with_options_and_version(on_path, tmp_pa
         {"command": old, "version": "apptainer version 9.9"},
         {"command": new, "version": "singularity version 9.9"},
     ]
+
+
+def test_what_is_kept_out_stands_before_the_runtime(on_path, tmp_path, monkeypatch):
+    on_path()
+    for name in list(os.environ):
+        if runtime.OF_THE_HOST.match(name):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("UCX_TLS", "rc")
+    monkeypatch.setenv("LD_BIND_NOW", "1")
+    ask(tmp_path, "--command=apptainer", "--ranks=1", "--own-environment", "subject")
+    assert (tmp_path / "subject.start").read_text() == "env -uLD_BIND_NOW -uUCX_TLS\n"
 
 
 def test_a_runtime_that_is_not_on_the_node_is_one_line(tmp_path):

@@ -35,7 +35,7 @@ class RanksError(Exception):
 class Way(NamedTuple):
     """A way to start the ranks.
 
-    ``words`` come before the container's command, ``said`` is what the results say of it.
+    ``words`` come before the container runtime's, ``said`` is what the results say of it.
     """
 
     words: str
@@ -184,10 +184,12 @@ class Trial:
     def __init__(self, side: str, ranks: int) -> None:
         """Nothing is started yet."""
         self.side, self.ranks = side, ranks
+        #: What stands before the container in any case; see job/runtime.py.
+        self.words = Path(contract.start_file(side)).read_text().strip()
 
     def start(self, way: Way) -> Seen:
         """Start the ranks this way, and return what they said."""
-        Path(contract.start_file(self.side)).write_text(way.words + "\n")
+        Path(contract.start_file(self.side)).write_text(f"{self.words} {way.words}".strip() + "\n")
         script = contract.ranks_file(self.side)
         script = contract.inside_file(script) if way is INSIDE else script
         output = Path(contract.TRIALS, Path(script).stem + ("" if way is not AS_JSM else ".jsm"))

@@ -1,20 +1,28 @@
 """What the container runtime of this node needs, asked where it will run (standard library only; in the job).
 
-    python3 checks/containercheck runtime --command apptainer --ranks 4 subject
+    python3 checks/containercheck runtime --command apptainer --ranks 4 --own-environment subject
 
-writes ``subject.options``, which the side's commands take in, and ``subject.runtime.json`` with the runtime's version.
+writes ``subject.options`` and ``subject.start``, which the side's commands take in, and ``subject.runtime.json`` with
+the runtime's version. ``subject.start`` has the words before the runtime: those that keep the host's settings out of
+an image that is to bring its own.
 """
 
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import List
+from typing import Iterable, List
 
 from containercheck import contract
+
+#: Variables that tell the host's MPI, loader and Python what to do.
+OF_THE_HOST = re.compile(r"(OMPI_MCA|OPAL|PMIX_MCA|PRTE_MCA|UCX|UCC|FI|MPICH|MPIR_CVAR|I_MPI|MV2|LD)_|PYTHON")
+#: Those of them that the library sets, for every container.
+OURS = ("PMIX_MCA_gds",)
 
 
 def options(command: str, ranks: int) -> List[str]:
@@ -33,6 +41,17 @@ def options(command: str, ranks: int) -> List[str]:
     if ranks > 1 and "--sharens" in _said([command, "exec", "--help"]):
         chosen.append("--sharens")
     return chosen
+
+
+def hidden(command: str, names: Iterable[str]) -> List[str]:
+    """Return those of the job's variables that settings of the host's are in, and that a runtime would hand on.
+
+    What the launcher sets for its ranks is not among them: it is in no job's environment. Apptainer and Singularity
+    give every container an LD_LIBRARY_PATH of its own, and may need the host's themselves.
+    """
+    own = Path(command).name in ("apptainer", "singularity")
+    found = [name for name in names if OF_THE_HOST.match(name) and name not in OURS]
+    return sorted(name for name in found if not (own and name == "LD_LIBRARY_PATH"))
 
 
 def version(command: str) -> str:
@@ -67,12 +86,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--command", required=True, help="the runtime, as it is typed")
     parser.add_argument("--ranks", type=int, required=True, help="ranks of MPI on a node; 0 without MPI")
+    parser.add_argument("--own-environment", action="store_true", help="the image brings its own MPI and settings")
     parser.add_argument("side")
     arguments = parser.parse_args()
     if shutil.which(arguments.command) is None:
         sys.exit(f"error: {arguments.command} is not on the PATH of {os.uname().nodename}")
     words = options(arguments.command, arguments.ranks)
     Path(contract.options_file(arguments.side)).write_text(" ".join(words) + "\n")
+    kept_out = hidden(arguments.command, os.environ) if arguments.own_environment else []
+    start = ["env", *(f"-u{name}" for name in kept_out)] if kept_out else []
+    Path(contract.start_file(arguments.side)).write_text(" ".join(start) + "\n")
     known = {"command": arguments.command, "version": version(arguments.command)}
     Path(contract.runtime_file(arguments.side)).write_text(json.dumps(known))
 

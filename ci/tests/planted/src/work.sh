@@ -13,6 +13,7 @@ case ${inside:+$1} in
     hangs) sleep 1000 ;;
     leaves) setsid nohup sleep 4321 </dev/null >/dev/null 2>&1 & ;;
     unreadable) echo "sum $sum"; exit 0 ;;
+    environment) env ;;
     crash) echo "FATAL: it broke" >&2; exit 3 ;;
 esac
 [ -z "$2" ] || sleep "$2"
