@@ -13,8 +13,8 @@ from containercheck.software import runtimes
 
 #: Makes a program in the container load the host's MPI.
 LIBRARY_PATH = f"env LD_LIBRARY_PATH={contract.WORKDIR}/{contract.MPI_LINKS}"
-#: Starts ranks that say who started them, where the image has the program for it.
-RANKS = f"sh -c 'if command -v mpi-ranks >/dev/null; then exec mpi-ranks; else echo {contract.NO_RANKS}; fi'"
+#: The program in our images that says who started its ranks (checks/src/ranks), and what tells whether it is there.
+RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
 #: Shell function that prints the wall-clock seconds of each step.
 PHASE = r"""phase() {
     now=$(date +%s.%N)
@@ -53,6 +53,7 @@ def of_side(side: Side, site: Site, layout: Layout, stagedir: str) -> Commands:
         inside = _Inside(container, layout)
         ranks = contract.ranks_file(side.name)
         scripts = {ranks: container.parallel(RANKS), contract.inside_file(ranks): inside.parallel(RANKS)}
+        scripts[contract.lookup_file(side.name)] = container.words(LOOKUP)
         scripts[contract.inside_file(contract.script_file(side.name))] = _script(side, inside)
     return Commands(_script(side, container), needs, scripts)
 

@@ -23,8 +23,6 @@ RECORD, RUNS = "rounds.json", "rounds"
 WATCH, TRIALS = "watch", "trials"
 #: Files in a run's directory with what it printed on standard output and on standard error.
 OUT, ERR = "out", "err"
-#: What is printed where an image has no program that says who started its ranks (checks/src/ranks).
-NO_RANKS = "no mpi-ranks"
 #: Name of the script that makes the input.
 PREPARE = "prepare.sh"
 
@@ -66,6 +64,11 @@ def start_file(side):
 def ranks_file(side):
     """Return the name of the script that starts a side's ranks once, and nothing of the application."""
     return f"{side}.ranks.sh"
+
+
+def lookup_file(side):
+    """Return the name of the script that tells whether a side's image has the program for that."""
+    return f"{side}.lookup.sh"
 
 
 def inside_file(script):

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from conftest import REPOSITORY, record_of, run_of
-from containercheck import contract, releases
+from containercheck import releases
 from containercheck.job import ranks
 
 # As printed by Open MPI 4.1.4 of Debian 12 under Open MPI 5.0.7 of Debian 13.
@@ -43,10 +43,11 @@ def launcher(directory, version="mpirun (Open MPI) 5.0.7", pmix="5.0.7"):
 def start(tmp_path):
     """Run the program on scripts that stand for a launcher with a container."""
 
-    def run(plain, inside="exit 1\n", *options, **host):
+    def run(plain, inside="exit 1\n", *options, lookup="echo /usr/local/bin/mpi-ranks\n", **host):
         (tmp_path / "subject.start").write_text("\n")
         (tmp_path / "subject.ranks.sh").write_text(plain)
         (tmp_path / "subject.ranks.inside.sh").write_text(inside)
+        (tmp_path / "subject.lookup.sh").write_text(lookup)
         (tmp_path / "subject.sh").write_text("mpirun apptainer hpcc\n")
         (tmp_path / "subject.inside.sh").write_text("apptainer mpirun hpcc\n")
         program = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), "ranks"]
@@ -87,13 +88,13 @@ def test_on_one_node_the_images_own_launcher_is_the_last_way(start, tmp_path):
 @pytest.mark.parametrize(
     ("plain", "options", "came"),
     [
-        (SINGLETONS, ["--nodes=2"], "2 jobs of one rank came up (singletons)"),
+        (SINGLETONS, ["--nodes=2"], "2 of 2 ranks came up, each as a job of its own (singletons)"),
         (ENDED, ["--nodes=2"], "none came through MPI_Init"),
         (said(TOGETHER.format(0), OLD), ["--nodes=2"], "1 of 2 ranks came up, of a job of 2"),
         # With the host's MPI there is one way only.
         (NEEDS_WORDS, ["--host-mpi"], "none came through MPI_Init"),
         # Not even the last way helps.
-        (SINGLETONS, [], "2 jobs of one rank came up (singletons)"),
+        (SINGLETONS, [], "2 of 2 ranks came up, each as a job of its own (singletons)"),
     ],
 )
 def test_launcher_and_image_that_do_not_understand_each_other_are_named(start, tmp_path, plain, options, came):
@@ -109,8 +110,9 @@ def test_ranks_that_should_understand_their_launcher_are_not_helped(start):
     result = start(said(alone, alone), ONE_JOB, version="mpirun (Open MPI) 4.1.4", pmix="4.2.2")
     assert result.returncode == 1
     assert (
-        "with PMIx 4.2.2 (Open MPI 4.1.4), the image's Open MPI 4.1.4 has PMIx 4.2.2: 2 jobs of one rank came up "
-        "(singletons); what the launcher sets in their environment does not reach them. " in result.stderr
+        "with PMIx 4.2.2 (Open MPI 4.1.4), the image's Open MPI 4.1.4 has PMIx 4.2.2: 2 of 2 ranks came up, each as a "
+        "job of its own (singletons); what the launcher sets in their environment does not reach them. "
+        in result.stderr
     )
 
 
@@ -123,7 +125,7 @@ def test_a_container_that_does_not_start_says_what_it_said(start):
 def test_a_launcher_without_pmix_is_named_so(start, tmp_path):
     alone = ALONE.replace("server 5.0.7", "server none")
     slurm = {"version": "slurm-wlm 22.05.8", "pmix": ""}
-    why = "the host starts ranks with no PMIx (Slurm 22.05.8), the image's Open MPI 4.1.4 has PMIx 4.2.2: 2 jobs of one"
+    why = "the host starts ranks with no PMIx (Slurm 22.05.8), the image's Open MPI 4.1.4 has PMIx 4.2.2: 2 of 2 ranks"
     assert why in start(said(alone, alone), ONE_JOB, "--nodes=2", **slurm).stderr
     assert start(said(alone, alone), ONE_JOB, **slurm).returncode == 0
     assert started(tmp_path)["started"] == ranks.INSIDE.said
@@ -140,7 +142,7 @@ def test_ranks_that_wait_for_each_other_are_ended(tmp_path, monkeypatch):
 
 
 def test_an_image_without_the_program_is_not_tried_and_that_is_said(start, tmp_path):
-    result = start(f"echo {contract.NO_RANKS}\necho {contract.NO_RANKS}\n")
+    result = start("exit 1\n", lookup="exit 127\n")
     assert result.returncode == 0, result.stderr
     assert "not tried before the rounds" in started(tmp_path)["started"]
 

@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from containercheck import contract
 from containercheck.job import processes
@@ -81,11 +81,6 @@ class Seen(NamedTuple):
     server: str
     last: str
 
-    @property
-    def absent(self) -> bool:
-        """Whether the image does not have the program."""
-        return self.last == contract.NO_RANKS
-
 
 def read(text: str, status: Optional[int]) -> Seen:
     """Return what ranks said.
@@ -101,7 +96,7 @@ def read(text: str, status: Optional[int]) -> Seen:
     number = r"[^\d\n]*(\d+(?:\.\d+)*)"
     # Rulers, such as mpirun draws around its messages, say nothing.
     lines = [line.strip() for line in text.splitlines() if re.search(r"\w", line)] or ["it printed nothing"]
-    telling = [line for line in lines if "FATAL" in line or "rror" in line or line == contract.NO_RANKS] or lines
+    telling = [line for line in lines if "FATAL" in line or "rror" in line] or lines
     return Seen(status, sizes, found(r"^library (.*)$"), found("^own" + number), found("^server" + number), telling[-1])
 
 
@@ -161,8 +156,8 @@ def explain(seen: Seen, ranks: int, host: Host) -> str:
     image = re.sub(r"^Open MPI v", "Open MPI ", seen.library)
     if seen.status is None:
         came = f"they did not come up within {PATIENCE} s"
-    elif len(seen.sizes) == ranks and set(seen.sizes) == {1}:
-        came = f"{ranks} jobs of one rank came up (singletons)"
+    elif ranks > 1 and set(seen.sizes) == {1}:
+        came = f"{len(seen.sizes)} of {ranks} ranks came up, each as a job of its own (singletons)"
     elif seen.sizes:
         came = f"{len(seen.sizes)} of {ranks} ranks came up, of a job of {max(seen.sizes)}"
     else:
@@ -184,6 +179,7 @@ class Trial:
     def __init__(self, side: str, ranks: int) -> None:
         """Nothing is started yet."""
         self.side, self.ranks = side, ranks
+        self._runs = 0
         #: What stands before the container in any case; see job/runtime.py.
         self.words = Path(contract.start_file(side)).read_text().strip()
 
@@ -191,11 +187,23 @@ class Trial:
         """Start the ranks this way, and return what they said."""
         Path(contract.start_file(self.side)).write_text(f"{self.words} {way.words}".strip() + "\n")
         script = contract.ranks_file(self.side)
-        script = contract.inside_file(script) if way is INSIDE else script
-        output = Path(contract.TRIALS, Path(script).stem + ("" if way is not AS_JSM else ".jsm"))
+        status, text = self._run(contract.inside_file(script) if way is INSIDE else script)
+        return read(text, status)
+
+    def _run(self, script: str) -> Tuple[Optional[int], str]:
+        """Run a script; return its status, None where it was ended at its limit, and what it printed."""
+        self._runs += 1
+        output = Path(contract.TRIALS, f"{self._runs}-{self.side}")
         run = run_once(Path(script), output, PATIENCE, [], 0)
         text = "".join((output / name).read_text(errors="replace") for name in (contract.OUT, contract.ERR))
-        return read(text, None if run["timed_out"] else run["status"])
+        return None if run["timed_out"] else run["status"], text
+
+    def _can_tell(self) -> bool:
+        """Tell whether the image has the program.
+
+        One container is asked, and not all ranks: where one ends before another has joined it, Apptainer fails.
+        """
+        return self._run(contract.lookup_file(self.side))[0] == 0
 
     def find(self, launcher: str, nodes: int, brings_own: bool) -> Dict[str, str]:
         """Find a way and let the rounds take it; return what the results say of it, and why it is not the plain one.
@@ -205,10 +213,10 @@ class Trial:
         :param brings_own: whether the image's own MPI is meant to run, and not the host's (the generic variant).
         :raises RanksError: there is none.
         """
-        first = self.start(PLAIN)
-        if first.absent:
+        if not self._can_tell():
             said = f"{PLAIN.said}; not tried before the rounds, because the image has no mpi-ranks"
             return {"started": said, "because": ""}
+        first = self.start(PLAIN)
         if is_one_job(first, self.ranks):
             return {"started": PLAIN.said, "because": ""}
         host = ask_host(launcher)
