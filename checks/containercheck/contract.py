@@ -10,8 +10,11 @@ BASELINE, SUBJECT = "baseline", "subject"
 
 #: File in the stage directory with the exit status of a build that failed.
 BUILD_STATUS = "build.failed"
-#: That status where the software does not exist for machines like the partition's; the check is then skipped.
+#: That status where the software does not exist for machines like the partition's; the check is then skipped. The
+#: script that makes the input may end with it too.
 UNSUPPORTED = 3
+#: File in the stage directory with the reason, where it is found in the job that the check cannot run on this node.
+UNSUPPORTED_WHY = "unsupported.txt"
 #: What the build step says of an image: its path, SHA-256 and size in bytes. JSON, beside the link to it.
 IMAGE_RECORD = "image.json"
 

@@ -247,6 +247,14 @@ def test_missing_software_skips_with_the_reason(session):
     assert "no software: no-such-program is not on the PATH" in result.case("bare")["skip_reason"]
 
 
+def test_what_the_job_finds_that_cannot_run_skips_with_the_reason(session):
+    found = "input_commands=echo error: no software: this one is too old >&2; exit 3"
+    result = session("-n", "Planted%variant=generic", "-S", "rounds=1", "-S", found)
+    case = result.case("generic")
+    assert (result.status, case["result"]) == (0, "skip"), result.output
+    assert case["skip_reason"] == "no software: this one is too old"
+
+
 def test_software_for_other_machines_skips_with_the_reason(session):
     result = session("-n", "OtherMachine")
     assert [case["result"] for case in result.cases] == ["skip"] * 2

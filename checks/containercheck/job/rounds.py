@@ -167,12 +167,16 @@ class Rounds:
 def prepare(script: Path) -> None:
     """Run the script that makes what all runs read.
 
-    :raises SystemExit: it fails; what it said on standard error is said again.
+    :raises SystemExit: it fails; what it said on standard error is said again. Where it says by its status that the
+        check cannot run on this node, the reason is written down for a skip.
     """
     result = subprocess.run(["bash", "-e", str(script)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
     said = result.stderr.decode(errors="replace").strip()
     if said:
         print(said, file=sys.stderr)
+    if result.returncode == contract.UNSUPPORTED:
+        reason = said.splitlines()[-1] if said else f"{script} ended with status {contract.UNSUPPORTED}"
+        Path(contract.UNSUPPORTED_WHY).write_text(reason)
     if result.returncode != 0:
         sys.exit(1 if said else f"error: {script} failed: see what it printed, in the job's output")
 
