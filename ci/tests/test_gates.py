@@ -127,7 +127,10 @@ def test_a_dry_run_writes_the_job_and_runs_nothing(session, site):
     scripts = [path.read_text() for path in result.stage.rglob("rfm_job.sh")]
     assert len(scripts) == 2
     assert all("#SBATCH --gres=gpu:2\n" in script for script in scripts)
-    assert any(re.search(r"^apptainer exec .*--nv .* sh work.sh none$", script, re.MULTILINE) for script in scripts)
+    assert any(
+        re.search(r"^\$\(cat subject.start\) apptainer exec .*--nv .* sh work.sh none$", script, re.MULTILINE)
+        for script in scripts
+    )
     assert not list(result.stage.rglob("rounds.json"))
 
 
@@ -300,7 +303,7 @@ def test_an_image_in_a_registry_is_run_by_its_name(session, site):
     result = session("--dry-run", "-C", settings, "-n", "Planted%variant=generic")
     assert result.status == 0, result.output
     script = next(result.stage.rglob("rfm_job.sh")).read_text()
-    assert re.search(rf"^apptainer exec .* {name} sh work.sh none$", script, re.MULTILINE)
+    assert re.search(rf"^\$\(cat subject.start\) apptainer exec .* {name} sh work.sh none$", script, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
