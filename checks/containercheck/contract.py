@@ -1,9 +1,7 @@
-"""What ReFrame's side, the build step and the job agree upon: names of files, exit statuses, sides, MPI libraries.
+"""What ReFrame's side, the build step and the job agree upon: names of files, exit statuses, sides.
 
 Standard library only, Python 3.6 or newer.
 """
-
-import re
 
 #: The side that is the measure, and the one that is judged.
 BASELINE, SUBJECT = "baseline", "subject"
@@ -36,12 +34,6 @@ WORKDIR = "/rfm_workdir"
 MPI_PLAN, MPI_LINKS = "host-mpi.json", "host-mpi"
 #: Directory of links for a bare program that was built with another MPI of the same ABI.
 BARE_MPI_LINKS = "bare-mpi"
-
-#: SONAMEs of MPI libraries; the bindings for other languages (libmpi_cxx, libmpi_mpifh) are none.
-MPI_SONAME = re.compile(r"^lib(mpi|mpich|mpi_cray)\.so(\.|$)")
-#: By family: the SONAME that programs built with it ask for, and what its members call the library
-#: (https://www.mpich.org/abi).
-MPI_FAMILIES = {"mpich": ("libmpi.so.12", re.compile(r"^lib(mpi|mpich|mpi_cray|mpi_intel)\.so\.12(\.|$)"))}
 
 
 def options_file(side):

@@ -22,7 +22,7 @@ def of_partition(job: Job, layout: Layout) -> Launcher:
 def of_family(family: str, job: Job, site: Site, layout: Layout) -> Launcher:
     """Return what starts programs that were built for another family of MPI, and lets them load the host's of it.
 
-    :param family: a key of ``contract.MPI_FAMILIES``.
+    :param family: a key of ``mpi.FAMILIES``.
     """
     libmpi = getattr(site, f"host_{family}")
     lend = programs.in_job(site, "hostmpi", "lend", *([f"--libmpi={libmpi}"] if libmpi else []), family)

@@ -34,7 +34,10 @@ def test_a_program_that_loads_the_hosts_mpi_is_accepted():
             "the host's libc is newer than the image's",
         ),
         (LOADED.replace("/lib/x86_64-linux-gnu/libblas.so.3 (0x00007f194abfb000)", "not found"), "libblas.so.3"),
-        (LOADED.replace("libmpi.so.40", "libmpi.so.12"), "another ABI: the image's program needs libmpi.so.12"),
+        (
+            LOADED.replace("libmpi.so.40", "libmpi.so.12"),
+            "another ABI: the image's program needs libmpi.so.12 (MPICH), the host's MPI is libmpi.so.40 (Open MPI). ",
+        ),
         (LOADED.replace("/rfm_workdir/host-mpi/", "/opt/mpi/lib/"), "an RPATH outranks LD_LIBRARY_PATH"),
         ("sh: 1: exec: hpcc: not found\n", "loads no MPI library"),
         ("", "loads no MPI library"),
@@ -76,6 +79,27 @@ def test_the_plan_binds_the_closure_without_libc(tmp_path, monkeypatch):
     assert (tmp_path / "subject.host-mpi.options").read_text().startswith("-B/")
 
 
+def test_a_crays_library_takes_the_place_of_mpich(tmp_path, monkeypatch):
+    """It lies beside those of other compilers, and programs in images ask for it by another name."""
+    monkeypatch.chdir(tmp_path)
+    libraries = tmp_path / "cray" / "lib64"
+    libraries.mkdir(parents=True)
+    for name in ("libmpi_gnu_91.so.12", "libmpifort_gnu_91.so.12", "libmpi_nvidia.so.12"):
+        shutil.copy("/bin/true", libraries / name)
+    plan = hostmpi.plan("true", "-B{source}:{target}", "subject", str(libraries / "libmpi_gnu_91.so.12"))
+    links = {link.name: os.readlink(link) for link in (tmp_path / "host-mpi").iterdir()}
+    mine = f"/host{libraries}/libmpi_gnu_91.so.12"
+    assert (links["libmpi_gnu_91.so.12"], links["libmpi.so.12"], links["libmpich.so.12"]) == (mine, mine, mine)
+    assert links["libmpifort.so.12"] == f"/host{libraries}/libmpifort_gnu_91.so.12"
+    assert "libmpi_nvidia.so.12" not in links
+    loaded = LOADED.replace(
+        "libmpi.so.40 => /rfm_workdir/host-mpi/libmpi.so.40", "libmpich.so.12 => /rfm_workdir/host-mpi/libmpich.so.12"
+    )
+    hostmpi.verify(loaded, plan)
+    with pytest.raises(hostmpi.HostMpiError, match=r"another ABI: .* needs libmpi.so.40 \(Open MPI\), the host's"):
+        hostmpi.verify(LOADED, plan)
+
+
 def test_a_program_without_mpi_is_a_clear_error(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(hostmpi.HostMpiError, match=r"loads no MPI library here .* host_mpi"):
@@ -92,7 +116,8 @@ def test_a_host_mpi_of_another_family_is_one_line_before_the_rounds(session, sit
         "-C", settings, "-n", "PingPong%variant=integrated", "-S", "rounds=1", checks=REPOSITORY / "checks"
     )
     reason = result.case("integrated")["fail_reason"]
-    assert "another ABI: the image's program needs libmpi.so.40, the host's MPI is libmpich.so.12" in reason
+    said = "another ABI: the image's program needs libmpi.so.40 (Open MPI), the host's MPI is libmpich.so.12 (MPICH)"
+    assert said in reason
     assert not list(result.stage.rglob("rounds.json"))
 
 

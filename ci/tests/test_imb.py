@@ -32,7 +32,7 @@ def libraries(tmp_path, monkeypatch):
 def test_a_host_with_another_abi_only_is_a_clear_error(libraries):
     (libraries / "libmpi.so.40").touch()
     with pytest.raises(
-        hostmpi.HostMpiError, match=r"needs libmpi.so.12 \(mpich\), .* has libmpi.so.40\. Install mpich"
+        hostmpi.HostMpiError, match=r"needs libmpi.so.12 \(MPICH\), .* has libmpi.so.40\. Install mpich"
     ):
         hostmpi.lend("mpich")
 
@@ -43,7 +43,7 @@ def test_a_library_of_another_abi_that_the_site_names_is_a_clear_error(libraries
         hostmpi.lend("mpich", "/opt/openmpi/lib/libmpi.so.40")
 
 
-@pytest.mark.parametrize("name", ["libmpi.so.12", "libmpich.so.12", "libmpi_cray.so.12"])
+@pytest.mark.parametrize("name", ["libmpi.so.12", "libmpich.so.12", "libmpi_cray.so.12", "libmpi_gnu_91.so.12"])
 def test_relatives_take_each_others_place(libraries, name):
     (libraries / name).touch()
     (libraries / "libmpi.so.40").touch()

@@ -25,7 +25,7 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from containercheck import contract
+from containercheck import contract, mpi
 
 #: Where the host's library directories appear in the container.
 HOST = "/host"
@@ -68,7 +68,7 @@ def find_mpi(executable: str) -> Tuple[str, str]:
     if program is None:
         raise HostMpiError(f"{executable} is not on the PATH of {os.uname().nodename}, so the host's MPI is not known")
     for soname, path in needed_libraries([program]).items():
-        if contract.MPI_SONAME.match(soname):
+        if mpi.SONAME.match(soname):
             return soname, path
     raise HostMpiError(
         f"{program} loads no MPI library here (ldd shows none): name the host's in the site's extras, host_mpi"
@@ -93,19 +93,18 @@ def lend(family: str, libmpi: Optional[str] = None) -> str:
     :param libmpi: the library, where it is not among those that the loader finds.
     :raises HostMpiError: the host has none, or the one given has another ABI.
     """
-    wanted, names = contract.MPI_FAMILIES[family]
+    title, wanted, names = mpi.FAMILIES[family]
     paths = [libmpi] if libmpi else libraries_of_host()
     path = next((path for path in paths if names.match(Path(path).name)), None)
     if path is None:
-        others = sorted(
-            {Path(path).name for path in paths if contract.MPI_SONAME.match(Path(path).name) and ".so." in path}
-        )
+        others = sorted({Path(path).name for path in paths if mpi.SONAME.match(Path(path).name) and ".so." in path})
         raise HostMpiError(
-            f"another ABI: the program needs {wanted} ({family}), {os.uname().nodename} has "
+            f"another ABI: the program needs {wanted} ({title}), {os.uname().nodename} has "
             f"{', '.join(others) or 'no MPI'}. Install {family}, or name its library: site's extras, host_{family}"
         )
     _fresh_directory(contract.BARE_MPI_LINKS)
-    Path(contract.BARE_MPI_LINKS, wanted).symlink_to(Path(path).resolve())
+    for name in {wanted, *mpi.other_names(wanted)}:
+        Path(contract.BARE_MPI_LINKS, name).symlink_to(Path(path).resolve())
     return path
 
 
@@ -119,20 +118,23 @@ def _plugin_directories(libraries: Dict[str, str]) -> Set[Path]:
     return {parent / name for parent in parents for name in _PLUGINS if (parent / name).is_dir()}
 
 
-def _configuration(mpi: Path) -> List[str]:
+def _configuration(library: Path) -> List[str]:
     """Configuration and help texts of this MPI, in the system's places and in its own prefix."""
-    prefix = mpi.parent.parent
+    prefix = library.parent.parent
     own = [str(prefix / "etc"), str(prefix / "share" / "openmpi"), str(prefix / "share" / "pmix")]
     return [path for path in (*_CONFIGURATION, "/usr/share/openmpi", "/usr/share/pmix", *own) if Path(path).exists()]
 
 
 def closure(libmpi: str) -> Tuple[Dict[str, str], Set[Path]]:
     """Return what the host's MPI loads (file by SONAME), without libc, and the directories of its plugins."""
-    mpi = Path(libmpi).resolve()
+    library = Path(libmpi).resolve()
     # The bindings for other languages belong to it, whether or not this program uses them.
-    own = {path.name: str(path) for path in Path(libmpi).parent.glob("libmpi*.so.*") if path.name.count(".") == 2}
-    own.update({path.name: str(path) for path in mpi.parent.glob("libmpi*.so.*") if path.name.count(".") == 2})
-    libraries = {**own, **needed_libraries([str(mpi), *own.values()])}
+    own = {}
+    for directory in (Path(libmpi).parent, library.parent):
+        for path in directory.glob("libmpi*.so.*"):
+            if path.name.count(".") == 2 and mpi.member_of(path.name) == mpi.member_of(Path(libmpi).name):
+                own[path.name] = str(path)
+    libraries = {**own, **needed_libraries([str(library), *own.values()])}
     while True:
         plugins = _plugin_directories(libraries)
         files = [str(path) for directory in plugins for path in directory.rglob("*.so*") if path.is_file()]
@@ -151,13 +153,15 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str]) -> Dict[s
     :param libmpi: the host's MPI library, where the bare program does not tell.
     :raises HostMpiError: see :func:`find_mpi`.
     """
-    soname, path = (Path(libmpi).name, libmpi) if libmpi else find_mpi(executable)
+    soname, path = (mpi.soname_of(libmpi), libmpi) if libmpi else find_mpi(executable)
     needed, plugins = closure(path)
     libraries = {name: file for name, file in needed.items() if not _RUN_TIME.match(name)}
     libraries.setdefault(soname, path)
     _fresh_directory(contract.MPI_LINKS)
     sources = set()
-    for name, file in libraries.items():
+    # By all the names that programs of its family know it by.
+    links = {other: file for name, file in libraries.items() for other in mpi.other_names(name)}
+    for name, file in {**links, **libraries}.items():
         real = Path(file).resolve()
         sources.add(real.parent)
         Path(contract.MPI_LINKS, name).symlink_to(f"{HOST}{real}")
@@ -200,20 +204,21 @@ def verify(preflight: str, known: Dict[str, Any]) -> None:
             )
         Path(contract.MPI_LINKS, name).symlink_to(known["spares"][name])
     loaded = dict(re.findall(r"^\s*(\S+) => (/\S+)", preflight, re.MULTILINE))
-    mpi = {name: path for name, path in loaded.items() if contract.MPI_SONAME.match(name)}
-    if not mpi:
+    own = {name: path for name, path in loaded.items() if mpi.SONAME.match(name)}
+    if not own:
         telling = preflight.strip().splitlines()[-1:] or ["it printed nothing"]
         raise HostMpiError(
             f"the program in the image loads no MPI library, so the host's cannot replace it: {telling[0]}"
         )
-    if known["soname"] not in mpi:
+    name = next((name for name in (known["soname"], *mpi.other_names(known["soname"])) if name in own), None)
+    if name is None:
         raise HostMpiError(
-            f"another ABI: the image's program needs {', '.join(mpi)}, the host's MPI is {known['soname']}. "
-            "Build the image with an MPI of the host's family"
+            f"another ABI: the image's program needs {', '.join(map(mpi.title_of, own))}, the host's MPI is "
+            f"{mpi.title_of(known['soname'])}. Build the image with an MPI of the host's family"
         )
-    if f"/{contract.MPI_LINKS}/" not in mpi[known["soname"]]:
+    if f"/{contract.MPI_LINKS}/" not in own[name]:
         raise HostMpiError(
-            f"the image's program insists on its own {mpi[known['soname']]} (an RPATH outranks LD_LIBRARY_PATH): "
+            f"the image's program insists on its own {own[name]} (an RPATH outranks LD_LIBRARY_PATH): "
             "link it with RUNPATH"
         )
 
@@ -232,7 +237,7 @@ def main() -> None:
     verifying.add_argument("preflight", type=Path)
     lending = commands.add_parser("lend", help="let a bare program load the host's MPI of its family")
     lending.add_argument("--libmpi", help="the host's MPI library; by default what the loader finds")
-    lending.add_argument("family", choices=contract.MPI_FAMILIES)
+    lending.add_argument("family", choices=mpi.FAMILIES)
     arguments = parser.parse_args()
     try:
         if arguments.command == "lend":

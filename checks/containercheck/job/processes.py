@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Set, Tuple
 
-from containercheck import contract
+from containercheck import mpi
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 #: Seconds between two looks at whether the work is done, and the session that a job belongs to is still there.
@@ -178,7 +178,7 @@ def mapped_mpi(pids: Set[int]) -> Dict[str, Dict[str, Any]]:
         seen = set()
         for line in maps.splitlines():
             fields = line.split(None, 5)
-            if len(fields) == 6 and contract.MPI_SONAME.match(Path(fields[5]).name) and fields[5] not in seen:
+            if len(fields) == 6 and mpi.SONAME.match(Path(fields[5]).name) and fields[5] not in seen:
                 seen.add(fields[5])
                 entry = libraries.setdefault(fields[5], {"device": fields[3], "inode": int(fields[4]), "pids": []})
                 entry["pids"].append(pid)
