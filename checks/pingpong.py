@@ -7,6 +7,7 @@ SANDIA section VI.B and D12.6 section 6.9.1 show what a container that does not 
 
 import reframe as rfm
 from containercheck import Answer, ContainerCheck, Figure, ReleaseOfImage
+from reframe.core.builtins import run_before, variable
 
 CLASSES = ("within_socket", "between_sockets", "between_nodes")
 
@@ -26,8 +27,8 @@ class PingPong(ContainerCheck, ReleaseOfImage):
     source = "pingpong/pingpong.c"
     recipe = "pingpong"
     min_ranks = 2
-    # Seconds for all the pairs together; slow networks take longer, with three trials a pair.
-    executable_opts = ["1.5"]
+    #: Seconds for all the pairs together; slow networks take longer, with three trials a pair.
+    seconds_of_pairs = variable(float, int, value=1.5)
     run_limit = 300
     tolerance = 10.0
     rank_count = Answer("ranks", r"^ranks (\d+)")
@@ -35,3 +36,8 @@ class PingPong(ContainerCheck, ReleaseOfImage):
     figures += [of_class("bandwidth", "MB/s", pair) for pair in CLASSES]
     answers = [Answer("wrong_bytes", r"^wrong bytes (\d+)", at_most=0)]
     answers += [Answer(f"pairs_{pair}", rf"^pairs {pair} (\d+)") for pair in CLASSES]
+
+    @run_before("run")
+    def choose_seconds(self):
+        """The program's only option."""
+        self.executable_opts = [f"{self.seconds_of_pairs:g}"]

@@ -65,8 +65,8 @@ LENGTHS = {
     "HPL": Length("repeats", "solutions", 2, 8),
     # Of all messages; those that are large move so many megabytes.
     "IMB": Length("trials", "trials", 2000, 8000, {"volume": 0.1}),
-    # Its only option, the seconds of all pairs; three trials take as long as they take.
-    "PingPong": Length("executable_opts", "s", 1, 4),
+    # Three trials take as long as they take.
+    "PingPong": Length("seconds_of_pairs", "s", 1, 4),
     # With one epoch the loss cannot fall.
     "RAMP": Length("epochs", "epochs", 2, 6),
     "SemanticSpaces": Length("megabytes", "MB", 1, 4),
