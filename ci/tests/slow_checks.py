@@ -1,5 +1,7 @@
 """Checks that are slow, wrong or endless as test_sessions.py wants it, which copies this file."""
 
+import logging
+import time
 from pathlib import Path
 
 import reframe as rfm
@@ -89,3 +91,23 @@ class Endless(Base):
     def stay(self):
         """Ignore what asks it to end."""
         self.executable_opts = ["-c", "'trap \"\" TERM INT HUP; while :; do echo alive; sleep 0.123; done'"]
+
+
+class SlowHandler(logging.Handler):
+    """Takes its time for a line, and loses each Exception that comes meanwhile, as all of Python's handlers do."""
+
+    def emit(self, record):
+        """Tell the test that a line is being written."""
+        try:
+            (DIRECTORY / "writing").touch()
+            time.sleep(60)
+        except Exception:
+            self.handleError(record)
+
+
+@rfm.simple_test
+class Logs(Endless):
+    @run_before("run")
+    def log(self):
+        """Write a line."""
+        SlowHandler().handle(logging.LogRecord("made", logging.INFO, "", 0, "a line", (), None))

@@ -80,7 +80,6 @@ def test_slowness_that_shows_later_is_confirmed_with_rounds_of_its_own(opened):
 def test_a_pass_that_is_stopped_leaves_what_was_there_before(opened):
     process = start(opened, "--minutes", "9", "-n", "Waits", "-S", "seconds=10")
     stage = opened.directory / "stage" / "repeat"
-    # Not before its job is known to run: ReFrame's logging loses a signal that comes while it writes a line.
     assert eventually(lambda: any("alive" in path.read_text() for path in stage.rglob("rfm_job.out")))
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=120)

@@ -186,6 +186,28 @@ def test_a_session_that_is_stopped_leaves_nothing_behind(place, number):
     assert not running(stage)
 
 
+def test_a_signal_is_not_lost_in_a_line_that_is_being_logged(place):
+    process = start(place, "-n", "Logs")
+    assert eventually((place.directory / "writing").exists)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert "stopped by SIGTERM" in table(output)[-2]
+
+
+def test_a_session_without_a_terminal_is_stopped_by_what_it_does_not_ignore(place):
+    # As a shell starts what is to go on behind it, and nohup.
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
+    process = start(place, "-n", "Endless")
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    stage = place.directory / "stage"
+    assert eventually(lambda: any("alive" in path.read_text() for path in stage.rglob("rfm_job.out")))
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert "stopped by SIGTERM" in table(output)[-2]
+    assert not running(stage)
+
+
 def running(stage):
     """Return the processes that work below the stage directory."""
     found = []
