@@ -11,6 +11,8 @@ from containercheck.software import runtimes
 
 #: What a plain run takes of the axes in this file; a check says the same of its own in ``plain``.
 PLAIN = {"image_in": "shared", "file_system": "stage", "image_release": "fitting"}
+#: Those of them that say something of the image: a bare run, which has none, has their plain values only.
+OF_IMAGE = ("image_in", "image_release")
 
 
 def own_path(directory: str, stagedir: str, suffix: str) -> str:
@@ -32,12 +34,6 @@ class ImagePlacement(RegressionTestPlugin):
         """Shared memory is a directory too."""
         if self.image_in == "ram":
             self.image_directory = "/dev/shm"
-
-    @run_after("init", always_last=True)
-    def leave_out_bare(self):
-        """A bare run has no image to be placed."""
-        if self.image_in == "ram" and not self.contained:
-            self.valid_systems = []
 
 
 class FilePlacement(RegressionTestPlugin):
@@ -83,9 +79,3 @@ class ReleaseOfImage(RegressionTestPlugin):
         """A value of the axis is what ``-S release`` sets."""
         if self.image_release != "fitting":
             self.release = self.image_release
-
-    @run_after("init", always_last=True)
-    def leave_out_bare_of_release(self):
-        """A bare run has no image of any release."""
-        if self.image_release != "fitting" and not self.contained:
-            self.valid_systems = []

@@ -40,9 +40,12 @@ class ContainerCheck(ApplicationFacts):
 
     @run_after("init", always_last=True)
     def place_in_axes(self):
-        """Tell the cases of the full axes; ``-t full`` selects them."""
+        """Tell the cases of the full axes, which ``-t full`` selects; a bare run has none of the image's."""
         plain = {**axes.PLAIN, **self.plain}
-        self.full_only = self.full_only or any(getattr(self, name, value) != value for name, value in plain.items())
+        others = [name for name, value in plain.items() if getattr(self, name, value) != value]
+        self.full_only = self.full_only or bool(others)
+        if not self.contained and set(others) & set(axes.OF_IMAGE):
+            self.valid_systems = []
         if self.full_only:
             self.tags |= {"full"}
             self.run_limit = self.full_run_limit or self.run_limit

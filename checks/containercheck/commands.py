@@ -44,9 +44,9 @@ def of_side(side: Side, site: Site, layout: Layout, stagedir: str) -> Commands:
 
     :param stagedir: the check's stage directory, which a container has as its working directory.
     """
-    container = _InContainer(side, stagedir) if side.container else None
-    if container is None:
+    if not side.container:
         return Commands(_script(side, _Host(side)), side.launcher.needs)
+    container = _InContainer(side, stagedir)
     needs = side.launcher.needs + side.container.needs + container.needs(site, layout)
     scripts = {}
     if side.launcher.ranks:

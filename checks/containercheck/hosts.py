@@ -65,5 +65,5 @@ def _asked(partition: str) -> tuple[str, str]:
         except (ReframeError, OSError) as error:
             return "", f"its job failed: {error}"
         finally:
-            if job.jobid and not job.completion_time and not job.scheduler.finished(job):
+            if job.jobid and not job.scheduler.finished(job):
                 job.cancel()

@@ -41,16 +41,6 @@ TABLE = (
 IMAGES = tuple(release.name for release in TABLE if release.image)
 
 
-def check(name: str) -> str:
-    """Return the code name of a release that an image may be.
-
-    :raises ValueError: there is none of this name; says which there are.
-    """
-    if name not in IMAGES:
-        raise ValueError(f"release is {name!r}, and must be one of {', '.join(IMAGES)}")
-    return name
-
-
 def for_libc(version: Version) -> str:
     """Return the release that an image is to be for hosts with this libc: the oldest that is not older than theirs.
 

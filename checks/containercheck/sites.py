@@ -141,12 +141,9 @@ def _site(partition: SystemPartition) -> Site:
         near = difflib.get_close_matches(name, known, 1)
         meant = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}."
         raise SiteError(f"{where}: unknown {name!r}: {meant} (One of another library's goes into the list 'foreign'.)")
-    if found.get("binding") not in (None, *BINDINGS):
-        raise SiteError(f"{where}: binding is {found['binding']!r}, and must be one of {', '.join(BINDINGS)}")
-    try:
-        releases.check(found.get("release", releases.IMAGES[0]))
-    except ValueError as error:
-        raise SiteError(f"{where}: {error}") from None
+    for name, allowed in (("binding", BINDINGS), ("release", releases.IMAGES)):
+        if found.get(name) not in (None, *allowed):
+            raise SiteError(f"{where}: {name} is {found[name]!r}, and must be one of {', '.join(allowed)}")
     is_here = partition.scheduler.registered_name == "local"
     gpus = sum(device.num_devices for device in partition.select_devices("gpu"))
     return Site(

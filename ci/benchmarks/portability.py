@@ -11,13 +11,11 @@ where not by the launcher alone, and the reasons. Exit status 0, whatever runs; 
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from twice import CHECKS, REPOSITORY, Stopped
+from twice import CHECKS, Stopped, run_to_end, workplace
 
 # Found by twice, which adds ci/ to the path.
 from processes import Relay  # isort: skip
@@ -90,22 +88,15 @@ def run(release: str, directory: Path, relay: Relay, arguments: Sequence[str]) -
     names = f"^({'|'.join(FIGURES)})%.*variant=({'|'.join(VARIANTS)})%.*num_nodes=1(%|$)"
     command = [str(Path(sys.executable).parent / "reframe"), "-c", str(CHECKS), "-r", f"--prefix={directory}"]
     command += ["-n", names, "--exclude-tag=full", f"--report-file={report}", "-S", f"release={release}", *arguments]
-    process = subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, start_new_session=True)
-    relay.wait(process)
-    if relay.stopped_by:
-        raise Stopped(relay.stopped_by)
+    run_to_end(relay, command, cwd=directory)
     return collect([load(report)])
 
 
 def main() -> None:
     """Run everything, then print the table."""
-    (REPOSITORY / "stage").mkdir(exist_ok=True)
     try:
-        with (
-            tempfile.TemporaryDirectory(prefix="portability-", dir=REPOSITORY / "stage") as directory,
-            Relay() as relay,
-        ):
-            found = {name: run(name, Path(directory), relay, sys.argv[1:]) for name in releases_of_images()}
+        with workplace("portability-") as (directory, relay):
+            found = {name: run(name, directory, relay, sys.argv[1:]) for name in releases_of_images()}
     except Stopped as error:
         sys.exit(f"stopped by {error}")
     except ReportError as error:

@@ -52,6 +52,26 @@ class Stopped(Exception):
     """Somebody asked to stop (Ctrl-C); the message is the signal's name."""
 
 
+@contextlib.contextmanager
+def workplace(prefix: str) -> Iterator[tuple[Path, Relay]]:
+    """Give a directory below stage/ that is removed in the end, and what passes signals on to a session there."""
+    (REPOSITORY / "stage").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=REPOSITORY / "stage") as directory, Relay() as relay:
+        yield Path(directory), relay
+
+
+def run_to_end(relay: Relay, command: Sequence[str], **options: Any) -> None:
+    """Run a command to its end.
+
+    :param options: for :class:`subprocess.Popen`.
+    :raises Stopped: somebody asked to stop.
+    """
+    # The terminal's Ctrl-C reaches this process only, and goes on to the command from here, once.
+    relay.wait(subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **options))
+    if relay.stopped_by:
+        raise Stopped(relay.stopped_by)
+
+
 @dataclass(frozen=True)
 class Case:
     """One check, as it came out of a session.
@@ -141,9 +161,8 @@ class Sessions:
     @contextlib.contextmanager
     def begin(cls, names: Iterable[str], more: Mapping[str, Any] | None = None) -> Iterator[Sessions]:
         """Write the check files, and remove everything in the end."""
-        (REPOSITORY / "stage").mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="itself-", dir=REPOSITORY / "stage") as directory, Relay() as relay:
-            sessions = cls(Path(directory), relay)
+        with workplace("itself-") as (directory, relay):
+            sessions = cls(directory, relay)
             write_checks(sessions.checks, names, more)
             yield sessions
 
@@ -165,19 +184,8 @@ class Sessions:
         report.unlink(missing_ok=True)
         command, environment = self.command("--run", f"--report-file={report}", *arguments, check=check)
         with log.open("wb") as output:
-            # The terminal's Ctrl-C reaches this process only, and goes on to ReFrame from here, once.
-            process = subprocess.Popen(
-                command,
-                cwd=self._directory,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            self._relay.wait(process)
-        if self._relay.stopped_by:
-            raise Stopped(self._relay.stopped_by)
+            options = {"cwd": self._directory, "env": environment, "stdout": output, "stderr": subprocess.STDOUT}
+            run_to_end(self._relay, command, **options)
         try:
             cases = read(json.loads(report.read_text()))
         except (OSError, ValueError, KeyError, IndexError):

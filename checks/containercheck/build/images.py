@@ -182,8 +182,13 @@ class Image(cache.Entry):
             known = json.loads(self.record.read_text())
         except (OSError, ValueError) as error:
             raise CacheError(f"{self.record} cannot be read: {error}") from None
-        known = {"sha256": known["sha256"], "bytes": known["bytes"]}
-        return {"path": str(self.path), **known, "recipe": self.name, "release": self.workshop.release}
+        return {
+            "path": str(self.path),
+            "sha256": known["sha256"],
+            "bytes": known["bytes"],
+            "recipe": self.name,
+            "release": self.workshop.release,
+        }
 
 
 def ready(path: Path) -> Dict[str, Any]:

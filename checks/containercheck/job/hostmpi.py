@@ -129,10 +129,10 @@ def closure(libmpi: str) -> Tuple[Dict[str, str], Set[Path]]:
     """Return what the host's MPI loads (file by SONAME), without libc, and the directories of its plugins."""
     library = Path(libmpi).resolve()
     # The bindings for other languages belong to it, whether or not this program uses them.
-    own = {}
+    own, member = {}, mpi.member_of(Path(libmpi).name)
     for directory in (Path(libmpi).parent, library.parent):
         for path in directory.glob("libmpi*.so.*"):
-            if path.name.count(".") == 2 and mpi.member_of(path.name) == mpi.member_of(Path(libmpi).name):
+            if path.name.count(".") == 2 and mpi.member_of(path.name) == member:
                 own[path.name] = str(path)
     libraries = {**own, **needed_libraries([str(library), *own.values()])}
     while True:
@@ -155,18 +155,18 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str]) -> Dict[s
     """
     soname, path = (mpi.soname_of(libmpi), libmpi) if libmpi else find_mpi(executable)
     needed, plugins = closure(path)
-    libraries = {name: file for name, file in needed.items() if not _RUN_TIME.match(name)}
-    libraries.setdefault(soname, path)
-    _fresh_directory(contract.MPI_LINKS)
-    sources = set()
+    needed.setdefault(soname, path)
+    real = {name: Path(file).resolve() for name, file in needed.items()}
+    sources = {file.parent for file in real.values()}
+    targets = {name: f"{HOST}{file}" for name, file in real.items()}
+    spares = {name: target for name, target in targets.items() if _RUN_TIME.match(name)}
+    libraries = {name: file for name, file in needed.items() if name not in spares}
     # By all the names that programs of its family know it by.
-    links = {other: file for name, file in libraries.items() for other in mpi.other_names(name)}
-    for name, file in {**links, **libraries}.items():
-        real = Path(file).resolve()
-        sources.add(real.parent)
-        Path(contract.MPI_LINKS, name).symlink_to(f"{HOST}{real}")
-    spares = {name: f"{HOST}{Path(file).resolve()}" for name, file in needed.items() if _RUN_TIME.match(name)}
-    sources |= {Path(needed[name]).resolve().parent for name in spares}
+    links = {other: targets[name] for name in libraries for other in mpi.other_names(name)}
+    links.update({name: targets[name] for name in libraries})
+    _fresh_directory(contract.MPI_LINKS)
+    for name, target in links.items():
+        Path(contract.MPI_LINKS, name).symlink_to(target)
     # One bind for a directory serves all below it.
     outermost = [one for one in sources if not any(other in one.parents for other in sources)]
     binds = {str(one): f"{HOST}{one}" for one in outermost}
@@ -174,8 +174,8 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str]) -> Dict[s
     binds.update({one: one for one in _configuration(Path(path).resolve())})
     if any(" " in source or ":" in source for source in binds):
         raise HostMpiError("a directory of the host's MPI has a space or a colon in its name: it cannot be bound")
-    result = {"soname": soname, "path": str(Path(path).resolve()), "libraries": libraries, "binds": binds}
-    result["spares"] = spares
+    result = {"soname": soname, "path": str(Path(path).resolve()), "libraries": libraries, "spares": spares}
+    result["binds"] = binds
     Path(contract.mpi_options_file(side)).write_text(
         " ".join(bind.format(source=source, target=target) for source, target in sorted(binds.items())) + "\n"
     )

@@ -89,6 +89,25 @@ def fields_of(pid: int) -> List[str]:
     return status_of(pid)[1]
 
 
+def said(command: List[str], patience: float = 60.0, **options: Any) -> str:
+    """Return what a command prints on standard output; nothing where it is not there, or hangs.
+
+    :param patience: seconds that it has.
+    :param options: for :func:`subprocess.run`.
+    """
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            universal_newlines=True,
+            timeout=patience,
+            **options,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
 def _prctl(option: int, value: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 

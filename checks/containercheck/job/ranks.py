@@ -23,6 +23,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from containercheck import contract
 from containercheck.job import processes
 from containercheck.job.run import run_once
+from containercheck.verdict.evaluation import telling_line
 
 #: Seconds that the ranks have to find each other.
 PATIENCE = 120
@@ -94,10 +95,8 @@ def read(text: str, status: Optional[int]) -> Seen:
 
     sizes = [int(size) for size in re.findall(r"^rank \d+ of (\d+)$", text, re.MULTILINE)]
     number = r"[^\d\n]*(\d+(?:\.\d+)*)"
-    # Rulers, such as mpirun draws around its messages, say nothing.
-    lines = [line.strip() for line in text.splitlines() if re.search(r"\w", line)] or ["it printed nothing"]
-    telling = [line for line in lines if "FATAL" in line or "rror" in line] or lines
-    return Seen(status, sizes, found(r"^library (.*)$"), found("^own" + number), found("^server" + number), telling[-1])
+    last = telling_line(text) or "it printed nothing"
+    return Seen(status, sizes, found(r"^library (.*)$"), found("^own" + number), found("^server" + number), last)
 
 
 def is_one_job(seen: Seen, ranks: int) -> bool:
@@ -125,29 +124,15 @@ def ask_host(words: str) -> Host:
     :param words: its command, with options.
     """
     command = shlex.split(words)[0]
-    said, name = _said([command, "--version"]), command
+    said, name = processes.said([command, "--version"], PATIENCE, stderr=subprocess.STDOUT), command
     for launcher, pattern in LAUNCHERS.items():
         match = re.search(pattern, said, re.MULTILINE)
         if match:
             name = f"{launcher} {match[1]}"
             break
-    offered = re.search(r"^(\d[\d.]*)", _said(["bash", "-c", f"{words} printenv PMIX_VERSION"]), re.MULTILINE)
+    said = processes.said(["bash", "-c", f"{words} printenv PMIX_VERSION"], PATIENCE, stderr=subprocess.STDOUT)
+    offered = re.search(r"^(\d[\d.]*)", said, re.MULTILINE)
     return Host(name, offered[1] if offered else "")
-
-
-def _said(command: List[str]) -> str:
-    """Return what a command prints; nothing where it is not there, or hangs."""
-    try:
-        return subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            universal_newlines=True,
-            timeout=PATIENCE,
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
 
 
 def explain(seen: Seen, ranks: int, host: Host) -> str:

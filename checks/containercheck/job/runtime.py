@@ -12,12 +12,12 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Iterable, List
 
 from containercheck import contract
+from containercheck.job import processes
 
 #: Variables that tell the host's MPI, loader and Python what to do.
 OF_THE_HOST = re.compile(r"(OMPI_MCA|OPAL|PMIX_MCA|PRTE_MCA|UCX|UCC|FI|MPICH|MPIR_CVAR|I_MPI|MV2|LD)_|PYTHON")
@@ -33,12 +33,12 @@ def options(command: str, ranks: int) -> List[str]:
     for each other, in MPI_Init: where one ends before another has joined it, Apptainer fails, one time in four
     for a program of milliseconds ("could not open proc directory").
     """
-    if Path(command).name not in ("apptainer", "singularity"):
+    if not _is_apptainer(command):
         return []
     chosen = []
     if _is_crippled_root():
         chosen.append("--userns")
-    if ranks > 1 and "--sharens" in _said([command, "exec", "--help"]):
+    if ranks > 1 and "--sharens" in processes.said([command, "exec", "--help"]):
         chosen.append("--sharens")
     return chosen
 
@@ -49,23 +49,17 @@ def hidden(command: str, names: Iterable[str]) -> List[str]:
     What the launcher sets for its ranks is not among them: it is in no job's environment. Apptainer and Singularity
     give every container an LD_LIBRARY_PATH of its own, and may need the host's themselves.
     """
-    own = Path(command).name in ("apptainer", "singularity")
-    found = [name for name in names if OF_THE_HOST.match(name) and name not in OURS]
-    return sorted(name for name in found if not (own and name == "LD_LIBRARY_PATH"))
+    kept = (*OURS, "LD_LIBRARY_PATH") if _is_apptainer(command) else OURS
+    return sorted(name for name in names if OF_THE_HOST.match(name) and name not in kept)
 
 
 def version(command: str) -> str:
     """Return what the runtime says of its version, or an empty text."""
-    return _said([command, "--version"]).strip()
+    return processes.said([command, "--version"]).strip()
 
 
-def _said(command: List[str]) -> str:
-    try:
-        return subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, universal_newlines=True, timeout=60
-        ).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
+def _is_apptainer(command: str) -> bool:
+    return Path(command).name in ("apptainer", "singularity")
 
 
 def _is_crippled_root() -> bool:

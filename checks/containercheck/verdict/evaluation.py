@@ -226,14 +226,17 @@ class Evaluation:
 def last_line(output: Path) -> str:
     """Return the last telling line of what a run printed, with the place of the rest."""
     for name in (contract.ERR, contract.OUT):
-        # Rulers, such as mpirun draws around its messages, say nothing.
-        text = (output / name).read_text(errors="replace")
-        lines = [line for line in text.splitlines() if re.search(r"\w", line)]
-        # A heading is no reason, but the line after it; what MPI_Abort says of it comes last.
-        headed = [
-            f"{one.strip()} {line.strip()}" for one, line in zip(lines, lines[1:]) if one.strip() == "Fatal error:"
-        ]
-        telling = headed[:1] or [line for line in lines if "FATAL" in line or "rror" in line] or lines
-        if telling:
-            return f"{telling[-1].strip()} (its output: {output})"
+        line = telling_line((output / name).read_text(errors="replace"))
+        if line:
+            return f"{line} (its output: {output})"
     return f"it printed nothing ({output})"
+
+
+def telling_line(text: str) -> str:
+    """Return the line of what programs printed that says most of what went wrong; empty where they printed nothing."""
+    # Rulers, such as mpirun draws around its messages, say nothing.
+    lines = [line.strip() for line in text.splitlines() if re.search(r"\w", line)]
+    # A heading is no reason, but the line after it; what MPI_Abort says of it comes last.
+    headed = [f"{one} {line}" for one, line in zip(lines, lines[1:]) if one == "Fatal error:"]
+    telling = headed[:1] or [line for line in lines if "FATAL" in line or "rror" in line] or lines
+    return telling[-1] if telling else ""

@@ -83,7 +83,7 @@ class Record:
             "kept_awake": self.kept_awake,
             "mpi": {},
             "runtimes": {},
-            "started": {},
+            "started": {side: known["started"] for side, known in self._starts(stagedir).items()},
         }
         for side in dict.fromkeys(run["side"] for run in self.runs):
             # As the side's processes saw them.
@@ -92,8 +92,6 @@ class Record:
                 found["mpi"][side] = sorted(paths)
             if (stagedir / contract.runtime_file(side)).exists():
                 found["runtimes"][side] = json.loads((stagedir / contract.runtime_file(side)).read_text())
-            if (stagedir / contract.started_file(side)).exists():
-                found["started"][side] = json.loads((stagedir / contract.started_file(side)).read_text())["started"]
         if (stagedir / contract.IMAGE_RECORD).exists():
             image = json.loads((stagedir / contract.IMAGE_RECORD).read_text())
             found.update({"image": image["path"], "image_sha256": image["sha256"]})
@@ -104,13 +102,16 @@ class Record:
     def unusual_starts(self, stagedir: Path) -> list[str]:
         """Lines about sides whose ranks are not started like all others, with the reason."""
         lines = []
-        for side in dict.fromkeys(run["side"] for run in self.runs):
-            path = stagedir / contract.started_file(side)
-            known = json.loads(path.read_text()) if path.exists() else {"because": ""}
+        for side, known in self._starts(stagedir).items():
             if known["because"]:
                 whose = "" if side == contract.SUBJECT else f"{side}: "
                 lines.append(f"{whose}ranks are started {known['started']}, because {known['because']}")
         return lines
+
+    def _starts(self, stagedir: Path) -> dict[str, dict[str, str]]:
+        """How the ranks of each side were started, of those that the job says it of (see job/ranks.py)."""
+        paths = {run["side"]: stagedir / contract.started_file(run["side"]) for run in self.runs}
+        return {side: json.loads(path.read_text()) for side, path in paths.items() if path.exists()}
 
     def early_end(self, evaluation: Evaluation, met_limit: bool) -> list[str]:
         """Return a line that says that the job was ended before its last round, and is judged by what is complete.
