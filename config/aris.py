@@ -1,0 +1,56 @@
+"""ARIS (GRNET): D12.6 section 4, GROMACS.
+
+Three nodes of four sockets for HPC-Europa3, with Docker and Singularity 3.2.1; and GPU nodes, which the document used
+with 20 ranks on each of up to 16 nodes, and with two ranks and two GPUs. InfiniBand, Slurm, Open MPI 2.1.6, which
+integrated containers had from the host. What is not said there is the partition's name, and whether software comes
+from modules: fill that in.
+"""
+
+site_configuration = {
+    "systems": [
+        {
+            "name": "aris",
+            "descr": "GRNET ARIS, Athens",
+            "hostnames": [r"login\d+\.aris\."],
+            "modules_system": "nomod",
+            "partitions": [
+                {
+                    "name": "fat",
+                    "descr": "4 x E5-4650 v2, InfiniBand",
+                    "scheduler": "slurm",
+                    "launcher": "srun",
+                    "access": ["--partition=fat"],
+                    "environs": ["builtin"],
+                    "processor": {
+                        "arch": "ivybridge",
+                        "num_cpus": 40,
+                        "num_cpus_per_core": 1,
+                        "num_cpus_per_socket": 10,
+                        "num_sockets": 4,
+                    },
+                    "container_platforms": [{"type": "Singularity"}, {"type": "Docker"}],
+                    "extras": {"max_nodes": 2, "memory_per_node": 512 << 30},
+                },
+                {
+                    "name": "gpu",
+                    "descr": "2 x E5-2660 v3, 2 x K40m, InfiniBand",
+                    "scheduler": "slurm",
+                    "launcher": "srun",
+                    "access": ["--partition=gpu"],
+                    "environs": ["builtin"],
+                    "processor": {
+                        "arch": "haswell",
+                        "num_cpus": 20,
+                        "num_cpus_per_core": 1,
+                        "num_cpus_per_socket": 10,
+                        "num_sockets": 2,
+                    },
+                    "devices": [{"type": "gpu", "arch": "sm_35", "num_devices": 2}],
+                    "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
+                    "container_platforms": [{"type": "Singularity"}],
+                    "extras": {"max_nodes": 16, "memory_per_node": 64 << 30},
+                },
+            ],
+        }
+    ],
+}

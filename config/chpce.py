@@ -1,0 +1,51 @@
+"""The testbed of CHPCE: section "Experimental testbed", HPCC with 4 to 64 processes, IOzone.
+
+x86 and OpenPOWER (POWER8, up to 12 cores a socket, eight hardware threads a core) servers with 10 Gbit/s between them,
+under OpenStack; 70 % of the memory were some 90 GB. Table 3, with the numbers of nodes and cores, is not in the text:
+fill them in. The containers were the group's own (cHPCe); here it is whatever runtime the site has.
+"""
+
+site_configuration = {
+    "systems": [
+        {
+            "name": "chpce",
+            "descr": "CHPCE testbed, x86 and OpenPOWER",
+            "hostnames": [r"amber"],
+            "modules_system": "nomod",
+            "partitions": [
+                {
+                    "name": "x86",
+                    "descr": "Xeon, 10 Gbit/s",
+                    "scheduler": "slurm",
+                    "launcher": "srun",
+                    "environs": ["builtin"],
+                    "processor": {
+                        "arch": "x86_64",
+                        "num_cpus": 16,
+                        "num_cpus_per_core": 1,
+                        "num_cpus_per_socket": 8,
+                        "num_sockets": 2,
+                    },
+                    "container_platforms": [{"type": "Singularity"}],
+                    "extras": {"max_nodes": 4, "memory_per_node": 128 << 30},
+                },
+                {
+                    "name": "openpower",
+                    "descr": "POWER8, 10 Gbit/s",
+                    "scheduler": "slurm",
+                    "launcher": "srun",
+                    "environs": ["builtin"],
+                    "processor": {
+                        "arch": "power8le",
+                        "num_cpus": 128,
+                        "num_cpus_per_core": 8,
+                        "num_cpus_per_socket": 64,
+                        "num_sockets": 2,
+                    },
+                    "container_platforms": [{"type": "Singularity"}],
+                    "extras": {"max_nodes": 4, "memory_per_node": 128 << 30},
+                },
+            ],
+        }
+    ],
+}

@@ -1,0 +1,35 @@
+"""Amazon EC2, c3.8xlarge: SANDIA sections V and VI, IMB and HPCG to 768 ranks on 48 instances.
+
+Two Ivy Bridge sockets of 8 cores with two hardware threads each, which were not used; 60 GB, Ethernet of 10 Gbit/s by
+SR-IOV, RHEL 7, Docker. How jobs were started is not said: here by Slurm, as clusters in a cloud have it.
+"""
+
+site_configuration = {
+    "systems": [
+        {
+            "name": "ec2",
+            "descr": "Amazon EC2, c3.8xlarge",
+            "hostnames": [r"ip-\d+-\d+-\d+-\d+"],
+            "modules_system": "nomod",
+            "partitions": [
+                {
+                    "name": "c3-8xlarge",
+                    "descr": "2 x 8 cores, 10 Gbit/s",
+                    "scheduler": "slurm",
+                    "launcher": "srun",
+                    "environs": ["builtin"],
+                    "time_limit": "24h",
+                    "processor": {
+                        "arch": "ivybridge",
+                        "num_cpus": 32,
+                        "num_cpus_per_core": 2,
+                        "num_cpus_per_socket": 16,
+                        "num_sockets": 2,
+                    },
+                    "container_platforms": [{"type": "Docker"}],
+                    "extras": {"max_nodes": 32, "memory_per_node": 60 << 30},
+                },
+            ],
+        }
+    ],
+}

@@ -1,0 +1,40 @@
+"""Lenox (BSC): D12.6 sections 6.1 and 6.5 to 6.7, Alya, BT-MZ and HPCG with 112 cores.
+
+Four nodes of 2 x E5-2697 v3, Ethernet of 1 Gbit/s, no batch system: mpirun with a list of hosts, bound to cores, from
+one of the nodes. ReFrame has no job of its own there, so the node it runs on is the one that is measured; Open MPI
+finds the others in the file that OMPI_MCA_orte_default_hostfile names. Singularity 2.4.5, Shifter 16.08.3, Docker
+1.11.1.
+"""
+
+site_configuration = {
+    "systems": [
+        {
+            "name": "lenox",
+            "descr": "BSC Lenox, Barcelona",
+            "hostnames": [r"lenox\d*"],
+            "modules_system": "nomod",
+            "partitions": [
+                {
+                    "name": "nodes",
+                    "descr": "2 x E5-2697 v3, 1 Gbit/s",
+                    "scheduler": "local",
+                    "launcher": "mpirun",
+                    "environs": ["builtin"],
+                    "processor": {
+                        "arch": "haswell",
+                        "num_cpus": 28,
+                        "num_cpus_per_core": 1,
+                        "num_cpus_per_socket": 14,
+                        "num_sockets": 2,
+                    },
+                    "container_platforms": [{"type": "Singularity"}, {"type": "Shifter"}, {"type": "Docker"}],
+                    "extras": {
+                        "max_nodes": 4,
+                        "memory_per_node": 128 << 30,
+                        "binding": "cores",
+                    },
+                },
+            ],
+        }
+    ],
+}

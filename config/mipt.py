@@ -1,0 +1,35 @@
+"""The two servers of MIPT: MIPT section 2, HPL with N = 8000 to 96000 on 12 cores.
+
+Each has an i7-5820K (6 cores) and 64 GB, with QDR InfiniBand between them; Fedora 26, Singularity 2.0. No batch
+system: ReFrame runs on one of them, and Open MPI finds the other in the file that OMPI_MCA_orte_default_hostfile
+names.
+"""
+
+site_configuration = {
+    "systems": [
+        {
+            "name": "mipt",
+            "descr": "MIPT, two servers, Moscow",
+            "hostnames": [r"mipt"],
+            "modules_system": "nomod",
+            "partitions": [
+                {
+                    "name": "pair",
+                    "descr": "i7-5820K, QDR",
+                    "scheduler": "local",
+                    "launcher": "mpirun",
+                    "environs": ["builtin"],
+                    "processor": {
+                        "arch": "haswell",
+                        "num_cpus": 6,
+                        "num_cpus_per_core": 1,
+                        "num_cpus_per_socket": 6,
+                        "num_sockets": 1,
+                    },
+                    "container_platforms": [{"type": "Singularity"}],
+                    "extras": {"max_nodes": 2, "memory_per_node": 64 << 30},
+                },
+            ],
+        }
+    ],
+}
