@@ -4,18 +4,22 @@ D12.6 section 4, ARIS, GROMACS 2018.4, UEABS case A (130 000 atoms), 10000 steps
 on one core run like 1 : 4.9 : 6.1 : 7.8, the same kernels as fast in a container as bare; so do 1 to 40 OpenMP threads
 of a node. Over nodes (20 ranks each) the container had not the fabric's libraries and used TCP: 4 times slower at 16,
 1.5 to 1.8 times at up to 8 nodes with GPUs.
-The embedded input is water, 17496 atoms; ``-S GROMACS.published=<case A>/topol.tpr`` runs the document's.
+The embedded input is water, 17496 atoms, and more for many cores; ``-S GROMACS.published=<case A>/topol.tpr`` is the
+document's.
 """
 
+import math
 import shlex
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, ReleaseOfImage
+from containercheck import Answer, ContainerCheck, Figure, ReleaseOfImage, Work
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 LOG = "md.log"
 #: The log has energies in columns of 15, and five to a line: a value is 76 characters after its name.
 POTENTIAL = r"Potential(?!-)[\s\S]{61}( *-?\d\.\d+e[+-]\d+)"
+#: Atoms of the box of water that is repeated, in each direction.
+BOX = 648
 
 
 class Dynamics(ContainerCheck):
@@ -25,6 +29,8 @@ class Dynamics(ContainerCheck):
     recipe = "gromacs"
     output_files = [LOG]
     seconds = 100
+    # Three to twelve boxes in each direction: with more, the input alone takes a minute.
+    work = Work("atoms", 27 * BOX, 400, 12**3 * BOX, start=0.5, parallel=3.4e-4, before=3e-5, memory=1e3)
     #: Steps of a run; with the document's input its own 10000.
     timesteps = variable(int, value=200)
 
@@ -43,9 +49,10 @@ class Dynamics(ContainerCheck):
         steps = 10000 if self.published_path else self.timesteps
         self.executable_opts = ["-nobackup", "mdrun", "-s", "topol.tpr", "-noconfout", "-ntomp", str(self.threads)]
         self.executable_opts += ["-nsteps", str(steps)]
+        boxes = math.ceil(round((self.amount / BOX) ** (1 / 3), 6))
         published = f"cp {shlex.quote(self.published_path)} topol.tpr"
         self.input_commands = [
-            published if self.published_path else f"sh {self.own('gromacs/prepare')} {self.executable}"
+            published if self.published_path else f"sh {self.own('gromacs/prepare')} {self.executable} {boxes}"
         ]
 
 

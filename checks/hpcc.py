@@ -9,7 +9,7 @@ plain run's matrix is smaller still, because RandomAccess sends its updates one 
 import math
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, ReleaseOfImage
+from containercheck import Answer, ContainerCheck, Figure, ReleaseOfImage, Work
 from reframe.core.builtins import run_before, variable
 
 OUTPUT = "hpccoutf.txt"
@@ -17,9 +17,11 @@ BLOCK = 100
 #: Orders of a matrix with which a component takes milliseconds. In a container its first call is then slower by half:
 #: the program's code is still being read from the image.
 TINY = r"^HPL_N=1?\d{1,3}$"
-#: Part of the nodes' memory that HPL's matrix takes in a plain run, on one node and over several; and its smallest
-#: order on one node. Longer runs do not spread less (ci/benchmark noise).
-FRACTION, FRACTION_OVER_NODES, SMALLEST = 0.00125, 0.0003, 2000
+#: Order of HPL's matrix in a plain run for one core, on one node and over several. It grows like the root of their
+#: number, so that each has as much memory. Longer runs do not spread less (ci/benchmark noise).
+ORDER, ORDER_OVER_NODES = 1400, 700
+#: The document's largest flat grid.
+FLAT = 64
 #: Order of the smallest matrix that PTRANS gets. It gets it twice, and reports the better one, past its first calls.
 TRANSPOSED = 2000
 
@@ -55,7 +57,7 @@ class HPCC(ContainerCheck, ReleaseOfImage):
     min_ranks = 1
     run_limit = 300
     seconds = 90
-    #: Part of the nodes' memory that HPL's matrix takes; 0 for one with which a run takes seconds.
+    #: Part of the nodes' memory that HPL's matrix takes; 0 for a matrix that grows with the cores.
     memory_fraction = variable(float, int, value=0)
 
     rank_count = self_check("ranks", r"^CommWorldProcs=(\d+)")
@@ -91,10 +93,17 @@ class HPCC(ContainerCheck, ReleaseOfImage):
 
     @run_before("run")
     def write_input(self):
-        """Write ``hpccinf.txt``, sized to the memory of the nodes."""
-        fraction = self.memory_fraction or (FRACTION if self.num_nodes == 1 else FRACTION_OVER_NODES)
-        size = math.sqrt(fraction * self.site.memory * self.num_nodes / 8)
-        least = BLOCK if self.memory_fraction or self.num_nodes > 1 else SMALLEST
-        order = max(least, round(size / BLOCK) * BLOCK)
+        """A flat grid, as in the document, unless of more ranks it would leave some without a block."""
+        order = max(1, round(math.sqrt(self.amount) / BLOCK)) * BLOCK
+        rows, columns = (1, self.layout.ranks) if self.layout.ranks <= FLAT else self.layout.grid
         sizes = {"order": order, "block": BLOCK, "transposed": max(TRANSPOSED, order // 2)}
-        self.fill_in("hpcc/hpccinf.txt", "hpccinf.txt", **sizes, rows=1, columns=self.num_tasks)
+        self.fill_in("hpcc/hpccinf.txt", "hpccinf.txt", **sizes, rows=rows, columns=columns)
+
+    @property
+    def work(self):
+        """On one node no matrix is tiny. The other benchmarks take half as much memory again."""
+        facts = {"unit": "matrix elements", "start": 1, "parallel": 1e-6, "memory": 12}
+        if self.memory_fraction:
+            return Work(least=self.memory_fraction * self.site.memory * self.num_nodes / 8, **facts)
+        least, order = (2000, ORDER) if self.num_nodes == 1 else (0, ORDER_OVER_NODES)
+        return Work(least=least**2, of_core=order**2, **facts)

@@ -9,16 +9,16 @@ the image that do not fit the host's. Debian has HPL as a part of ``hpcc`` only,
 import math
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure
+from containercheck import Answer, ContainerCheck, Figure, Work
 from reframe.core.builtins import parameter, run_before, variable
 
 OUTPUT = "hpccoutf.txt"
 BLOCK = 128
 #: The document's largest matrix, and the part of its two nodes' memory that it took.
 LARGEST, LARGEST_PART = 96000, 96000**2 * 8 / (128 << 30)
-#: Matrix of a plain run, in the same measure: it takes seconds. Over several nodes it is smaller, because HPCC sends
-#: the updates of its RandomAccess one by one: on TCP that would take minutes.
-QUICK, QUICK_OVER_NODES = 4200, 2100
+#: Order of a plain run's matrix for one core, which grows like the root of their number. Over several nodes it is
+#: smaller, because HPCC sends the updates of its RandomAccess one by one: on TCP that would take minutes.
+QUICK, QUICK_OVER_NODES = 1280, 640
 
 
 @rfm.simple_test
@@ -54,12 +54,21 @@ class HPL(ContainerCheck):
     @run_before("run")
     def write_input(self):
         """Write the input file for HPL and for HPCC; the grid is as near to a square as the ranks allow."""
-        order = QUICK_OVER_NODES if self.size == QUICK and self.num_nodes > 1 else self.size
-        if self.scaled:
-            order *= math.sqrt(LARGEST_PART * self.site.memory * self.num_nodes / 8) / LARGEST
-        order = max(1, round(order / BLOCK)) * BLOCK
+        order = max(1, round(math.sqrt(self.amount) / BLOCK)) * BLOCK
         rows, columns = self.layout.grid
         repeats = 1 if self.full_only else self.repeats
         facts = {"repeats": repeats, "broadcasts": " ".join(["0"] * repeats)}
         grid = {"order": order, "block": BLOCK, "rows": rows, "columns": columns}
         self.fill_in("hpl/HPL.dat", "HPL.dat", "hpccinf.txt", **grid, **facts)
+
+    @property
+    def work(self):
+        """An element takes as many operations as two thirds of the order; a core does some 20 GFLOPS."""
+        facts = {"start": 2, "memory": 8}
+        if self.size == QUICK:
+            order = QUICK if self.num_nodes == 1 else QUICK_OVER_NODES
+            return Work("matrix elements", 0, order**2, parallel=5e-7, **facts)
+        order = self.size
+        if self.scaled:
+            order *= math.sqrt(LARGEST_PART * self.site.memory * self.num_nodes / 8) / LARGEST
+        return Work("matrix elements", order**2, parallel=order / 3e10, **facts)

@@ -7,7 +7,7 @@ of the native bandwidth (integrated); left with Intel MPI over Ethernet it was 3
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Step
+from containercheck import Answer, ContainerCheck, Figure, Step, Work
 from reframe.core.builtins import run_before, variable
 
 #: Bytes of the messages whose time, or bandwidth, is a figure; IMB measures all powers of two between.
@@ -33,6 +33,8 @@ class IMB(ContainerCheck):
     run_limit = 300
     seconds = 70
     tolerance = 10.0
+    # Two ranks exchange messages of 24 sizes; all take part in the reduction.
+    work = Work("ranks in a reduction", least=2, of_core=1, start=4)
     #: Trials of a small message.
     trials = variable(int, value=5000)
     #: Megabytes that the trials of a large message move; 0 for 500 on a node, and 100 between nodes, which takes

@@ -17,7 +17,7 @@ import shutil
 from pathlib import Path
 
 import reframe as rfm
-from containercheck import Answer, Figure, FilePlacement, OneNodeCheck, Step
+from containercheck import Answer, Figure, FilePlacement, OneNodeCheck, Step, Work
 from reframe.core.builtins import parameter, run_after, run_before
 
 #: Options, and the titles of the reports that are read.
@@ -96,3 +96,9 @@ class IOzone(OneNodeCheck, FilePlacement):
             Step("measure", f"iozone {MODES[self.access][0]} -R -s {self.file_size}m -r {self.record_size}k -f {file}"),
         ]
         self.reset_commands = [f"rm -f {file}"]
+
+    @property
+    def work(self):
+        """Each report goes over the whole file: at 1 GB/s, and with records of a few kB at 100 MB/s."""
+        rate = 1000 if self.record_size > 100 else 100
+        return Work("megabytes", self.file_size * len(self.figures), start=2, serial=1 / rate)

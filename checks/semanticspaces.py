@@ -11,7 +11,7 @@ of Java and the writing of the space included.
 """
 
 import reframe as rfm
-from containercheck import Answer, Figure, OneNodeCheck, Step, sites
+from containercheck import Answer, Figure, OneNodeCheck, Step, Work, sites
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 #: Frequent words of the topic whose words end in b.
@@ -74,3 +74,8 @@ class SemanticSpaces(OneNodeCheck):
         ]
         self.steps = [Step("run", f"sh index.sh {self.threads} {self.vector_length} {' '.join(WORDS)}")]
         self.postrun_cmds = ["rm -rf space unused"]
+
+    @property
+    def work(self):
+        """Indexed by one thread, and by all of them."""
+        return Work("megabytes", self.megabytes, start=1, serial=1.3, parallel=1.3, before=2, memory=4e8)

@@ -8,7 +8,7 @@ host's MPI library, in the container and bare, because that alone may take longe
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, ImagePlacement, ReleaseOfImage
+from containercheck import Answer, ContainerCheck, Figure, ImagePlacement, ReleaseOfImage, Work
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 
@@ -29,6 +29,8 @@ class StartUp(ContainerCheck, ImagePlacement, ReleaseOfImage):
     ranks_per_node = 1
     run_limit = 120
     num_nodes = parameter([1], loggable=True)
+    # One, and one on every core at once, so many times each.
+    work = Work("rounds of starts", least=5, start=2, serial=1, memory_of_core=30e6)
     #: Starts of each kind in a run; their median counts.
     repeats = variable(int, value=5)
 

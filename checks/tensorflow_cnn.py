@@ -6,8 +6,11 @@ AVX2, AVX512F and FMA. From PyPI both are the same portable build, and must be a
 """
 
 import reframe as rfm
-from containercheck import Answer, Figure, OneNodeCheck
+from containercheck import Answer, Figure, OneNodeCheck, Work
 from reframe.core.builtins import parameter, run_after, variable
+
+#: Operations of a training step of one image, in units of 10^9: three times those of the published forward passes.
+GFLOP = {"AlexNet": 4.3, "GoogLeNet": 9, "InceptionV3": 34, "ResNet-50": 24, "VGG16": 93}
 
 
 @rfm.simple_test
@@ -42,3 +45,9 @@ class TensorFlowCNN(OneNodeCheck):
         """Three repetitions, as in the document."""
         options = f"--network {self.network} --batch {self.batch} --steps {self.batches} --repeats 3"
         self.executable_opts = ["cnn.py", *options.split()]
+
+    @property
+    def work(self):
+        """A batch that does not count, and those that do; a core does some 40 GFLOPS."""
+        images = self.batch * (1 + 3 * self.batches)
+        return Work("images", images, start=6, parallel=GFLOP[self.network] / 40, memory=1e8)

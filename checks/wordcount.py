@@ -1,10 +1,11 @@
 """Word Count over MPI: reading a big text, counting its words, merging the counts.
 
 D12.6 section 8.1.5, HLRS: the text of the MPI 3.0 standard on one and two nodes, no essential difference in a
-container, and poor scaling; its program was in Java, with Open MPI's bindings. This one is the project's own, in
-C. Its text is made here, or the document's with ``-S WordCount.published=<path to the standard as text>``; either is
-repeated until it has ``megabytes``. Each rank drops its part from the memory before it reads, so the text comes from
-its file system; read-ahead goes on while words are counted, and ``seconds_reading`` is what a rank still waits.
+container, and poor scaling; its program was in Java, with Open MPI's bindings. This one is the project's own, in C.
+Its text is made here, or the document's with ``-S WordCount.published=<path to the standard as text>``; either is
+repeated until it has 500 MB, or 32 MB for each core where there are more than 16. Each rank drops its part from the
+memory before it reads, so the text comes from its file system; read-ahead goes on while words are counted, and
+``seconds_reading`` is what a rank still waits.
 
 What D12.6 section 9 calls overhead, the wall-clock time (from before MPI's launcher starts, to the end of the program)
 less that of the computation, is ``seconds_outside`` here; memory is told. Efficiency is the share of all
@@ -15,7 +16,7 @@ ranks in the full axes.
 import shlex
 
 import reframe as rfm
-from containercheck import RUN_BEGAN, Answer, ContainerCheck, Figure, sites
+from containercheck import RUN_BEGAN, Answer, ContainerCheck, Figure, Work, sites
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 
@@ -39,8 +40,8 @@ class WordCount(ContainerCheck):
     #: Ranks on a node; 0 for one on each core.
     ranks = parameter([0, *sites.core_counts()], loggable=True)
     plain = {"ranks": 0}
-    #: Size of the text that is counted, in units of 10^6 bytes.
-    megabytes = variable(int, value=500)
+    #: Size of the text that is counted, in units of 10^6 bytes; 0 for what follows from the cores.
+    megabytes = variable(int, value=0)
 
     rank_count = Answer("ranks", r"^ranks (\d+)")
     figures = [
@@ -68,6 +69,17 @@ class WordCount(ContainerCheck):
         published = f"--source {shlex.quote(self.published_path)}"
         source = published if self.published_path else "--megabytes 64 --compounds 0.02"
         self.input_commands = [
-            f"{self.python} {self.own('text/make_text.py')} {source} --fill {self.megabytes} text.txt"
+            f"{self.python} {self.own('text/make_text.py')} {source} --fill {round(self.amount)} text.txt"
         ]
         self.postrun_cmds = ["rm -f text.txt"]
+
+    @property
+    def work(self):
+        """One process makes the text: 4 GB take it a quarter of a minute."""
+        size = (self.megabytes,) if self.megabytes else (500, 32, 4096)
+        return Work("megabytes", *size, start=0.5, parallel=0.01, before=0.004)
+
+    @property
+    def amount(self):
+        """Of the nodes' cores: with fewer ranks on them, it is the same text."""
+        return self.work.amount((self.site.cores or 1) * self.num_nodes)

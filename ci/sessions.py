@@ -8,96 +8,22 @@ otherwise (report/policy.py), 2 for a wrong command line.
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import processes
 from processes import Workplace
-from report import policy, table, verdicts
+from report import estimate, policy, table, verdicts
 from report.cases import Case, Key, ReportError, collect, load, merged, save, selection
+from settings import Settings
 
 #: Where the report keeps the arguments for ReFrame, among what that says of the session.
 ARGUMENTS = "ci_run_arguments"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the person asked for.
-
-    :ivar minutes: for the session; None where that is left to the checks.
-    :ivar only_open: whether to go on with the last session.
-    :ivar arguments: all else, which goes on to ReFrame.
-    """
-
-    minutes: float | None
-    only_open: bool
-    arguments: tuple[str, ...]
-
-    @classmethod
-    def parse(cls, argv: Sequence[str]) -> Settings:
-        """Take them from the command line.
-
-        :raises SystemExit: it is wrong, or asks for help.
-        """
-        parser = argparse.ArgumentParser(
-            prog="ci/run",
-            usage="ci/run [--minutes M] [--open] [arguments for ReFrame]",
-            description="Runs the checks on this machine, and ends with a table.",
-            epilog="All else goes on to ReFrame: ci/run -n HPCC -S seconds=120. reframe --help tells what there is.",
-            allow_abbrev=False,
-        )
-        parser.add_argument(
-            "--minutes",
-            type=_positive,
-            metavar="M",
-            help="end within M minutes, and spend them where most verdicts close; else each check has its own time",
-        )
-        parser.add_argument(
-            "--open",
-            dest="only_open",
-            action="store_true",
-            help="run only what stayed open in the last session, with its arguments; its rounds count",
-        )
-        known, rest = parser.parse_known_args(argv)
-        return cls(known.minutes, known.only_open, tuple(rest))
-
-    @property
-    def _variables(self) -> list[tuple[str, str, str]]:
-        """Return the check, or an empty text for all, the variable and the value of each -S."""
-        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-        parser.add_argument("-S", "--setvar", action="append", default=[])
-        pairs = (text.partition("=") for text in parser.parse_known_args(self.arguments)[0].setvar)
-        return [(*name.rpartition(".")[::2], value) for name, _, value in pairs]
-
-    @property
-    def limits(self) -> dict[str, float]:
-        """Return the seconds that the person gives to checks, by class; for all others under the empty name."""
-        found = {}
-        for check, variable, value in self._variables:
-            if variable == "seconds":
-                with contextlib.suppress(ValueError):  # ReFrame says so
-                    found[check] = float(value)
-        return found
-
-    @property
-    def fixed(self) -> bool:
-        """Whether the number of rounds is the person's, and not the verdict's."""
-        return any(variable == "rounds" and value != "0" for _, variable, value in self._variables)
-
-
-def _positive(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0 < float(text) < float("inf"):
-            return float(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of minutes")
 
 
 class Session:
@@ -127,7 +53,8 @@ class Session:
         place.clear(place.report)
         if settings.minutes is not None and not settings.limits and not settings.fixed:
             self._arguments = (*self._first_seconds(settings.minutes), *self._arguments)
-        status = self._reframe(f"--report-file={place.report}")
+        chosen = self._affordable(settings.node_hours) if settings.node_hours else []
+        status = self._reframe(f"--report-file={place.report}", *chosen)
         problems = [] if self._relay.stopped_by else processes.left_out(place.log)
         self.report = load(place.report)
         # For a later --open.
@@ -164,15 +91,39 @@ class Session:
             elif not self._going_on or not self._close():
                 return
 
-    def _first_seconds(self, minutes: float) -> list[str]:
-        """Return the setting of the seconds that each check gets in the first pass."""
+    def foresee(self) -> dict[str, Any]:
+        """Return the report of a dry run.
+
+        :raises ReportError: there is none.
+        """
+        self._place.clear()
         with tempfile.TemporaryDirectory() as directory:
             prefix = [f"--{what}={directory}/{what}" for what in ("stage", "output", "report-file")]
             self._reframe("--dry-run", *prefix, shown=False)
-            try:
-                cases = policy.ran(collect([load(Path(directory, "report-file"))]))
-            except ReportError:
-                return []
+            return load(Path(directory, "report-file"))
+
+    def _affordable(self, node_hours: float) -> list[str]:
+        """Return the options with which ReFrame runs only the cases that fit into a budget.
+
+        :raises ReportError: no case does.
+        """
+        report = self.foresee()
+        cases = policy.ran(collect([report]))
+        chosen, left = estimate.affordable(cases, node_hours)
+        if left:
+            taken = sum(map(estimate.node_hours, left))
+            say(f"left out, as they would take {taken:.3g} node-hours more: {names(left)}")
+        if cases and not chosen:
+            raise ReportError(f"nothing that is selected is expected to fit into {node_hours:g} node-hours")
+        save(self._place.selection, selection(report, chosen))
+        return [f"--restore-session={self._place.selection}", "--failed"]
+
+    def _first_seconds(self, minutes: float) -> list[str]:
+        """Return the setting of the seconds that each check gets in the first pass."""
+        try:
+            cases = policy.ran(collect([self.foresee()]))
+        except ReportError:
+            return []
         seconds = verdicts.first_seconds(cases, 60 * minutes)
         takes = verdicts.first_takes(cases, seconds) / 60
         more = "" if takes <= minutes else f", more than the {minutes:g} that it should: select fewer checks"
@@ -249,6 +200,8 @@ def session(argv: Sequence[str], place: Workplace) -> int:
     with processes.Relay() as relay:
         current = Session(settings, place, relay)
         try:
+            if settings.estimate:
+                return estimated(collect([current.foresee()]))
             problems = current.resume() if settings.only_open else current.begin()
         except ReportError as error:
             stopped = [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
@@ -260,6 +213,14 @@ def session(argv: Sequence[str], place: Workplace) -> int:
         problems += [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
     print("\n".join(["", *table.lines(current.cases)]), flush=True)
     return ended(problems + policy.problems(current.cases))
+
+
+def estimated(cases: Sequence[Case]) -> int:
+    """Print what a session is expected to take, and return the exit status."""
+    run = policy.ran(cases)
+    failed = [case for case in run if policy.failure(case)]
+    print("\n".join([*table.skips(cases), *table.failures(failed), *(estimate.lines(run) if run else [])]), flush=True)
+    return ended(policy.problems(cases))
 
 
 def names(cases: Sequence[Case]) -> str:

@@ -26,8 +26,10 @@ site_configuration = {
                     "launcher": "srun",
                     "access": ["--partition=compute", "--account=bench"],
                     "environs": ["builtin"],
-                    # Measurements need nodes of their own; with 1, none of ours runs beside another.
-                    "max_jobs": 1,
+                    # Jobs at once. Each has its nodes to itself; what they share is the network and the file systems.
+                    "max_jobs": 8,
+                    # The longest job. Without it each asks for what its rounds take at most.
+                    "time_limit": "12h",
                     # Ranks, threads and problem sizes follow from these; detected where they are absent, which on
                     # another machine than this one takes a job of its own.
                     "processor": {
@@ -51,7 +53,12 @@ site_configuration = {
                         "memory_per_node": 96 << 30,
                         # Longest wait in the queue; then the job is cancelled and the check fails. Default: for ever.
                         "max_pending_time": "12h",
-                        # How ranks are bound: "cores" or "none". Default: the launcher's own way.
+                        # Whether jobs have their nodes to themselves. Default: True.
+                        "exclusive": True,
+                        # Grid Engine's parallel environment for MPI; slots are asked for in it.
+                        "parallel_environment": "mpi",
+                        # How ranks are bound: "cores", "none", or "launcher" for the launcher's own way. Default:
+                        # "cores", and without a scheduler "launcher".
                         "binding": "cores",
                         # Python of the nodes, 3.6 or newer. Default: python3 on their PATH.
                         "python": "/usr/bin/python3",
@@ -63,7 +70,11 @@ site_configuration = {
                         "mpich_launcher_options": ["--mpi=pmi2"],
                         # Where Python environments lie; all nodes must see it. Default: ~/.cache/containercheck/venvs.
                         "venv_cache": "/shared/containercheck/venvs",
-                        # Ready images by recipe, instead of building images/<recipe>.def.
+                        # Files and directories that every container has too, as path or path:target: what the
+                        # launcher's PMI needs, say. What belongs to the host's MPI, integrated finds by itself.
+                        "binds": ["/var/spool/slurmd"],
+                        # Ready images by recipe, instead of building images/<recipe>.def: a path, or a name in a
+                        # registry, for Apptainer with its digest: docker://host/hpcc@sha256:...
                         "images": {"hpcc": "/shared/images/hpcc.sif"},
                         # Where built images lie; all nodes must see it. Default: ~/.cache/containercheck/images.
                         "image_cache": "/shared/containercheck/images",
@@ -77,6 +88,8 @@ site_configuration = {
                         # Accepted overheads of this partition's own, by check and figure: in percent, or in the unit of
                         # a figure that is compared by difference. Default: the check's.
                         "tolerances": {"StartUp": {"start": 1.0}, "GROMACS": {"rate": 3.0}},
+                        # The site's own references, a file <Check>.yaml each. Default: checks/references.
+                        "references": "/site/containercheck/references",
                         # File systems that IOzone measures besides the one of the stage directory, by name.
                         "file_systems": {"scratch": "/scratch/$USER", "local": "/tmp"},
                         # Debian that images are built from, by its code name. Default: the oldest that is supported and

@@ -35,6 +35,7 @@ from containercheck.facts import (  # noqa: E402
     Answer,
     Figure,
     Step,
+    Work,
     by_ratio,
     seconds_of,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "OneNodeCheck",
     "ReleaseOfImage",
     "Step",
+    "Work",
     "by_ratio",
     "seconds_of",
 ]

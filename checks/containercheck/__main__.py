@@ -18,6 +18,7 @@ PROGRAMS = {
     "ranks": "job.ranks",
     "watch": "job.nodes",
     "image": "build.images",
+    "pull": "build.registry",
     "venv": "build.venvs",
     "jars": "build.jars",
     "download": "build.downloads",

@@ -15,7 +15,20 @@ from reframe.core.exceptions import PerformanceError, SanityError
 from reframe.core.logging import getlogger
 from reframe.utility.sanity import make_performance_function
 
-from containercheck import axes, commands, contract, earlier, launchers, programs, references, sites, slurm, software
+from containercheck import (
+    allowance,
+    axes,
+    commands,
+    contract,
+    earlier,
+    launchers,
+    programs,
+    references,
+    schedulers,
+    sites,
+    slurm,
+    software,
+)
 from containercheck.interface import ApplicationFacts
 from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
 from containercheck.sites import Layout, Site
@@ -54,27 +67,47 @@ class ContainerCheck(ApplicationFacts):
     def prepare(self):
         """Lay out the ranks and find the software, or skip with the reason why not."""
         self.site = Site.of(self.current_partition)
-        self.reference = references.file_of(self.prefix, type(self).__name__)
+        self.reference = references.file_of(self.site, self.prefix, type(self).__name__)
         try:
             if self.full_only and not self.full:
                 raise software.Unavailable("belongs to the full axes, which run with -S full=yes")
             self._lay_out()
+            self.job.options = [*self.job.options, *schedulers.options_of(self.job, self.site, self.layout)]
+            self._allow()
             self._provision = software.provide(self._wanted(), self.site)
         except (software.Unavailable, sites.LayoutError) as error:
             self.skip_because(str(error))
+        # Images are built with them too.
+        self.modules += [module for module in self._of_runtime.modules if module not in self.modules]
         self.build_system.commands = [software.build_command(self._provision)]
         # ReFrame cancels a job that waits longer, without an error of its own: slurm.end_of_job says so.
         self.max_pending_time = self.max_pending_time or self.site.max_pending_time
 
     def _lay_out(self):
-        self.layout = Layout.on(self.site, self.num_nodes, self.ranks_per_node, self.threads, self.min_ranks)
+        most = None if self.is_published or not self.work else self.work.most_cores
+        self.layout = Layout.on(self.site, self.num_nodes, self.ranks_per_node, self.threads, self.min_ranks, most)
         self.threads = self.num_cpus_per_task = self.layout.threads
         self.num_tasks, self.num_tasks_per_node = self.layout.ranks, self.layout.ranks_per_node
         if self.gpu:
             self.num_gpus_per_node = self.site.gpus or None
+        self.exclusive_access = self.site.exclusive
+        if self.site.hardware_threads > 1:
+            # Slurm then counts cores where it would count hardware threads.
+            self.use_multithreading = False
+
+    def _allow(self):
+        """Give the job its time; and say what it is expected to take."""
+        embedded = self.work if not self.is_published else None
+        run = allowance.Run.of(embedded, embedded and self.amount, self.layout, self.run_limit)
+        sides = 2 if self.contained else 1
+        self._allowance = allowance.allow(self.site, self.layout.nodes, run, sides, self.seconds, self.node_hours)
+        if not self.site.is_here:
+            self.time_limit = self.time_limit or self._allowance.at_most
+        self.expected = {"ranks": self.layout.ranks, **asdict(run), **asdict(self._allowance)}
 
     def _wanted(self):
         self.runtime = runtimes.find(self.current_partition) if self.contained else None
+        self._of_runtime = runtimes.needs(self.current_partition, self.runtime)
         return software.Wanted(
             check=type(self).__name__,
             executable=self.executable,
@@ -86,6 +119,7 @@ class ContainerCheck(ApplicationFacts):
             mpi_family=self.mpi_family,
             recipe=self.recipe if self.contained else None,
             runtime=self.runtime,
+            runtime_modules=self._of_runtime.modules,
             release=self.release,
             dry=self.is_dry_run(),
         )
@@ -132,16 +166,14 @@ class ContainerCheck(ApplicationFacts):
             # Of another family, the bare program tells: see launchers.of_family.
             library = None if self.mpi_family else self.site.host_mpi
             host_mpi = HostMpi(self.mpi_program or self._provision.program, library)
-        environ = self.current_partition.container_environs.get(self.runtime)
         return Container(
             self.runtime,
             self._provision.image,
             host_mpi=host_mpi,
             copied_to=axes.own_path(self.image_directory, self.stagedir, ".sif") if self.image_directory else None,
             gpus=self.gpu and self.site.gpus > 0,
-            options=tuple(self.container_options),
-            # ReFrame loads these by itself only for its own container_platform.
-            needs=Needs(modules=tuple(environ.modules), variables=environ.env_vars) if environ else Needs(),
+            options=(*runtimes.bind_options(self.runtime, self.site.binds or ()), *self.container_options),
+            needs=self._of_runtime,
         )
 
     @run_before("run", always_last=True)
@@ -197,7 +229,8 @@ class ContainerCheck(ApplicationFacts):
             side.container is None or runtimes.starts_by_itself(side.container.runtime) for side in self._sides
         )
         files, prepare, awake = tuple(self.output_files), bool(self._prepare), self.keep_awake and started_here
-        rounds = commands.Rounds(amount, self.seconds, self.run_limit, local_ranks, files, prepare, awake)
+        seconds = self._allowance.rounds or self.seconds
+        rounds = commands.Rounds(amount, seconds, self.run_limit, local_ranks, files, prepare, awake)
         return rounds.command(self.site)
 
     @run_before("sanity")
@@ -222,6 +255,7 @@ class ContainerCheck(ApplicationFacts):
         self.application_seconds = self._evaluation.seconds
         self.provenance = {**self._provision.provenance, **found.provenance(stagedir)}
         problems = self._evaluation.final_problems() or found.mpi_problems(self._sides, stagedir)
+        problems = problems or found.binding_problems(self._sides)
         early = found.early_end(self._evaluation, slurm.met_limit(self._job_state))
         self.notes = [*early, *found.disturbances, *found.unusual_starts(stagedir)]
         if not found.complete and not early:

@@ -160,8 +160,8 @@ class _Inside:
     def __init__(self, container: _InContainer, layout: Layout) -> None:
         self.words = container.words
         self._launcher = f"mpirun -np {layout.ranks}"
-        if layout.binding:
-            self._launcher += f" {BINDINGS[layout.binding][0]}"
+        options = BINDINGS[layout.binding]
+        self._launcher += f" {options[0]}" if options else ""
 
     def parallel(self, command: str) -> str:
         """Return what starts the ranks of a program."""

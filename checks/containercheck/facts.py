@@ -110,6 +110,50 @@ class Step:
     parallel: bool = False
 
 
+@dataclass(frozen=True)
+class Work:
+    """What one run works on, and what that takes: how an input grows with the cores, or that it is a fixed case.
+
+    The times are estimates, from bare runs on two cores of an AMD EPYC 9004, for what a job is asked for and costs.
+
+    :param unit: of what it works on, a plural, such as ``atoms``.
+    :param least: the amount for few cores, and for any number where the input is a fixed case.
+    :param of_core: the amount that a core should have; 0 for a fixed case.
+    :param most: the largest input that makes sense; None for any.
+    :param start: seconds that a run takes besides.
+    :param serial: seconds for each unit that one process alone takes.
+    :param parallel: seconds of a core for each unit.
+    :param before: seconds for each unit of what makes the input, once in a job.
+    :param memory: bytes for each unit, on all nodes together.
+    :param memory_of_core: bytes for each core, of the program itself.
+    """
+
+    unit: str
+    least: float
+    of_core: float = 0.0
+    most: float | None = None
+    start: float = 0.0
+    serial: float = 0.0
+    parallel: float = 0.0
+    before: float = 0.0
+    memory: float = 0.0
+    memory_of_core: float = 50e6
+
+    @property
+    def most_cores(self) -> int | None:
+        """Return the most cores that the input has work for; None for any number."""
+        return int(self.most / self.of_core) if self.most and self.of_core else None
+
+    def amount(self, cores: int) -> float:
+        """Return what a run on so many cores works on."""
+        grown = max(self.least, self.of_core * cores)
+        return min(grown, self.most) if self.most else grown
+
+    def seconds(self, amount: float, cores: int) -> float:
+        """Return what a run takes."""
+        return self.start + amount * (self.serial + self.parallel / cores)
+
+
 def seconds_of(step: str, **facts) -> Figure:
     """Return the figure of merit ``seconds_<step>``: the wall-clock time of one step, in seconds."""
     return Figure(f"seconds_{step}", rf"^seconds {re.escape(step)} (\S+)$", "s", better="lower", **facts)

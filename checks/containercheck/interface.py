@@ -10,7 +10,7 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, variable
 
 from containercheck import programs, sites
-from containercheck.facts import Answer, Figure, Step
+from containercheck.facts import Answer, Figure, Step, Work
 
 
 class ApplicationFacts(rfm.RegressionTest):
@@ -66,12 +66,16 @@ class ApplicationFacts(rfm.RegressionTest):
     threads = variable(int, value=1, loggable=True)
     #: Fewest ranks that the program makes sense with.
     min_ranks = variable(int, value=1)
+    #: What a run of the embedded input works on; a property where that depends on the case. None for what nobody knows.
+    work: Work | None = None
 
     #: Seconds for all rounds of a container check: they end sooner when every figure has its verdict.
     seconds = variable(float, int, value=60.0)
     #: So many rounds, whatever the verdict; 0 lets the verdict and the time decide. A bare check, which compares
     #: nothing, runs once.
     rounds = variable(int, value=0)
+    #: Node-hours that a job may take; 0 for what its rounds and their limits come to.
+    node_hours = variable(float, int, value=0)
     #: Whether the processors of a virtual machine are kept awake between and during the runs (job/awake.py).
     keep_awake = variable(typ.Bool, value=True)
     #: Seconds that one run may take before it counts as hanging; in the full axes, where that takes longer.
@@ -90,6 +94,8 @@ class ApplicationFacts(rfm.RegressionTest):
     #: Whether this case belongs to the full axes, whatever ``plain`` says.
     full_only = variable(typ.Bool, value=False)
 
+    #: What the job is expected to take; for ``ci/run --estimate``. Empty where the check does not say.
+    expected = variable(dict, value={}, loggable=True)
     #: Why the check was not run; for the reports, which ReFrame's own does not tell.
     skip_reason = variable(str, value="", loggable=True)
     #: A row for each figure: see :meth:`Outcome.rows`. For the reports.
@@ -128,6 +134,16 @@ class ApplicationFacts(rfm.RegressionTest):
     def python(self) -> str:
         """Return the Python of the nodes, for scripts of ours that need 3.6 and its standard library only; quoted."""
         return programs.python_of(self.site)
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the document's own input is used in place of the embedded one."""
+        return bool(self.published or (self.site.inputs or {}).get(type(self).__name__))
+
+    @property
+    def amount(self) -> float:
+        """What a run of the embedded input works on in this case, in the unit of ``work``."""
+        return self.work.amount(self.layout.cores)
 
     def own(self, name: str) -> str:
         """Return the path of a file of ours below ``checks/src``, quoted."""

@@ -39,7 +39,7 @@ def of_family(family: str, job: Job, site: Site, layout: Layout) -> Launcher:
 
 
 def _started_by(launcher: JobLauncher, job: Job, layout: Layout, options: list[str]) -> Launcher:
-    if layout.binding:
+    if BINDINGS[layout.binding]:
         mpirun, srun = BINDINGS[layout.binding]
         options = [*options, srun if launcher.registered_name.startswith("srun") else mpirun]
     launcher.options = [*launcher.options, *options]

@@ -1,4 +1,4 @@
-"""References from ``checks/references/<Check>.yaml``, keyed by partition, variant and node count.
+"""References from ``<Check>.yaml``, in the site's own directory or in ours, keyed by partition, variant and node count.
 
 They are ReFrame's own (``$ref`` and ``$index``). A key that ends in ``_overhead`` says what a figure's overhead is
 expected to be; the verdict judges that by the interval, so ReFrame's comparison of a single number is kept from it.
@@ -16,22 +16,30 @@ from reframe.core.pipeline import RegressionTest
 from reframe.utility.sanity import reference_bounds
 
 from containercheck.facts import Figure
+from containercheck.sites import Site, path_of
 
 OVERHEAD = "_overhead"
 #: How every file of references is keyed.
 INDEX = "$index: [$partition, variant, num_nodes]"
 
 
-def file_of(prefix: str, check: str) -> dict[str, str]:
-    """Return the value for a check's ``reference``: its file, where there is one.
+def file_of(site: Site, prefix: str, check: str) -> dict[str, str]:
+    """Return the value for a check's ``reference``: its file, where there is one. The site's takes the place of ours.
 
-    :raises ReframeError: the file does not say how it is keyed, of which ReFrame tells no more than "key error: 0".
+    :param prefix: the directory of the checks.
+    :raises ReframeError: the site names a directory that is not there; or the file does not say how it is keyed, of
+        which ReFrame tells no more than "key error: 0".
     """
-    path = Path("references", f"{check}.yaml")
-    try:
-        text = (Path(prefix) / path).read_text()
-    except FileNotFoundError:
+    directories = [Path("references")]
+    if site.references:
+        directories.insert(0, path_of(site.references).absolute())
+        if not directories[0].is_dir():
+            raise ReframeError(f"site file, extras of {site.partition}: references: no directory {directories[0]}")
+    files = (directory / f"{check}.yaml" for directory in directories)
+    path = next((file for file in files if (Path(prefix) / file).exists()), None)
+    if path is None:
         return {}
+    text = (Path(prefix) / path).read_text()
     if not re.search(rf"^{check}:\n +{re.escape(INDEX)}$", text, re.MULTILINE):
         raise ReframeError(f"{path} must begin with '{check}:' and, indented on the next line, '{INDEX}'")
     return {"$ref": str(path)}

@@ -28,8 +28,12 @@ from containercheck import releases
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 #: What ReFrame puts among a partition's extras by itself.
 _REFRAME = {"scheduler", "launcher"}
-#: How ranks are bound: what mpirun and srun are told.
-BINDINGS = {"cores": ("--bind-to core", "--cpu-bind=cores"), "none": ("--bind-to none", "--cpu-bind=none")}
+#: How ranks are bound: what mpirun and srun are told; nothing where that is left to them.
+BINDINGS = {
+    "cores": ("--bind-to core", "--cpu-bind=cores"),
+    "none": ("--bind-to none", "--cpu-bind=none"),
+    "launcher": None,
+}
 
 
 class SiteError(Exception):
@@ -58,6 +62,8 @@ class Site:
     :ivar architecture: of its nodes, as ``uname -m`` says it; None where the site file does not tell.
     :ivar cores: physical cores of a node; None where the site file does not tell.
     :ivar gpus: GPUs of a node.
+    :ivar hardware_threads: of a core; 1 where the site file does not tell.
+    :ivar time_limit: longest job in seconds: the partition's ``time_limit``; None where it has none.
     """
 
     partition: str
@@ -65,20 +71,26 @@ class Site:
     architecture: str | None
     cores: int | None
     gpus: int
+    hardware_threads: int = 1
+    time_limit: float | None = None
     max_nodes: int = _extra(int, 1)
     memory_per_node: int | None = _extra(int)
     max_pending_time: str | None = _extra(str)
-    binding: str | None = _extra(str)
+    exclusive: bool = _extra(bool, True)
+    parallel_environment: str | None = _extra(str)
+    binding: str = _extra(str, "launcher")
     python: str | None = _extra(str)
     host_mpi: str | None = _extra(str)
     host_mpich: str | None = _extra(str)
     mpich_launcher_options: list[str] | None = _extra(typ.List[str])
+    binds: list[str] | None = _extra(typ.List[str])
     images: dict[str, str] | None = _extra(typ.Dict[str, str])
     image_mirror: str | None = _extra(str)
     release: str | None = _extra(str)
     inputs: dict[str, str] | None = _extra(typ.Dict[str, str])
     tolerances: dict[str, dict[str, float]] | None = _extra(typ.Dict[str, typ.Dict[str, numbers.Real]])
     file_systems: dict[str, str] | None = _extra(typ.Dict[str, str])
+    references: str | None = _extra(str)
     image_cache: str | None = _extra(str)
     venv_cache: str | None = _extra(str)
     jar_cache: str | None = _extra(str)
@@ -134,7 +146,7 @@ def _site(partition: SystemPartition) -> Site:
     where = f"site file, extras of {partition.fullname}"
     found = {name: value for name, value in extras.items() if name in known and value is not None}
     for name, value in found.items():
-        if not isinstance(value, known[name]) or isinstance(value, bool):
+        if not isinstance(value, known[name]) or (isinstance(value, bool) and known[name] is not bool):
             kind = getattr(known[name], "__name__", str(known[name]))
             raise SiteError(f"{where}: {name} is {value!r}, and must be of the type {kind}")
     for name in extras.keys() - known.keys() - _REFRAME - set(found.get("foreign", ())):
@@ -147,7 +159,15 @@ def _site(partition: SystemPartition) -> Site:
     is_here = partition.scheduler.registered_name == "local"
     gpus = sum(device.num_devices for device in partition.select_devices("gpu"))
     return Site(
-        partition.fullname, is_here, _architecture(partition, is_here), _cores(partition, is_here), gpus, **found
+        partition.fullname,
+        is_here,
+        _architecture(partition, is_here),
+        _cores(partition, is_here),
+        gpus,
+        (partition.processor.info and partition.processor.num_cpus_per_core) or 1,
+        None if partition.time_limit is None else typ.Duration(partition.time_limit),
+        # Slurm binds nothing where a centre does not want it to.
+        **{"binding": "launcher" if is_here else "cores", **found},
     )
 
 
@@ -204,21 +224,30 @@ class Layout:
     :ivar nodes: nodes of the job.
     :ivar ranks_per_node: ranks on each.
     :ivar threads: threads, and cores, of a rank.
-    :ivar binding: ``cores``, ``none``, or None for the launcher's own way.
+    :ivar binding: a key of ``BINDINGS``.
     """
 
     nodes: int
     ranks_per_node: int
     threads: int
-    binding: str | None = None
+    binding: str = "launcher"
 
     @classmethod
-    def on(cls, site: Site, nodes: int, ranks_per_node: int | None, threads: int, least: int) -> Layout:
+    def on(
+        cls,
+        site: Site,
+        nodes: int,
+        ranks_per_node: int | None,
+        threads: int,
+        least: int,
+        most: int | None = None,
+    ) -> Layout:
         """Lay ranks on a partition's nodes.
 
         :param ranks_per_node: None for one on each core, or for each group of ``threads`` cores.
         :param threads: of a rank; 0 for as many as make use of all cores.
         :param least: fewest ranks that the program makes sense with.
+        :param most: most cores that its input has work for; None for any number.
         :raises LayoutError: they do not fit, or the cores are not known.
         """
         if site.cores is None and (ranks_per_node is None or threads == 0):
@@ -231,12 +260,19 @@ class Layout:
             raise LayoutError(f"needs {needed} cores per node: {site.partition} has {site.cores}")
         if layout.ranks < least:
             raise LayoutError(f"needs {least} ranks: {nodes} node(s) have {layout.ranks}")
+        if most is not None and layout.cores > most:
+            raise LayoutError(f"its input has work for {most} cores: {nodes} node(s) have {layout.cores}")
         return layout
 
     @property
     def ranks(self) -> int:
         """Ranks on all nodes."""
         return self.nodes * self.ranks_per_node
+
+    @property
+    def cores(self) -> int:
+        """Cores that the ranks use on all nodes."""
+        return self.ranks * self.threads
 
     @property
     def grid(self) -> tuple[int, int]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ class Case:
     :ivar reason: why it failed or was skipped.
     :ivar rows: the figures; ``containercheck`` describes the keys.
     :ivar notes: what has to be said of the run beside its figures.
+    :ivar expected: what the job is expected to take; ``interface.ApplicationFacts.expected`` has the keys.
     :ivar seconds: how long the application itself ran, all rounds together; None where that is not known.
     :ivar earlier: the runs of this case before this one, the first one first.
     """
@@ -51,6 +52,7 @@ class Case:
     rows: tuple[dict[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float | None = None
+    expected: Mapping[str, Any] = field(default_factory=dict)
     earlier: tuple[Case, ...] = ()
 
 
@@ -139,6 +141,7 @@ def _case(raw: dict[str, Any]) -> Case:
         rows=tuple(raw.get("results") or ()),
         notes=tuple(raw.get("notes") or ()),
         seconds=raw.get("application_seconds"),
+        expected=raw.get("expected") or {},
     )
 
 

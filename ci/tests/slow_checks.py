@@ -19,6 +19,7 @@ class Base(rfm.RunOnlyRegressionTest):
     variant = parameter(["bare"], loggable=True)
     num_nodes = parameter([1], loggable=True)
     results = variable(list, value=[], loggable=True)
+    expected = variable(dict, value={"ranks": 1, "expected": 360, "at_most": 3600}, loggable=True)
     note = variable(str, value="none")
     numbers = variable(str, value="1")
     executable = "sh"
@@ -52,6 +53,11 @@ class Base(rfm.RunOnlyRegressionTest):
 @rfm.simple_test
 class Fine(Base):
     numbers = "1"
+
+
+@rfm.simple_test
+class Dear(Base):
+    expected = {"ranks": 1, "expected": 7200, "at_most": 36000}
 
 
 @rfm.simple_test

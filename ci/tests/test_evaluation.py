@@ -237,11 +237,12 @@ def test_what_is_complete_counts_where_the_job_met_its_limit(run, evaluated):
 
 def test_the_record_and_the_files_of_the_job_say_what_ran(tmp_path):
     (tmp_path / "subject.runtime.json").write_text('{"command": "apptainer", "version": "apptainer version 1.4.5"}')
-    runs = record_of(run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=IMAGE))
+    runs = record_of(run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=IMAGE, bound=["0", "1"]))
     assert runs.provenance(tmp_path) == {
         "host": "here",
         "kept_awake": False,
         "mpi": {"baseline": ["/usr/lib/libmpi.so.40"], "subject": ["/usr/lib/libmpi.so.40"]},
+        "bound": {"subject": ["0", "1"]},
         "runtimes": {"subject": {"command": "apptainer", "version": "apptainer version 1.4.5"}},
         "started": {},
     }

@@ -297,15 +297,6 @@ def test_a_release_that_no_image_can_be_of_is_one_line(session, site):
     )
 
 
-def test_an_image_in_a_registry_is_run_by_its_name(session, site):
-    name = "docker://registry.invalid/openmpi:4"
-    settings = site(extras={"images": {"openmpi": name}})
-    result = session("--dry-run", "-C", settings, "-n", "Planted%variant=generic")
-    assert result.status == 0, result.output
-    script = next(result.stage.rglob("rfm_job.sh")).read_text()
-    assert re.search(rf"^\$\(cat subject.start\) apptainer exec .* {name} sh work.sh none$", script, re.MULTILINE)
-
-
 @pytest.mark.parametrize(
     ("extras", "said"),
     [

@@ -98,8 +98,8 @@ def test_no_file_is_too_long_to_be_read_at_once(path):
 
 @pytest.mark.parametrize("path", APPLICATIONS, ids=lambda path: path.stem)
 def test_an_application_file_is_short(path):
-    assert len(path.read_text().splitlines()) <= 100
+    assert len(path.read_text().splitlines()) <= 110
 
 
 def test_application_files_are_short_on_average():
-    assert statistics.mean(len(path.read_text().splitlines()) for path in APPLICATIONS) < 70
+    assert statistics.mean(len(path.read_text().splitlines()) for path in APPLICATIONS) < 75

@@ -137,11 +137,11 @@ def test_without_an_earlier_session_nothing_is_open(opened):
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "soon"])
 def test_minutes_are_a_number(opened, text):
     status, output = run(opened, f"--minutes={text}")
-    assert (status, "is no number of minutes" in output) == (2, True)
+    assert (status, "is no number above 0" in output) == (2, True)
 
 
 def test_help_is_ours_and_names_reframes(opened):
     status, output = run(opened, "--help")
     assert status == 0
-    assert output.startswith("usage: ci/run [--minutes M] [--open] [arguments for ReFrame]")
+    assert output.startswith("usage: ci/run [--minutes M] [--open] [--estimate] [--node-hours N] [arguments")
     assert "All else goes on to ReFrame" in output

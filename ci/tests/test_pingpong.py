@@ -1,7 +1,16 @@
 """The output of the Ping Pong program."""
 
+import re
+import subprocess
+
+import pytest
+from conftest import REPOSITORY
 from pingpong import PingPong
 from saved import figures, problems
+
+SOURCE = REPOSITORY / "checks" / "src" / "pingpong" / "pingpong.c"
+# More ranks than cores, and by whoever runs the tests.
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
 
 
 def test_each_class_of_pair_has_its_figures():
@@ -17,3 +26,28 @@ def test_each_class_of_pair_has_its_figures():
 def test_singletons_are_told():
     (problem,) = problems(PingPong, "pingpong/failing", ranks=2)
     assert "ran with 1 ranks instead of 2" in problem
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """Compile it."""
+    path = tmp_path_factory.mktemp("pingpong") / "pingpong"
+    subprocess.run(["mpicc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", path, SOURCE], check=True)
+    return path
+
+
+@pytest.mark.parametrize(("options", "measured"), [((), 10), (("0",), 10), (("4",), 4), (("9",), 9), (("10",), 10)])
+def test_of_each_class_so_many_pairs_take_part(program, options, measured):
+    command = [*MPIRUN, "-np", "5", program, "0.001", *options]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    pairs = {name: re.findall(rf"^{name} (\w+) (\d+)$", said, re.MULTILINE) for name in ("pairs", "measured")}
+    assert sum(int(count) for _, count in pairs["pairs"]) == 10
+    assert max(int(count) for _, count in pairs["measured"]) == measured
+    assert "wrong bytes 0" in said
+
+
+@pytest.mark.parametrize("options", [("0",), ("-1",), ("one",), ("1", "-1"), ("1", "few")])
+def test_a_wrong_option_is_one_line(program, options):
+    result = subprocess.run([*MPIRUN, "-np", "1", program, *options], capture_output=True, text=True)
+    assert result.returncode != 0
+    assert result.stderr.startswith(f"pingpong: error: '{options[0]}'")

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from conftest import REPOSITORY
 from containercheck import Figure, references
+from containercheck.sites import Site
 from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTestDict, RegressionTestPlugin
 
 CHECKS = REPOSITORY / "checks"
+SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=8, gpus=0)
 
 
 def test_no_file_is_no_reference(tmp_path):
-    assert references.file_of(str(tmp_path), "Planted") == {}
+    assert references.file_of(SITE, str(tmp_path), "Planted") == {}
 
 
 @pytest.mark.parametrize("path", sorted((CHECKS / "references").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_file_of_ours_is_keyed(path):
-    assert references.file_of(str(CHECKS), path.stem) == {"$ref": f"references/{path.name}"}
+    assert references.file_of(SITE, str(CHECKS), path.stem) == {"$ref": f"references/{path.name}"}
 
 
 @pytest.mark.parametrize("text", ["Planted:\n  generic: {}\n", "Other:\n  $index: [$partition, variant, num_nodes]\n"])
@@ -28,7 +31,26 @@ def test_file_that_is_not_keyed_is_named(tmp_path, text):
     (tmp_path / "references").mkdir()
     (tmp_path / "references" / "Planted.yaml").write_text(text)
     with pytest.raises(ReframeError, match=r"references/Planted.yaml must begin with"):
-        references.file_of(str(tmp_path), "Planted")
+        references.file_of(SITE, str(tmp_path), "Planted")
+
+
+def test_the_sites_own_take_the_place_of_ours(tmp_path):
+    for directory in ("ours/references", "site"):
+        (tmp_path / directory).mkdir(parents=True)
+        (tmp_path / directory / "Planted.yaml").write_text(f"Planted:\n  {references.INDEX}\n")
+    (tmp_path / "ours" / "references" / "Other.yaml").write_text(f"Other:\n  {references.INDEX}\n")
+    site = replace(SITE, references=str(tmp_path / "site"))
+    found = {name: references.file_of(site, str(tmp_path / "ours"), name) for name in ("Planted", "Other", "None")}
+    assert found == {
+        "Planted": {"$ref": str(tmp_path / "site" / "Planted.yaml")},
+        "Other": {"$ref": "references/Other.yaml"},
+        "None": {},
+    }
+
+
+def test_a_directory_of_the_site_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(ReframeError, match="extras of cluster:compute: references: no directory .*/nowhere"):
+        references.file_of(replace(SITE, references=str(tmp_path / "nowhere")), str(tmp_path), "Planted")
 
 
 FIGURES = [Figure("rate", r"(\S+)", "x"), Figure("time", r"(\S+)", "s")]

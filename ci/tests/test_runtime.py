@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -121,16 +122,18 @@ def with_images(**ready):
 
 
 @pytest.mark.parametrize("name", ["docker://registry.example/hpcc:1.5", "oras://registry.example/hpcc@sha256:abc"])
-def test_an_image_in_a_registry_is_recorded_by_its_name(tmp_path, name):
+def test_an_image_in_a_registry_is_pulled_in_the_build_step(name):
     found = images.provide(WANTED, with_images(hpcc=name))
-    assert (found.image, found.build) == (name, ())
-    # As check.py puts them together: nothing in the stage directory says otherwise.
-    assert {**found.provenance, **record_of().provenance(tmp_path)}["image"] == name
+    assert found.image == "image.sif"
+    assert re.search(rf" pull --runtime apptainer --cache \S+ --link image.sif {name}$", found.build[0])
 
 
-def test_a_runtime_that_builds_no_images_takes_the_name_as_it_is():
+def test_a_runtime_that_builds_no_images_takes_the_name_as_it_is(tmp_path):
     docker = Wanted("HPCC", "hpcc", recipe="hpcc", runtime="Docker")
-    assert images.provide(docker, with_images(hpcc="ours/hpcc:1.5")).image == "ours/hpcc:1.5"
+    found = images.provide(docker, with_images(hpcc="ours/hpcc:1.5"))
+    assert (found.image, found.build) == ("ours/hpcc:1.5", ("docker pull ours/hpcc:1.5",))
+    # As check.py puts them together: nothing in the stage directory says otherwise.
+    assert {**found.provenance, **record_of().provenance(tmp_path)}["image"] == "ours/hpcc:1.5"
     with pytest.raises(Unavailable, match="docker cannot build hpcc; name a ready one in the site's extras, images"):
         images.provide(docker, SITE)
 

@@ -186,6 +186,36 @@ def test_a_session_that_is_stopped_leaves_nothing_behind(place, number):
     assert not running(stage)
 
 
+def test_an_estimate_runs_nothing(place):
+    status, output = run(place, "--estimate", "-n", "Fine|Dear")
+    assert status == 0, output
+    lines = output.splitlines()
+    assert lines[-1] == "2 job(s): some 2.1 node-hours, at most 11"
+    assert [line.split()[-2:] for line in lines if line.startswith(("Fine", "Dear"))] == [["0.1", "1"], ["2", "10"]]
+    assert not list(place.directory.glob("Fine*")) + list(place.directory.glob("Dear*"))
+
+
+def test_an_estimate_of_nothing_fails(place):
+    status, output = run(place, "--estimate", "-n", "Nowhere")
+    assert (status, "nothing matches the selection" in output) == (1, True)
+
+
+def test_a_budget_leaves_out_what_costs_most_and_says_so(place):
+    status, output = run(place, "--node-hours", "1", "-n", "Fine|Dear|SlowOnce")
+    assert status == 0, output
+    assert "run: left out, as they would take 2 node-hours more: Dear bare, 1 node(s)" in output
+    assert output.count("RUN      ] Fine") == 1
+    # What was only slow is run again, as ever.
+    assert output.count("RUN      ] SlowOnce") == 2
+    assert "Dear" not in "\n".join(table(output))
+
+
+def test_a_budget_that_nothing_fits_into_fails(place):
+    status, output = run(place, "--node-hours", "0.05", "-n", "Fine|Dear")
+    assert (status, "is expected to fit into 0.05 node-hours" in output) == (1, True)
+    assert "RUN" not in output
+
+
 def test_a_signal_is_not_lost_in_a_line_that_is_being_logged(place):
     process = start(place, "-n", "Logs")
     assert eventually((place.directory / "writing").exists)

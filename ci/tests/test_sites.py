@@ -10,7 +10,7 @@ from dataclasses import fields
 
 import pytest
 from conftest import REPOSITORY
-from containercheck import launchers, sites
+from containercheck import launchers, schedulers, sites
 from containercheck.sites import Layout, LayoutError, Site, SiteError
 from reframe.core import config
 from reframe.core.exceptions import ReframeError
@@ -95,8 +95,41 @@ def test_cores_are_physical_ones_and_gpus_are_counted(partition):
 def test_extras_that_are_given_are_taken_and_the_others_have_their_defaults(partition):
     found = Site.of(partition(extras={"max_nodes": 8, "memory_per_node": 1 << 30, "image_mirror": None}))
     assert (found.max_nodes, found.memory) == (8, 1 << 30)
-    assert found.image_mirror is found.images is found.binding is None
+    assert found.image_mirror is found.images is None
+    assert (found.binding, found.exclusive, found.hardware_threads, found.time_limit) == ("cores", True, 1, None)
     assert Site.of(partition()).max_nodes == 1
+
+
+def test_a_partition_has_its_longest_job_and_its_hardware_threads(partition):
+    found = Site.of(partition(time_limit="1h30m", processor=PROCESSOR, extras={"exclusive": False}))
+    assert (found.time_limit, found.hardware_threads, found.exclusive) == (5400, 2, False)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "extras", "nodes", "options"),
+    [
+        ("slurm", {}, 2, []),
+        ("pbs", {}, 2, ["-l place=scatter:excl"]),
+        ("pbs", {"exclusive": False}, 2, []),
+        # Whole nodes, whatever the ranks take of them.
+        ("sge", {"parallel_environment": "mpi"}, 2, ["-q bench.q", "-pe mpi 16"]),
+        ("sge", {"parallel_environment": "mpi", "exclusive": False}, 2, ["-q bench.q", "-pe mpi 4"]),
+        ("sge", {"exclusive": False}, 1, ["-q bench.q"]),
+    ],
+)
+def test_a_job_asks_for_what_reframe_leaves_out(partition, scheduler, extras, nodes, options):
+    found = partition(scheduler=scheduler, launcher="mpirun", access=["-q bench.q"], processor=PROCESSOR, extras=extras)
+    job = Job.create(found.scheduler, found.launcher_type(), name="job", sched_access=found.access)
+    assert schedulers.options_of(job, Site.of(found), Layout(nodes, nodes, 1)) == options
+
+
+def test_grid_engine_without_a_parallel_environment_is_told(partition):
+    found = partition(scheduler="sge", launcher="mpirun", processor=PROCESSOR)
+    job = Job.create(found.scheduler, found.launcher_type(), name="job")
+    with pytest.raises(
+        LayoutError, match="gives 8 slots in a parallel environment only: name it in the extras of clus"
+    ):
+        schedulers.options_of(job, Site.of(found), Layout(1, 1, 1))
 
 
 def test_a_site_gives_its_tolerances_as_whole_numbers_or_not(partition):
@@ -196,6 +229,8 @@ def test_a_layout_that_asks_for_no_cores_needs_to_know_none():
         (SITE, (1, 2, 5, 1), "needs 10 cores per node: cluster:compute has 8"),
         (SITE, (1, None, 16, 1), "needs 16 cores per node: cluster:compute has 8"),
         (SITE, (1, 1, 1, 2), "needs 2 ranks: 1 node(s) have 1"),
+        (SITE, (2, None, 1, 1, 15), "its input has work for 15 cores: 2 node(s) have 16"),
+        (SITE, (2, 1, 0, 1, 15), "its input has work for 15 cores: 2 node(s) have 16"),
     ],
 )
 def test_what_does_not_fit_is_a_reason_in_one_line(site, facts, said):
@@ -217,12 +252,14 @@ def test_the_grid_has_all_ranks_and_no_fewer_rows_than_columns(ranks):
     [
         ("srun", "cores", "srun --cpus-per-task=1 --cpu-bind=cores"),
         ("srun", "none", "srun --cpus-per-task=1 --cpu-bind=none"),
-        ("srun", None, "srun --cpus-per-task=1"),
+        ("srun", None, "srun --cpus-per-task=1 --cpu-bind=cores"),
+        ("srun", "launcher", "srun --cpus-per-task=1"),
         ("mpirun", "cores", "mpirun -np 8 --bind-to core"),
         ("mpirun", "none", "mpirun -np 8 --bind-to none"),
-        ("mpirun", None, "mpirun -np 8"),
+        ("mpirun", None, "mpirun -np 8 --bind-to core"),
+        ("mpirun", "launcher", "mpirun -np 8"),
         # ReFrame's built-in system.
-        ("local", None, "mpirun -np 8"),
+        ("local", "launcher", "mpirun -np 8"),
     ],
 )
 def test_ranks_are_bound_as_the_site_wants_it(partition, launcher, binding, words):
@@ -230,7 +267,6 @@ def test_ranks_are_bound_as_the_site_wants_it(partition, launcher, binding, word
     found = partition(launcher=launcher, extras=extras, processor=PROCESSOR)
     job = Job.create(found.scheduler, found.launcher_type(), name="job")
     layout = Layout.on(Site.of(found), 1, None, 1, 1)
-    assert layout.binding == binding
     assert launchers.of_partition(job, layout).words == words
 
 

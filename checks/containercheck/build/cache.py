@@ -167,7 +167,10 @@ class Entry:
                         command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, check=False, **options
                     )
                 except FileNotFoundError:
-                    raise CacheError(f"cannot build {self.name}: no {command[0]} on the PATH") from None
+                    raise UnsupportedError(
+                        f"no {self.lacking}: {self.name} would be built here, and there is no {command[0]} on the "
+                        f"PATH{self.instead}"
+                    ) from None
                 if process.returncode != 0:
                     raise CacheError(self._failure())
 

@@ -204,6 +204,19 @@ def mapped_mpi(pids: Set[int]) -> Dict[str, Dict[str, Any]]:
     return libraries
 
 
+def bound(libraries: Dict[str, Dict[str, Any]]) -> List[str]:
+    """Return the processors that each process with an MPI library may use, as Linux lists them (``0-3,8``), sorted.
+
+    :param libraries: see :func:`mapped_mpi`.
+    """
+    found = []
+    for pid in {pid for entry in libraries.values() for pid in entry["pids"]}:
+        with contextlib.suppress(OSError):
+            status = Path("/proc", str(pid), "status").read_text(errors="replace")
+            found += re.findall(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE)
+    return sorted(found)
+
+
 def end(leader: int, grace: float) -> None:
     """End the process group ``leader`` and every descendant of ours: asked first, killed after ``grace`` seconds."""
     _signal_group(leader, signal.SIGTERM)

@@ -14,19 +14,38 @@ from containercheck.job import disturbance, nodes, processes
 
 #: Seconds that a run has to end by itself once it was asked to; and its helpers, once it has ended.
 GRACE, SETTLE = 5.0, 2.0
+#: Seconds between two looks at the ranks' processors.
+CALM = 0.25
 
 
-def watch_mpi(wanted: int, finished: threading.Event, found: Dict[str, Any]) -> None:
-    """Look into the run's processes until ``wanted`` of them have mapped an MPI library, then leave them alone."""
+def watch_mpi(wanted: int, finished: threading.Event, seen: Dict[str, Any]) -> None:
+    """Look into the run's processes until ``wanted`` of them have mapped an MPI library, then leave them alone.
+
+    :param seen: what was seen last: ``mpi`` and ``bound`` of the run's part of the record.
+    """
     pause = 0.05
     while not finished.wait(pause):
         libraries = processes.mapped_mpi(processes.processes_of_run())
         if libraries:
-            found.clear()
-            found.update(libraries)
+            seen["mpi"] = libraries
         if sum(len(entry["pids"]) for entry in libraries.values()) >= wanted:
+            watch_binding(libraries, finished, seen)
             return
         pause = min(pause * 1.5, 0.25)
+
+
+def watch_binding(libraries: Dict[str, Any], finished: threading.Event, seen: Dict[str, Any]) -> None:
+    """Look at which processors the ranks may use, until that stays the same.
+
+    In MPI_Init hwloc binds a process to one processor after the other, to ask each what it is.
+    """
+    before = None
+    while not finished.wait(CALM):
+        now = processes.bound(libraries)
+        if now == before:
+            seen["bound"] = now
+            return
+        before = now
 
 
 def run_once(script: Path, output: Path, limit: float, collect: List[str], local_ranks: int) -> Dict[str, Any]:
@@ -41,7 +60,7 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
         remove(Path(name))
     timed_out = threading.Event()
     finished = threading.Event()
-    mpi = {}  # type: Dict[str, Any]
+    seen = {"mpi": {}, "bound": []}  # type: Dict[str, Any]
     leftovers = []  # type: List[str]
     began, before = time.time(), disturbance.look()
     with Path(output, contract.OUT).open("wb") as out, Path(output, contract.ERR).open("wb") as err:
@@ -56,7 +75,7 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
             processes.end(process.pid, GRACE)
 
         watchdog = threading.Timer(limit, expire)
-        watcher = threading.Thread(target=watch_mpi, args=(local_ranks, finished, mpi), daemon=True)
+        watcher = threading.Thread(target=watch_mpi, args=(local_ranks, finished, seen), daemon=True)
         watchdog.start()
         if local_ranks:
             watcher.start()
@@ -95,7 +114,7 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
         "timed_out": timed_out.is_set(),
         "leftover_processes": leftovers,
         "disturbed_by": "; ".join([*here, *nodes.disturbers(began, time.time())]),
-        "mpi": mpi,
+        **seen,
         "output": str(output),
     }
 

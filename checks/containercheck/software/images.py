@@ -31,10 +31,12 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     recipe, command = wanted.recipe, runtimes.command_of(wanted.runtime)
     ready = (site.images or {}).get(recipe)
     if ready is not None:
-        return _ready(ready, recipe, command)
+        return _ready(ready, recipe, wanted.runtime, site)
     if not (RECIPES / f"{recipe}.def").exists():
         raise Unavailable(f"no image: there is no definition file images/{recipe}.def")
-    if command not in runtimes.BUILDERS or shutil.which(command) is None:
+    # Elsewhere, or after the runtime's modules were loaded, the build step looks for it.
+    absent = site.is_here and not wanted.runtime_modules and shutil.which(command) is None
+    if command not in runtimes.BUILDERS or absent:
         raise Unavailable(f"no image: {command} cannot build {recipe}; name a ready one in the site's extras, images")
     words = ["--recipes", RECIPES, "--runtime", command, "--architecture", architecture_of(site)]
     words += ["--release", _release(wanted, site)]
@@ -60,10 +62,15 @@ def _release(wanted: Wanted, site: Site) -> str:
         ) from None
 
 
-def _ready(ready: str, recipe: str, command: str) -> Provision:
-    if command not in runtimes.BUILDERS or "://" in ready:
-        # A name in a registry.
-        return Provision(image=ready, provenance={"image": ready})
+def _ready(ready: str, recipe: str, runtime: str, site: Site) -> Provision:
+    command = runtimes.command_of(runtime)
+    if command not in runtimes.BUILDERS:
+        # A name in the runtime's own registry, from which it pulls once, and not in the job.
+        pull = tuple(runtimes.pull_commands(runtime, ready))
+        return Provision(image=ready, build=pull, provenance={"image": ready})
+    if "://" in ready:
+        words = ["--runtime", command, "--cache", site.cache("image_cache"), "--link", LINK, ready]
+        return Provision(image=LINK, build=(programs.in_build("pull", *words),))
     path = path_of(ready)
     if not path.exists():
         raise Unavailable(f"no image: {path}, which the site's extras name for {recipe}, does not exist")

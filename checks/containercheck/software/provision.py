@@ -26,6 +26,7 @@ class Wanted:
     :ivar published: the published input that is to take the place of the embedded one; empty for none.
     :ivar recipe: of the image; None for a check that runs in none.
     :ivar runtime: ReFrame's name of the container platform; None for a check without, or where there is none.
+    :ivar runtime_modules: what the job loads for the runtime.
     :ivar release: code name of the image's Debian; empty for the one that fits the partition's hosts.
     :ivar dry: whether nothing will run: nobody is asked anything then.
     """
@@ -40,6 +41,7 @@ class Wanted:
     mpi_family: str | None = None
     recipe: str | None = None
     runtime: str | None = None
+    runtime_modules: tuple[str, ...] = ()
     release: str = ""
     dry: bool = False
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+from collections.abc import Iterable
 
 from reframe.core.containers import ContainerPlatform
 from reframe.core.systems import SystemPartition
+
+from containercheck.sides import Needs
 
 #: ReFrame's platform, and its command on the PATH, in the order of preference where a site says nothing.
 COMMANDS = {
@@ -36,6 +40,12 @@ def find(partition: SystemPartition) -> str | None:
     return next((name for name, command in COMMANDS.items() if shutil.which(command)), None)
 
 
+def needs(partition: SystemPartition, platform: str | None) -> Needs:
+    """Return what the site wants loaded for a platform: ReFrame loads it only for its own ``container_platform``."""
+    environ = partition.container_environs.get(platform)
+    return Needs(modules=tuple(environ.modules), variables=environ.env_vars) if environ else Needs()
+
+
 def command_of(platform: str) -> str:
     """Return the command of a platform."""
     return COMMANDS.get(platform, platform.lower())
@@ -49,6 +59,22 @@ def starts_by_itself(platform: str) -> bool:
 def bind_option(platform: str) -> str:
     """Return how the platform is told to bind, with ``{source}`` and ``{target}`` to be filled in."""
     return _BIND.get(platform, "-B{source}:{target}")
+
+
+def bind_options(platform: str, binds: Iterable[str]) -> list[str]:
+    """Return the options, quoted, that bind a site's own files and directories.
+
+    :param binds: each ``path``, or ``path:target`` for another place in the container.
+    """
+    pairs = ((source, target or source) for source, _, target in (bind.partition(":") for bind in binds))
+    return [shlex.quote(bind_option(platform).format(source=source, target=target)) for source, target in pairs]
+
+
+def pull_commands(platform: str, image: str) -> list[str]:
+    """Return the commands that get an image from a registry to where the platform keeps its images."""
+    made = ContainerPlatform.create(platform)
+    made.image = shlex.quote(image)
+    return made.emit_prepare_commands("")
 
 
 def create(platform: str, command: str) -> ContainerPlatform:

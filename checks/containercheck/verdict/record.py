@@ -11,6 +11,7 @@ from typing import Any
 
 from containercheck import contract
 from containercheck.sides import Side
+from containercheck.verdict import binding
 from containercheck.verdict.evaluation import Evaluation, Facts
 from containercheck.verdict.reading import UnreadableError
 
@@ -19,7 +20,7 @@ from containercheck.verdict.reading import UnreadableError
 class Record:
     """What the runner wrote down.
 
-    :ivar runs: of each run: round, side, seconds, limit, status, timed_out, leftover_processes, mpi, output.
+    :ivar runs: of each run: round, side, seconds, limit, status, timed_out, leftover_processes, mpi, bound, output.
     :ivar complete: whether the runner came to its end.
     :ivar ended: the signal that ended it before, such as ``SIGTERM``; None where there was none.
     :ivar host: the node that the runner ran on.
@@ -82,6 +83,7 @@ class Record:
             "host": self.host,
             "kept_awake": self.kept_awake,
             "mpi": {},
+            "bound": {},
             "runtimes": {},
             "started": {side: known["started"] for side, known in self._starts(stagedir).items()},
         }
@@ -90,6 +92,9 @@ class Record:
             paths = {path for run in self.runs if run["side"] == side for path in run["mpi"]}
             if paths:
                 found["mpi"][side] = sorted(paths)
+            best = binding.roomiest(run for run in self.runs if run["side"] == side)
+            if best:
+                found["bound"][side] = best["bound"]
             if (stagedir / contract.runtime_file(side)).exists():
                 found["runtimes"][side] = json.loads((stagedir / contract.runtime_file(side)).read_text())
         if (stagedir / contract.IMAGE_RECORD).exists():
@@ -136,6 +141,12 @@ class Record:
         wants_host = {side.name: path if side.container.host_mpi else None for side in contained}
         problem = self.mpi_problem(bare[0], wants_host)
         return [problem] if problem else []
+
+    def binding_problems(self, sides: Sequence[Side]) -> list[str]:
+        """Return why the ranks of a side have fewer cores than those of the side that it is compared with."""
+        best = {side.name: binding.roomiest(run for run in self.runs if run["side"] == side.name) for side in sides}
+        pairs = [(best[side.name], best.get(side.against)) for side in sides]
+        return [problem for own, other in pairs if own and other and (problem := binding.problem(own, other))]
 
     def mpi_problem(self, bare: str, wants_host: dict[str, str | None]) -> str | None:
         """Return why the runs do not prove that each side loaded the MPI that it is meant to, or None.

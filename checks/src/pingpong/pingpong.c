@@ -1,8 +1,10 @@
 /*
- * Ping Pong between every pair of ranks, one pair at a time (D12.6 section 8.1.1, HLRS).
+ * Ping Pong between pairs of ranks, one pair at a time (D12.6 section 8.1.1, HLRS).
  *
- *   pingpong [SECONDS]
+ *   pingpong [SECONDS [PAIRS]]
  *
+ * Of each class of pair, PAIRS take part, all of them where there are no more, or where PAIRS is 0 (the default). They
+ * are drawn evenly over all that there are, the same ones in each run with as many ranks, on nodes laid out alike.
  * SECONDS are shared among the pairs: each has trials until its share is used up, at least three. A trial is 10000
  * exchanges of 4 bytes and 50 of 1 MiB, as in the seed (figures 8.4 and 8.5). Reported are, for each class of pair, the
  * median over pairs and trials, and the dispersion: the distance between the quartiles in percent of the median. Every
@@ -21,9 +23,18 @@ enum { SMALL = 4, LARGE = 1 << 20, SMALL_EXCHANGES = 10000, LARGE_EXCHANGES = 50
 enum { WITHIN_SOCKET, BETWEEN_SOCKETS, BETWEEN_NODES, CLASSES };
 static const char *const class_names[CLASSES] = {"within_socket", "between_sockets", "between_nodes"};
 
-struct place {
+struct name {
     char node[MPI_MAX_PROCESSOR_NAME];
     int socket;
+};
+
+/* The node is the first rank on it. */
+struct place {
+    int node, socket;
+};
+
+struct pair {
+    int first, second, class;
 };
 
 struct series {
@@ -84,9 +95,72 @@ static int own_socket(void)
 
 static int class_of(const struct place *one, const struct place *other)
 {
-    if (strcmp(one->node, other->node) != 0)
+    if (one->node != other->node)
         return BETWEEN_NODES;
     return one->socket == other->socket ? WITHIN_SOCKET : BETWEEN_SOCKETS;
+}
+
+static void *room_for(size_t count, size_t size)
+{
+    void *room = calloc(count ? count : 1, size);
+    if (!room) {
+        fprintf(stderr, "pingpong: out of memory\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return room;
+}
+
+/* Where the ranks are. A rank is mostly on the node of the one before it. */
+static struct place *places_of(const struct name *names, int ranks)
+{
+    struct place *places = room_for(ranks, sizeof *places);
+    for (int rank = 0; rank < ranks; rank++) {
+        int same = rank ? places[rank - 1].node : 0;
+        if (strcmp(names[same].node, names[rank].node) != 0)
+            for (same = 0; strcmp(names[same].node, names[rank].node) != 0;)
+                same++;
+        places[rank] = (struct place){same, names[rank].socket};
+    }
+    return places;
+}
+
+/* A number from 0 to 1, the same ones in each run: Knuth's 64-bit linear congruential generator (MMIX). */
+static double draw(unsigned long long *state)
+{
+    *state = *state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (*state >> 11) / (double)(1ULL << 53);
+}
+
+/*
+ * Writes the pairs that take part, and returns how many they are; in there[] all that there are. A class with more than
+ * most is cut into as many parts, of each of which one pair is drawn.
+ */
+static int choose_pairs(const struct place *places, int ranks, long most, long there[], struct pair **chosen)
+{
+    long room = 0, seen[CLASSES] = {0}, taken[CLASSES] = {0}, next[CLASSES], wanted[CLASSES];
+    unsigned long long state = 1;
+    for (int first = 0; first < ranks; first++)
+        for (int second = first + 1; second < ranks; second++)
+            there[class_of(&places[first], &places[second])]++;
+    for (int class = 0; class < CLASSES; class++) {
+        wanted[class] = most && there[class] > most ? most : there[class];
+        next[class] = wanted[class] < there[class] ? (long)(draw(&state) * there[class] / wanted[class]) : 0;
+        room += wanted[class];
+    }
+    struct pair *pairs = *chosen = room_for(room, sizeof *pairs);
+    for (int first = 0; first < ranks; first++)
+        for (int second = first + 1; second < ranks; second++) {
+            int class = class_of(&places[first], &places[second]);
+            if (seen[class]++ != next[class] || taken[class] == wanted[class])
+                continue;
+            *pairs++ = (struct pair){first, second, class};
+            taken[class]++;
+            double part = wanted[class] < there[class] ? draw(&state) : 0.0;
+            long drawn = (long)((taken[class] + part) * there[class] / wanted[class]);
+            /* Parts of little more than one pair may have the same one at their borders. */
+            next[class] = drawn < seen[class] ? seen[class] : drawn;
+        }
+    return (int)(pairs - *chosen);
 }
 
 /* Bytes that differ from what the partner sends in this exchange; the first and the last tell which one it was. */
@@ -124,54 +198,62 @@ int main(int argc, char **argv)
     int rank, ranks, length;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    char *end = "";
+    char *end = "", *end_of_pairs = "";
     double budget = argc > 1 ? strtod(argv[1], &end) : 1.0;
-    if (*end != '\0' || !(budget > 0.0)) {
+    long most = argc > 2 ? strtol(argv[2], &end_of_pairs, 10) : 0;
+    if (*end != '\0' || !(budget > 0.0) || *end_of_pairs != '\0' || most < 0) {
         if (rank == 0)
-            fprintf(stderr, "pingpong: error: '%s' is not a number of seconds: give more than 0\n", argv[1]);
+            fprintf(stderr, "pingpong: error: '%s' is not a number of seconds: give more than 0%s\n", argv[1],
+                    argc > 2 ? "; nor less than 0 pairs" : "");
         MPI_Finalize();
         return 2;
     }
 
-    struct place own = {.socket = own_socket()};
+    struct name own = {.socket = own_socket()};
     MPI_Get_processor_name(own.node, &length);
-    struct place *places = malloc(ranks * sizeof *places);
-    unsigned char *buffer = calloc(LARGE, 1);
-    if (!places || !buffer) {
-        fprintf(stderr, "pingpong: out of memory\n");
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    MPI_Allgather(&own, sizeof own, MPI_BYTE, places, sizeof own, MPI_BYTE, MPI_COMM_WORLD);
+    struct name *names = room_for(ranks, sizeof *names);
+    unsigned char *buffer = room_for(LARGE, 1);
+    MPI_Allgather(&own, sizeof own, MPI_BYTE, names, sizeof own, MPI_BYTE, MPI_COMM_WORLD);
 
-    double share = budget / (ranks > 1 ? ranks * (ranks - 1.0) / 2 : 1.0);
+    struct pair *pairs = NULL;
+    int count = 0;
+    long there[CLASSES] = {0}, taken[CLASSES] = {0};
+    if (rank == 0) {
+        struct place *places = places_of(names, ranks);
+        count = choose_pairs(places, ranks, most, there, &pairs);
+        free(places);
+    }
+    MPI_Bcast(&count, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (rank != 0)
+        pairs = room_for(count, sizeof *pairs);
+    MPI_Bcast(pairs, count * (int)sizeof *pairs, MPI_BYTE, 0, MPI_COMM_WORLD);
+
+    double share = budget / (count ? count : 1);
     struct series latency[CLASSES] = {{0}}, bandwidth[CLASSES] = {{0}};
-    long errors = 0, pairs[CLASSES] = {0};
-    for (int first = 0; first < ranks; first++) {
-        for (int second = first + 1; second < ranks; second++) {
-            int class = class_of(&places[first], &places[second]);
-            pairs[class]++;
-            int more = 1;
-            double started = MPI_Wtime();
-            for (int trial = 1; more; trial++) {
-                double seconds[2] = {0.0, 0.0};
-                MPI_Barrier(MPI_COMM_WORLD);
-                if (rank == first || rank == second) {
-                    seconds[0] = exchange(rank, first, second, SMALL, SMALL_EXCHANGES, buffer, &errors);
-                    seconds[1] = exchange(rank, first, second, LARGE, LARGE_EXCHANGES, buffer, &errors);
-                }
-                if (first != 0) {
-                    if (rank == first)
-                        MPI_Send(seconds, 2, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD);
-                    if (rank == 0)
-                        MPI_Recv(seconds, 2, MPI_DOUBLE, first, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-                }
-                if (rank == 0) {
-                    append(&latency[class], seconds[0] / 2 * 1e6);
-                    append(&bandwidth[class], LARGE / (seconds[1] / 2) / 1e6);
-                    more = trial < LEAST_TRIALS || MPI_Wtime() - started < share;
-                }
-                MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    long errors = 0;
+    for (struct pair *pair = pairs; pair < pairs + count; pair++) {
+        int first = pair->first, second = pair->second, more = 1;
+        taken[pair->class]++;
+        double started = MPI_Wtime();
+        for (int trial = 1; more; trial++) {
+            double seconds[2] = {0.0, 0.0};
+            MPI_Barrier(MPI_COMM_WORLD);
+            if (rank == first || rank == second) {
+                seconds[0] = exchange(rank, first, second, SMALL, SMALL_EXCHANGES, buffer, &errors);
+                seconds[1] = exchange(rank, first, second, LARGE, LARGE_EXCHANGES, buffer, &errors);
             }
+            if (first != 0) {
+                if (rank == first)
+                    MPI_Send(seconds, 2, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD);
+                if (rank == 0)
+                    MPI_Recv(seconds, 2, MPI_DOUBLE, first, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            }
+            if (rank == 0) {
+                append(&latency[pair->class], seconds[0] / 2 * 1e6);
+                append(&bandwidth[pair->class], LARGE / (seconds[1] / 2) / 1e6);
+                more = trial < LEAST_TRIALS || MPI_Wtime() - started < share;
+            }
+            MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
         }
     }
 
@@ -180,15 +262,16 @@ int main(int argc, char **argv)
     if (rank == 0) {
         printf("ranks %d\nwrong bytes %ld\n", ranks, all_errors);
         for (int class = 0; class < CLASSES; class++) {
-            printf("pairs %s %ld\n", class_names[class], pairs[class]);
-            if (pairs[class]) {
+            printf("pairs %s %ld\nmeasured %s %ld\n", class_names[class], there[class], class_names[class], taken[class]);
+            if (taken[class]) {
                 report("latency", class_names[class], "us", &latency[class]);
                 report("bandwidth", class_names[class], "MB/s", &bandwidth[class]);
             }
         }
     }
     free(buffer);
-    free(places);
+    free(names);
+    free(pairs);
     MPI_Finalize();
     return all_errors != 0;
 }

@@ -1,0 +1,90 @@
+"""What a job may take: the time that follows from its work, and the limits of site and person (DESIGN 6)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from containercheck.facts import Work
+from containercheck.sites import Layout, LayoutError, Site
+
+#: Seconds of a job before its rounds: its start, the ranks that are tried, the host's MPI that is brought in. And where
+#: that is slow: ranks that do not find each other are waited for (job/ranks.py), images are copied.
+START, SLOW_START = 15.0, 600.0
+#: Runs of a side that are ended at their limit before the job is given up (job/rounds.py).
+FAILURES = 2
+#: Part of a job's time that is planned with, where somebody limits it.
+PLANNED = 0.9
+#: Part of its limit that a run is expected to take where nobody knows, as with a document's own input.
+UNKNOWN = 0.25
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one bare run is expected to be.
+
+    :ivar unit: of what it works on; empty where that is not known.
+    :ivar amount: of that, on all cores together.
+    :ivar memory: bytes on a node.
+    :ivar before: seconds for the input, once in a job.
+    :ivar seconds: of the run.
+    :ivar limit: seconds after which it counts as hanging.
+    """
+
+    unit: str
+    amount: float
+    memory: float
+    before: float
+    seconds: float
+    limit: float
+
+    @classmethod
+    def of(cls, work: Work | None, amount: float | None, layout: Layout, limit: float) -> Run:
+        """Estimate a run.
+
+        :param work: None where nobody knows.
+        :param amount: of that work.
+        """
+        if not work:
+            return cls("", 0.0, 0.0, 0.0, UNKNOWN * limit, limit)
+        memory = amount * work.memory / layout.nodes + layout.ranks_per_node * layout.threads * work.memory_of_core
+        return cls(work.unit, amount, memory, amount * work.before, work.seconds(amount, layout.cores), limit)
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """Seconds of a job.
+
+    :ivar rounds: for all rounds; 0 where there is one run.
+    :ivar expected: of the whole job.
+    :ivar at_most: of the whole job; then something hangs, or a limit is met.
+    """
+
+    rounds: float
+    expected: float
+    at_most: float
+
+
+def allow(site: Site, nodes: int, run: Run, sides: int, seconds: float, node_hours: float) -> Allowance:
+    """Return the time of a job.
+
+    :param run: of the bare program.
+    :param sides: that are run in each round.
+    :param seconds: that all rounds should have.
+    :param node_hours: that the job may take; 0 for any.
+    :raises LayoutError: not even one round fits into what the site or the person allows.
+    """
+    before, once = START + run.before, sides * run.seconds
+    rounds = seconds if sides > 1 else 0.0
+    at_most = SLOW_START + run.before + rounds + FAILURES * sides * run.limit
+    for longest, whose in (
+        (site.time_limit, f"the time limit of {site.partition} is"),
+        (3600 * node_hours / nodes or None, f"{node_hours:g} node-hours on {nodes} node(s) are"),
+    ):
+        if longest is None:
+            continue
+        if PLANNED * longest < before + once:
+            raise LayoutError(f"a job with one round takes some {before + once:.0f} s: {whose} {longest:.0f} s")
+        rounds = min(rounds, PLANNED * longest - before)
+        at_most = min(at_most, longest)
+    return Allowance(rounds, before + max(rounds, once), math.ceil(at_most))

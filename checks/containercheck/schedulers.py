@@ -1,0 +1,36 @@
+"""What a job asks of its scheduler beyond what ReFrame's own backends write into it."""
+
+from __future__ import annotations
+
+from reframe.core.schedulers import Job
+
+from containercheck.sites import Layout, LayoutError, Site
+
+
+def options_of(job: Job, site: Site, layout: Layout) -> list[str]:
+    """Return the options that ReFrame 4.10 leaves out, for the schedulers that it is known of.
+
+    Grid Engine: the partition's ``access``, and slots on nodes. PBS: nodes without others. Slurm, and LSF, get all.
+
+    :raises LayoutError: the site file lacks what it takes.
+    """
+    scheduler = job.scheduler.registered_name
+    if scheduler == "sge":
+        return [*job.sched_access, *_slots(site, layout)]
+    if scheduler == "pbs" and site.exclusive:
+        return ["-l place=scatter:excl"]
+    return []
+
+
+def _slots(site: Site, layout: Layout) -> list[str]:
+    """Return the slots of a job: whole nodes, where it is to have them to itself."""
+    own = layout.ranks_per_node * layout.threads
+    slots = layout.nodes * (site.cores or own if site.exclusive else own)
+    if slots == 1:
+        return []
+    if not site.parallel_environment:
+        raise LayoutError(
+            f"Grid Engine gives {slots} slots in a parallel environment only: name it in the extras of "
+            f"{site.partition}, parallel_environment"
+        )
+    return [f"-pe {site.parallel_environment} {slots}"]

@@ -1,0 +1,65 @@
+"""Whether the ranks of a container have as many cores to themselves as the bare ones.
+
+Where they have not, all of them may share one: 185 s in place of 3 s were seen. They are looked at on the first node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def cores_of(text: str) -> set[int]:
+    """Return the processors of a list as Linux writes it.
+
+    >>> sorted(cores_of("0-2,8"))
+    [0, 1, 2, 8]
+    """
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def problem(run: dict[str, Any], measure: dict[str, Any]) -> str | None:
+    """Return why a run's ranks on the first node have fewer cores than those of its measure; None where they have not.
+
+    :param run: of the record, with ``bound``: of each rank the processors that it may use.
+    :param measure: a run of the side that it is compared with.
+    """
+    own, others = run.get("bound", []), measure.get("bound", [])
+    # A run may be over before all its ranks were seen.
+    if not own or len(own) != len(others):
+        return None
+    if _alone(others) and not _alone(own):
+        what = "share cores"
+    elif len(_all(own)) < len(_all(others)):
+        what = "have fewer cores"
+    else:
+        return None
+    where = f"round {run['round']}, {run['side']}"
+    return f"{where}: its ranks {what}: they are bound to {_said(own)}, those of {measure['side']} to {_said(others)}"
+
+
+def roomiest(runs: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the run whose ranks had the most cores: what is wrong with how they are started is so in all of them.
+
+    None where no run's were seen.
+    """
+    seen = [run for run in runs if run.get("bound")]
+    return max(seen, key=lambda run: (len(run["bound"]), _alone(run["bound"]), len(_all(run["bound"]))), default=None)
+
+
+def _all(bound: Sequence[str]) -> set[int]:
+    return set().union(*map(cores_of, bound))
+
+
+def _alone(bound: Sequence[str]) -> bool:
+    """Tell whether no two ranks have a processor in common."""
+    return sum(len(cores_of(one)) for one in bound) == len(_all(bound))
+
+
+def _said(bound: Sequence[str], most: int = 8) -> str:
+    more = " ..." if len(bound) > most else ""
+    return " | ".join(bound[:most]) + more

@@ -1,0 +1,88 @@
+"""What a session is expected to cost: jobs and node-hours, from a dry run, in which the checks say it themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from report.cases import Case
+from report.text import columns, number
+
+#: Units of memory, the largest first.
+_BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"))
+#: Steps of a number that is too long for a column.
+_THOUSANDS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def node_hours(case: Case, seconds: str = "expected") -> float:
+    """Return the node-hours that a case is expected to take.
+
+    :param seconds: ``at_most`` for the most that it may take.
+    """
+    return case.nodes * case.expected.get(seconds, 0.0) / 3600
+
+
+def lines(cases: Sequence[Case]) -> list[str]:
+    """Return the table: a line for each application, partition and number of nodes, and one for all."""
+    several = len({case.partition for case in cases}) > 1
+    text = [("application", "partition", "nodes", "ranks", "input", "of it a rank", "memory", "a run", "jobs")]
+    text[0] += ("node-hours", "at most")
+    for group in _grouped(cases):
+        text.append((*_inputs(group[0]), str(len(group)), *_hours(group)))
+    if not several:
+        text = [(row[0], *row[2:]) for row in text]
+    expected, most = _hours(cases)
+    return [
+        *columns(text, left=2 if several else 1),
+        f"{len(cases)} job(s): some {expected} node-hours, at most {most}",
+    ]
+
+
+def affordable(cases: Iterable[Case], budget: float) -> tuple[list[Case], list[Case]]:
+    """Return the cases whose node-hours fit into the budget, the cheapest first, and those that do not."""
+    chosen, left, spent = [], [], 0.0
+    for case in sorted(cases, key=node_hours):
+        spent += node_hours(case)
+        (chosen if spent <= budget else left).append(case)
+    return chosen, left
+
+
+def _grouped(cases: Iterable[Case]) -> list[list[Case]]:
+    groups: dict[tuple[str, str, int], list[Case]] = {}
+    for case in cases:
+        groups.setdefault((case.label, case.partition, case.nodes), []).append(case)
+    return list(groups.values())
+
+
+def _inputs(case: Case) -> tuple[str, ...]:
+    head = (case.label, case.partition, str(case.nodes), str(case.expected.get("ranks", "?")))
+    run = case.expected
+    if not run.get("unit"):
+        return (*head, "?", "?", "?", "?")
+    amount = f"{_short(run['amount'])} {run['unit']}"
+    return (
+        *head,
+        amount,
+        _short(run["amount"] / run["ranks"]),
+        _memory(run["memory"]),
+        f"{number(run['seconds'], 2)} s",
+    )
+
+
+def _hours(cases: Iterable[Case]) -> tuple[str, str]:
+    cases = list(cases)
+    expected, most = (sum(node_hours(case, which) for case in cases) for which in ("expected", "at_most"))
+    return number(expected, 2), number(most, 2)
+
+
+def _short(value: float) -> str:
+    for step, letter in _THOUSANDS:
+        if value >= step:
+            return f"{number(value / step, 3)}{letter}"
+    return number(value, 3)
+
+
+def _memory(size: float) -> str:
+    for step, unit in _BYTES:
+        if size >= step:
+            return f"{number(size / step, 2)} {unit}"
+    return f"{number(size / (1 << 20), 2)} MiB"

@@ -1,0 +1,95 @@
+"""What a person asks of ci/run: its own options, and the arguments that go on to ReFrame."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the person asked for.
+
+    :ivar minutes: for the session; None where that is left to the checks.
+    :ivar node_hours: for the session; None for any.
+    :ivar estimate: whether to say what it would take, and run nothing.
+    :ivar only_open: whether to go on with the last session.
+    :ivar arguments: all else, which goes on to ReFrame.
+    """
+
+    minutes: float | None
+    only_open: bool
+    arguments: tuple[str, ...]
+    node_hours: float | None = None
+    estimate: bool = False
+
+    @classmethod
+    def parse(cls, argv: Sequence[str]) -> Settings:
+        """Take them from the command line.
+
+        :raises SystemExit: it is wrong, or asks for help.
+        """
+        parser = argparse.ArgumentParser(
+            prog="ci/run",
+            usage="ci/run [--minutes M] [--open] [--estimate] [--node-hours N] [arguments for ReFrame]",
+            description="Runs the checks on this machine, and ends with a table.",
+            epilog="All else goes on to ReFrame: ci/run -n HPCC -S seconds=120. reframe --help tells what there is.",
+            allow_abbrev=False,
+        )
+        parser.add_argument(
+            "--minutes",
+            type=_positive,
+            metavar="M",
+            help="end within M minutes, and spend them where most verdicts close; else each check has its own time",
+        )
+        parser.add_argument(
+            "--open",
+            dest="only_open",
+            action="store_true",
+            help="run only what stayed open in the last session, with its arguments; its rounds count",
+        )
+        parser.add_argument(
+            "--estimate", action="store_true", help="say what the session would take, in all and by check; run nothing"
+        )
+        parser.add_argument(
+            "--node-hours",
+            type=_positive,
+            metavar="N",
+            help="run what is expected to take no more than that, the cheapest first, and say what is left out",
+        )
+        known, rest = parser.parse_known_args(argv)
+        if known.only_open and (known.estimate or known.node_hours):
+            parser.error("--open goes on with cases that ran: there is nothing to estimate")
+        return cls(known.minutes, known.only_open, tuple(rest), known.node_hours, known.estimate)
+
+    @property
+    def _variables(self) -> list[tuple[str, str, str]]:
+        """Return the check, or an empty text for all, the variable and the value of each -S."""
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        parser.add_argument("-S", "--setvar", action="append", default=[])
+        pairs = (text.partition("=") for text in parser.parse_known_args(self.arguments)[0].setvar)
+        return [(*name.rpartition(".")[::2], value) for name, _, value in pairs]
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """Return the seconds that the person gives to checks, by class; for all others under the empty name."""
+        found = {}
+        for check, variable, value in self._variables:
+            if variable == "seconds":
+                with contextlib.suppress(ValueError):  # ReFrame says so
+                    found[check] = float(value)
+        return found
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the number of rounds is the person's, and not the verdict's."""
+        return any(variable == "rounds" and value != "0" for _, variable, value in self._variables)
+
+
+def _positive(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < float("inf"):
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")

@@ -1,0 +1,107 @@
+"""What a run works on, how long a job may take, and what sessions are expected to cost."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import pytest
+from conftest import REPOSITORY
+from containercheck.allowance import FAILURES, SLOW_START, START, Run, allow
+from containercheck.facts import Work
+from containercheck.sites import Layout, LayoutError, Site
+from hypothesis import given
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(REPOSITORY / "ci"))
+from report import estimate  # noqa: E402
+from report.cases import Case  # noqa: E402
+
+SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=48, gpus=0)
+GROWING = Work(
+    "atoms", least=1000, of_core=100, most=10000, start=1, serial=1e-3, parallel=1e-2, before=1e-4, memory=10
+)
+RUN = Run("atoms", 1000, 1e9, before=5, seconds=10, limit=300)
+
+
+@given(st.integers(1, 100))
+def test_a_core_has_as_much_whatever_their_number(cores):
+    amount = GROWING.amount(cores)
+    assert amount == (100 * cores if cores >= 10 else 1000)
+    assert GROWING.seconds(amount, cores) == pytest.approx(1 + amount * 1e-3 + amount / cores * 1e-2)
+
+
+def test_an_input_that_grows_no_further_has_work_for_so_many_cores():
+    assert GROWING.most_cores == 100
+    assert GROWING.amount(1000) == 10000
+    assert replace(GROWING, most=None).most_cores is None
+    assert Work("copies", least=3).most_cores is None
+    assert Work("copies", least=3).amount(1000) == 3
+
+
+def test_a_run_is_estimated_on_its_layout():
+    layout = Layout(nodes=2, ranks_per_node=4, threads=3)
+    run = Run.of(GROWING, GROWING.amount(layout.cores), layout, limit=300)
+    assert (run.unit, run.amount, run.before) == ("atoms", 2400, pytest.approx(0.24))
+    assert run.memory == pytest.approx(2400 * 10 / 2 + 12 * 50e6)
+    assert run.seconds == pytest.approx(1 + 2.4 + 1)
+
+
+def test_where_nobody_knows_a_part_of_the_limit_is_expected():
+    run = Run.of(None, None, Layout(1, 1, 1), limit=400)
+    assert (run.unit, run.seconds) == ("", 100)
+
+
+def test_a_job_may_take_its_rounds_and_what_fails_before_it_is_given_up():
+    bare, pair = allow(SITE, 4, RUN, 1, 60, 0), allow(SITE, 4, RUN, 2, 60, 0)
+    assert (bare.rounds, bare.expected, bare.at_most) == (0, START + 5 + 10, SLOW_START + 5 + FAILURES * 300)
+    assert (pair.rounds, pair.expected) == (60, START + 5 + 60)
+    assert pair.at_most == SLOW_START + 5 + 60 + FAILURES * 2 * 300
+
+
+def test_one_round_is_expected_however_long_it_is():
+    assert allow(SITE, 1, replace(RUN, seconds=100), 2, 60, 0).expected == START + 5 + 200
+
+
+@pytest.mark.parametrize("limits", [{"time_limit": 100}, {"node_hours": 4 * 100 / 3600}])
+def test_rounds_end_before_a_limit(limits):
+    site = replace(SITE, time_limit=limits.get("time_limit"))
+    found = allow(site, 4, RUN, 2, 600, limits.get("node_hours", 0))
+    assert found.at_most == 100
+    assert found.rounds == pytest.approx(90 - START - 5)
+
+
+@pytest.mark.parametrize(
+    ("site", "node_hours", "said"),
+    [
+        (replace(SITE, time_limit=30.0), 0, "the time limit of cluster:compute is 30 s"),
+        (SITE, 0.01, "0.01 node-hours on 4 node(s) are 9 s"),
+    ],
+)
+def test_a_job_that_has_no_time_for_one_round_is_not_begun(site, node_hours, said):
+    with pytest.raises(LayoutError) as error:
+        allow(site, 4, RUN, 2, 60, node_hours)
+    assert str(error.value) == f"a job with one round takes some 40 s: {said}"
+
+
+def case(name, nodes, expected, **facts):
+    """Return a case of a dry run."""
+    cost = {"ranks": 48 * nodes, "expected": expected, "at_most": 10 * expected, **facts}
+    return Case((name, "", "", str(nodes)), name, {}, name, "compute", "bare", nodes, "pass", expected=cost)
+
+
+def test_the_estimate_has_a_line_for_each_application_and_one_for_all():
+    known = {"unit": "atoms", "amount": 48e6, "memory": 3 << 30, "seconds": 12.34}
+    cases = [case("GROMACS", 2, 900, **known), case("GROMACS", 2, 2700, **known), case("Alya", 1, 1800, unit="")]
+    heading, gromacs, alya, total = estimate.lines(cases)
+    assert heading.split()[:3] == ["application", "nodes", "ranks"]
+    assert gromacs.split() == ["GROMACS", "2", "96", "48M", "atoms", "500k", "3", "GiB", "12", "s", "2", "2", "20"]
+    assert alya.split() == ["Alya", "1", "48", "?", "?", "?", "?", "1", "0.5", "5"]
+    assert total == "3 job(s): some 2.5 node-hours, at most 25"
+
+
+def test_a_budget_is_spent_on_what_costs_least():
+    cases = [case("Large", 16, 3600), case("Small", 1, 3600), case("Middle", 2, 3600)]
+    chosen, left = estimate.affordable(cases, 3.5)
+    assert [one.application for one in chosen] == ["Small", "Middle"]
+    assert [one.application for one in left] == ["Large"]

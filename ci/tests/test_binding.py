@@ -1,0 +1,59 @@
+"""Whether ranks in a container have the cores that they have bare."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import record_of, run_of
+from containercheck.sides import Container, Program, Side
+from containercheck.verdict import binding
+
+
+def run(side, *bound):
+    """Return a run with ranks that are bound so."""
+    return run_of(side, "", bound=list(bound))
+
+
+@pytest.mark.parametrize(
+    ("bare", "container"),
+    [
+        (["0", "1"], ["0", "1"]),
+        (["0", "1"], ["1", "2"]),
+        (["0-1", "0-1"], ["0-1", "0-1"]),
+        # Better than bare.
+        (["0-1", "0-1"], ["0", "1"]),
+        # Hardware threads of one core.
+        (["0,4", "1,5"], ["2,6", "3,7"]),
+        # Not all of them were seen.
+        (["0", "1"], ["0"]),
+        (["0", "1"], []),
+        ([], ["0", "0"]),
+    ],
+)
+def test_as_many_cores_to_themselves_are_no_problem(bare, container):
+    assert binding.problem(run("subject", *container), run("baseline", *bare)) is None
+
+
+@pytest.mark.parametrize(
+    ("bare", "container", "said"),
+    [
+        (["0", "1"], ["0", "0"], "share cores: they are bound to 0 | 0, those of baseline to 0 | 1"),
+        (["0-1", "2-3"], ["0-2", "2-3"], "share cores: they are bound to 0-2 | 2-3, those of baseline to 0-1 | 2-3"),
+        (["0-3", "0-3"], ["0", "0"], "have fewer cores: they are bound to 0 | 0, those of baseline to 0-3 | 0-3"),
+        (["0-3", "4-7"], ["0", "1"], "have fewer cores: they are bound to 0 | 1, those of baseline to 0-3 | 4-7"),
+    ],
+)
+def test_fewer_cores_are_told(bare, container, said):
+    assert binding.problem(run("subject", *container), run("baseline", *bare)) == f"round 1, subject: its ranks {said}"
+
+
+def test_a_record_compares_each_side_with_its_measure():
+    sides = [
+        Side("baseline", "bare", Program("program")),
+        Side("subject", "generic", Program("program"), container=Container("Apptainer", "image"), against="baseline"),
+    ]
+    assert record_of(run("baseline", "0", "1"), run("subject", "1", "0")).binding_problems(sides) == []
+    # In one run they were looked at too early.
+    runs = [run("baseline", "0", "0"), run("baseline", "0", "1"), run("subject", "1", "1"), run("subject", "0", "1")]
+    assert record_of(*runs).binding_problems(sides) == []
+    (problem,) = record_of(*runs[:3], run("subject", "0", "0")).binding_problems(sides)
+    assert "share cores" in problem

@@ -1,0 +1,146 @@
+"""Images in a registry: a real one, on this machine."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+
+import pytest
+from conftest import eventually
+from containercheck.software import runtimes
+
+PIN = "0" * 64
+CONFIGURATION = """
+version: 0.1
+log: {{level: error}}
+storage: {{filesystem: {{rootdirectory: {directory}}}}}
+http: {{addr: "127.0.0.1:{port}"}}
+"""
+
+
+@dataclass
+class Registry:
+    """A registry with one image.
+
+    :ivar host: where it is.
+    :ivar digest: SHA-256 of the image's manifest, as the registry tells it.
+    """
+
+    host: str
+    digest: str
+    process: subprocess.Popen
+
+    @property
+    def name(self):
+        """What a site file names."""
+        return f"oras://{self.host}/planted@sha256:{self.digest}"
+
+
+def built(session):
+    """Return the image that the planted checks run in."""
+    return session("-n", "Planted%variant=generic", "-S", "rounds=1").case("generic")["provenance"]["image"]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """Get Debian's registry without installing it: that would start it for the whole machine."""
+    if not shutil.which("apt-get"):
+        pytest.skip("no apt-get, which fetches the package docker-registry")
+    directory = tmp_path_factory.mktemp("package")
+    subprocess.run(["apt-get", "-q", "download", "docker-registry"], cwd=directory, check=True)
+    (package,) = directory.glob("*.deb")
+    subprocess.run(["dpkg-deb", "-x", package, directory], check=True)
+    return directory / "usr" / "bin" / "docker-registry"
+
+
+@pytest.fixture
+def registry(tmp_path, session, program):
+    """Start a registry, and put an image into it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        host = f"127.0.0.1:{free.getsockname()[1]}"
+    settings = tmp_path / "registry.yml"
+    settings.write_text(CONFIGURATION.format(directory=tmp_path / "registry", port=host.partition(":")[2]))
+    process = subprocess.Popen([program, "serve", settings])
+    try:
+        assert eventually(lambda: answers(host))
+        push = ["apptainer", "push", "--no-https", built(session), f"oras://{host}/planted:1"]
+        subprocess.run(push, check=True)
+        yield Registry(host, digest_of(host), process)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def answers(host):
+    try:
+        return urllib.request.urlopen(f"http://{host}/v2/", timeout=5).status == 200
+    except urllib.error.URLError:
+        return False
+
+
+def digest_of(host):
+    request = urllib.request.Request(f"http://{host}/v2/planted/manifests/1")
+    request.add_header("Accept", "application/vnd.oci.image.manifest.v1+json")
+    with urllib.request.urlopen(request) as answer:
+        return answer.headers["Docker-Content-Digest"].partition(":")[2]
+
+
+def reason(case):
+    return case["fail_reason"] or ""
+
+
+def test_an_image_is_pulled_once_by_its_digest(registry, session, site, tmp_path):
+    extras = {"images": {"openmpi": registry.name}, "image_cache": str(tmp_path / "cache")}
+    settings = site(extras=extras)
+    arguments = ("-C", settings, "-n", "Planted%variant=generic", "-S", "rounds=2")
+    result = session(*arguments, APPTAINER_NOHTTPS="true")
+    known = result.case("generic")["provenance"]
+    assert known["image"] == str(tmp_path / "cache" / f"planted-{registry.digest[:12]}.sif"), result.output
+    script = next(result.stage.rglob("rfm_job.sh")).read_text()
+    assert re.search(r"^\$\(cat subject.start\) apptainer exec .* image.sif sh work.sh none$", script, re.MULTILINE)
+    assert "oras://" not in script
+    # What is there needs no registry.
+    registry.process.kill()
+    registry.process.wait()
+    again = session(*arguments).case("generic")["provenance"]
+    assert (again["image"], again["image_sha256"]) == (known["image"], known["image_sha256"])
+    record = json.loads(next((tmp_path / "stage").rglob("image.json")).read_text())
+    assert record["reference"] == registry.name
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("docker://registry.invalid/openmpi:4", "the image docker://registry.invalid/openmpi:4 is not pinned: end its"),
+        (f"oras://127.0.0.1:1/openmpi@sha256:{PIN}", "building openmpi failed: FATAL:"),
+    ],
+)
+def test_a_registry_that_gives_nothing_is_one_failure_that_says_so(session, site, tmp_path, name, said):
+    settings = site(extras={"images": {"openmpi": name}, "image_cache": str(tmp_path / "cache")})
+    result = session("-C", settings, "-n", "Planted%variant=generic")
+    assert said in reason(result.case("generic")), result.output
+    assert "Traceback" not in result.output
+    assert not list((tmp_path / "cache").glob("*.sif"))
+
+
+@pytest.mark.parametrize(
+    ("platform", "commands"),
+    [
+        ("Sarus", ["sarus pull host/app:1"]),
+        ("Docker", ["docker pull host/app:1"]),
+        ("Apptainer", []),
+    ],
+)
+def test_other_runtimes_pull_before_the_job(platform, commands):
+    assert runtimes.pull_commands(platform, "host/app:1") == commands
+
+
+def test_a_name_is_quoted():
+    assert runtimes.pull_commands("Sarus", "host/app; rm -r x") == ["sarus pull 'host/app; rm -r x'"]
