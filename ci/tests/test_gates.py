@@ -250,6 +250,13 @@ def test_missing_software_skips_with_the_reason(session):
     assert "no software: no-such-program is not on the PATH" in result.case("bare")["skip_reason"]
 
 
+def test_software_that_a_module_should_bring_is_looked_for_in_the_job(session):
+    result = session("-n", "NoSoftware%variant=bare", "-S", "modules=planted")
+    case = result.case("bare")
+    assert (result.status, case["result"]) == (0, "skip"), result.output
+    assert case["skip_reason"] == f"no software: no-such-program is not on the PATH of {os.uname().nodename}"
+
+
 def test_what_the_job_finds_that_cannot_run_skips_with_the_reason(session):
     found = "input_commands=echo error: no software: this one is too old >&2; exit 3"
     result = session("-n", "Planted%variant=generic", "-S", "rounds=1", "-S", found)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes.util
 import re
+import shlex
 import shutil
 import subprocess
 
+from containercheck import contract
 from containercheck.sites import Site
 from containercheck.software.provision import Provision, Unavailable, Wanted
 
@@ -17,7 +19,7 @@ _LIBRARIES = {"mpich": ("mpich", "mpi_cray")}
 def provide(wanted: Wanted, site: Site) -> Provision:
     """Return the program that the host has, for a check that gets its program from nowhere else.
 
-    Where there are modules the program is theirs, and not looked for here.
+    Where jobs run elsewhere, or the program may be a module's, the job looks for it; what it lacks is a skip too.
 
     :raises Unavailable: the host does not have it, or not the MPI that it needs.
     """
@@ -25,11 +27,20 @@ def provide(wanted: Wanted, site: Site) -> Provision:
         _require_mpi(wanted, site)
     if wanted.source or wanted.requirements:
         return Provision()
-    if not wanted.modules and shutil.which(wanted.executable) is None:
+    if wanted.modules or not site.is_here:
+        return Provision(program=wanted.executable, activate=(_look_for(wanted.executable),))
+    if shutil.which(wanted.executable) is None:
         raise Unavailable(
             f"no software: {wanted.executable} is not on the PATH (ci/setup installs it on Debian and Ubuntu)"
         )
     return Provision(program=wanted.executable)
+
+
+def _look_for(program: str) -> str:
+    """Return the command that ends a job with the reason for a skip where the node does not have a program."""
+    reason = shlex.quote(f"no software: {program} is not on the PATH of %s")
+    said = f'printf {reason} "$(uname -n)" >{contract.UNSUPPORTED_WHY}'
+    return f"command -v {shlex.quote(program)} >/dev/null || {{ {said}; exit 1; }}"
 
 
 def _require_mpi(wanted: Wanted, site: Site) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 
+from containercheck import contract
 from containercheck.sites import Site
 from containercheck.software.provision import CHECKS, Provision, Unavailable, Wanted
 
@@ -16,8 +17,11 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     """
     if wanted.source is None:
         return Provision()
-    if not wanted.modules and shutil.which("mpicc") is None:
-        raise Unavailable(f"no software: {wanted.executable} is built from source, and no mpicc is on the PATH")
+    reason = f"no software: {wanted.executable} is built from source, and no mpicc is on the PATH"
+    if site.is_here and not wanted.modules and shutil.which("mpicc") is None:
+        raise Unavailable(reason)
+    # Where it is compiled, after the modules were loaded.
+    look = f"{{ command -v mpicc >/dev/null || {{ echo 'error: {reason}' >&2; exit {contract.UNSUPPORTED}; }}; }}"
     program = f"bin/{wanted.executable}"
     compile_ = f"mpicc -O2 -Wall -o {program} {shlex.quote(str(CHECKS / 'src' / wanted.source))}"
-    return Provision(program=f"./{program}", build=("mkdir -p bin", compile_))
+    return Provision(program=f"./{program}", build=(look, "mkdir -p bin", compile_))

@@ -1,0 +1,79 @@
+#!/bin/bash
+#SBATCH --job-name="rfm_IMB_0a0ee3b7"
+#SBATCH --ntasks=256
+#SBATCH --ntasks-per-node=128
+#SBATCH --cpus-per-task=1
+#SBATCH --output=rfm_job.out
+#SBATCH --error=rfm_job.err
+#SBATCH --time=0:31:10
+#SBATCH --exclusive
+#SBATCH --account=bench
+#SBATCH --hint=nomultithread
+export OMP_NUM_THREADS=1
+export PMIX_MCA_gds=hash
+command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
+. venv/bin/activate
+export LD_LIBRARY_PATH=$PWD/bare-mpi${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+cat >baseline.sh <<'END'
+set -e
+phase() {
+    now=$(date +%s.%N)
+    [ -z "${name:-}" ] || awk -v name="$name" -v t0="$began" -v t1="$now" \
+        'BEGIN { printf "seconds %s %.3f\n", name, t1 - t0 }'
+    name=$1
+    began=$now
+}
+phase PingPong
+srun --cpus-per-task=1 --mpi=pmi2 --cpu-bind=cores IMB-MPI1 -iter 5000,100 -map 128x2 PingPong
+phase Allreduce
+srun --cpus-per-task=1 --mpi=pmi2 --cpu-bind=cores IMB-MPI1 -iter 5000,100 -map 128x2 -npmin 256 -msglog 3:3 Allreduce
+phase end
+END
+cat >subject.sh <<'END'
+set -e
+phase() {
+    now=$(date +%s.%N)
+    [ -z "${name:-}" ] || awk -v name="$name" -v t0="$began" -v t1="$now" \
+        'BEGIN { printf "seconds %s %.3f\n", name, t1 - t0 }'
+    name=$1
+    began=$now
+}
+phase PingPong
+srun --cpus-per-task=1 --mpi=pmi2 --cpu-bind=cores $(cat subject.start) apptainer exec -B"$TMP/stage/cray-ex/cpu/builtin/IMB_0a0ee3b7:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) -B/var/spool/slurmd:/var/spool/slurmd -B/opt/cray/libfabric:/opt/cray/libfabric $(cat subject.host-mpi.options) image.sif env LD_LIBRARY_PATH=/rfm_workdir/host-mpi IMB-MPI1 -iter 5000,100 -map 128x2 PingPong
+phase Allreduce
+srun --cpus-per-task=1 --mpi=pmi2 --cpu-bind=cores $(cat subject.start) apptainer exec -B"$TMP/stage/cray-ex/cpu/builtin/IMB_0a0ee3b7:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) -B/var/spool/slurmd:/var/spool/slurmd -B/opt/cray/libfabric:/opt/cray/libfabric $(cat subject.host-mpi.options) image.sif env LD_LIBRARY_PATH=/rfm_workdir/host-mpi IMB-MPI1 -iter 5000,100 -map 128x2 -npmin 256 -msglog 3:3 Allreduce
+phase end
+END
+cat >subject.ranks.sh <<'END'
+srun --cpus-per-task=1 --mpi=pmi2 --cpu-bind=cores $(cat subject.start) apptainer exec -B"$TMP/stage/cray-ex/cpu/builtin/IMB_0a0ee3b7:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) -B/var/spool/slurmd:/var/spool/slurmd -B/opt/cray/libfabric:/opt/cray/libfabric $(cat subject.host-mpi.options) image.sif env LD_LIBRARY_PATH=/rfm_workdir/host-mpi mpi-ranks
+END
+cat >subject.ranks.inside.sh <<'END'
+$(cat subject.start) apptainer exec -B"$TMP/stage/cray-ex/cpu/builtin/IMB_0a0ee3b7:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) -B/var/spool/slurmd:/var/spool/slurmd -B/opt/cray/libfabric:/opt/cray/libfabric $(cat subject.host-mpi.options) image.sif env LD_LIBRARY_PATH=/rfm_workdir/host-mpi mpirun -np 256 --bind-to core mpi-ranks
+END
+cat >subject.lookup.sh <<'END'
+$(cat subject.start) apptainer exec -B"$TMP/stage/cray-ex/cpu/builtin/IMB_0a0ee3b7:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) -B/var/spool/slurmd:/var/spool/slurmd -B/opt/cray/libfabric:/opt/cray/libfabric $(cat subject.host-mpi.options) image.sif env LD_LIBRARY_PATH=/rfm_workdir/host-mpi sh -c 'command -v mpi-ranks'
+END
+cat >subject.inside.sh <<'END'
+set -e
+phase() {
+    now=$(date +%s.%N)
+    [ -z "${name:-}" ] || awk -v name="$name" -v t0="$began" -v t1="$now" \
+        'BEGIN { printf "seconds %s %.3f\n", name, t1 - t0 }'
+    name=$1
+    began=$now
+}
+phase PingPong
+$(cat subject.start) apptainer exec -B"$TMP/stage/cray-ex/cpu/builtin/IMB_0a0ee3b7:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) -B/var/spool/slurmd:/var/spool/slurmd -B/opt/cray/libfabric:/opt/cray/libfabric $(cat subject.host-mpi.options) image.sif env LD_LIBRARY_PATH=/rfm_workdir/host-mpi mpirun -np 256 --bind-to core IMB-MPI1 -iter 5000,100 -map 128x2 PingPong
+phase Allreduce
+$(cat subject.start) apptainer exec -B"$TMP/stage/cray-ex/cpu/builtin/IMB_0a0ee3b7:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) -B/var/spool/slurmd:/var/spool/slurmd -B/opt/cray/libfabric:/opt/cray/libfabric $(cat subject.host-mpi.options) image.sif env LD_LIBRARY_PATH=/rfm_workdir/host-mpi mpirun -np 256 --bind-to core IMB-MPI1 -iter 5000,100 -map 128x2 -npmin 256 -msglog 3:3 Allreduce
+phase end
+END
+cat >prepare.sh <<'END'
+python3 $REPOSITORY/checks/containercheck hostmpi lend --libmpi=/opt/cray/pe/mpich/default/ofi/gnu/9.1/lib/libmpi_gnu_91.so.12 mpich
+python3 $REPOSITORY/checks/containercheck runtime --command=apptainer --ranks=128 subject
+python3 $REPOSITORY/checks/containercheck hostmpi plan '--bind=-B{source}:{target}' --side=subject IMB-MPI1
+$(cat subject.start) apptainer exec -B"$TMP/stage/cray-ex/cpu/builtin/IMB_0a0ee3b7:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) -B/var/spool/slurmd:/var/spool/slurmd -B/opt/cray/libfabric:/opt/cray/libfabric $(cat subject.host-mpi.options) image.sif env LD_LIBRARY_PATH=/rfm_workdir/host-mpi sh -c 'LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes exec $(command -v IMB-MPI1)' >subject.preflight.out 2>&1 || true
+python3 $REPOSITORY/checks/containercheck hostmpi verify subject.preflight.out
+python3 $REPOSITORY/checks/containercheck ranks --ranks=256 --nodes=2 '--launcher=srun --cpus-per-task=1 --mpi=pmi2 --cpu-bind=cores' --host-mpi subject
+END
+python3 $REPOSITORY/checks/containercheck rounds --seconds=70 --limit=300 --local-ranks=128 --prepare=prepare.sh

@@ -1,0 +1,37 @@
+#!/bin/bash
+#SBATCH --job-name="rfm_HPCC_0eeef78e"
+#SBATCH --ntasks=640
+#SBATCH --ntasks-per-node=40
+#SBATCH --cpus-per-task=1
+#SBATCH --output=rfm_job.out
+#SBATCH --error=rfm_job.err
+#SBATCH --time=0:31:30
+#SBATCH --exclusive
+#SBATCH --hint=nomultithread
+export OMP_NUM_THREADS=1
+export PMIX_MCA_gds=hash
+command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
+command -v hpcc >/dev/null || { printf 'no software: hpcc is not on the PATH of %s' "$(uname -n)" >unsupported.txt; exit 1; }
+cat >baseline.sh <<'END'
+srun --cpus-per-task=1 --cpu-bind=cores hpcc
+END
+cat >subject.sh <<'END'
+srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B"$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) image.sif hpcc
+END
+cat >subject.ranks.sh <<'END'
+srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B"$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) image.sif mpi-ranks
+END
+cat >subject.ranks.inside.sh <<'END'
+$(cat subject.start) singularity exec -B"$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 640 --bind-to core mpi-ranks
+END
+cat >subject.lookup.sh <<'END'
+$(cat subject.start) singularity exec -B"$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) image.sif sh -c 'command -v mpi-ranks'
+END
+cat >subject.inside.sh <<'END'
+$(cat subject.start) singularity exec -B"$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 640 --bind-to core hpcc
+END
+cat >prepare.sh <<'END'
+python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=40 --own-environment subject
+python3 $REPOSITORY/checks/containercheck ranks --ranks=640 --nodes=16 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' subject
+END
+python3 $REPOSITORY/checks/containercheck rounds --seconds=90 --limit=300 --local-ranks=40 --collect=hpccoutf.txt --prepare=prepare.sh

@@ -1,0 +1,48 @@
+"""Job scripts of five typical cases, whole, so that a reviewer sees what changes in them: nothing is run.
+
+A script that is not there yet is written, and the test fails: look at it, and keep it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+from test_config import copied, system_of  # noqa: F401
+
+GOLDEN = Path(__file__).resolve().parent / "golden"
+#: Site file, partition, and case.
+CASES = {
+    "slurm-256-nodes": ("marenostrum4", "main", "PingPong%variant=integrated%num_nodes=256%image_release=fitting"),
+    "cray": ("cray_ex", "cpu", "IMB%variant=integrated%num_nodes=2"),
+    "power": ("cte_power", "main", "HPCC%variant=generic%num_nodes=16%image_release=fitting"),
+    "grid-engine": ("cc_in2p3", "cpu", "DB12%variant=generic%num_nodes=1%slots=all"),
+    "gpu": ("aris", "gpu", "GROMACSHybrid%variant=generic%num_nodes=8"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_job_is_what_it_was(name, copied, session, tmp_path):  # noqa: F811
+    site, partition, case = CASES[name]
+    path = REPOSITORY / "config" / f"{site}.py"
+    arguments = ("-C", copied(path), f"--system={system_of(path)['name']}:{partition}", "-n", f"^{case}$")
+    result = session("--dry-run", "-S", "full=yes", *arguments, checks=REPOSITORY / "checks")
+    scripts = list(result.stage.rglob("rfm_job.sh"))
+    assert len(scripts) == 1, result.output
+    said = normalised(scripts[0].read_text(), tmp_path)
+    golden = GOLDEN / f"{name}.sh"
+    if not golden.exists():
+        golden.write_text(said)
+        pytest.fail(f"{golden} was not there: look at it, and keep it")
+    assert said == golden.read_text()
+
+
+def normalised(script, tmp_path):
+    """Return a script with what differs from machine to machine by name."""
+    for path, called in ((tmp_path, "$TMP"), (sys.executable, "$PYTHON"), (REPOSITORY, "$REPOSITORY")):
+        script = script.replace(str(path), called)
+    # Of whom it is root that submits.
+    return re.sub(r"^export OMPI_ALLOW_RUN_AS_ROOT\w*=1\n", "", script, flags=re.MULTILINE)
