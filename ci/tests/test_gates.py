@@ -244,6 +244,12 @@ def test_settings_of_the_host_do_not_reach_a_generic_container(session):
     assert not SETTINGS.keys() & seen.keys()
 
 
+def test_ranks_that_share_a_core_in_the_container_fail(session):
+    result = session("-n", "Crowded", "-S", "rounds=2")
+    said = "its ranks share cores: they are bound to 0 | 0, those of baseline to 0 | 1"
+    assert said in reason(result.case("generic")), result.output
+
+
 def test_missing_software_skips_with_the_reason(session):
     result = session("-n", "NoSoftware")
     assert [case["result"] for case in result.cases] == ["skip"] * 3

@@ -3,6 +3,7 @@
 ``-S fault=slow`` and so on choose what goes wrong in the container; the bare run is always right.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import reframe as rfm
@@ -47,6 +48,21 @@ class Singletons(ContainerCheck):
 
     #: A clean environment is one without the launcher's.
     container_options = ["--cleanenv"]
+
+
+@rfm.simple_test
+class Crowded(Singletons):
+    """Ping Pong whose ranks are all bound to one core in the container."""
+
+    container_options = []
+    executable_opts = ["2"]
+    env_vars = {"APPTAINERENV_OMPI_MCA_mpi_yield_when_idle": "1"}
+
+    def sides(self):
+        """Bind them by what stands between launcher and runtime."""
+        bare, subject = super().sides()
+        launcher = replace(subject.launcher, words=f"{subject.launcher.words} taskset -c 0")
+        return [bare, subject.changed(launcher=launcher)]
 
 
 @rfm.simple_test
