@@ -203,6 +203,19 @@ class Entry:
         return f"building {self.name} failed: {telling[-1]}\nthe whole log: {self.log}"
 
 
+class FileEntry(Entry):
+    """A thing that is one file, known by its size and digest."""
+
+    def intact(self, record: Dict[str, Any]) -> bool:
+        """Tell whether they are those of the file that was built."""
+        return self.path.stat().st_size == record["bytes"] and digest_of(self.path) == record["sha256"]
+
+    @staticmethod
+    def known(built: Path) -> Dict[str, Any]:
+        """Return the record of a file that was just built."""
+        return {"bytes": built.stat().st_size, "sha256": digest_of(built)}
+
+
 def digest_of(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal.
 

@@ -115,7 +115,7 @@ class Workshop(NamedTuple):
     mirror: Optional[str]
 
 
-class Image(cache.Entry):
+class Image(cache.FileEntry):
     """The image of a recipe."""
 
     kind, setting = "image cache", "image_cache"
@@ -133,10 +133,6 @@ class Image(cache.Entry):
         self.text = read_recipe(workshop.recipes, name)
         #: The recipe's arguments; known once what it is built from is there.
         self.arguments: List[str] = []
-
-    def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether size and digest are those of the image that was built."""
-        return self.path.stat().st_size == record["bytes"] and cache.digest_of(self.path) == record["sha256"]
 
     def prepare(self) -> None:
         """Get the image that it is built upon, or a mirror, and the jars.
@@ -170,7 +166,7 @@ class Image(cache.Entry):
             cwd=self.workshop.recipes.parent,
             env={**os.environ, f"{Path(runtime).name.upper()}_TMPDIR": str(work)},
         )
-        return built, {"bytes": built.stat().st_size, "sha256": cache.digest_of(built)}
+        return built, self.known(built)
 
     def facts(self) -> Dict[str, Any]:
         """Return which image it is, for a check's provenance; it must be there.

@@ -21,7 +21,7 @@ from containercheck.build import cache
 from containercheck.build.cache import CacheError
 
 
-class Pulled(cache.Entry):
+class Pulled(cache.FileEntry):
     """An image of a registry.
 
     :param reference: its address, with ``@sha256:`` and the digest.
@@ -44,10 +44,6 @@ class Pulled(cache.Entry):
         super().__init__(name, directory / f"{name}-{match['digest'][:12]}.sif")
         self.reference, self.runtime = reference, runtime
 
-    def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether size and digest are those of the image that was pulled."""
-        return self.path.stat().st_size == record["bytes"] and cache.digest_of(self.path) == record["sha256"]
-
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Pull it.
 
@@ -55,7 +51,7 @@ class Pulled(cache.Entry):
         """
         pulled = work / "image.sif"
         self.run([[self.runtime, "pull", str(pulled), self.reference]])
-        return pulled, {"bytes": pulled.stat().st_size, "sha256": cache.digest_of(pulled)}
+        return pulled, self.known(pulled)
 
     def facts(self) -> Dict[str, Any]:
         """Return which image it is, for a check's provenance; it must be there."""
