@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import multiprocessing
 import os
 import platform
 import shutil
@@ -15,6 +16,7 @@ import time
 import pytest
 from conftest import REPOSITORY
 from containercheck import contract
+from containercheck.build import cache
 from containercheck.build.images import key_of
 
 PROGRAM = REPOSITORY / "checks" / "containercheck"
@@ -117,6 +119,25 @@ def test_two_that_start_at_once_build_it_once(recipes, tmp_path):
     assert [process.returncode for process in running] == [0, 0, 0]
     assert sum("built in" in output for output in outputs) == 1
     assert len(images(cache)) == 1
+
+
+def deliver_often(directory):
+    """As often as an unlink before each new link needs to fail every time."""
+    for _ in range(3000):
+        cache.deliver(lambda: directory / "target", directory / "link")
+
+
+def test_two_that_deliver_to_one_place_at_once_both_end_with_a_link(tmp_path, capfd):
+    (tmp_path / "target").touch()
+    fork = multiprocessing.get_context("fork")
+    running = [fork.Process(target=deliver_often, args=(tmp_path,)) for _ in range(3)]
+    for process in running:
+        process.start()
+    for process in running:
+        process.join()
+    assert [process.exitcode for process in running] == [0, 0, 0]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "target"]
+    capfd.readouterr()
 
 
 def test_a_killed_build_leaves_nothing_that_is_taken_for_an_image(recipes, tmp_path):

@@ -215,6 +215,18 @@ class FileEntry(Entry):
         """Return the record of a file that was just built."""
         return {"bytes": built.stat().st_size, "sha256": digest_of(built)}
 
+    def facts(self) -> Dict[str, Any]:
+        """Return which file it is: path, digest and size; it must be there.
+
+        :raises CacheError: it is gone again.
+        """
+        try:
+            # The digest was just compared with the record's: it need not be computed once more.
+            known = json.loads(self.record.read_text())
+        except (OSError, ValueError) as error:
+            raise CacheError(f"{self.record} cannot be read: {error}") from None
+        return {"path": str(self.path), "sha256": known["sha256"], "bytes": known["bytes"]}
+
 
 def digest_of(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal.
@@ -264,9 +276,12 @@ def deliver(get: Callable[[], Path], link: Path) -> None:
     """
     try:
         target = get()
+        # Under another name first: two that deliver to one place at once both end with a link, never with none.
+        new = link.parent / f".{link.name}-{os.getpid()}"
         with contextlib.suppress(FileNotFoundError):
-            link.unlink()
-        link.symlink_to(target)
+            new.unlink()
+        new.symlink_to(target)
+        new.replace(link)
     except UnsupportedError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(contract.UNSUPPORTED)

@@ -21,7 +21,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from containercheck import contract
 from containercheck.build import cache, jars, machine, pipsettings
@@ -173,18 +173,7 @@ class Image(cache.FileEntry):
 
         :raises CacheError: it is gone again.
         """
-        try:
-            # The digest was just compared with the record's: it need not be computed once more.
-            known = json.loads(self.record.read_text())
-        except (OSError, ValueError) as error:
-            raise CacheError(f"{self.record} cannot be read: {error}") from None
-        return {
-            "path": str(self.path),
-            "sha256": known["sha256"],
-            "bytes": known["bytes"],
-            "recipe": self.name,
-            "release": self.workshop.release,
-        }
+        return {**super().facts(), "recipe": self.name, "release": self.workshop.release}
 
 
 def ready(path: Path) -> Dict[str, Any]:
@@ -203,6 +192,23 @@ def ready(path: Path) -> Dict[str, Any]:
         raise UnsupportedError(f"no image: {path}, which the site's extras name, does not exist") from None
     except (OSError, RuntimeError) as error:  # the latter for a loop of links
         raise CacheError(f"the image {path}, which the site's extras name, cannot be read: {error}") from None
+
+
+def deliver(get: Callable[[], Dict[str, Any]], link: Path) -> None:
+    """Print the path of an image, link it, and write beside the link which one it is.
+
+    :param get: returns its facts; see :func:`cache.deliver` for what it may raise.
+    """
+
+    def get_path() -> Path:
+        facts = get()
+        record = link.parent / contract.IMAGE_RECORD
+        new = record.parent / f".{record.name}-{os.getpid()}"
+        new.write_text(json.dumps(facts, indent=1) + "\n")
+        new.replace(record)
+        return Path(facts["path"])
+
+    cache.deliver(get_path, link)
 
 
 def main() -> None:
@@ -227,16 +233,13 @@ def main() -> None:
     if arguments.name and missing:
         parser.error(f"the image of a recipe needs {', '.join(missing)}")
 
-    def get() -> Path:
+    def get() -> Dict[str, Any]:
         if arguments.ready:
-            facts = ready(arguments.ready)
-        else:
-            directories = (path.resolve() for path in (arguments.recipes, arguments.cache, arguments.jar_cache))
-            words = (arguments.runtime, arguments.architecture, arguments.release, arguments.mirror)
-            image = Image(Workshop(*directories, *words), arguments.name)
-            image.ensure()
-            facts = image.facts()
-        (arguments.link.parent / contract.IMAGE_RECORD).write_text(json.dumps(facts, indent=1) + "\n")
-        return Path(facts["path"])
+            return ready(arguments.ready)
+        directories = (path.resolve() for path in (arguments.recipes, arguments.cache, arguments.jar_cache))
+        words = (arguments.runtime, arguments.architecture, arguments.release, arguments.mirror)
+        image = Image(Workshop(*directories, *words), arguments.name)
+        image.ensure()
+        return image.facts()
 
-    cache.deliver(get, arguments.link)
+    deliver(get, arguments.link)

@@ -11,13 +11,11 @@ Standard library only, Python 3.6 or newer.
 """
 
 import argparse
-import json
 import re
 from pathlib import Path
 from typing import Any, Dict, Tuple
 
-from containercheck import contract
-from containercheck.build import cache
+from containercheck.build import cache, images
 from containercheck.build.cache import CacheError
 
 
@@ -54,9 +52,11 @@ class Pulled(cache.FileEntry):
         return pulled, self.known(pulled)
 
     def facts(self) -> Dict[str, Any]:
-        """Return which image it is, for a check's provenance; it must be there."""
-        known = json.loads(self.record.read_text())
-        return {"path": str(self.path), "reference": self.reference, **known}
+        """Return which image it is, for a check's provenance; it must be there.
+
+        :raises CacheError: it is gone again.
+        """
+        return {**super().facts(), "reference": self.reference}
 
 
 def main() -> None:
@@ -68,10 +68,9 @@ def main() -> None:
     parser.add_argument("reference", help="address@sha256:digest")
     arguments = parser.parse_args()
 
-    def get() -> Path:
+    def get() -> Dict[str, Any]:
         image = Pulled(arguments.reference, arguments.cache.resolve(), arguments.runtime)
         image.ensure()
-        (arguments.link.parent / contract.IMAGE_RECORD).write_text(json.dumps(image.facts(), indent=1) + "\n")
-        return image.path
+        return image.facts()
 
-    cache.deliver(get, arguments.link)
+    images.deliver(get, arguments.link)
