@@ -62,7 +62,6 @@ class Workplace:
 
     def clear(self, *more: Path) -> None:
         """Remove what an earlier session left, which could be taken for this one's."""
-        self.reports.mkdir(parents=True, exist_ok=True)
         for path in (self.selection, self.repetition, self.log, *more):
             path.unlink(missing_ok=True)
 
@@ -159,6 +158,7 @@ def children() -> list[int]:
 def reframe(arguments: Sequence[str], place: Workplace, relay: Relay, shown: bool) -> int:
     """Run ReFrame, show and log what it prints, give signs of life meanwhile, and return its exit status."""
     configuration = [os.environ.get("RFM_CONFIG_FILES", ""), str(place.config)]
+    place.reports.mkdir(parents=True, exist_ok=True)
     actions = [] if "--dry-run" in arguments else ["-r"]
     with place.log.open("ab") as log, heartbeat(place.directory / "stage"):
         process = subprocess.Popen(

@@ -96,7 +96,6 @@ class Session:
 
         :raises ReportError: there is none.
         """
-        self._place.clear()
         with tempfile.TemporaryDirectory() as directory:
             prefix = [f"--{what}={directory}/{what}" for what in ("stage", "output", "report-file")]
             self._reframe("--dry-run", *prefix, shown=False)

@@ -84,7 +84,7 @@ class ContainerCheck(ApplicationFacts):
         self.max_pending_time = self.max_pending_time or self.site.max_pending_time
 
     def _lay_out(self):
-        most = None if self.is_published or not self.work else self.work.most_cores
+        most = self.known_work and self.known_work.most_cores
         self.layout = Layout.on(self.site, self.num_nodes, self.ranks_per_node, self.threads, self.min_ranks, most)
         self.threads = self.num_cpus_per_task = self.layout.threads
         self.num_tasks, self.num_tasks_per_node = self.layout.ranks, self.layout.ranks_per_node
@@ -97,10 +97,11 @@ class ContainerCheck(ApplicationFacts):
 
     def _allow(self):
         """Give the job its time; and say what it is expected to take."""
-        embedded = self.work if not self.is_published else None
-        run = allowance.Run.of(embedded, embedded and self.amount, self.layout, self.run_limit)
-        sides = 2 if self.contained else 1
-        self._allowance = allowance.allow(self.site, self.layout.nodes, run, sides, self.seconds, self.node_hours)
+        amount = self.known_work and self.amount
+        run = allowance.Run.of(self.known_work, amount, self.layout, self.run_limit)
+        self._allowance = allowance.allow(
+            self.site, self.num_nodes, run, 1 + self.contained, self.seconds, self.node_hours
+        )
         if not self.site.is_here:
             self.time_limit = self.time_limit or self._allowance.at_most
         self.expected = {"ranks": self.layout.ranks, **asdict(run), **asdict(self._allowance)}
@@ -254,8 +255,7 @@ class ContainerCheck(ApplicationFacts):
         self._evaluation = found.evaluate(self._facts, stagedir)
         self.application_seconds = self._evaluation.seconds
         self.provenance = {**self._provision.provenance, **found.provenance(stagedir)}
-        problems = self._evaluation.final_problems() or found.mpi_problems(self._sides, stagedir)
-        problems = problems or found.binding_problems(self._sides)
+        problems = self._evaluation.final_problems() or found.start_problems(self._sides, stagedir)
         early = found.early_end(self._evaluation, slurm.met_limit(self._job_state))
         self.notes = [*early, *found.disturbances, *found.unusual_starts(stagedir)]
         if not found.complete and not early:

@@ -159,9 +159,7 @@ class _Inside:
 
     def __init__(self, container: _InContainer, layout: Layout) -> None:
         self.words = container.words
-        self._launcher = f"mpirun -np {layout.ranks}"
-        options = BINDINGS[layout.binding]
-        self._launcher += f" {options[0]}" if options else ""
+        self._launcher = " ".join([f"mpirun -np {layout.ranks}", *BINDINGS[layout.binding][0]])
 
     def parallel(self, command: str) -> str:
         """Return what starts the ranks of a program."""

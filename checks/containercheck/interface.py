@@ -136,9 +136,9 @@ class ApplicationFacts(rfm.RegressionTest):
         return programs.python_of(self.site)
 
     @property
-    def is_published(self) -> bool:
-        """Whether the document's own input is used in place of the embedded one."""
-        return bool(self.published or (self.site.inputs or {}).get(type(self).__name__))
+    def known_work(self) -> Work | None:
+        """What a run works on; None where nobody knows, as with the document's own input."""
+        return None if self.site.input_of(type(self).__name__, self.published) else self.work
 
     @property
     def amount(self) -> float:

@@ -39,10 +39,9 @@ def of_family(family: str, job: Job, site: Site, layout: Layout) -> Launcher:
 
 
 def _started_by(launcher: JobLauncher, job: Job, layout: Layout, options: list[str]) -> Launcher:
-    if BINDINGS[layout.binding]:
-        mpirun, srun = BINDINGS[layout.binding]
-        options = [*options, srun if launcher.registered_name.startswith("srun") else mpirun]
-    launcher.options = [*launcher.options, *options]
+    mpirun, srun = BINDINGS[layout.binding]
+    bound = srun if launcher.registered_name.startswith("srun") else mpirun
+    launcher.options = [*launcher.options, *options, *bound]
     # The launcher reads them from the job, where ReFrame puts them only later.
     job.num_tasks = layout.ranks
     job.num_tasks_per_node = layout.ranks_per_node

@@ -27,10 +27,19 @@ def in_job(site: Site, program: str, *words: object) -> str:
     return f"{python} {shlex.join([str(_ROOM), program, *map(str, words)])}"
 
 
+def unless_found(program: str, said: str, status: int) -> str:
+    """Return the command that ends its shell where a program is not on the PATH.
+
+    :param program: quoted.
+    :param said: the command that says so.
+    """
+    return f"command -v {program} >/dev/null || {{ {said}; exit {status}; }}"
+
+
 def require_python(site: Site) -> tuple[str, ...]:
     """Return the commands that end a job with one line where the nodes have no Python: none where jobs run here."""
     if site.is_here:
         return ()
     python = python_of(site)
     said = f"error: no {python} on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python"
-    return (f'command -v {python} >/dev/null || {{ echo "{said}" >&2; exit 1; }}',)
+    return (unless_found(python, f'echo "{said}" >&2', 1),)

@@ -30,9 +30,9 @@ NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _REFRAME = {"scheduler", "launcher"}
 #: How ranks are bound: what mpirun and srun are told; nothing where that is left to them.
 BINDINGS = {
-    "cores": ("--bind-to core", "--cpu-bind=cores"),
-    "none": ("--bind-to none", "--cpu-bind=none"),
-    "launcher": None,
+    "cores": (["--bind-to core"], ["--cpu-bind=cores"]),
+    "none": (["--bind-to none"], ["--cpu-bind=none"]),
+    "launcher": ([], []),
 }
 
 
@@ -113,6 +113,10 @@ class Site:
         if self.is_here:
             return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         return 16 << 30
+
+    def input_of(self, check: str, published: str) -> str:
+        """Return the document's input for a check: the one that is asked for, or the site's; empty for neither."""
+        return published or (self.inputs or {}).get(check, "")
 
     def tolerances_of(self, check: str, figures: Collection[str]) -> dict[str, float]:
         """Return the site's own tolerances for the figures of a check.

@@ -8,9 +8,9 @@ from report.cases import Case
 from report.text import columns, number
 
 #: Units of memory, the largest first.
-_BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"))
+_BYTES = ((1 << 40, " TiB"), (1 << 30, " GiB"), (1 << 20, " MiB"))
 #: Steps of a number that is too long for a column.
-_THOUSANDS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_THOUSANDS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
 def node_hours(case: Case, seconds: str = "expected") -> float:
@@ -58,12 +58,12 @@ def _inputs(case: Case) -> tuple[str, ...]:
     run = case.expected
     if not run.get("unit"):
         return (*head, "?", "?", "?", "?")
-    amount = f"{_short(run['amount'])} {run['unit']}"
+    amount, share = (_scaled(one, _THOUSANDS, 3) for one in (run["amount"], run["amount"] / run["ranks"]))
     return (
         *head,
-        amount,
-        _short(run["amount"] / run["ranks"]),
-        _memory(run["memory"]),
+        f"{amount} {run['unit']}",
+        share,
+        _scaled(run["memory"], _BYTES, 2),
         f"{number(run['seconds'], 2)} s",
     )
 
@@ -74,15 +74,7 @@ def _hours(cases: Iterable[Case]) -> tuple[str, str]:
     return number(expected, 2), number(most, 2)
 
 
-def _short(value: float) -> str:
-    for step, letter in _THOUSANDS:
-        if value >= step:
-            return f"{number(value / step, 3)}{letter}"
-    return number(value, 3)
-
-
-def _memory(size: float) -> str:
-    for step, unit in _BYTES:
-        if size >= step:
-            return f"{number(size / step, 2)} {unit}"
-    return f"{number(size / (1 << 20), 2)} MiB"
+def _scaled(value: float, steps: Sequence[tuple[float, str]], digits: int) -> str:
+    """Return a number in the largest of the steps that it reaches, or in the smallest."""
+    step, name = next((one for one in steps if value >= one[0]), steps[-1])
+    return f"{number(value / step, digits)}{name}"

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 
-from containercheck import contract
+from containercheck import contract, programs
 from containercheck.sites import Site
 from containercheck.software.provision import Provision, Unavailable, Wanted
 
@@ -40,7 +40,7 @@ def _look_for(program: str) -> str:
     """Return the command that ends a job with the reason for a skip where the node does not have a program."""
     reason = shlex.quote(f"no software: {program} is not on the PATH of %s")
     said = f'printf {reason} "$(uname -n)" >{contract.UNSUPPORTED_WHY}'
-    return f"command -v {shlex.quote(program)} >/dev/null || {{ {said}; exit 1; }}"
+    return programs.unless_found(shlex.quote(program), said, 1)
 
 
 def _require_mpi(wanted: Wanted, site: Site) -> None:

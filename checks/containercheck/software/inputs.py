@@ -12,7 +12,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
 
     :raises Unavailable: there is nothing at the path.
     """
-    reference = wanted.published or (site.inputs or {}).get(wanted.check)
+    reference = site.input_of(wanted.check, wanted.published)
     if not reference:
         return Provision()
     provenance = {"input": reference}

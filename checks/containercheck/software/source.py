@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 
-from containercheck import contract
+from containercheck import contract, programs
 from containercheck.sites import Site
 from containercheck.software.provision import CHECKS, Provision, Unavailable, Wanted
 
@@ -20,8 +20,9 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     reason = f"no software: {wanted.executable} is built from source, and no mpicc is on the PATH"
     if site.is_here and not wanted.modules and shutil.which("mpicc") is None:
         raise Unavailable(reason)
+    said = f"error: {reason}"
     # Where it is compiled, after the modules were loaded.
-    look = f"{{ command -v mpicc >/dev/null || {{ echo 'error: {reason}' >&2; exit {contract.UNSUPPORTED}; }}; }}"
+    look = f"{{ {programs.unless_found('mpicc', f'echo {shlex.quote(said)} >&2', contract.UNSUPPORTED)}; }}"
     program = f"bin/{wanted.executable}"
     compile_ = f"mpicc -O2 -Wall -o {program} {shlex.quote(str(CHECKS / 'src' / wanted.source))}"
     return Provision(program=f"./{program}", build=(look, "mkdir -p bin", compile_))

@@ -130,6 +130,10 @@ class Record:
             return []
         return [f"the job was ended ({self.ended}) before its last round: judged by the {rounds} that are complete"]
 
+    def start_problems(self, sides: Sequence[Side], stagedir: Path) -> list[str]:
+        """Return why the ranks of a side were not started as they are meant to be: with another MPI, or crowded."""
+        return self.mpi_problems(sides, stagedir) or self.binding_problems(sides)
+
     def mpi_problems(self, sides: Sequence[Side], stagedir: Path) -> list[str]:
         """Return why the runs do not prove that each side loaded the MPI that it is meant to; empty where they do."""
         bare = [side.name for side in sides if side.program.mpi and not side.container]

@@ -42,15 +42,25 @@ struct series {
     size_t count, room;
 };
 
+static void *checked(void *room)
+{
+    if (!room) {
+        fprintf(stderr, "pingpong: out of memory\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return room;
+}
+
+static void *room_for(size_t count, size_t size)
+{
+    return checked(calloc(count ? count : 1, size));
+}
+
 static void append(struct series *series, double value)
 {
     if (series->count == series->room) {
         series->room = series->room ? 2 * series->room : 64;
-        series->values = realloc(series->values, series->room * sizeof *series->values);
-        if (!series->values) {
-            fprintf(stderr, "pingpong: out of memory\n");
-            MPI_Abort(MPI_COMM_WORLD, 1);
-        }
+        series->values = checked(realloc(series->values, series->room * sizeof *series->values));
     }
     series->values[series->count++] = value;
 }
@@ -100,16 +110,6 @@ static int class_of(const struct place *one, const struct place *other)
     return one->socket == other->socket ? WITHIN_SOCKET : BETWEEN_SOCKETS;
 }
 
-static void *room_for(size_t count, size_t size)
-{
-    void *room = calloc(count ? count : 1, size);
-    if (!room) {
-        fprintf(stderr, "pingpong: out of memory\n");
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    return room;
-}
-
 /* Where the ranks are. A rank is mostly on the node of the one before it. */
 static struct place *places_of(const struct name *names, int ranks)
 {
@@ -131,6 +131,13 @@ static double draw(unsigned long long *state)
     return (*state >> 11) / (double)(1ULL << 53);
 }
 
+/* The pair of the next part, by its number among all of a class: drawn, where not all are wanted. */
+static long next_of(long taken, long wanted, long there, unsigned long long *state)
+{
+    double inside = wanted < there ? draw(state) : 0.0;
+    return wanted ? (long)((taken + inside) * there / wanted) : 0;
+}
+
 /*
  * Writes the pairs that take part, and returns how many they are; in there[] all that there are. A class with more than
  * most is cut into as many parts, of each of which one pair is drawn.
@@ -144,7 +151,7 @@ static int choose_pairs(const struct place *places, int ranks, long most, long t
             there[class_of(&places[first], &places[second])]++;
     for (int class = 0; class < CLASSES; class++) {
         wanted[class] = most && there[class] > most ? most : there[class];
-        next[class] = wanted[class] < there[class] ? (long)(draw(&state) * there[class] / wanted[class]) : 0;
+        next[class] = next_of(0, wanted[class], there[class], &state);
         room += wanted[class];
     }
     struct pair *pairs = *chosen = room_for(room, sizeof *pairs);
@@ -155,8 +162,7 @@ static int choose_pairs(const struct place *places, int ranks, long most, long t
                 continue;
             *pairs++ = (struct pair){first, second, class};
             taken[class]++;
-            double part = wanted[class] < there[class] ? draw(&state) : 0.0;
-            long drawn = (long)((taken[class] + part) * there[class] / wanted[class]);
+            long drawn = next_of(taken[class], wanted[class], there[class], &state);
             /* Parts of little more than one pair may have the same one at their borders. */
             next[class] = drawn < seen[class] ? seen[class] : drawn;
         }
@@ -262,7 +268,8 @@ int main(int argc, char **argv)
     if (rank == 0) {
         printf("ranks %d\nwrong bytes %ld\n", ranks, all_errors);
         for (int class = 0; class < CLASSES; class++) {
-            printf("pairs %s %ld\nmeasured %s %ld\n", class_names[class], there[class], class_names[class], taken[class]);
+            printf("pairs %s %ld\n", class_names[class], there[class]);
+            printf("measured %s %ld\n", class_names[class], taken[class]);
             if (taken[class]) {
                 report("latency", class_names[class], "us", &latency[class]);
                 report("bandwidth", class_names[class], "MB/s", &bandwidth[class]);
