@@ -51,8 +51,8 @@ class Session:
         """
         place, settings = self._place, self._settings
         place.clear(place.report)
-        if settings.minutes is not None and not settings.limits and not settings.fixed:
-            self._arguments = (*self._first_seconds(settings.minutes), *self._arguments)
+        if not settings.limits and not settings.fixed:
+            self._arguments = (*self._first_seconds(), *self._arguments)
         chosen = self._affordable(settings.node_hours) if settings.node_hours else []
         status = self._reframe(f"--report-file={place.report}", *chosen)
         problems = [] if self._relay.stopped_by else processes.left_out(place.log)
@@ -60,6 +60,9 @@ class Session:
         # For a later --open.
         self.report.setdefault("session_info", {})[ARGUMENTS] = settings.arguments
         self._keep()
+        if settings.minutes is None:
+            # The person did not limit it, and the first session of a machine builds for many minutes.
+            self._deadline += sum(max(0.0, case.building - verdicts.START) for case in self.cases)
         if status != 0 and not self._relay.stopped_by and not any(map(policy.failure, self.cases)):
             problems.append(f"ReFrame ended with status {status}, though no check failed (see above)")
         return problems
@@ -117,12 +120,24 @@ class Session:
         save(self._place.selection, selection(report, chosen))
         return [f"--restore-session={self._place.selection}", "--failed"]
 
-    def _first_seconds(self, minutes: float) -> list[str]:
-        """Return the setting of the seconds that each check gets in the first pass."""
+    def _first_seconds(self) -> list[str]:
+        """Return the setting of the seconds that each check gets in the first pass; none where each has its own.
+
+        A session that nobody gave a time has the usual one, unless its jobs wait in a queue or have a budget.
+        """
+        minutes = self._settings.minutes
+        if minutes is None and self._settings.node_hours:
+            return []
         try:
             cases = policy.ran(collect([self.foresee()]))
         except ReportError:
             return []
+        if minutes is None:
+            minutes = verdicts.usual_session(cases) / 60
+            if not minutes or any(case.scheduler != "local" for case in cases):
+                return []
+            self._going_on = True
+            self._deadline = time.monotonic() + 60 * minutes
         seconds = verdicts.first_seconds(cases, 60 * minutes)
         takes = verdicts.first_takes(cases, seconds) / 60
         more = "" if takes <= minutes else f", more than the {minutes:g} that it should: select fewer checks"
@@ -156,7 +171,8 @@ class Session:
             say(f"not run: {names(missed)}")
         closed = before - verdicts.open_figures(self.cases)
         say(f"{len(closed)} of {len(before)} open verdict(s) closed")
-        self._going_on = self._settings.minutes is not None and not self._settings.fixed
+        if self._settings.only_open and (self._settings.minutes is None or self._settings.fixed):
+            self._going_on = False
         # Where too few rounds were there for a forecast, there is one now.
         return bool(closed) or not (chosen.figures or missed)
 

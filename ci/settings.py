@@ -12,7 +12,7 @@ from dataclasses import dataclass
 class Settings:
     """What the person asked for.
 
-    :ivar minutes: for the session; None where that is left to the checks.
+    :ivar minutes: for the session; None where nothing was said.
     :ivar node_hours: for the session; None for any.
     :ivar estimate: whether to say what it would take, and run nothing.
     :ivar only_open: whether to go on with the last session.
@@ -42,7 +42,8 @@ class Settings:
             "--minutes",
             type=_positive,
             metavar="M",
-            help="end within M minutes, and spend them where most verdicts close; else each check has its own time",
+            help="end within M minutes, and spend them where most verdicts close; by default 30 at most, and "
+            "each check's own time where jobs wait in a queue",
         )
         parser.add_argument(
             "--open",

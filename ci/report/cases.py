@@ -35,6 +35,8 @@ class Case:
     :ivar notes: what has to be said of the run beside its figures.
     :ivar expected: what the job is expected to take; ``interface.ApplicationFacts.expected`` has the keys.
     :ivar seconds: how long the application itself ran, all rounds together; None where that is not known.
+    :ivar scheduler: of its partition, by ReFrame's name.
+    :ivar building: seconds that its build step took.
     :ivar earlier: the runs of this case before this one, the first one first.
     """
 
@@ -53,6 +55,8 @@ class Case:
     notes: tuple[str, ...] = ()
     seconds: float | None = None
     expected: Mapping[str, Any] = field(default_factory=dict)
+    scheduler: str = ""
+    building: float = 0.0
     earlier: tuple[Case, ...] = ()
 
 
@@ -142,6 +146,8 @@ def _case(raw: dict[str, Any]) -> Case:
         notes=tuple(raw.get("notes") or ()),
         seconds=raw.get("application_seconds"),
         expected=raw.get("expected") or {},
+        scheduler=raw.get("scheduler") or "",
+        building=raw.get("time_compile") or 0.0,
     )
 
 

@@ -28,6 +28,8 @@ class Base(rfm.RunOnlyRegressionTest):
     notes = variable(list, value=[], loggable=True)
     application_seconds = variable(float, int, value=0.0, loggable=True)
     mark = variable(str, value="none", loggable=True)
+    #: What a dry run says of the job; nothing where nobody knows.
+    expected = variable(dict, value={}, loggable=True)
     executable = "true"
 
     #: Rounds in all that close the verdict, and what the forecast says (the same, if it is right).
@@ -73,6 +75,14 @@ class Soon(Base):
     """Needs two more rounds."""
 
     needed = forecast = 4
+
+
+@rfm.simple_test
+class Known(Base):
+    """Needs two more rounds, and a job is known to take two minutes."""
+
+    needed = forecast = 14
+    expected = {"expected": 120.0}
 
 
 @rfm.simple_test

@@ -60,6 +60,22 @@ def test_minutes_are_spent_on_what_they_close(opened):
     assert {one["mark"] for one in cases} == {"seen"}
 
 
+def test_a_session_without_minutes_has_the_usual_ones(opened):
+    status, output = run(opened, "-n", "Known")
+    assert status == 0, output
+    assert "the first pass has 1 case(s), 60 s each: at most 1 minutes" in output
+    assert passes(output) == [["Known"], ["Known"]]
+    assert measured(opened) == [{"Known": [60] * 12}, {"Known": [60] * 12 + [31] * 6}]
+    assert table(output)[-1].endswith("; the only verdict is closed")
+
+
+@pytest.mark.parametrize("own", [["-n", "Soon"], ["-n", "Known", "-S", "seconds=60"]])
+def test_each_check_has_its_own_time_where_the_person_or_nobody_says_it(opened, own):
+    status, output = run(opened, *own)
+    assert (status, len(passes(output))) == (0, 1), output
+    assert "the first pass" not in output
+
+
 def test_a_pass_that_closes_nothing_ends_it(opened):
     status, output = run(opened, "--minutes", "2", "-n", "Stubborn", "-S", "seconds=10")
     assert status == 0, output

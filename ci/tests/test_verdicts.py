@@ -81,6 +81,28 @@ def test_the_seconds_of_a_class_are_those_of_its_slowest_case():
     assert [one.variant for one in verdicts.plan(cases, left=185).cases] == ["generic"]
 
 
+def test_what_closes_most_in_its_time_goes_first():
+    rich = case("Rich", *(row(needed=14, figure=str(n)) for n in range(4)), row(needed=40, figure="slow"))
+    cases = [case("Short", row(needed=13)), rich]
+    assert chosen(verdicts.plan(cases)) == ["Short", "Rich"]
+    # Its slow figure can wait; four figures in 41 s are better than one in 25.
+    plan = verdicts.plan(cases, left=60)
+    assert (chosen(plan), plan.seconds, plan.figures) == (["Rich"], {"Rich": 31}, 4)
+    plan = verdicts.plan(cases, left=80)
+    assert (chosen(plan), plan.figures) == (["Rich", "Short"], 5)
+
+
+def test_a_session_has_a_usual_length():
+    def made(count, expected):
+        return [case(f"A{n}", expected={"expected": expected}) for n in range(count)]
+
+    assert verdicts.usual_session(made(20, 100)) == verdicts.USUAL
+    assert verdicts.usual_session(made(3, 70)) == 210
+    # Not even a first pass of all of them would fit, or nobody knows what they take.
+    assert verdicts.usual_session(made(200, 100)) == 0
+    assert verdicts.usual_session([case("A")]) == 0
+
+
 def test_the_margin_is_cut_to_what_is_left():
     plan = verdicts.plan([case("A", row(needed=22))], left=61.5)
     assert (plan.seconds, plan.takes) == ({"A": 51}, 61)
