@@ -24,7 +24,7 @@ class StartUp(ContainerCheck, ImagePlacement, ReleaseOfImage):
     """Any image will do: the one that the others are built upon."""
 
     descr = "container start-up and tear-down, memory"
-    recipe = "openmpi"
+    recipe = "mpi"
     executable = "cat"
     ranks_per_node = 1
     run_limit = 120

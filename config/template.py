@@ -62,6 +62,9 @@ site_configuration = {
                         "binding": "cores",
                         # Python of the nodes, 3.6 or newer. Default: python3 on their PATH.
                         "python": "/usr/bin/python3",
+                        # Family of the partition's MPI, for which images are built: openmpi or mpich (MPICH, Cray's,
+                        # Intel's, MVAPICH). Default: what the name of host_mpi tells, else openmpi.
+                        "mpi": "openmpi",
                         # The MPI library that the integrated variant brings in. Default: what the bare program loads.
                         "host_mpi": "/opt/openmpi/lib/libmpi.so.40",
                         # The host's library of MPICH's ABI, for IMB. Default: what the loader finds.

@@ -22,7 +22,7 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
 from reframe.core.systems import SystemPartition
 
-from containercheck import releases
+from containercheck import mpi, releases
 
 #: The node axis: powers of two, to the largest run of the documents (D12.6 section 6.9.1, 256 nodes).
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -80,6 +80,7 @@ class Site:
     parallel_environment: str | None = _extra(str)
     binding: str = _extra(str, "launcher")
     python: str | None = _extra(str)
+    mpi: str | None = _extra(str)
     host_mpi: str | None = _extra(str)
     host_mpich: str | None = _extra(str)
     mpich_launcher_options: list[str] | None = _extra(typ.List[str])
@@ -113,6 +114,14 @@ class Site:
         if self.is_here:
             return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         return 16 << 30
+
+    @property
+    def mpi_family(self) -> str:
+        """Family of the MPI that its launcher starts: what the site says, what its library's name tells, or Open MPI.
+
+        A key of ``mpi.FAMILIES``.
+        """
+        return self.mpi or (self.host_mpi and mpi.family_of(mpi.soname_of(self.host_mpi))) or "openmpi"
 
     def input_of(self, check: str, published: str) -> str:
         """Return the document's input for a check: the one that is asked for, or the site's; empty for neither."""
@@ -157,7 +166,7 @@ def _site(partition: SystemPartition) -> Site:
         near = difflib.get_close_matches(name, known, 1)
         meant = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}."
         raise SiteError(f"{where}: unknown {name!r}: {meant} (One of another library's goes into the list 'foreign'.)")
-    for name, allowed in (("binding", BINDINGS), ("release", releases.IMAGES)):
+    for name, allowed in (("binding", BINDINGS), ("mpi", mpi.FAMILIES), ("release", releases.IMAGES)):
         if found.get(name) not in (None, *allowed):
             raise SiteError(f"{where}: {name} is {found[name]!r}, and must be one of {', '.join(allowed)}")
     is_here = partition.scheduler.registered_name == "local"

@@ -284,7 +284,7 @@ def test_missing_image_skips_with_the_reason(session):
 
 
 def test_image_that_the_site_names_and_does_not_have_skips_with_the_reason(session, site):
-    settings = site(extras={"images": {"openmpi": "/nowhere/openmpi.sif"}})
+    settings = site(extras={"images": {"mpi": "/nowhere/openmpi.sif"}})
     case = session("-C", settings, "-n", "Planted%variant=generic").case("generic")
     assert "no image: /nowhere/openmpi.sif" in case["skip_reason"]
 
@@ -293,7 +293,7 @@ def test_a_ready_image_of_the_site_is_recorded_with_what_it_really_is(session, s
     built = session("-n", "Planted%variant=generic", "-S", "rounds=1").case("generic")["provenance"]
     ready = tmp_path / "ready.sif"
     shutil.copy(built["image"], ready)
-    settings = site(extras={"images": {"openmpi": str(ready)}})
+    settings = site(extras={"images": {"mpi": str(ready)}})
     result = session("-C", settings, "-n", "Planted%variant=generic", "-S", "rounds=1")
     known = result.case("generic")["provenance"]
     assert (known["image"], known["image_sha256"]) == (str(ready), built["image_sha256"]), result.output

@@ -111,7 +111,8 @@ def test_a_host_mpi_of_another_family_is_one_line_before_the_rounds(session, sit
     mpich = sorted(Path("/usr/lib").glob("*/libmpich.so.12"))
     if not mpich:
         pytest.skip("no MPICH on this machine")
-    settings = site(extras={"host_mpi": str(mpich[0])})
+    # Its name alone would choose images with MPICH.
+    settings = site(extras={"host_mpi": str(mpich[0]), "mpi": "openmpi"})
     result = session(
         "-C", settings, "-n", "PingPong%variant=integrated", "-S", "rounds=1", checks=REPOSITORY / "checks"
     )

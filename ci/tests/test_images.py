@@ -45,9 +45,9 @@ def recipes(tmp_path):
     return directory
 
 
-def command(recipes, cache, name="tiny", architecture=HERE, release="bookworm"):
+def command(recipes, cache, name="tiny", architecture=HERE, release="bookworm", mpi="openmpi"):
     options = ["--recipes", recipes, "--cache", cache, "--jar-cache", cache / "jars", "--mirror", "none"]
-    options += ["--runtime", RUNTIME, "--architecture", architecture, "--release", release]
+    options += ["--runtime", RUNTIME, "--architecture", architecture, "--release", release, "--mpi", mpi]
     options += ["--link", recipes.parent / "image.sif"]
     return [sys.executable, str(PROGRAM), "image", *map(str, options), name]
 
@@ -94,9 +94,9 @@ def test_what_it_is_built_from_makes_another_image(recipes, tmp_path):
 
 def test_the_image_below_counts_too(recipes, tmp_path):
     (recipes / "above.def").write_text("Bootstrap: localimage\nFrom: {{ BASE }}\n\n%arguments\n    BASE=tiny\n")
-    before = key_of(recipes, "above", "x86_64", "bookworm")
+    before = key_of(recipes, "above", "x86_64", "bookworm", "openmpi")
     (tmp_path / "payload.txt").write_text("other\n")
-    assert key_of(recipes, "above", "x86_64", "bookworm") != before
+    assert key_of(recipes, "above", "x86_64", "bookworm", "openmpi") != before
 
 
 def test_another_release_is_another_image_and_the_recipe_gets_its_name(recipes, tmp_path):
@@ -110,6 +110,32 @@ def test_another_release_is_another_image_and_the_recipe_gets_its_name(recipes, 
         assert f"Release: {release}" in labels
         assert recorded(tmp_path)["release"] == release
     assert len(images(tmp_path / "cache")) == 2
+
+
+def test_another_mpi_is_another_image_where_the_recipe_takes_it(recipes, tmp_path):
+    for family in ("openmpi", "mpich"):
+        assert build(recipes, tmp_path / "cache", mpi=family).returncode == 0
+    assert len(images(tmp_path / "cache")) == 1
+    named = RECIPE.replace("    MIRROR=\n", "    MIRROR=\n    MPI=\n") + "    Family {{ MPI }}\n"
+    (recipes / "tiny.def").write_text(named)
+    for family in ("openmpi", "mpich"):
+        result = build(recipes, tmp_path / "families", mpi=family)
+        assert result.returncode == 0, result.stderr
+        image = tmp_path / "image.sif"
+        assert f"Family: {family}" in run([RUNTIME, "inspect", "--labels", str(image)]).stdout
+        assert recorded(tmp_path)["mpi"] == family
+    assert len(images(tmp_path / "families")) == 2
+
+
+def test_a_recipe_for_one_mpi_is_a_skip_on_another(recipes, tmp_path):
+    (recipes / "tiny.def").write_text(RECIPE + "    MPI openmpi\n")
+    result = build(recipes, tmp_path / "cache", mpi="mpich")
+    assert result.returncode == contract.UNSUPPORTED
+    assert result.stderr == (
+        "error: no image: tiny.def is for Open MPI only, and the partition's MPI is MPICH: name a ready image in the "
+        "site's extras, images\n"
+    )
+    assert build(recipes, tmp_path / "cache").returncode == 0
 
 
 def test_two_that_start_at_once_build_it_once(recipes, tmp_path):
@@ -238,8 +264,8 @@ def test_which_image_it_is_is_written_beside_the_link(recipes, tmp_path):
         (image,) = (tmp_path / "cache").glob("*.sif")
         content = image.read_bytes()
         digest = hashlib.sha256(content).hexdigest()
-        facts = {"path": str(image), "sha256": digest, "bytes": len(content), "recipe": "tiny", "release": "bookworm"}
-        assert recorded(tmp_path) == facts
+        made = {"recipe": "tiny", "release": "bookworm", "mpi": "openmpi"}
+        assert recorded(tmp_path) == {"path": str(image), "sha256": digest, "bytes": len(content), **made}
         assert (tmp_path / "image.sif").resolve() == image
 
 
@@ -253,7 +279,7 @@ def test_an_image_for_another_architecture_is_used_and_not_built(recipes, tmp_pa
         "the partition (ReFrame: build_locally no), or name a ready image in the site's extras, images\n"
     )
     assert not (tmp_path / "image.sif").exists()
-    image = cache / f"tiny-bookworm-pdp11-{key_of(recipes, 'tiny', 'pdp11', 'bookworm')}.sif"
+    image = cache / f"tiny-bookworm-pdp11-{key_of(recipes, 'tiny', 'pdp11', 'bookworm', 'openmpi')}.sif"
     cache.mkdir()
     image.write_bytes(b"built elsewhere")
     facts = {"bytes": 15, "sha256": hashlib.sha256(b"built elsewhere").hexdigest()}

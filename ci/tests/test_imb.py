@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import sys
+
 import pytest
+from containercheck import contract
 from containercheck.job import hostmpi
 from imb import IMB
 from saved import figures, problems
@@ -29,12 +33,14 @@ def libraries(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_host_with_another_abi_only_is_a_clear_error(libraries):
+def test_a_host_with_another_abi_only_is_a_reason_to_skip(libraries, monkeypatch, capsys):
     (libraries / "libmpi.so.40").touch()
-    with pytest.raises(
-        hostmpi.HostMpiError, match=r"needs libmpi.so.12 \(MPICH\), .* has libmpi.so.40\. Install mpich"
-    ):
-        hostmpi.lend("mpich")
+    monkeypatch.setattr(sys, "argv", ["hostmpi", "lend", "mpich"])
+    with pytest.raises(SystemExit) as end:
+        hostmpi.main()
+    assert end.value.code == contract.UNSUPPORTED
+    said = capsys.readouterr().err
+    assert re.match(r"error: no software: .* needs libmpi.so.12 \(MPICH\), .* has libmpi.so.40\. Install mpich", said)
 
 
 def test_a_library_of_another_abi_that_the_site_names_is_a_clear_error(libraries):

@@ -103,7 +103,7 @@ def reason(case):
 
 
 def test_an_image_is_pulled_once_by_its_digest(registry, session, site, tmp_path):
-    extras = {"images": {"openmpi": registry.name}, "image_cache": str(tmp_path / "cache")}
+    extras = {"images": {"mpi": registry.name}, "image_cache": str(tmp_path / "cache")}
     settings = site(extras=extras)
     arguments = ("-C", settings, "-n", "Planted%variant=generic", "-S", "rounds=2")
     result = session(*arguments, APPTAINER_NOHTTPS="true")
@@ -129,7 +129,7 @@ def test_an_image_is_pulled_once_by_its_digest(registry, session, site, tmp_path
     ],
 )
 def test_a_registry_that_gives_nothing_is_one_failure_that_says_so(session, site, tmp_path, name, said):
-    settings = site(extras={"images": {"openmpi": name}, "image_cache": str(tmp_path / "cache")})
+    settings = site(extras={"images": {"mpi": name}, "image_cache": str(tmp_path / "cache")})
     result = session("-C", settings, "-n", "Planted%variant=generic")
     assert said in reason(result.case("generic")), result.output
     assert "Traceback" not in result.output

@@ -1,15 +1,17 @@
 """Builds images from the definition files in ``images/`` into a cache, or takes a ready one.
 
-    python3 checks/containercheck image --recipes images --architecture x86_64 --release trixie --runtime apptainer \\
-        --cache ~/.cache/containercheck/images --jar-cache ~/.cache/containercheck/jars --link image.sif hpcc
+    python3 checks/containercheck image --recipes images --architecture x86_64 --release trixie --mpi openmpi \\
+        --runtime apptainer --cache ~/.cache/containercheck/images --jar-cache ~/.cache/containercheck/jars \\
+        --link image.sif hpcc
     python3 checks/containercheck image --ready /shared/images/hpcc.sif --link image.sif
 
 makes ``image.sif`` a link to an image that is complete and intact, writes which one it is beside the link
 (``contract.IMAGE_RECORD``), and prints its path. An image is keyed by the content of what it is built from (definition
-file, the files that it copies, the image below it), by the release of Debian and by the architecture. It is built under
-another name and gets its own by an atomic rename. The bottommost recipe gets the release as ``{{ RELEASE }}`` and the
-mirror as ``{{ MIRROR }}``. Recipes that use pip find this machine's settings of pip in ``/mnt/pip.conf``; the default
-of an argument ``JARS`` is a list of pinned jars, which they are given as the directory ``{{ JARS }}``.
+file, the files that it copies, the image below it), by the release of Debian, the family of MPI and the architecture.
+It is built under another name and gets its own by an atomic rename. The bottommost recipe gets the release as
+``{{ RELEASE }}`` and the mirror as ``{{ MIRROR }}``; any may take the family as ``{{ MPI }}``, and a label ``MPI`` says
+that a recipe is for one family only. Recipes that use pip find this machine's settings of pip in ``/mnt/pip.conf``; the
+default of an argument ``JARS`` is a list of pinned jars, which they are given as the directory ``{{ JARS }}``.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -23,7 +25,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from containercheck import contract
+from containercheck import contract, mpi
 from containercheck.build import cache, jars, machine, pipsettings
 from containercheck.build.cache import CacheError, UnsupportedError
 
@@ -71,13 +73,20 @@ def copied_files(recipes: Path, text: str) -> List[Path]:
     return [*paths, pinned] if pinned else paths
 
 
-def key_of(recipes: Path, name: str, architecture: str, release: str) -> str:
-    """Return the key of an image: a digest of all that it is built from, of the release, and of the architecture.
+def only_family(text: str) -> Optional[str]:
+    """Return the only family of MPI that a recipe is for, or None: its label ``MPI``."""
+    match = re.search(r"^%labels\s*\n(?:\s+.*\n)*?\s+MPI (\S+)$", text, re.MULTILINE)
+    return match[1] if match else None
+
+
+def key_of(recipes: Path, name: str, architecture: str, release: str, family: str) -> str:
+    """Return the key of an image: a digest of all that it is built from and for.
 
     :raises CacheError: a file that the recipe names is missing.
     """
     text = read_recipe(recipes, name)
-    digest = hashlib.sha256(f"{architecture}\n{release}\n{COMPRESSION}\n{text}".encode())
+    facts = [architecture, release, COMPRESSION, *([family] if takes(text, "MPI") else []), text]
+    digest = hashlib.sha256("\n".join(map(str, facts)).encode())
     for path in copied_files(recipes, text):
         try:
             digest.update(path.read_bytes())
@@ -85,7 +94,7 @@ def key_of(recipes: Path, name: str, architecture: str, release: str) -> str:
             raise CacheError(f"{name}.def copies {path}: {error.strerror}") from None
     base = base_of(text)
     if base:
-        digest.update(key_of(recipes, base, architecture, release).encode())
+        digest.update(key_of(recipes, base, architecture, release, family).encode())
     return digest.hexdigest()[:12]
 
 
@@ -102,8 +111,8 @@ class Workshop(NamedTuple):
     """What images are built with, and for which machines.
 
     ``recipes`` is the directory of the definition files, ``images`` and ``jars`` are the caches, ``runtime`` is
-    apptainer or singularity, ``release`` the code name of the images' Debian, ``mirror`` that of its packages or None
-    for the one of this machine's apt.
+    apptainer or singularity, ``release`` the code name of the images' Debian, ``family`` that of their MPI, ``mirror``
+    that of Debian's packages or None for the one of this machine's apt.
     """
 
     recipes: Path
@@ -112,6 +121,7 @@ class Workshop(NamedTuple):
     runtime: str
     architecture: str
     release: str
+    family: str
     mirror: Optional[str]
 
 
@@ -126,7 +136,7 @@ class Image(cache.FileEntry):
 
         :raises CacheError: a file of the recipe is missing.
         """
-        key = key_of(workshop.recipes, name, workshop.architecture, workshop.release)
+        key = key_of(workshop.recipes, name, workshop.architecture, workshop.release, workshop.family)
         path = workshop.images / f"{name}-{workshop.release}-{workshop.architecture}-{key}.sif"
         super().__init__(name, path, workshop.architecture)
         self.workshop = workshop
@@ -138,12 +148,20 @@ class Image(cache.FileEntry):
         """Get the image that it is built upon, or a mirror, and the jars.
 
         :raises CacheError: one of them cannot be had.
+        :raises UnsupportedError: the recipe is for another family of MPI.
         """
         base, pinned = base_of(self.text), jar_list(self.workshop.recipes, self.text)
+        only = only_family(self.text)
+        if only not in (None, self.workshop.family):
+            raise UnsupportedError(
+                f"no image: {self.name}.def is for {mpi.FAMILIES[only].title} only, and the partition's MPI is "
+                f"{mpi.FAMILIES[self.workshop.family].title}: name a ready image in the site's extras, images"
+            )
+        self.arguments = [f"MPI={self.workshop.family}"] if takes(self.text, "MPI") else []
         if base:
-            self.arguments = [f"BASE={Image(self.workshop, base).ensure()}"]
+            self.arguments.append(f"BASE={Image(self.workshop, base).ensure()}")
         else:
-            self.arguments = [f"RELEASE={self.workshop.release}"] if takes(self.text, "RELEASE") else []
+            self.arguments += [f"RELEASE={self.workshop.release}"] if takes(self.text, "RELEASE") else []
             if takes(self.text, "MIRROR"):
                 self.arguments.append(f"MIRROR={self.workshop.mirror or machine.mirror()}")
         if pinned:
@@ -173,7 +191,7 @@ class Image(cache.FileEntry):
 
         :raises CacheError: it is gone again.
         """
-        return {**super().facts(), "recipe": self.name, "release": self.workshop.release}
+        return {**super().facts(), "recipe": self.name, "release": self.workshop.release, "mpi": self.workshop.family}
 
 
 def ready(path: Path) -> Dict[str, Any]:
@@ -226,6 +244,7 @@ def main() -> None:
         recipe.add_argument("--runtime", help="apptainer or singularity"),
         recipe.add_argument("--architecture", help="of the partition, as uname -m says it"),
         recipe.add_argument("--release", help="code name of the image's Debian"),
+        recipe.add_argument("--mpi", choices=mpi.FAMILIES, help="family of the image's MPI"),
     ]
     recipe.add_argument("--mirror", help="Debian mirror; by default the one of this machine's apt")
     arguments = parser.parse_args()
@@ -237,7 +256,7 @@ def main() -> None:
         if arguments.ready:
             return ready(arguments.ready)
         directories = (path.resolve() for path in (arguments.recipes, arguments.cache, arguments.jar_cache))
-        words = (arguments.runtime, arguments.architecture, arguments.release, arguments.mirror)
+        words = (arguments.runtime, arguments.architecture, arguments.release, arguments.mpi, arguments.mirror)
         image = Image(Workshop(*directories, *words), arguments.name)
         image.ensure()
         return image.facts()

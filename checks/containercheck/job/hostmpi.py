@@ -45,6 +45,10 @@ class HostMpiError(Exception):
     """The host's MPI cannot be used; the message says why and what to do, in one or two lines."""
 
 
+class AbsentError(HostMpiError):
+    """The host has no MPI of the family that a program needs: a reason to skip."""
+
+
 def needed_libraries(paths: List[str]) -> Dict[str, str]:
     """Return what the loader would load for these programs or libraries: file by SONAME."""
     found = {}  # type: Dict[str, str]
@@ -91,15 +95,20 @@ def lend(family: str, libmpi: Optional[str] = None) -> str:
     """Let programs of a family of MPIs load the host's MPI of that family, by the name that they know; return its path.
 
     :param libmpi: the library, where it is not among those that the loader finds.
-    :raises HostMpiError: the host has none, or the one given has another ABI.
+    :raises AbsentError: the host has none.
+    :raises HostMpiError: the one given has another ABI.
     """
     title, wanted, names = mpi.FAMILIES[family]
     paths = [libmpi] if libmpi else libraries_of_host()
     path = next((path for path in paths if names.match(Path(path).name)), None)
     if path is None:
+        if libmpi:
+            raise HostMpiError(
+                f"another ABI: the program needs {wanted} ({title}); the site's extras, host_{family}, name {libmpi}"
+            )
         others = sorted({Path(path).name for path in paths if mpi.SONAME.match(Path(path).name) and ".so." in path})
-        raise HostMpiError(
-            f"another ABI: the program needs {wanted} ({title}), {os.uname().nodename} has "
+        raise AbsentError(
+            f"no software: the program needs {wanted} ({title}), {os.uname().nodename} has "
             f"{', '.join(others) or 'no MPI'}. Install {family}, or name its library: site's extras, host_{family}"
         )
     _fresh_directory(contract.BARE_MPI_LINKS)
@@ -224,7 +233,7 @@ def verify(preflight: str, known: Dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Run one of the two commands; one error and exit status 1 when it cannot be."""
+    """Run one command; one error when it cannot be: the exit status ``contract.UNSUPPORTED`` is a reason to skip."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command")
     commands.required = True
@@ -247,6 +256,9 @@ def main() -> None:
             print(f"host MPI: {known['path']}, {len(known['libraries'])} libraries, {len(known['binds'])} binds")
         else:
             verify(arguments.preflight.read_text(errors="replace"), json.loads(Path(contract.MPI_PLAN).read_text()))
+    except AbsentError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(contract.UNSUPPORTED)
     except (HostMpiError, OSError) as error:
         sys.exit(f"error: {error}")
 

@@ -39,7 +39,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     if command not in runtimes.BUILDERS or absent:
         raise Unavailable(f"no image: {command} cannot build {recipe}; name a ready one in the site's extras, images")
     words = ["--recipes", RECIPES, "--runtime", command, "--architecture", architecture_of(site)]
-    words += ["--release", _release(wanted, site)]
+    words += ["--release", _release(wanted, site), "--mpi", site.mpi_family]
     words += ["--cache", site.cache("image_cache"), "--jar-cache", site.cache("jar_cache"), "--link", LINK]
     words += ["--mirror", site.image_mirror] if site.image_mirror else []
     return Provision(image=LINK, build=(programs.in_build("image", *words, recipe),))

@@ -22,7 +22,7 @@ class Planted(ContainerCheck):
     lasts = variable(str, value="")
 
     sourcesdir = "src"
-    recipe = "openmpi"
+    recipe = "mpi"
     executable = "sh"
     ranks_per_node = 1
     figures = [Figure("time", r"^time (\S+)", "s", better="lower")]
@@ -71,7 +71,7 @@ class NoSoftware(ContainerCheck):
 
     num_nodes = parameter([1], loggable=True)
     executable = "no-such-program"
-    recipe = "openmpi"
+    recipe = "mpi"
 
 
 @rfm.simple_test
