@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import re
 import signal
@@ -29,21 +30,26 @@ HEARTBEAT = 30.0
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where a session finds the checks, and where it leaves its files."""
+    """Where a session finds the checks, and where it leaves its files.
+
+    :ivar config: what is common to all sites; a site's own file has the last word.
+    :ivar report_file: ReFrame's report, where somebody says; see :func:`named_report`.
+    """
 
     directory: Path = REPOSITORY
     checks: str = "checks/"
     config: Path = REPOSITORY / "config" / "common.py"
+    report_file: Path | None = None
 
     @property
     def reports(self) -> Path:
         """Return the directory of what a session reports."""
-        return self.directory / "reports"
+        return self.report.parent
 
     @property
     def report(self) -> Path:
         """Return ReFrame's report, with all later runs."""
-        return self.reports / "run-report.json"
+        return self.report_file or self.directory / "reports" / "run-report.json"
 
     @property
     def selection(self) -> Path:
@@ -155,16 +161,59 @@ def children() -> list[int]:
     return found
 
 
+class ReframeFailed(Exception):
+    """ReFrame could not tell what it was asked; the message is its own."""
+
+
+def environment(place: Workplace) -> dict[str, str]:
+    """Return the environment of ReFrame: the site's files come after what is common, whose settings give way to them.
+
+    Where the person names what is common too, its place is the person's.
+    """
+    named = os.environ.get("RFM_CONFIG_FILES", "")
+    files = [named] if str(place.config) in named.split(":") else [str(place.config), named]
+    return {**os.environ, "RFM_CONFIG_FILES": ":".join(filter(None, files))}
+
+
+def told(arguments: Sequence[str], place: Workplace) -> Any:
+    """Return what ReFrame prints, which has to be JSON; nothing is run.
+
+    :raises ReframeFailed: it is not.
+    """
+    words = [str(Path(sys.executable).parent / "reframe"), "--nocolor", *arguments]
+    facts = {"cwd": place.directory, "env": environment(place), "stdin": subprocess.DEVNULL}
+    result = subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **facts)
+    try:
+        return json.loads(result.stdout)
+    except ValueError:
+        lines = result.stdout.split("\n")
+        # What it warns of comes before.
+        why = next((line for line in lines if "error: " in line.lower()), lines[0])
+        raise ReframeFailed(why.split("ERROR: ")[-1] or f"reframe ended with status {result.returncode}") from None
+
+
+def named_report(arguments: Sequence[str], place: Workplace) -> Path | None:
+    """Return the report that the site's file (``general/report_file``) or ``RFM_REPORT_FILE`` names.
+
+    None for nobody's, and for one of many: a name with ``{sessionid}``, as ReFrame's default has it.
+    """
+    try:
+        name = told([*arguments, "--show-config=general/0/report_file"], place)
+    except ReframeFailed:
+        # ReFrame says so itself when it is to run.
+        return None
+    return None if "{sessionid}" in name else Path(place.directory, os.path.expandvars(name)).expanduser()
+
+
 def reframe(arguments: Sequence[str], place: Workplace, relay: Relay, shown: bool) -> int:
     """Run ReFrame, show and log what it prints, give signs of life meanwhile, and return its exit status."""
-    configuration = [os.environ.get("RFM_CONFIG_FILES", ""), str(place.config)]
     place.reports.mkdir(parents=True, exist_ok=True)
     actions = [] if "--dry-run" in arguments else ["-r"]
     with place.log.open("ab") as log, heartbeat(place.directory / "stage"):
         process = subprocess.Popen(
             [str(Path(sys.executable).parent / "reframe"), *actions, *arguments],
             cwd=place.directory,
-            env={**os.environ, "RFM_CONFIG_FILES": ":".join(filter(None, configuration))},
+            env=environment(place),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE if shown else subprocess.DEVNULL,
             stderr=subprocess.STDOUT,

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ ARGUMENTS = "ci_run_arguments"
 class Session:
     """All runs of ReFrame until the table: of all checks, or of those that are open; then of what needs another run.
 
-    :ivar report: of all runs, as it stands in ``reports/run-report.json``.
+    :ivar report: of all runs, as it stands in the workplace's ``report``.
     :ivar cases: of that report.
     """
 
@@ -73,7 +74,7 @@ class Session:
         :raises ReportError: there was none.
         """
         if not self._place.report.exists():
-            raise ReportError("no session was run here yet: there is no reports/run-report.json")
+            raise ReportError(f"no session was run here yet: there is no {self._place.report}")
         self.report = load(self._place.report)
         self.cases = collect([self.report])
         self._arguments = (*self.report.get("session_info", {}).get(ARGUMENTS, ()), *self._arguments)
@@ -211,7 +212,8 @@ def session(argv: Sequence[str], place: Workplace) -> int:
     """Run the checks, go on with those that need it, print the table, and return the exit status."""
     settings = Settings.parse(argv)
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
-        return ended(["the report is always reports/run-report.json: leave out --report-file"])
+        return ended(["the site's file or RFM_REPORT_FILE names the report: leave out --report-file"])
+    place = replace(place, report_file=processes.named_report(settings.arguments, place))
     with processes.Relay() as relay:
         current = Session(settings, place, relay)
         try:

@@ -1,6 +1,7 @@
 """What is common to all sites: reports, results database, logging of figures, and the mode for the full axes.
 
-To be named after a site's own file: ``RFM_CONFIG_FILES=/site/settings.py:/this/repository/config/common.py``.
+To be named before a site's own file, which has the last word, on where reports and database lie too (template.py):
+``RFM_CONFIG_FILES=/this/repository/config/common.py:/site/settings.py``. ci/run does that by itself.
 """
 
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Template of a site file: copy it, fill in the names, and name it in RFM_CONFIG_FILES (or with -C).
 
-    export RFM_CONFIG_FILES=/site/settings.py:/this/repository/config/common.py
+    export RFM_CONFIG_FILES=/this/repository/config/common.py:/site/settings.py
     reframe -c checks/ -r
 
 It is plain ReFrame configuration (ReFrame's manual has every key). What the checks read beyond ReFrame's own is below,
@@ -107,4 +107,8 @@ site_configuration = {
             ],
         }
     ],
+    # Where reports and results database lie. Default: reports/ of the checkout. The variables RFM_REPORT_FILE and
+    # RFM_SQLITE_DB_FILE come before them. A report's name has no {sessionid}: ci/run goes on with the last one.
+    "general": [{"report_file": "/site/containercheck/run-report.json"}],
+    "storage": [{"sqlite_db_file": "/site/containercheck/results.db"}],
 }

@@ -113,6 +113,7 @@ def test_a_row_has_all_that_reports_read():
     assert row == {
         "figure": "rate",
         "unit": "x",
+        "better": "higher",
         "baseline": 101,
         "baseline_label": "bare",
         "baseline_error": pytest.approx(0.3273, rel=1e-3),
@@ -145,6 +146,7 @@ def test_a_side_by_itself_has_a_row_without_comparison():
     assert row == {
         "figure": "rate",
         "unit": "x",
+        "better": "higher",
         "baseline": 2.0,
         "baseline_label": "bare",
         "baseline_error": pytest.approx(math.sqrt(7 / 3 / 3)),

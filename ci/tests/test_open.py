@@ -147,7 +147,7 @@ def test_too_few_rounds_for_a_forecast_become_enough(opened):
 def test_without_an_earlier_session_nothing_is_open(opened):
     status, output = run(opened, "--open")
     assert status == 1
-    assert output == "run: error: no session was run here yet: there is no reports/run-report.json\n"
+    assert output == f"run: error: no session was run here yet: there is no {opened.report}\n"
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "soon"])

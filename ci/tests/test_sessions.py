@@ -167,9 +167,40 @@ def test_failures_of_reframe_itself_are_respected(place):
     assert table(output)[-1] == "run: error: ReFrame ended with status 3, though no check failed (see above)"
 
 
-def test_the_report_is_where_it_always_is(place):
+def test_the_report_is_not_named_on_the_command_line(place):
     status, output = run(place, "--report-file=elsewhere.json")
     assert (status, "leave out --report-file" in output) == (1, True)
+
+
+#: As config/common.py has it, and names what a site may name otherwise.
+COMMON = """site_configuration = {{
+    "general": [{{"report_file": "{0}/common.json"}}],
+    "storage": [{{"enable": True, "sqlite_db_file": "{0}/common.db"}}],
+}}
+"""
+
+
+@pytest.mark.parametrize("named_too", [False, True], ids=["site only", "what is common before it"])
+def test_reports_and_database_lie_where_the_site_says(place, named_too):
+    own = place.directory / "site"
+    place.config.write_text(COMMON.format(place.directory))
+    settings = place.directory / "settings.py"
+    settings.write_text(
+        f"site_configuration = {{'general': [{{'report_file': '{own}/last.json'}}],"
+        f"'storage': [{{'sqlite_db_file': '{own}/results.db'}}]}}\n"
+    )
+    files = f"{place.config}:{settings}" if named_too else str(settings)
+    status, output = run(place, "-n", "SlowOnce", RFM_CONFIG_FILES=files)
+    assert status == 0, output
+    names = {path.name for path in own.iterdir()}
+    assert names >= {"last.json", "repeat-cases.json", "repeat-report.json", "session.log", "results.db"}
+    assert not place.reports.exists()
+    assert not list(place.directory.glob("common.*"))
+    # The environment's word counts before.
+    elsewhere = place.directory / "elsewhere" / "report.json"
+    status, output = run(place, "-n", "Fine", RFM_CONFIG_FILES=files, RFM_REPORT_FILE=str(elsewhere))
+    assert (status, elsewhere.exists()) == (0, True), output
+    assert run(place, "--open", RFM_REPORT_FILE=str(elsewhere)) == (0, "run: nothing is open in the last session\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

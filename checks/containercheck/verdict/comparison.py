@@ -117,6 +117,7 @@ class Comparison:
         row = {
             "figure": self.figure.name,
             "unit": self.figure.unit,
+            "better": self.figure.better,
             "baseline": statistics.median(self.baseline),
             "baseline_label": self.baseline_label,
             "subject": statistics.median(self.subject),
