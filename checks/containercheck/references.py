@@ -19,8 +19,9 @@ from containercheck.facts import Figure
 from containercheck.sites import Site, path_of
 
 OVERHEAD = "_overhead"
-#: How every file of references is keyed.
+#: How every file of references is keyed; it may go on with axes of the check, for numbers that depend on them.
 INDEX = "$index: [$partition, variant, num_nodes]"
+KEYED = rf"{re.escape(INDEX[:-1])}(, \w+)*\]"
 
 
 def file_of(site: Site, prefix: str, check: str) -> dict[str, str]:
@@ -40,7 +41,7 @@ def file_of(site: Site, prefix: str, check: str) -> dict[str, str]:
     if path is None:
         return {}
     text = (Path(prefix) / path).read_text()
-    if not re.search(rf"^{check}:\n +{re.escape(INDEX)}$", text, re.MULTILINE):
+    if not re.search(rf"^{check}:\n +{KEYED}$", text, re.MULTILINE):
         raise ReframeError(f"{path} must begin with '{check}:' and, indented on the next line, '{INDEX}'")
     return {"$ref": str(path)}
 

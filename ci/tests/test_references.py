@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import runpy
+import types
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
+import yaml
 from conftest import REPOSITORY
 from containercheck import Figure, references
 from containercheck.sites import Site
 from reframe.core.exceptions import ReframeError
-from reframe.core.pipeline import RegressionTestDict, RegressionTestPlugin
+from reframe.core.pipeline import RegressionTestDict, RegressionTestPlugin, _ReferenceDict
+from reframe.utility.sanity import reference_bounds
 
 CHECKS = REPOSITORY / "checks"
 SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=8, gpus=0)
@@ -32,6 +36,82 @@ def test_file_that_is_not_keyed_is_named(tmp_path, text):
     (tmp_path / "references" / "Planted.yaml").write_text(text)
     with pytest.raises(ReframeError, match=r"references/Planted.yaml must begin with"):
         references.file_of(SITE, str(tmp_path), "Planted")
+
+
+def test_a_file_may_be_keyed_by_axes_of_the_check_too(tmp_path):
+    (tmp_path / "references").mkdir()
+    (tmp_path / "references" / "Planted.yaml").write_text(f"Planted:\n  {references.INDEX[:-1]}, size, mode]\n")
+    assert references.file_of(SITE, str(tmp_path), "Planted") == {"$ref": "references/Planted.yaml"}
+
+
+#: Partitions of the site files, and ReFrame's own.
+PARTITIONS = {"generic:default"} | {
+    f"{system['name']}:{partition['name']}"
+    for path in (REPOSITORY / "config").glob("*.py")
+    for system in runpy.run_path(str(path))["site_configuration"].get("systems", [])
+    for partition in system["partitions"]
+}
+
+
+def check_of(name):
+    """Return the class of a check."""
+    found = [module for path in CHECKS.glob("*.py") if hasattr(module := importlib.import_module(path.stem), name)]
+    return getattr(found[0], name)
+
+
+def entries(tree, depth):
+    """Return the keys, and what they lead to, of all entries of a file."""
+    if depth == 0:
+        return [((), tree)]
+    return [((key, *more), found) for key, below in tree.items() for more, found in entries(below, depth - 1)]
+
+
+def mistakes(path):
+    """Return what is wrong in a file of references: each entry is looked up by ReFrame, for a case that it is of."""
+    tree = yaml.safe_load(path.read_text())[path.stem]
+    index = tree.pop("$index")
+    check = check_of(path.stem)
+    found = []
+    for keys, entry in entries(tree, len(index)):
+        where = dict(zip(index, keys))
+        partition = where.pop("$partition")
+        if partition not in PARTITIONS:
+            found.append(f"no partition {partition}")
+        for name, value in where.items():
+            values = (1, 2, 4, 8, 16, 32) if name == "num_nodes" else check.raw_params[name].values
+            if value not in values:
+                found.append(f"{name} is never {value!r}")
+        case = types.new_class(path.stem, (RegressionTestPlugin,))()
+        vars(case).update(where, prefix=str(CHECKS), current_partition=types.SimpleNamespace(fullname=partition))
+        read = dict(_ReferenceDict({"$ref": str(path)}, test=case)[case])
+        if read != {name: tuple(values) for name, values in entry.items()}:
+            found.append(f"{keys}: ReFrame reads {read}")
+        for name, (value, low, high, _) in read.items():
+            reference_bounds(value, low, high)
+            if name.removesuffix("_overhead") not in {figure.name for figure in check.figures}:
+                found.append(f"no figure {name}")
+    return found
+
+
+@pytest.mark.parametrize("path", sorted((CHECKS / "references").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_number_of_ours_is_found_by_the_case_that_it_is_of(path):
+    assert mistakes(path) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "mistake"),
+    [
+        ('"mipt:pair"', '"mipt:pairs"', "no partition mipt:pairs"),
+        (" 64000:", " 65536:", "size is never 65536"),
+        (" generic:", " general:", "variant is never 'general'"),
+        (" HPL: [211.4", " Linpack: [211.4", "no figure Linpack"),
+    ],
+)
+def test_a_number_of_nothing_that_there_is_is_a_mistake(tmp_path, old, new, mistake):
+    text = (CHECKS / "references" / "HPL.yaml").read_text()
+    assert old in text
+    (tmp_path / "HPL.yaml").write_text(text.replace(old, new))
+    assert mistake in mistakes(tmp_path / "HPL.yaml")
 
 
 def test_the_sites_own_take_the_place_of_ours(tmp_path):
@@ -80,7 +160,7 @@ class Case(RegressionTestPlugin):
 
     variant = "generic"
     num_nodes = 2
-    current_partition = SimpleNamespace(fullname="cluster:compute")
+    current_partition = types.SimpleNamespace(fullname="cluster:compute")
 
 
 def of_case(references_by_key):

@@ -1,0 +1,191 @@
+"""What ReFrame's results database says of each figure, night by night, and the reference that follows from that."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Any
+
+#: Fewest nights that say something of the next one.
+NIGHTS = 10
+#: Of a normal distribution, the quantile that one value in 1000 is above.
+QUANTILE = 3.09
+#: The narrowest range, as a part of the median: nights that equal each other in all digits do not promise more.
+NARROWEST = 0.02
+
+
+class NoReference(Exception):
+    """The nights make no reference; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a figure should be, in ReFrame's terms.
+
+    :ivar value: the median of the nights, in the figure's unit.
+    :ivar lower, upper: ends of the range, as parts of the value; None where it has no end.
+    :ivar spread: standard deviation of a night, in percent of the value.
+    """
+
+    value: float
+    lower: float | None
+    upper: float | None
+    spread: float
+
+    @classmethod
+    def of(cls, nights: Sequence[float], better: str | None = None, least: int = NIGHTS) -> Reference:
+        """Return the range that another night of the same machine leaves in one of 1000 cases, on the worse side.
+
+        Its middle is the median. The standard deviation is 1.4826 times the median of the absolute deviations from it
+        (for normal values; P. J. Rousseeuw and C. Croux, "Alternatives to the median absolute deviation", JASA 88
+        (1993), with their correction n / (n - 0.8) for few values), because a night with a sick node must not widen it.
+        Both are themselves uncertain, and so the range is a prediction interval (G. J. Hahn and W. Q. Meeker,
+        "Statistical Intervals", 1991): 3.09 standard deviations, times 1 + 7.4 / (n - 3.8). That factor was fitted to
+        400000 simulated sets of 10 to 60 nights; test_proposals.py does it again. Nights with heavy tails (Student's t
+        with three degrees of freedom) leave it in 6 to 16 of 1000 cases. Only nights that passed are there: a reference
+        in force has cut off what was worse.
+
+        :param nights: a value of each.
+        :param better: ``higher`` or ``lower``: on that side there is no end. None for an end on both.
+        :param least: fewest nights.
+        :raises NoReference: there are too few of them, they are not above 0, or they spread too much.
+        """
+        if len(nights) < least:
+            raise NoReference(f"{len(nights)} night(s), {least} are needed")
+        middle = statistics.median(nights)
+        if min(nights) <= 0:
+            raise NoReference("values that are not above 0 have no range in parts of them")
+        deviation = 1.4826 * statistics.median(abs(value - middle) for value in nights)
+        deviation *= len(nights) / (len(nights) - 0.8)
+        width = QUANTILE * (1 + 7.4 / max(1, len(nights) - 3.8)) * deviation / middle
+        # Outwards, to three digits.
+        width = math.ceil(1000 * max(NARROWEST, width)) / 1000
+        spread = 100 * deviation / middle
+        if better != "lower" and width >= 1:
+            raise NoReference(f"nights spread by {spread:.2g} %: any value would do")
+        lower = None if better == "lower" else -width
+        upper = None if better == "higher" else width
+        return cls(float(f"{middle:.5g}"), lower, upper, spread)
+
+
+@dataclass
+class Series:
+    """One figure of one case: what was measured when.
+
+    :ivar better: which direction is; None where the database does not say.
+    """
+
+    figure: str
+    unit: str
+    better: str | None
+    values: dict[date, list[float]] = field(default_factory=dict)
+
+    @property
+    def nights(self) -> list[float]:
+        """The value of each night: the median of its runs."""
+        return [statistics.median(values) for _, values in sorted(self.values.items())]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that passed, of which the database tells.
+
+    :ivar check: its class.
+    :ivar partition: full name.
+    :ivar facts: all that ReFrame knows of it.
+    :ivar axes: values of the parameters, by name, as they stand in the case's name.
+    :ivar input: what it worked on, as far as that is known: ranks, and the amount of work.
+    """
+
+    check: str
+    partition: str
+    facts: Mapping[str, Any]
+    axes: Mapping[str, str]
+    input: tuple[Any, Any]
+
+    @classmethod
+    def of(cls, raw: Mapping[str, Any]) -> Run:
+        """Read what ReFrame tells of a test case."""
+        name, *parameters = (raw.get("display_name") or raw["name"]).split(" %")
+        expected = raw.get("expected") or {}
+        return cls(
+            name.split()[0],
+            f"{raw['system']}:{raw['partition']}",
+            raw,
+            dict(text.partition("=")[::2] for text in parameters),
+            (expected.get("ranks"), expected.get("amount")),
+        )
+
+    @property
+    def when(self) -> float:
+        """Seconds of the epoch at which its job was complete."""
+        return self.facts["job_completion_time_unix"]
+
+    @property
+    def night(self) -> date:
+        """The night in which it ended: from noon to noon, of this machine's time, by the day on which it began."""
+        return (datetime.fromtimestamp(self.when) - timedelta(hours=12)).date()
+
+    def key(self, index: Iterable[str]) -> tuple[Any, ...]:
+        """Return its keys in a file of references, which says by what it is indexed.
+
+        :raises NoReference: the database does not know one of them.
+        """
+        try:
+            return tuple(self.partition if name == "$partition" else self.facts[name.lstrip("$")] for name in index)
+        except KeyError as error:
+            raise NoReference(f"the file is keyed by {error}, which the database does not know") from None
+
+
+def passed(testcases: Iterable[Mapping[str, Any]], system: str) -> list[Run]:
+    """Return the runs on a system that passed and measured something, the earliest first."""
+    found = [
+        Run.of(raw)
+        for raw in testcases
+        if (raw["result"], raw["system"]) == ("pass", system)
+        and not raw.get("fixture")
+        and raw.get("perfvalues")
+        and raw["job_completion_time_unix"]
+    ]
+    return sorted(found, key=lambda run: run.when)
+
+
+def alike(runs: Sequence[Run], index: Collection[str]) -> tuple[list[Run], int]:
+    """Return those of the runs with one key that measured the same thing, and of how many nights the others are.
+
+    Cases of the full axes do not count where the file is not keyed by their axis; of several inputs the last one does.
+
+    :raises NoReference: none is left, or several cases which the file cannot tell apart.
+    """
+    own = [run for run in runs if "full" not in run.facts.get("tags", ()) or run.axes.keys() <= set(index)]
+    if not own:
+        raise NoReference("only cases of the full axes ran, by which the file is not keyed")
+    cases = {(run.facts["environ"], *(item for item in run.axes.items() if item[0] not in index)) for run in own}
+    if len(cases) > 1:
+        raise NoReference(f"the file's $index cannot tell {len(cases)} cases apart")
+    same = [run for run in own if run.input == own[-1].input]
+    return same, len({run.night for run in own} - {run.night for run in same})
+
+
+def series(runs: Iterable[Run]) -> list[Series]:
+    """Return the figures of runs, the latest last; what is derived from two sides (an overhead) is none.
+
+    In the container variants a figure is the container's: the bare one's has the bare variant.
+    """
+    found: dict[str, Series] = {}
+    for run in runs:
+        rows = {row["figure"]: row for row in run.facts.get("results") or ()}
+        for key, (value, *_, unit, _) in run.facts["perfvalues"].items():
+            figure = key.rpartition(":")[2]
+            if figure not in rows or value is None:
+                continue
+            one = found.setdefault(figure, Series(figure, unit, rows[figure].get("better")))
+            if one.unit != unit:
+                # The check measures something else since then.
+                one = found[figure] = Series(figure, unit, rows[figure].get("better"))
+            one.better = rows[figure].get("better")
+            one.values.setdefault(run.night, []).append(value)
+    return list(found.values())

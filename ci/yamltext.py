@@ -1,0 +1,77 @@
+"""Puts an entry into a file of references, and leaves what people wrote there as it is: comments, order, quotes.
+
+PyYAML says where things stand; the text is changed line by line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+#: What ends the lines of ours, and no other ones.
+OURS = re.compile(r"# median of \d+ nights to \d")
+
+
+class NotPut(Exception):
+    """An entry has no place in the file; the message says why."""
+
+
+def put(text: str, keys: Sequence[Any], values: Sequence[Any], comment: str) -> str:
+    """Return a text with an entry ``key: [values]  # comment`` below the other keys; in place of an older one of ours.
+
+    :param keys: the check, those of the file's index, and the figure.
+    :raises NotPut: somebody else wrote the entry, or one that speaks for it too; or the file is no mapping of mappings.
+    """
+    entry = yaml.safe_dump(list(values), default_flow_style=True, width=1000).strip()
+    lines = text.splitlines()
+    try:
+        node = yaml.compose(text)
+    except yaml.YAMLError as error:
+        raise NotPut(f"no YAML: {str(error).splitlines()[0]}") from None
+    for depth, key in enumerate(keys):
+        if not isinstance(node, yaml.MappingNode) or node.flow_style or not node.value:
+            line = node.start_mark.line + 1 if node else 1
+            raise NotPut(f"line {line} has no keys on lines of their own below it")
+        column = node.value[0][0].start_mark.column
+        found = next((pair for pair in node.value if pair[0].value == str(key)), None)
+        if found is None:
+            for other, _ in node.value:
+                if 0 < depth < len(keys) - 1 and isinstance(key, str) and _speaks_for(other.value, key):
+                    raise NotPut(f"line {other.start_mark.line + 1}, {other.value!r}, speaks for it too")
+            rest = [*keys[depth:-1], None]
+            new = [f"{' ' * (column + 2 * more)}{_key(one)}:" for more, one in enumerate(rest[:-1])]
+            new.append(f"{' ' * (column + 2 * len(new))}{_key(keys[-1])}: {entry}  {comment}")
+            at = _last_line(node) + 1
+            return "\n".join([*lines[:at], *new, *lines[at:]]) + "\n"
+        name, node = found
+    line = name.start_mark.line
+    if not OURS.search(lines[line]) or _last_line(node) != line:
+        raise NotPut(f"line {line + 1} was written by somebody")
+    lines[line] = f"{' ' * name.start_mark.column}{_key(keys[-1])}: {entry}  {comment}"
+    return "\n".join(lines) + "\n"
+
+
+def _speaks_for(pattern: str, key: str) -> bool:
+    """Tell whether ReFrame takes the entry of a key for another one's: keys are regular expressions there."""
+    try:
+        return re.fullmatch(pattern, key) is not None
+    except re.error:
+        return False
+
+
+def _last_line(node: yaml.Node) -> int:
+    """Return the line on which something ends; a mapping's own mark is behind the comments that follow it."""
+    if isinstance(node, yaml.MappingNode) and not node.flow_style and node.value:
+        return _last_line(node.value[-1][1])
+    return node.end_mark.line
+
+
+def _key(value: Any) -> str:
+    """Return a key as a person would write it."""
+    if isinstance(value, str) and (not re.fullmatch(r"\w[\w.-]*", value) or not isinstance(yaml.safe_load(value), str)):
+        return json.dumps(value)
+    return str(value)
