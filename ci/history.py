@@ -137,7 +137,7 @@ class Run:
         try:
             return tuple(self.partition if name == "$partition" else self.facts[name.lstrip("$")] for name in index)
         except KeyError as error:
-            raise NoReference(f"the file is keyed by {error}, which the database does not know") from None
+            raise NoReference(f"runs from before it had {error}, by which its file is keyed, are left out") from None
 
 
 def passed(testcases: Iterable[Mapping[str, Any]], system: str) -> list[Run]:
@@ -163,6 +163,8 @@ def alike(runs: Sequence[Run], index: Collection[str]) -> tuple[list[Run], int]:
     own = [run for run in runs if "full" not in run.facts.get("tags", ()) or run.axes.keys() <= set(index)]
     if not own:
         raise NoReference("only cases of the full axes ran, by which the file is not keyed")
+    # Without those from before the check had an axis more, or less.
+    own = [run for run in own if run.axes.keys() == own[-1].axes.keys()]
     cases = {(run.facts["environ"], *(item for item in run.axes.items() if item[0] not in index)) for run in own}
     if len(cases) > 1:
         raise NoReference(f"the file's $index cannot tell {len(cases)} cases apart")

@@ -1,7 +1,8 @@
 """References from ``<Check>.yaml``, in the site's own directory or in ours, keyed by partition, variant and node count.
 
-They are ReFrame's own (``$ref`` and ``$index``). A key that ends in ``_overhead`` says what a figure's overhead is
-expected to be; the verdict judges that by the interval, so ReFrame's comparison of a single number is kept from it.
+A file may be keyed by axes of its check too, for numbers that depend on them. They are ReFrame's own (``$ref`` and
+``$index``). A key that ends in ``_overhead`` says what a figure's overhead is expected to be; the verdict judges that
+by the interval, so ReFrame's comparison of a single number is kept from it.
 """
 
 from __future__ import annotations

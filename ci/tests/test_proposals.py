@@ -241,6 +241,25 @@ def test_nights_become_a_diff_and_the_site_gets_what_it_accepts(place, night, ru
     assert references.INDEX in (own / "Fine.yaml").read_text()
 
 
+def test_what_is_written_is_a_gate(place, night, run):
+    for ago, rate in enumerate(NIGHTS, 1):
+        night(ago, rate / 100, lambda case: case["results"][0].update(better="lower"))
+    assert run("-n", "Fine", "--write", str(place.directory / "mine"))[0] == 0
+    text = (Path(__file__).parent / "slow_checks.py").read_text()
+    old = 'self.reference = {"*": {"rate": (1, -0.1, 0.1, "x")}}'
+    assert old in text
+    (place.directory / "checks" / "made.py").write_text(
+        text.replace(old, f'self.reference = {{"$ref": "{place.directory}/mine/Fine.yaml"}}')
+    )
+    for number, status in (("1", 0), ("2", 1)):
+        (place.directory / "Fine.one").unlink(missing_ok=True)
+        words = ["reframe", "--nocolor", "-c", "checks", "-r", "-n", "Fine", "-S", f"Fine.numbers={number}"]
+        words[0] = str(Path(sys.executable).parent / words[0])
+        result = subprocess.run(words, cwd=place.directory, text=True, stdout=subprocess.PIPE)
+        assert result.returncode == status, result.stdout
+        assert ("failed to meet reference(s): rate=2.0 x, expected 1.0" in result.stdout) == (number == "2")
+
+
 def test_a_check_with_an_axis_begins_a_file_that_is_keyed_by_it(place, night, run):
     for ago, rate in enumerate(NIGHTS, 1):
         night(ago, rate)
@@ -266,6 +285,22 @@ def test_of_the_full_axes_nothing_is_proposed_where_the_file_does_not_know_them(
     status, diff, said = run("-n", "Sized")
     assert (status, said) == (0, "")
     assert "rate: [100.0, " in diff
+
+
+def test_runs_from_before_the_check_had_an_axis_are_left_out(place, night, run):
+    def before(case):
+        case.update(name=case["name"].partition(" %size")[0], display_name=case["name"].partition(" %size")[0])
+        case.pop("size", None)
+
+    for ago, rate in enumerate(NIGHTS, 1):
+        night(ago, rate, lambda case: case.update(tags=["full"] if case.get("size") == 2 else []))
+    night(20, 7, before)
+    ours = place.directory / "checks" / "references" / "Sized.yaml"
+    for index, says in (("", ""), (", size", "references: Sized: runs from before it had 'size', by which its file ")):
+        ours.write_text(f"Sized:\n  $index: [$partition, variant, num_nodes{index}]\n  x: {{}}\n")
+        status, diff, said = run("-n", "Sized")
+        assert (status, said.partition("is keyed")[0]) == (0, says)
+        assert "rate: [100.0, " in diff
 
 
 def test_nights_with_another_input_are_left_out(place, night, run):
