@@ -95,7 +95,10 @@ class File:
 class Proposal:
     """What is proposed, and why not more.
 
+    :ivar least: fewest nights of a reference.
+    :ivar files: of the checks that ran, changed or not.
     :ivar reasons: lines, each once.
+    :ivar count: references that are proposed, or in force as they are.
     """
 
     least: int
