@@ -59,6 +59,16 @@ def needed_libraries(paths: List[str]) -> Dict[str, str]:
     return found
 
 
+def _named(libmpi: str, extra: str) -> str:
+    """Return the path of a library that the site names.
+
+    :raises HostMpiError: it is not there.
+    """
+    if not Path(libmpi).exists():
+        raise HostMpiError(f"no {libmpi} on {os.uname().nodename}: the site's extras, {extra}, name it")
+    return libmpi
+
+
 def _said(command: List[str]) -> str:
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True).stdout
 
@@ -96,10 +106,10 @@ def lend(family: str, libmpi: Optional[str] = None) -> str:
 
     :param libmpi: the library, where it is not among those that the loader finds.
     :raises AbsentError: the host has none.
-    :raises HostMpiError: the one given has another ABI.
+    :raises HostMpiError: the one given is not there, or has another ABI.
     """
     title, wanted, names = mpi.FAMILIES[family]
-    paths = [libmpi] if libmpi else libraries_of_host()
+    paths = [_named(libmpi, f"host_{family}")] if libmpi else libraries_of_host()
     path = next((path for path in paths if names.match(Path(path).name)), None)
     if path is None:
         if libmpi:
@@ -160,9 +170,9 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str]) -> Dict[s
     :param bind: how the runtime is told to bind, with ``{source}`` and ``{target}``.
     :param side: whose container it is for.
     :param libmpi: the host's MPI library, where the bare program does not tell.
-    :raises HostMpiError: see :func:`find_mpi`.
+    :raises HostMpiError: it is not there; see also :func:`find_mpi`.
     """
-    soname, path = (mpi.soname_of(libmpi), libmpi) if libmpi else find_mpi(executable)
+    soname, path = (mpi.soname_of(libmpi), _named(libmpi, "host_mpi")) if libmpi else find_mpi(executable)
     needed, plugins = closure(path)
     needed.setdefault(soname, path)
     real = {name: Path(file).resolve() for name, file in needed.items()}
