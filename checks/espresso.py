@@ -10,7 +10,7 @@ Silane's cell is larger for more than 8 cores, so that each has as much of it; s
 import shlex
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Work, by_ratio
+from containercheck import Answer, ContainerCheck, Figure, Identity, Work, by_ratio
 from reframe.core.builtins import parameter, run_after, run_before
 
 PUBLISHED = ("ZrSi2-24", "ZrSi2-108")
@@ -37,6 +37,7 @@ class QuantumEspresso(ContainerCheck):
     full_run_limit = 3600
     reset_commands = ["rm -rf scratch"]
 
+    identity = [Identity("version", r"^ +Program PWSCF v\.(\S+) starts")]
     rank_count = Answer("ranks", r"^ +(?:Parallel version \(MPI\), running on|Number of MPI processes:) +(\d+)")
     # The embedded inputs take seconds, 0.2 of which a container needs to read the program's code from its image.
     figures = [

@@ -12,7 +12,7 @@ import math
 import shlex
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, ReleaseOfImage, Work
+from containercheck import Answer, ContainerCheck, Figure, Identity, ReleaseOfImage, Work
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 LOG = "md.log"
@@ -34,6 +34,10 @@ class Dynamics(ContainerCheck):
     #: Steps of a run; with the document's input its own 10000.
     timesteps = variable(int, value=200)
 
+    identity = [
+        Identity("version", r"^GROMACS version: +(\d[\w.]*)", file=LOG),
+        Identity("instruction set", r"^SIMD instructions: +(\S+)", file=LOG),
+    ]
     rank_count = Answer("ranks", r"^Using (\d+) MPI process", file=LOG)
     figures = [Figure("rate", r"^Performance: +(\S+)", "ns/day", file=LOG)]
     answers = [

@@ -9,7 +9,7 @@ plain run's matrix is smaller still, because RandomAccess sends its updates one 
 import math
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, ReleaseOfImage, Work
+from containercheck import Answer, ContainerCheck, Figure, Identity, ReleaseOfImage, Work
 from reframe.core.builtins import run_before, variable
 
 OUTPUT = "hpccoutf.txt"
@@ -60,6 +60,7 @@ class HPCC(ContainerCheck, ReleaseOfImage):
     #: Part of the nodes' memory that HPL's matrix takes; 0 for a matrix that grows with the cores.
     memory_fraction = variable(float, int, value=0)
 
+    identity = [Identity("version", r"^This is the DARPA/DOE HPC Challenge Benchmark version (\S+)", file=OUTPUT)]
     rank_count = self_check("ranks", r"^CommWorldProcs=(\d+)")
     figures = [
         figure("HPL", "HPL_Tflops", "TFLOPS"),

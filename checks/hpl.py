@@ -9,7 +9,7 @@ the image that do not fit the host's. Debian has HPL as a part of ``hpcc`` only,
 import math
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Work
+from containercheck import Answer, ContainerCheck, Figure, Identity, Work
 from reframe.core.builtins import parameter, run_before, variable
 
 OUTPUT = "hpccoutf.txt"
@@ -41,6 +41,7 @@ class HPL(ContainerCheck):
     #: Solutions of the small matrix in a run; their median counts.
     repeats = variable(int, value=5)
 
+    identity = [Identity("version", r"^HPLinpack (\S+)", file=OUTPUT)]
     # The last that is said of P and Q (HPCC says it twice). With fewer ranks than the grid has, HPL refuses to run, and
     # HPCC takes a grid of one.
     rank_count = Answer("ranks", r"^[PQ] +: +(\d+)(?![\s\S]*^P +: +\d)", file=OUTPUT, take="product")

@@ -7,7 +7,7 @@ of the native bandwidth (integrated); left with Intel MPI over Ethernet it was 3
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Step, Work
+from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work
 from reframe.core.builtins import run_before, variable
 
 #: Bytes of the messages whose time, or bandwidth, is a figure; IMB measures all powers of two between.
@@ -41,6 +41,7 @@ class IMB(ContainerCheck):
     #: Ethernet two seconds. (IMB's own limit, ``-time``, leaves out the largest messages on a slow machine.)
     volume = variable(int, value=0)
 
+    identity = [Identity("version", r"^# +Intel\(R\) MPI Benchmarks (\S+),")]
     rank_count = Answer("ranks", r"^# #processes = (\d+)", take="last")
     figures = [
         Figure(f"latency_{size}B", ROW.format(size=size, time=r"(\S+)", bandwidth=r"\S+"), "us", **LATENCY)
@@ -63,6 +64,6 @@ class IMB(ContainerCheck):
         if self.num_nodes > 1 and self.num_tasks_per_node > 1:
             common += f" -map {self.num_tasks_per_node}x{self.num_nodes}"
         self.steps = [
-            Step("PingPong", f"IMB-MPI1 {common} PingPong", parallel=True),
-            Step("Allreduce", f"IMB-MPI1 {common} -npmin {self.num_tasks} -msglog 3:3 Allreduce", parallel=True),
+            Step("PingPong", f"{self.program} {common} PingPong", parallel=True),
+            Step("Allreduce", f"{self.program} {common} -npmin {self.num_tasks} -msglog 3:3 Allreduce", parallel=True),
         ]

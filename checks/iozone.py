@@ -17,7 +17,7 @@ import shutil
 from pathlib import Path
 
 import reframe as rfm
-from containercheck import Answer, Figure, FilePlacement, OneNodeCheck, Step, Work
+from containercheck import Answer, Figure, FilePlacement, Identity, OneNodeCheck, Step, Work
 from reframe.core.builtins import parameter, run_after, run_before
 
 #: Options, and the titles of the reports that are read.
@@ -68,6 +68,7 @@ class IOzone(OneNodeCheck, FilePlacement):
     seconds = 70
     tolerance = 10.0
 
+    identity = [Identity("version", r"^\s+Version \$Revision: (\S+) \$")]
     answers = [
         Answer("complete", r"^iozone (test complete)\.", equals="test complete"),
         Answer("device", r"^device (\d+)$"),
@@ -89,11 +90,11 @@ class IOzone(OneNodeCheck, FilePlacement):
     @run_before("run")
     def write_steps(self):
         """Verify a small file before the big one is measured; -R prints the reports that are read."""
-        file = shlex.quote(self.own_file)
+        file, size = shlex.quote(self.own_file), f"-s {self.file_size}m -r {self.record_size}k"
         self.steps = [
             Step("place", f"stat -c 'device %d' {shlex.quote(self.directory)}"),
-            Step("verify", f"iozone -V 165 -i 0 -i 1 -i 2 -i 5 -s 16m -r 256k -f {file}"),
-            Step("measure", f"iozone {MODES[self.access][0]} -R -s {self.file_size}m -r {self.record_size}k -f {file}"),
+            Step("verify", f"{self.program} -V 165 -i 0 -i 1 -i 2 -i 5 -s 16m -r 256k -f {file}"),
+            Step("measure", f"{self.program} {MODES[self.access][0]} -R {size} -f {file}"),
         ]
         self.reset_commands = [f"rm -f {file}"]
 

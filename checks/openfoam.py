@@ -10,7 +10,7 @@ import shlex
 from dataclasses import replace
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Step, Work, by_ratio, seconds_of
+from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work, by_ratio, seconds_of
 from reframe.core.builtins import parameter, run_after, run_before
 
 ITERATIONS = 100
@@ -32,6 +32,7 @@ class OpenFOAM(ContainerCheck):
     seconds = 112
     full_run_limit = 4 * 3600
 
+    identity = [Identity("version", r"^Build +: (.*\S)")]
     # The solver is the last that speaks.
     rank_count = Answer("ranks", r"^nProcs +: (\d+)")
     # With the coarse mesh a program's start counts in a phase, not in the solver's own time. From an image it takes
@@ -76,7 +77,8 @@ class OpenFOAM(ContainerCheck):
             Step("mesh", f"sh -c {shlex.quote(MESH)}"),
             Step("decompose", "decomposePar -case case"),
             Step("initialise", "potentialFoam -writephi -parallel -case case", parallel=True),
-            Step("solve", "simpleFoam -parallel -case case", parallel=True),
+            # The solver is the check's program; the others come with it, from modules or the PATH.
+            Step("solve", f"{self.program} -parallel -case case", parallel=True),
         ]
         if self.full_only:
             self.figures = by_ratio(self.figures)

@@ -12,7 +12,7 @@ The document's size is ``-S RAMP.images=20000 -S RAMP.pixels=128 -S RAMP.depth=3
 import shlex
 
 import reframe as rfm
-from containercheck import RUN_BEGAN, Answer, Figure, ImagePlacement, OneNodeCheck, Step, Work, seconds_of
+from containercheck import RUN_BEGAN, Answer, Figure, Identity, ImagePlacement, OneNodeCheck, Step, Work, seconds_of
 from reframe.core.builtins import run_before, variable
 
 
@@ -53,6 +53,7 @@ class RAMP(OneNodeCheck, ImagePlacement):
         figure("memory", r"^memory (\S+) MB", "MB", tolerance=32.0),
         seconds_of("unet", compare="difference", tolerance=15.0),
     ]
+    identity = [Identity("version", r"^TensorFlow (\S+), Keras")]
     answers = [
         Answer("loss_falls", r"^loss falls: (\w+)", equals="yes"),
         Answer("first_loss", r"^epoch 1: loss ([\d.]+)", rtol=0.05),
@@ -63,7 +64,7 @@ class RAMP(OneNodeCheck, ImagePlacement):
     def make_images(self):
         """Make the images once, for all rounds."""
         size = f"--images {self.images or round(self.amount)} --size {self.pixels}"
-        self.input_commands = [f"python galaxies.py {size} galaxies.npz"]
+        self.input_commands = [f"{self.executable} galaxies.py {size} galaxies.npz"]
         self.postrun_cmds += ["rm -f galaxies.npz"]
         options = ["--epochs", str(self.epochs), "--depth", str(self.depth)]
-        self.steps = [Step("unet", shlex.join(["python", "unet.py", *options, "galaxies.npz"]))]
+        self.steps = [Step("unet", f"{self.program} {shlex.join(['unet.py', *options, 'galaxies.npz'])}")]

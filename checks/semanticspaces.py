@@ -63,7 +63,7 @@ class SemanticSpaces(OneNodeCheck):
     @run_before("run")
     def make_input(self):
         """Make the text and, from one line with all words, their random vectors, once for all rounds."""
-        java = "java -cp 'jars/*' edu.ucla.sspace.mains.RandomIndexingMain"
+        java = f"{self.executable} -cp 'jars/*' edu.ucla.sspace.mains.RandomIndexingMain"
         self.input_commands = [
             f"{self.python} {self.own('text/make_text.py')} --megabytes {self.megabytes} --words words.txt text.txt",
             f"mkdir -p unused && {java} --docFile=words.txt --vectorLength={self.vector_length} --overwrite=true "
@@ -72,7 +72,7 @@ class SemanticSpaces(OneNodeCheck):
             ">candidates.txt",
             f"cp {self.own('semanticspaces/index.sh')} .",
         ]
-        self.steps = [Step("run", f"sh index.sh {self.threads} {self.vector_length} {' '.join(WORDS)}")]
+        self.steps = [Step("run", f"sh index.sh {self.program} {self.threads} {self.vector_length} {' '.join(WORDS)}")]
         self.postrun_cmds = ["rm -rf space unused"]
 
     @property

@@ -6,7 +6,7 @@ AVX2, AVX512F and FMA. From PyPI both are the same portable build, and must be a
 """
 
 import reframe as rfm
-from containercheck import Answer, Figure, OneNodeCheck, Work
+from containercheck import Answer, Figure, Identity, OneNodeCheck, Work
 from reframe.core.builtins import parameter, run_after, variable
 
 #: Operations of a training step of one image, in units of 10^9: three times those of the published forward passes.
@@ -33,6 +33,7 @@ class TensorFlowCNN(OneNodeCheck):
     batches = variable(int, value=1)
 
     figures = [Figure("images_per_second", r"^images/s (\S+)$", "images/s", take="mean")]
+    identity = [Identity("version", r"^TensorFlow (\S+), Keras")]
     answers = [
         Answer("loss_falls", r"^loss falls: (\w+)", equals="yes"),
         # Seeded, but sums are rounded in another order with other instructions or threads.

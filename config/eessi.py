@@ -1,8 +1,13 @@
 """A cluster with the software of EESSI: an example, of no document.
 
 Software comes from the modules of a file system that all nodes mount, for the processor of each. A container has them
-too, where that directory is bound into an image of the operating system.
+too, where that directory is bound into an image of the operating system: as for GROMACS here, with the same program on
+both sides.
 """
+
+#: GROMACS of EESSI, for the processors of this partition.
+GROMACS = "GROMACS/2024.1-foss-2023b"
+PREFIX = "/cvmfs/software.eessi.io/versions/2023.06/software/linux/x86_64/amd/zen4"
 
 site_configuration = {
     "systems": [
@@ -31,7 +36,15 @@ site_configuration = {
                     "extras": {
                         "max_nodes": 64,
                         "memory_per_node": 768 << 30,
-                        "binds": ["/cvmfs"],
+                        "software": {
+                            "GROMACS": {
+                                "modules": ["EESSI/2023.06", GROMACS],
+                                # Any: the tree brings its own libraries, to the C library.
+                                "image": "/shared/images/debian.sif",
+                                "image_executable": f"{PREFIX}/software/{GROMACS}/bin/gmx_mpi",
+                                "binds": ["/cvmfs"],
+                            },
+                        },
                     },
                 },
             ],

@@ -93,6 +93,30 @@ site_configuration = {
                         "tolerances": {"StartUp": {"start": 1.0}, "GROMACS": {"rate": 3.0}},
                         # The site's own references, a file <Check>.yaml each. Default: checks/references.
                         "references": "/site/containercheck/references",
+                        # Software of the site's own, by check: another program bare and in the container. Each key is
+                        # optional and takes the place of what the check, or -S, says. Default: the check's.
+                        "software": {
+                            "GROMACS": {
+                                # Loaded by the job and by the build step, in which an absent program is a skip.
+                                "modules": ["GROMACS/2024.1"],
+                                # Variables of the bare program only, as they are.
+                                "environ": {"GMX_MAXBACKUP": "-1"},
+                                # The bare program, a path or a name; and that of the container.
+                                "executable": "gmx_mpi",
+                                "image_executable": "/usr/local/gromacs/avx_512/bin/gmx_mpi",
+                                # A ready image, in place of that in 'images'.
+                                "image": "/shared/images/gromacs-2024.sif",
+                                # Files and directories for this application's containers, besides 'binds' above. With
+                                # a tree of the site's software, image_executable may be a program in it.
+                                "binds": [],
+                                # For bare and container.
+                                "launcher_options": ["--hint=nomultithread"],
+                                # In percent, for figures that name none of their own; 'tolerances' goes before it.
+                                "tolerance": 3.0,
+                                # As in 'inputs', and not in both.
+                                "input": None,
+                            },
+                        },
                         # File systems that IOzone measures besides the one of the stage directory, by name.
                         "file_systems": {"scratch": "/scratch/$USER", "local": "/tmp"},
                         # Debian that images are built from, by its code name. Default: the oldest that is supported and

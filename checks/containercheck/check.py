@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import math
-import shlex
 from dataclasses import asdict
 from pathlib import Path
 
@@ -22,7 +20,6 @@ from containercheck import (
     contract,
     earlier,
     launchers,
-    programs,
     references,
     schedulers,
     sites,
@@ -68,6 +65,7 @@ class ContainerCheck(ApplicationFacts):
         """Lay out the ranks and find the software, or skip with the reason why not."""
         self.site = Site.of(self.current_partition)
         self.reference = references.file_of(self.site, self.prefix, type(self).__name__)
+        self._take_over(self.site.software_of(type(self).__name__))
         try:
             if self.full_only and not self.full:
                 raise software.Unavailable("belongs to the full axes, which run with -S full=yes")
@@ -82,6 +80,14 @@ class ContainerCheck(ApplicationFacts):
         self.build_system.commands = [software.build_command(self._provision)]
         # ReFrame cancels a job that waits longer, without an error of its own: slurm.end_of_job says so.
         self.max_pending_time = self.max_pending_time or self.site.max_pending_time
+
+    def _take_over(self, sites_own):
+        """Let the site's own software take the place of the check's."""
+        self._sites_own, self._in_image = sites_own, sites_own.image_executable or self.executable
+        self.modules += [module for module in sites_own.modules if module not in self.modules]
+        if sites_own.executable:
+            self.executable, self.source, self.requirements = sites_own.executable, None, None
+        self.tolerance = self.tolerance if sites_own.tolerance is None else sites_own.tolerance
 
     def _lay_out(self):
         most = self.known_work and self.known_work.most_cores
@@ -113,12 +119,14 @@ class ContainerCheck(ApplicationFacts):
             check=type(self).__name__,
             executable=self.executable,
             modules=(*self.current_environ.modules, *self.modules),
+            environ=self._sites_own.environ,
             source=self.source,
             requirements=self.requirements,
             artifacts=self.artifacts,
             published=self.published,
             mpi_family=self.mpi_family,
             recipe=self.recipe if self.contained else None,
+            image=self._sites_own.image,
             runtime=self.runtime,
             runtime_modules=self._of_runtime.modules,
             release=self.release,
@@ -144,10 +152,11 @@ class ContainerCheck(ApplicationFacts):
         To compare anything else (two runtimes, two images), return other sides; nothing else has to change.
         """
         launcher = self._launcher()
-        bare = Side(contract.BASELINE, "bare", self._program(self._provision.program), launcher)
+        program = self._program(self._provision.program)
+        bare = Side(contract.BASELINE, "bare", program, launcher, environment=self._sites_own.environ)
         if not self.contained:
             return [bare]
-        program = self._program(self.executable)
+        program = self._program(self._in_image)
         return [bare, Side(contract.SUBJECT, self.variant, program, launcher, self._container(), against=bare.name)]
 
     def _program(self, executable):
@@ -157,46 +166,39 @@ class ContainerCheck(ApplicationFacts):
     def _launcher(self):
         if self.started_by or self.rank_count is None:
             return Launcher(self.started_by or "")
+        options = self._sites_own.launcher_options
         if self.mpi_family:
-            return launchers.of_family(self.mpi_family, self.job, self.site, self.layout)
-        return launchers.of_partition(self.job, self.layout)
+            return launchers.of_family(self.mpi_family, self.job, self.site, self.layout, options)
+        return launchers.of_partition(self.job, self.layout, options)
 
     def _container(self):
-        host_mpi = None
+        own, host_mpi = self._sites_own, None
         if self.variant == "integrated":
             # Of another family, the bare program tells: see launchers.of_family.
             library = None if self.mpi_family else self.site.host_mpi
-            host_mpi = HostMpi(self.mpi_program or self._provision.program, library)
+            host_mpi = HostMpi(self.mpi_program or self._provision.program, library, own.environ)
         return Container(
             self.runtime,
             self._provision.image,
             host_mpi=host_mpi,
             copied_to=axes.own_path(self.image_directory, self.stagedir, ".sif") if self.image_directory else None,
             gpus=self.gpu and self.site.gpus > 0,
-            options=(*runtimes.bind_options(self.runtime, self.site.binds or ()), *self.container_options),
+            options=(*runtimes.bind_options(self.runtime, [*self.site.binds, *own.binds]), *self.container_options),
             needs=self._of_runtime,
+            looked_for=self._in_image if own.image or own.image_executable else None,
+            trees=own.targets,
         )
 
     @run_before("run", always_last=True)
     def write_job(self):
         """Write the script of each side into the job, and let the runner alternate them."""
         self._sides = self.sides()
-        made = {side.name: commands.of_side(side, self.site, self.layout, self.stagedir) for side in self._sides}
         own = Needs(before=self._provision.activate, files=(*self.own_files,))
-        needs = sum((one.needs for one in made.values()), own)
-        scripts = {contract.script_file(name): one.script for name, one in made.items()}
-        for one in made.values():
-            scripts.update(one.scripts)
-        self._prepare = [*needs.prepare, *self.input_commands]
-        if self._prepare:
-            scripts[contract.PREPARE] = "\n".join(self._prepare)
-        # One trap for all files, before the job makes any of them.
-        trap = [f"trap {shlex.quote(shlex.join(['rm', '-f', *needs.files]))} EXIT"] if needs.files else []
-        texts = [f"cat >{name} <<'END'\n{text}\nEND" for name, text in scripts.items()]
-        required = programs.require_python(self.site)
-        self.prerun_cmds = [*required, *trap, *self.prerun_cmds, *needs.before, *texts]
-        self.modules += [module for module in needs.modules if module not in self.modules]
-        self.env_vars = {"OMP_NUM_THREADS": str(self.layout.threads), **needs.variables, **self.env_vars}
+        job = commands.of_job(self._sides, own, self.input_commands, self.site, self.layout, self.stagedir)
+        self._prepares = job.prepares
+        self.prerun_cmds = [*job.first, *self.prerun_cmds, *job.last]
+        self.modules += [module for module in job.needs.modules if module not in self.modules]
+        self.env_vars = {"OMP_NUM_THREADS": str(self.layout.threads), **job.needs.variables, **self.env_vars}
         self._facts = self._make_facts()
         Path(self.stagedir, contract.FACTS).write_text(json.dumps(self._facts))
         self.job.launcher = getlauncher("local")()
@@ -207,19 +209,16 @@ class ContainerCheck(ApplicationFacts):
         if expected:
             self.reference = {self.current_partition.fullname: absolute}
         self._expected = expected.keys()
+        sites_own = self.site.tolerances_of(type(self).__name__, {one.name for one in self.figures})
+        accepted = references.accepted(self.figures, expected, sites_own, self.tolerance)
         return {
-            "figures": [{**asdict(one), "accepted": self._accepted(one, expected)} for one in self.figures],
+            "figures": [{**asdict(one), "accepted": accepted[one.name]} for one in self.figures],
             "answers": [asdict(answer) for answer in self.answers],
             "rank_count": asdict(self.rank_count) if self.rank_count else None,
             "ranks": self.layout.ranks,
             "sides": [{"name": side.name, "label": side.label, "against": side.against} for side in self._sides],
             "earlier": earlier.rounds_of(self.earlier, self.unique_name, self.current_partition.fullname),
         }
-
-    def _accepted(self, figure, expected):
-        own = self.tolerance if figure.tolerance is None else figure.tolerance
-        sites_own = self.site.tolerances_of(type(self).__name__, {one.name for one in self.figures})
-        return expected.get(figure.name, (-math.inf, sites_own.get(figure.name, own)))
 
     def _runner(self):
         local_ranks = self.layout.ranks_per_node if self._sides[0].program.mpi else 0
@@ -229,7 +228,7 @@ class ContainerCheck(ApplicationFacts):
         started_here = self.site.is_here and all(
             side.container is None or runtimes.starts_by_itself(side.container.runtime) for side in self._sides
         )
-        files, prepare, awake = tuple(self.output_files), bool(self._prepare), self.keep_awake and started_here
+        files, prepare, awake = tuple(self.output_files), self._prepares, self.keep_awake and started_here
         seconds = self._allowance.rounds or self.seconds
         rounds = commands.Rounds(amount, seconds, self.run_limit, local_ranks, files, prepare, awake)
         return rounds.command(self.site)
@@ -254,7 +253,7 @@ class ContainerCheck(ApplicationFacts):
             raise SanityError(f"{error}: {end}") from None
         self._evaluation = found.evaluate(self._facts, stagedir)
         self.application_seconds = self._evaluation.seconds
-        self.provenance = {**self._provision.provenance, **found.provenance(stagedir)}
+        self.provenance = {**self._provision.provenance, **found.provenance(stagedir, self.identity)}
         problems = self._evaluation.final_problems() or found.start_problems(self._sides, stagedir)
         early = found.early_end(self._evaluation, slurm.met_limit(self._job_state))
         self.notes = [*early, *found.disturbances, *found.unusual_starts(stagedir)]
@@ -275,7 +274,8 @@ class ContainerCheck(ApplicationFacts):
         self._outcome = None
         if self.is_dry_run():
             return
-        self._outcome = Outcome(self.figures, self._sides, self._evaluation, self._expected)
+        told = self.provenance["builds"]
+        self._outcome = Outcome(self.figures, self._sides, self._evaluation, self._expected, told)
         self.results = self._outcome.rows()
         for name, value, unit in self._outcome.performance():
             self.perf_variables[name] = make_performance_function(lambda value=value: float(f"{value:.6g}"), unit)

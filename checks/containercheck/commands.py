@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from containercheck import contract, programs
+from containercheck.facts import PROGRAM
 from containercheck.sides import Container, Needs, Side
 from containercheck.sites import BINDINGS, Layout, Site
 from containercheck.software import runtimes
@@ -23,6 +24,45 @@ PHASE = r"""phase() {
     name=$1
     began=$now
 }"""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a job does before the rounds, and what it needs.
+
+    :ivar first: commands before those of the application.
+    :ivar last: commands after them; they write the scripts.
+    :ivar needs: modules and variables of the job.
+    :ivar prepares: whether there is a script that prepares what all runs read.
+    """
+
+    first: tuple[str, ...]
+    last: tuple[str, ...]
+    needs: Needs
+    prepares: bool
+
+
+def of_job(
+    sides: Sequence[Side], own: Needs, input_commands: Sequence[str], site: Site, layout: Layout, stagedir: str
+) -> Job:
+    """Return the commands of a job that runs these sides.
+
+    :param own: what the application needs besides.
+    :param input_commands: they make the input, with the variables that the bare program has.
+    """
+    made = {side.name: of_side(side, site, layout, stagedir) for side in sides}
+    needs = sum((one.needs for one in made.values()), own)
+    scripts = {contract.script_file(name): one.script for name, one in made.items()}
+    for one in made.values():
+        scripts.update(one.scripts)
+    variables = next((side.environment for side in sides if not side.container), {}) if input_commands else {}
+    prepare = [*needs.prepare, *programs.exports(variables), *input_commands]
+    if prepare:
+        scripts[contract.PREPARE] = "\n".join(prepare)
+    # One trap for all files, before the job makes any of them.
+    trap = [f"trap {shlex.quote(shlex.join(['rm', '-f', *needs.files]))} EXIT"] if needs.files else []
+    texts = [f"cat >{name} <<'END'\n{text}\nEND" for name, text in scripts.items()]
+    return Job((*programs.require_python(site), *trap), (*needs.before, *texts), needs, bool(prepare))
 
 
 @dataclass(frozen=True)
@@ -60,13 +100,14 @@ def of_side(side: Side, site: Site, layout: Layout, stagedir: str) -> Commands:
 
 def _script(side: Side, place: _Host | _InContainer | _Inside) -> str:
     program = side.program
-    lines = [f"export {name}={shlex.quote(value)}" for name, value in side.environment.items()]
+    lines = programs.exports(side.environment)
     if not program.steps:
         command = place.parallel(shlex.join([program.executable, *program.options]))
         return "\n".join([*lines, *program.reset, command])
     lines = ["set -e", PHASE, *lines, *program.reset]
     for step in program.steps:
-        lines += [f"phase {step.name}", place.parallel(step.command) if step.parallel else place.words(step.command)]
+        command = step.command.replace(PROGRAM, shlex.quote(program.executable))
+        lines += [f"phase {step.name}", place.parallel(command) if step.parallel else place.words(command)]
     return "\n".join([*lines, "phase end"])
 
 
@@ -117,7 +158,14 @@ class _InContainer:
             files = (container.copied_to,)
             prepare.append(shlex.join(["cp", "-L", container.image, container.copied_to]))
         if container.host_mpi:
-            prepare += self._bring_host_mpi(site)
+            prepare.append(self._plan_host_mpi(site))
+        if container.looked_for:
+            program = shlex.quote(container.looked_for)
+            said = f"echo error: no software: the image has no {program} >&2"
+            look = programs.unless_found(program, said, contract.UNSUPPORTED)
+            prepare.append(self.words(shlex.join(["sh", "-c", look])))
+        if container.host_mpi:
+            prepare += self._verify_host_mpi(site)
         if self._launcher.ranks:
             options = [f"--ranks={layout.ranks}", f"--nodes={layout.nodes}"]
             options += [f"--launcher={self._launcher.words}"]
@@ -139,15 +187,20 @@ class _InContainer:
             platform.options.append(f"$(cat {contract.mpi_options_file(self._name)})")
         return platform.launch_command(self._stagedir)
 
-    def _bring_host_mpi(self, site: Site) -> list[str]:
-        """Find the host's MPI in the job, and check that the image's program can load it."""
+    def _plan_host_mpi(self, site: Site) -> str:
+        """Find the host's MPI in the job."""
         host = self._container.host_mpi
         options = [f"--bind={runtimes.bind_option(self._container.runtime)}", f"--side={self._name}"]
         options += [f"--libmpi={host.library}"] if host.library else []
+        plan = programs.in_job(site, "hostmpi", "plan", *options, host.program)
+        variables = [f"{name}={value}" for name, value in host.environment.items()]
+        return f"{shlex.join(['env', *variables])} {plan}" if variables else plan
+
+    def _verify_host_mpi(self, site: Site) -> list[str]:
+        """Check that the image's program can load it."""
         trace = f"sh -c 'LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes exec $(command -v {self._program.mpi})'"
         said = contract.preflight_file(self._name)
         return [
-            programs.in_job(site, "hostmpi", "plan", *options, host.program),
             # Whatever it says, and however it ends, is for the next one to judge.
             f"{self.words(trace)} >{said} 2>&1 || true",
             programs.in_job(site, "hostmpi", "verify", said),

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from containercheck.contract import OUT as STDOUT
 from containercheck.verdict.reading import TAKE
 
+#: Stands in a step's command for the check's ``executable``, which may be another one bare than in the image.
+PROGRAM = "{program}"
 #: Command that notes when a run began, for programs that tell what they took less their computation.
 RUN_BEGAN = "export RUN_BEGAN=$(date +%s.%N)"
 
@@ -97,11 +99,35 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Identity:
+    """Something that a program says of itself in every run, and that differs from build to build.
+
+    It is read from the first run of each side, and compared. Where a program does not say it, nothing is compared.
+
+    :param name: ``version`` or ``instruction set``, in the results.
+    :param pattern: regular expression, matched line by line; the group 1 of its first match is the text.
+    :param file: the file that it stands in: one of the check's output files, or standard output.
+    """
+
+    name: str
+    pattern: str
+    file: str = STDOUT
+
+    def __post_init__(self) -> None:
+        """Refuse what would only be noticed at the end of a run.
+
+        :raises ValueError: it says what is wrong.
+        """
+        _check_pattern(self.name, self.pattern)
+
+
+@dataclass(frozen=True)
 class Step:
     """One command of an application that is run in several.
 
     :param name: the phase; the runner prints ``seconds <name> <number>`` for it, which a figure can read.
-    :param command: the program with its options, as typed inside the container and bare.
+    :param command: the program with its options, as typed inside the container and bare; ``self.program`` in it is
+        the side's own.
     :param parallel: whether MPI's launcher starts it, on all ranks; otherwise it runs once.
     """
 
@@ -170,7 +196,11 @@ def by_ratio(figures: list[Figure]) -> list[Figure]:
 def _check_common(name: str, pattern: str, take: str) -> None:
     if not re.fullmatch(r"[\w.+/-]+", name):
         raise ValueError(f"name {name!r}: letters, digits and _ . + / - only")
-    if re.compile(pattern).groups != 1:
-        raise ValueError(f"{name}: the pattern needs exactly one group, for the value")
+    _check_pattern(name, pattern)
     if take not in TAKE:
         raise ValueError(f"{name}: take is {take!r}, not one of {', '.join(TAKE)}")
+
+
+def _check_pattern(name: str, pattern: str) -> None:
+    if re.compile(pattern).groups != 1:
+        raise ValueError(f"{name}: the pattern needs exactly one group, for the value")

@@ -10,7 +10,7 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, variable
 
 from containercheck import programs, sites
-from containercheck.facts import Answer, Figure, Step, Work
+from containercheck.facts import PROGRAM, Answer, Figure, Identity, Step, Work
 
 
 class ApplicationFacts(rfm.RegressionTest):
@@ -36,6 +36,8 @@ class ApplicationFacts(rfm.RegressionTest):
     figures = variable(typ.List[Figure], value=[], loggable=False)
     #: What it computes.
     answers = variable(typ.List[Answer], value=[], loggable=False)
+    #: What it says of its own build, which bare and container should have in common.
+    identity = variable(typ.List[Identity], value=[], loggable=False)
     #: Where it says how many ranks it ran with; None for a program that is not started by MPI's launcher.
     rank_count = variable(Answer, type(None), value=None, loggable=False)
     #: A program that starts the command in place of MPI's launcher, with its options.
@@ -144,6 +146,11 @@ class ApplicationFacts(rfm.RegressionTest):
     def amount(self) -> float:
         """What a run of the embedded input works on in this case, in the unit of ``work``."""
         return self.work.amount(self.layout.cores)
+
+    @property
+    def program(self) -> str:
+        """Return what stands for the program in a step's command: bare it may be another one than in the image."""
+        return PROGRAM
 
     def own(self, name: str) -> str:
         """Return the path of a file of ours below ``checks/src``, quoted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from reframe.core.backends import getlauncher
 from reframe.core.launchers import JobLauncher
@@ -13,16 +14,20 @@ from containercheck.sides import Launcher, Needs
 from containercheck.sites import BINDINGS, Layout, Site
 
 
-def of_partition(job: Job, layout: Layout) -> Launcher:
-    """Return the partition's own launcher of MPI programs; ReFrame's built-in system has none, and gets mpirun."""
+def of_partition(job: Job, layout: Layout, options: Sequence[str] = ()) -> Launcher:
+    """Return the partition's own launcher of MPI programs; ReFrame's built-in system has none, and gets mpirun.
+
+    :param options: more of its options.
+    """
     launcher = getlauncher("mpirun")() if job.launcher.registered_name == "local" else job.launcher
-    return _started_by(launcher, job, layout, [])
+    return _started_by(launcher, job, layout, options)
 
 
-def of_family(family: str, job: Job, site: Site, layout: Layout) -> Launcher:
+def of_family(family: str, job: Job, site: Site, layout: Layout, options: Sequence[str] = ()) -> Launcher:
     """Return what starts programs that were built for another family of MPI, and lets them load the host's of it.
 
     :param family: a key of ``mpi.FAMILIES``.
+    :param options: more of the launcher's options.
     """
     libmpi = getattr(site, f"host_{family}")
     lend = programs.in_job(site, "hostmpi", "lend", *([f"--libmpi={libmpi}"] if libmpi else []), family)
@@ -30,15 +35,16 @@ def of_family(family: str, job: Job, site: Site, layout: Layout) -> Launcher:
         before=(f"export LD_LIBRARY_PATH=$PWD/{contract.BARE_MPI_LINKS}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",),
         prepare=(lend,),
     )
-    options = getattr(site, f"{family}_launcher_options")
-    if options is None:
+    of_site = getattr(site, f"{family}_launcher_options")
+    if of_site is None:
         # Hydra, which starts MPICH and its relatives, finds the nodes of the job by itself under most schedulers.
-        return Launcher(f"mpiexec.hydra -n {layout.ranks} -ppn {layout.ranks_per_node}", needs, layout.ranks)
-    launcher = _started_by(job.launcher, job, layout, options)
+        words = ["mpiexec.hydra", f"-n {layout.ranks}", f"-ppn {layout.ranks_per_node}", *options]
+        return Launcher(" ".join(words), needs, layout.ranks)
+    launcher = _started_by(job.launcher, job, layout, [*of_site, *options])
     return Launcher(launcher.words, needs + launcher.needs, layout.ranks)
 
 
-def _started_by(launcher: JobLauncher, job: Job, layout: Layout, options: list[str]) -> Launcher:
+def _started_by(launcher: JobLauncher, job: Job, layout: Layout, options: Sequence[str]) -> Launcher:
     mpirun, srun = BINDINGS[layout.binding]
     bound = srun if launcher.registered_name.startswith("srun") else mpirun
     launcher.options = [*launcher.options, *options, *bound]

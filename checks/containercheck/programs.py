@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from containercheck.sites import Site
@@ -27,13 +28,22 @@ def in_job(site: Site, program: str, *words: object) -> str:
     return f"{python} {shlex.join([str(_ROOM), program, *map(str, words)])}"
 
 
-def unless_found(program: str, said: str, status: int) -> str:
+def exports(variables: Mapping[str, str]) -> list[str]:
+    """Return the commands that set variables."""
+    return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+
+
+def unless_found(program: str, said: str, status: int, variables: Mapping[str, str] | None = None) -> str:
     """Return the command that ends its shell where a program is not on the PATH.
 
     :param program: quoted.
     :param said: the command that says so.
+    :param variables: that are set while it is looked for.
     """
-    return f"command -v {program} >/dev/null || {{ {said}; exit {status}; }}"
+    look = f"command -v {program}"
+    if variables:
+        look = f"({'; '.join([*exports(variables), look])})"
+    return f"{look} >/dev/null || {{ {said}; exit {status}; }}"
 
 
 def require_python(site: Site) -> tuple[str, ...]:

@@ -79,3 +79,22 @@ def split(
             f"references: an overhead is expected of {', '.join(sorted(unknown))}: no figure of the check"
         )
     return absolute, ranges
+
+
+def accepted(
+    figures: Iterable[Figure],
+    expected: Mapping[str, tuple[float, float]],
+    tolerances: Mapping[str, float],
+    usual: float,
+) -> dict[str, tuple[float, float]]:
+    """Return the range in which the overhead of each figure must lie, by its name.
+
+    :param expected: the ranges that references give; they go first.
+    :param tolerances: the site's own by figure, which come next; then the figure's.
+    :param usual: the tolerance of a figure that has none of those.
+    """
+    found = {}
+    for figure in figures:
+        own = usual if figure.tolerance is None else figure.tolerance
+        found[figure.name] = expected.get(figure.name, (-math.inf, tolerances.get(figure.name, own)))
+    return found

@@ -84,10 +84,12 @@ class HostMpi:
 
     :ivar program: a bare program that loads it.
     :ivar library: the library, where the program does not tell.
+    :ivar environment: variables that the program needs to load it.
     """
 
     program: str
     library: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,8 @@ class Container:
     :ivar gpus: whether the container sees the node's GPUs.
     :ivar options: more options of the runtime, quoted.
     :ivar needs: what the site wants loaded for the runtime.
+    :ivar looked_for: a program that the image may lack: without it there is nothing to run, and no failure.
+    :ivar trees: directories of the container that are the host's, and from where MPI counts as the image's own.
     """
 
     runtime: str
@@ -112,6 +116,8 @@ class Container:
     gpus: bool = False
     options: tuple[str, ...] = ()
     needs: Needs = Needs()
+    looked_for: str | None = None
+    trees: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,13 @@ on this very machine (ReFrame's local scheduler) may this machine answer.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import math
 import numbers
 import os
 import platform
 from collections.abc import Collection
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,8 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
 from reframe.core.systems import SystemPartition
 
-from containercheck import mpi, releases
+from containercheck import extras, mpi, releases
+from containercheck.extras import SiteError, Software, extra
 
 #: The node axis: powers of two, to the largest run of the documents (D12.6 section 6.9.1, 256 nodes).
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -36,10 +36,6 @@ BINDINGS = {
 }
 
 
-class SiteError(Exception):
-    """The site file is wrong; the message says where, and what to do."""
-
-
 class LayoutError(Exception):
     """The program does not fit the nodes; the message is the reason for the skip."""
 
@@ -47,10 +43,6 @@ class LayoutError(Exception):
 def path_of(text: str) -> Path:
     """Return the path that a site file or a user gives, with its $VARIABLES and ~ filled in."""
     return Path(os.path.expandvars(text)).expanduser()
-
-
-def _extra(kind: Any, default: Any = None) -> Any:
-    return field(default=default, metadata={"type": kind})
 
 
 @dataclass(frozen=True)
@@ -73,30 +65,31 @@ class Site:
     gpus: int
     hardware_threads: int = 1
     time_limit: float | None = None
-    max_nodes: int = _extra(int, 1)
-    memory_per_node: int | None = _extra(int)
-    max_pending_time: str | None = _extra(str)
-    exclusive: bool = _extra(bool, True)
-    parallel_environment: str | None = _extra(str)
-    binding: str = _extra(str, "launcher")
-    python: str | None = _extra(str)
-    mpi: str | None = _extra(str)
-    host_mpi: str | None = _extra(str)
-    host_mpich: str | None = _extra(str)
-    mpich_launcher_options: list[str] | None = _extra(typ.List[str])
-    binds: list[str] | None = _extra(typ.List[str])
-    images: dict[str, str] | None = _extra(typ.Dict[str, str])
-    image_mirror: str | None = _extra(str)
-    release: str | None = _extra(str)
-    inputs: dict[str, str] | None = _extra(typ.Dict[str, str])
-    tolerances: dict[str, dict[str, float]] | None = _extra(typ.Dict[str, typ.Dict[str, numbers.Real]])
-    file_systems: dict[str, str] | None = _extra(typ.Dict[str, str])
-    references: str | None = _extra(str)
-    image_cache: str | None = _extra(str)
-    venv_cache: str | None = _extra(str)
-    jar_cache: str | None = _extra(str)
-    input_cache: str | None = _extra(str)
-    foreign: list[str] | None = _extra(typ.List[str])
+    max_nodes: int = extra(int, 1)
+    memory_per_node: int | None = extra(int)
+    max_pending_time: str | None = extra(str)
+    exclusive: bool = extra(bool, True)
+    parallel_environment: str | None = extra(str)
+    binding: str = extra(str, "launcher")
+    python: str | None = extra(str)
+    mpi: str | None = extra(str)
+    host_mpi: str | None = extra(str)
+    host_mpich: str | None = extra(str)
+    mpich_launcher_options: list[str] | None = extra(typ.List[str])
+    binds: list[str] = extra(typ.List[str], list)
+    images: dict[str, str] | None = extra(typ.Dict[str, str])
+    image_mirror: str | None = extra(str)
+    release: str | None = extra(str)
+    inputs: dict[str, str] | None = extra(typ.Dict[str, str])
+    tolerances: dict[str, dict[str, float]] | None = extra(typ.Dict[str, typ.Dict[str, numbers.Real]])
+    software: dict[str, Software] | None = extra(typ.Dict[str, dict])
+    file_systems: dict[str, str] | None = extra(typ.Dict[str, str])
+    references: str | None = extra(str)
+    image_cache: str | None = extra(str)
+    venv_cache: str | None = extra(str)
+    jar_cache: str | None = extra(str)
+    input_cache: str | None = extra(str)
+    foreign: list[str] | None = extra(typ.List[str])
 
     @classmethod
     def of(cls, partition: SystemPartition) -> Site:
@@ -125,7 +118,11 @@ class Site:
 
     def input_of(self, check: str, published: str) -> str:
         """Return the document's input for a check: the one that is asked for, or the site's; empty for neither."""
-        return published or (self.inputs or {}).get(check, "")
+        return published or self.software_of(check).input or (self.inputs or {}).get(check, "")
+
+    def software_of(self, check: str) -> Software:
+        """Return the site's own software for a check: an empty value where it has none."""
+        return (self.software or {}).get(check, Software())
 
     def tolerances_of(self, check: str, figures: Collection[str]) -> dict[str, float]:
         """Return the site's own tolerances for the figures of a check.
@@ -154,21 +151,14 @@ class Site:
 
 @functools.cache
 def _site(partition: SystemPartition) -> Site:
-    known = {one.name: one.metadata["type"] for one in fields(Site) if "type" in one.metadata}
-    extras = dict(partition.extras)
     where = f"site file, extras of {partition.fullname}"
-    found = {name: value for name, value in extras.items() if name in known and value is not None}
-    for name, value in found.items():
-        if not isinstance(value, known[name]) or (isinstance(value, bool) and known[name] is not bool):
-            kind = getattr(known[name], "__name__", str(known[name]))
-            raise SiteError(f"{where}: {name} is {value!r}, and must be of the type {kind}")
-    for name in extras.keys() - known.keys() - _REFRAME - set(found.get("foreign", ())):
-        near = difflib.get_close_matches(name, known, 1)
-        meant = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}."
-        raise SiteError(f"{where}: unknown {name!r}: {meant} (One of another library's goes into the list 'foreign'.)")
+    foreign = partition.extras.get("foreign") or ()
+    others = {*_REFRAME, *(foreign if isinstance(foreign, list) else ())}
+    found = extras.checked(Site, partition.extras, where, others, extras.FOREIGN)
     for name, allowed in (("binding", BINDINGS), ("mpi", mpi.FAMILIES), ("release", releases.IMAGES)):
         if found.get(name) not in (None, *allowed):
             raise SiteError(f"{where}: {name} is {found[name]!r}, and must be one of {', '.join(allowed)}")
+    found.update(_by_check(found, others, where))
     is_here = partition.scheduler.registered_name == "local"
     gpus = sum(device.num_devices for device in partition.select_devices("gpu"))
     return Site(
@@ -182,6 +172,21 @@ def _site(partition: SystemPartition) -> Site:
         # Slurm binds nothing where a centre does not want it to.
         **{"binding": "launcher" if is_here else "cores", **found},
     )
+
+
+def _by_check(found: dict[str, Any], others: Collection[str], where: str) -> dict[str, Any]:
+    """Check what is given by check, and return the software as values."""
+    given = {name: found[name] for name in ("software", "inputs", "tolerances") if found.get(name)}
+    known = extras.checks() if given else []
+    for name, entries in given.items():
+        extras.refuse_unknown(entries, {*known, *others}, known, f"{where}: {name}", extras.FOREIGN)
+    software = {
+        check: Software(**extras.checked(Software, entry, f"{where}: software: {check}"))
+        for check, entry in given.get("software", {}).items()
+    }
+    for check in sorted(given.get("inputs", {}).keys() & {check for check, own in software.items() if own.input}):
+        raise SiteError(f"{where}: the input of {check} is named in inputs and in software: leave one out")
+    return {"software": software} if software else {}
 
 
 def _architecture(partition: SystemPartition, is_here: bool) -> str | None:

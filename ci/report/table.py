@@ -110,4 +110,6 @@ def _side(row: dict[str, Any], side: str, labelled: bool) -> str:
 
 
 def _verdict(row: dict[str, Any]) -> str:
-    return row.get("verdict", "") + (" (expected overhead)" if row.get("expected") else "")
+    said = ["expected overhead"] if row.get("expected") else []
+    said += [row["difference"]] if row.get("difference") else []
+    return row.get("verdict", "") + (f" ({'; '.join(said)})" if said else "")

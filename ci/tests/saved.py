@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from conftest import BARE, facts_of, run_of
+from containercheck.verdict import builds
 from containercheck.verdict.evaluation import Evaluation, Facts
 
 OUTPUTS = Path(__file__).resolve().parent / "outputs"
@@ -31,3 +32,8 @@ def figures(check: type, directory: str, ranks: int) -> dict[str, float]:
     evaluation = read(check, directory, ranks)
     assert evaluation.final_problems() == []
     return {name: sides["baseline"][0] for name, sides in evaluation.values().items()}
+
+
+def build(check: type, directory: str) -> dict[str, str]:
+    """Return what such a run says of the program's build."""
+    return builds.read(check.identity, [run_of("baseline", directory)], OUTPUTS).get("baseline", {})

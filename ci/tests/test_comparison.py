@@ -10,6 +10,7 @@ import pytest
 from conftest import facts_of
 from containercheck import Figure
 from containercheck.sides import Program, Side
+from containercheck.verdict import builds as builds_of
 from containercheck.verdict.evaluation import Evaluation, Facts
 from containercheck.verdict.outcome import Outcome
 
@@ -19,12 +20,12 @@ GENERIC = Side("subject", "generic", PROGRAM, against="baseline")
 RATE = Figure("rate", r"(\S+)", "x")
 
 
-def outcome(rounds, figures=(RATE,), sides=(BARE, GENERIC), expected=None, seconds=0.0):
+def outcome(rounds, figures=(RATE,), sides=(BARE, GENERIC), expected=None, seconds=0.0, builds=None):
     """Judge rounds: of each round, side, figure and value."""
     told = [{"name": side.name, "label": side.label, "against": side.against} for side in sides]
     evaluation = Evaluation(Facts(facts_of(figures, sides=told, expected=expected, earlier=rounds)), Path())
     evaluation.seconds = seconds
-    return Outcome(figures, sides, evaluation, expected or {})
+    return Outcome(figures, sides, evaluation, expected or {}, builds or {})
 
 
 def judged(baseline, subject, figure=RATE, **facts):
@@ -87,6 +88,31 @@ def test_no_number_is_silly():
     one, _ = judged([1.0] * 7, [0.001, 1000, 1, 2, 0.5, 30, 0.02])
     assert "(± more than 100 %)" in str(one)
     assert not re.search(r"e[+-]\d", str(one))
+
+
+def test_different_builds_are_named_in_every_line_and_change_no_verdict():
+    builds = {
+        "baseline": {"version": "2024.1", "instruction set": "AVX_512"},
+        "subject": {"version": "2022.5", "instruction set": "SSE4.1"},
+    }
+    said = "not the same build: 2024.1 AVX_512 against 2022.5 SSE4.1"
+    one, found = judged([100] * 6, [99] * 6, builds=builds)
+    assert (one.verdict, found.doubts) == ("pass", [f"generic: {said}"])
+    assert found.rows()[0]["difference"] == said
+    one, found = judged([100] * 8, [80, 81] * 4, builds=builds)
+    assert one.verdict == "fail"
+    assert found.failures[0].endswith(f"(tolerance 5 %; above it in 8 of 8 rounds; {said})")
+    _, found = judged([100] * 4, [99, 101, 99, 100], builds=builds)
+    (line,) = found.doubts
+    assert f"; {said}): inconclusive, about 2 more" in line
+    _, found = judged([100] * 6, [99] * 6, builds={**builds, "subject": builds["baseline"]})
+    assert (found.doubts, "difference" in found.rows()[0]) == ([], False)
+
+
+def test_what_only_one_of_two_builds_tells_is_not_compared():
+    told = {"version": "2022.5", "instruction set": "SSE4.1"}
+    assert builds_of.difference(told, {"version": "2022.5"}) == builds_of.difference(told, {}) == ""
+    assert builds_of.difference(told, {"version": "7"}) == "not the same build: 2022.5 against 7"
 
 
 def test_one_round_tells_nothing_of_the_spread():

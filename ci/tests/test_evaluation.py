@@ -213,6 +213,22 @@ def test_each_side_is_asked_for_the_mpi_that_it_is_meant_to_load(tmp_path):
     assert "was seen" in record_of(*runs[:1], {**runs[1], "mpi": {}}).mpi_problems([bare, generic], tmp_path)[0]
 
 
+def test_the_hosts_mpi_in_a_tree_that_the_site_binds_in_counts_as_the_images_own(tmp_path):
+    (path,) = HOST
+    program = Program("hpcc", mpi="hpcc")
+    bare = Side("baseline", "bare", program)
+
+    def problems(*trees):
+        image = Container("Apptainer", "a.sif", trees=trees)
+        generic = Side("subject", "generic", program, container=image)
+        runs = [run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=HOST)]
+        return record_of(*runs).mpi_problems([bare, generic], tmp_path)
+
+    assert problems(str(Path(path).parent), "/apps") == []
+    assert "generic variant must bring its own" in problems("/apps", path[:-3])[0]
+    assert "generic variant must bring its own" in problems()[0]
+
+
 def test_a_job_without_a_record_has_run_no_rounds(tmp_path):
     assert not is_complete(tmp_path)
     for text in ("", "{}", '{"runs": []}'):
@@ -241,6 +257,7 @@ def test_the_record_and_the_files_of_the_job_say_what_ran(tmp_path):
     assert runs.provenance(tmp_path) == {
         "host": "here",
         "kept_awake": False,
+        "builds": {},
         "mpi": {"baseline": ["/usr/lib/libmpi.so.40"], "subject": ["/usr/lib/libmpi.so.40"]},
         "bound": {"subject": ["0", "1"]},
         "runtimes": {"subject": {"command": "apptainer", "version": "apptainer version 1.4.5"}},

@@ -114,7 +114,7 @@ def test_who_disturbed_a_check_is_in_its_case_and_in_the_output(session, tmp_pat
 
 
 def test_the_site_says_what_it_accepts(session, site):
-    settings = site(extras={"tolerances": {"Planted": {"time": 25}, "Another": {"time": 1.0}}})
+    settings = site(extras={"tolerances": {"Planted": {"time": 25}, "Singletons": {"time": 1.0}}})
     result = session("-C", settings, "-n", "Planted%variant=generic", "-S", "fault=slow", "-S", "rounds=6")
     assert result.status == 0, result.output
     (row,) = result.case("generic")["results"]
@@ -256,11 +256,12 @@ def test_missing_software_skips_with_the_reason(session):
     assert "no software: no-such-program is not on the PATH" in result.case("bare")["skip_reason"]
 
 
-def test_software_that_a_module_should_bring_is_looked_for_in_the_job(session):
+def test_software_that_a_module_should_bring_is_looked_for_in_the_build_step(session):
     result = session("-n", "NoSoftware%variant=bare", "-S", "modules=planted")
     case = result.case("bare")
     assert (result.status, case["result"]) == (0, "skip"), result.output
     assert case["skip_reason"] == f"no software: no-such-program is not on the PATH of {os.uname().nodename}"
+    assert not list(result.stage.rglob("rfm_job.sh")), "before the job"
 
 
 def test_what_the_job_finds_that_cannot_run_skips_with_the_reason(session):
@@ -315,6 +316,8 @@ def test_a_release_that_no_image_can_be_of_is_one_line(session, site):
     [
         ({"max_node": 4}, "unknown 'max_node': did you mean 'max_nodes'?"),
         ({"max_nodes": "4"}, "max_nodes is '4', and must be of the type int"),
+        ({"software": {"Planted": {"imgae": ""}}}, "software: Planted: unknown 'imgae': did you mean 'image'?"),
+        ({"software": {"Plantde": {}}}, "software: unknown 'Plantde': did you mean 'Planted'?"),
     ],
 )
 def test_a_mistake_in_the_sites_extras_stops_the_session_with_one_line(session, site, extras, said):

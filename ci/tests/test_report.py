@@ -54,6 +54,9 @@ def test_figures_and_verdicts_are_rows():
     assert lines[1].split() == ["Code", "bare", "1", "rate", "1", "x"]
     assert "0.9 x" in lines[2]
     assert lines[2].endswith("+10 ± 1.5 %  pass (expected overhead)")
+    other = {**COMPARED, "expected": False, "difference": "not the same build: 2024.1 against 2022.5"}
+    lines, _ = summarise(case("pass", [other], variant="generic"))
+    assert lines[1].endswith("+10 ± 1.5 %  pass (not the same build: 2024.1 against 2022.5)")
 
 
 def test_sides_that_are_not_bare_and_the_variant_are_told():

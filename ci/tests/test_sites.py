@@ -11,7 +11,7 @@ from dataclasses import fields
 import pytest
 from conftest import REPOSITORY
 from containercheck import launchers, schedulers, sites
-from containercheck.sites import Layout, LayoutError, Site, SiteError
+from containercheck.sites import Layout, LayoutError, Site, SiteError, Software
 from reframe.core import config
 from reframe.core.exceptions import ReframeError
 from reframe.core.schedulers import Job
@@ -162,6 +162,26 @@ def test_an_unknown_extra_is_refused_with_the_nearest_name(partition):
         ({"foreign": 5}, "foreign is 5, and must be of the type List[str]"),
         ({"tolerances": {"StartUp": 1.0}}, "tolerances is {'StartUp': 1.0}, and must be of the type Dict["),
         ({"tolerances": {"StartUp": {"start": "1 s"}}}, "and must be of the type Dict["),
+        (
+            {"software": {"GROMACS": "gmx_mpi"}},
+            "software is {'GROMACS': 'gmx_mpi'}, and must be of the type Dict[str,dict]",
+        ),
+        ({"software": {"GROMACS": {"module": []}}}, "software: GROMACS: unknown 'module': did you mean 'modules'?"),
+        (
+            {"software": {"GROMACS": {"modules": "a"}}},
+            "software: GROMACS: modules is 'a', and must be of the type List[str]",
+        ),
+        ({"software": {"GROMACS": {"tolerance": True}}}, "software: GROMACS: tolerance is True, and must be"),
+        (
+            {"software": {"GROMCAS": {}}},
+            "software: unknown 'GROMCAS': did you mean 'GROMACS'? (One of another library's",
+        ),
+        ({"inputs": {"Gromacs": "/a"}}, "inputs: unknown 'Gromacs': "),
+        ({"tolerances": {"StatUp": {}}}, "tolerances: unknown 'StatUp': did you mean 'StartUp'?"),
+        (
+            {"software": {"GROMACS": {"input": "/a"}}, "inputs": {"GROMACS": "/a"}},
+            "the input of GROMACS is named in inputs and in software: leave one out",
+        ),
         ({"binding": "socket"}, "binding is 'socket', and must be one of cores, none"),
     ],
 )
@@ -173,6 +193,22 @@ def test_extras_of_another_library_pass_where_they_are_named(partition):
     assert Site.of(partition(extras={"theirs": 1, "foreign": ["theirs"]})).max_nodes == 1
     assert "unknown 'max_node'" in refusal(partition, theirs=1, max_node=2, foreign=["theirs"])
     assert Site.of(partition(extras={"foreign": None})).foreign is None
+
+
+def test_software_of_the_sites_own_is_a_value_for_each_check(partition):
+    entry = {"executable": "gmx_mpi", "tolerance": 3, "binds": ["/apps", "/a:/b"], "input": "/topol.tpr", "image": None}
+    found = Site.of(partition(extras={"software": {"GROMACS": entry, "MyCode": {}}, "foreign": ["MyCode"]}))
+    own = found.software_of("GROMACS")
+    assert (own.executable, own.tolerance, own.targets, own.modules, own.image) == (
+        "gmx_mpi",
+        3,
+        ("/apps", "/b"),
+        [],
+        None,
+    )
+    assert found.software_of("MyCode") == found.software_of("HPL") == Software()
+    assert found.input_of("GROMACS", "") == "/topol.tpr"
+    assert found.input_of("GROMACS", "/mine.tpr") == "/mine.tpr"
 
 
 def test_caches_are_the_sites_or_below_the_users_own(partition, monkeypatch, tmp_path):
@@ -281,10 +317,16 @@ def test_the_template_has_every_extra_that_is_read_and_none_else():
 
 
 def test_the_template_says_of_every_extra_what_it_is_for():
-    lines = [line.strip() for line in TEMPLATE.read_text().splitlines()]
+    lines = TEMPLATE.read_text().splitlines()
     for name in extras_of_template():
-        (place,) = [number for number, line in enumerate(lines) if line.startswith(f'"{name}":')]
-        assert lines[place - 1].startswith("# "), name
+        # An entry of the software has keys of the same name, farther in.
+        (place,) = [number for number, line in enumerate(lines) if line.startswith(f'{" " * 24}"{name}":')]
+        assert lines[place - 1].strip().startswith("# "), name
+
+
+def test_the_template_has_every_key_of_the_sites_own_software():
+    (entry,) = extras_of_template()["software"].values()
+    assert set(entry) == {one.name for one in fields(Software)}
 
 
 def test_the_template_is_a_site_file_that_loads():

@@ -48,5 +48,6 @@ def require_built(stagedir: Path, stderr: str) -> None:
     if status.exists():
         said = (stagedir / stderr).read_text(errors="replace").strip().removeprefix("error: ")
         if status.read_text().strip() == str(contract.UNSUPPORTED):
-            raise Unavailable(said)
+            # Modules may have spoken before.
+            raise Unavailable(said.splitlines()[-1].removeprefix("error: "))
         raise ReframeError(said or f"the build failed: see {stagedir}")

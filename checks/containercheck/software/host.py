@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes.util
+import os
 import re
 import shlex
 import shutil
@@ -19,7 +20,8 @@ _LIBRARIES = {"mpich": ("mpich", "mpi_cray")}
 def provide(wanted: Wanted, site: Site) -> Provision:
     """Return the program that the host has, for a check that gets its program from nowhere else.
 
-    Where jobs run elsewhere, or the program may be a module's, the job looks for it; what it lacks is a skip too.
+    Where it may be a module's, the build step looks for it, and where jobs run elsewhere the job; what they do not find
+    is a skip too.
 
     :raises Unavailable: the host does not have it, or not the MPI that it needs.
     """
@@ -27,20 +29,30 @@ def provide(wanted: Wanted, site: Site) -> Provision:
         _require_mpi(wanted, site)
     if wanted.source or wanted.requirements:
         return Provision()
-    if wanted.modules or not site.is_here:
-        return Provision(program=wanted.executable, activate=(_look_for(wanted.executable),))
-    if shutil.which(wanted.executable) is None:
+    if not site.is_here:
+        look = _look_for(wanted, f">{contract.UNSUPPORTED_WHY}", 1)
+        return Provision(program=wanted.executable, activate=(look,))
+    if wanted.modules:
+        look = _look_for(wanted, ">&2", contract.UNSUPPORTED)
+        return Provision(program=wanted.executable, build=(f"{{ {look}; }}",))
+    if shutil.which(wanted.executable, path=wanted.environ.get("PATH")) is None:
+        if os.sep in wanted.executable:
+            raise Unavailable(f"no software: this machine has no {wanted.executable}")
         raise Unavailable(
             f"no software: {wanted.executable} is not on the PATH (ci/setup installs it on Debian and Ubuntu)"
         )
     return Provision(program=wanted.executable)
 
 
-def _look_for(program: str) -> str:
-    """Return the command that ends a job with the reason for a skip where the node does not have a program."""
-    reason = shlex.quote(f"no software: {program} is not on the PATH of %s")
-    said = f'printf {reason} "$(uname -n)" >{contract.UNSUPPORTED_WHY}'
-    return programs.unless_found(shlex.quote(program), said, 1)
+def _look_for(wanted: Wanted, into: str, status: int) -> str:
+    """Return the command that ends its shell with the reason for a skip where the program is not there.
+
+    :param into: where the reason goes.
+    """
+    program = wanted.executable
+    absent = f"%s has no {program}" if os.sep in program else f"{program} is not on the PATH of %s"
+    said = f'printf {shlex.quote(f"no software: {absent}")} "$(uname -n)" {into}'
+    return programs.unless_found(shlex.quote(program), said, status, wanted.environ)
 
 
 def _require_mpi(wanted: Wanted, site: Site) -> None:

@@ -29,9 +29,9 @@ def provide(wanted: Wanted, site: Site) -> Provision:
             "has no container_platforms"
         )
     recipe, command = wanted.recipe, runtimes.command_of(wanted.runtime)
-    ready = (site.images or {}).get(recipe)
+    ready = wanted.image or (site.images or {}).get(recipe)
     if ready is not None:
-        return _ready(ready, recipe, wanted.runtime, site)
+        return _ready(ready, wanted.check if wanted.image else recipe, wanted.runtime, site)
     if not (RECIPES / f"{recipe}.def").exists():
         raise Unavailable(f"no image: there is no definition file images/{recipe}.def")
     # Elsewhere, or after the runtime's modules were loaded, the build step looks for it.
@@ -62,7 +62,7 @@ def _release(wanted: Wanted, site: Site) -> str:
         ) from None
 
 
-def _ready(ready: str, recipe: str, runtime: str, site: Site) -> Provision:
+def _ready(ready: str, of: str, runtime: str, site: Site) -> Provision:
     command = runtimes.command_of(runtime)
     if command not in runtimes.BUILDERS:
         # A name in the runtime's own registry, from which it pulls once, and not in the job.
@@ -73,5 +73,5 @@ def _ready(ready: str, recipe: str, runtime: str, site: Site) -> Provision:
         return Provision(image=LINK, build=(programs.in_build("pull", *words),))
     path = path_of(ready)
     if not path.exists():
-        raise Unavailable(f"no image: {path}, which the site's extras name for {recipe}, does not exist")
+        raise Unavailable(f"no image: {path}, which the site's extras name for {of}, does not exist")
     return Provision(image=LINK, build=(programs.in_build("image", "--ready", path, "--link", LINK),))

@@ -23,8 +23,10 @@ class Wanted:
 
     :ivar check: name of the check.
     :ivar modules: what the job loads.
+    :ivar environ: variables that the bare program has.
     :ivar published: the published input that is to take the place of the embedded one; empty for none.
     :ivar recipe: of the image; None for a check that runs in none.
+    :ivar image: a ready image that takes its place: a path, or a name in a registry.
     :ivar runtime: ReFrame's name of the container platform; None for a check without, or where there is none.
     :ivar runtime_modules: what the job loads for the runtime.
     :ivar release: code name of the image's Debian; empty for the one that fits the partition's hosts.
@@ -34,12 +36,14 @@ class Wanted:
     check: str
     executable: str
     modules: tuple[str, ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
     source: str | None = None
     requirements: str | None = None
     artifacts: str | None = None
     published: str = ""
     mpi_family: str | None = None
     recipe: str | None = None
+    image: str | None = None
     runtime: str | None = None
     runtime_modules: tuple[str, ...] = ()
     release: str = ""

@@ -25,6 +25,7 @@ class Comparison:
     :ivar pairs: the same as pairs, with the verdict.
     :ivar expected: whether a reference says what the overhead must be.
     :ivar round_seconds: what a round takes.
+    :ivar difference: the line that says that the two are not the same build; empty where they are, or do not tell.
     """
 
     figure: Figure
@@ -35,6 +36,7 @@ class Comparison:
     pairs: Pairs
     expected: bool
     round_seconds: float
+    difference: str = ""
 
     @property
     def verdict(self) -> str:
@@ -57,6 +59,7 @@ class Comparison:
         else:
             accepted = f"tolerance {self.pairs.highest:g} {unit}"
         above = f"above it in {self.pairs.above_tolerance} of {self.pairs.rounds} rounds"
+        above += f"; {self.difference}" if self.difference else ""
         return (
             f"{self.figure.name} is {abs(estimate):.3g} {unit}{self._uncertainty()} {worse} than {self.baseline_label} "
             f"in this session ({accepted}; {above})"
@@ -137,6 +140,8 @@ class Comparison:
             "rounds_needed": self.pairs.rounds_needed if self.verdict == INCONCLUSIVE else None,
             "round_seconds": round(self.round_seconds, 2),
         }
+        if self.difference:
+            row["difference"] = self.difference
         for name, values in (("baseline_error", self.baseline), ("subject_error", self.subject)):
             if len(values) > 1:
                 row[name] = mean_error(values)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from containercheck.facts import Figure
 from containercheck.sides import Side
+from containercheck.verdict import builds
+from containercheck.verdict.builds import Build
 from containercheck.verdict.comparison import Comparison, mean_error
 from containercheck.verdict.evaluation import Evaluation
-from containercheck.verdict.sequential import INCONCLUSIVE
+from containercheck.verdict.sequential import INCONCLUSIVE, PASS
 
 
 class Outcome:
@@ -21,11 +23,17 @@ class Outcome:
     :param sides: what was run; each is compared with the side that it names, if it names one.
     :param evaluation: all rounds, read.
     :param expected: names of the figures whose overhead a reference expects.
+    :param told: the build of each side that tells it; where those of two that are compared differ, every line says so.
     :ivar comparisons: one for each figure of each side that is compared, in the order of the declarations.
     """
 
     def __init__(
-        self, figures: Sequence[Figure], sides: Sequence[Side], evaluation: Evaluation, expected: Collection[str]
+        self,
+        figures: Sequence[Figure],
+        sides: Sequence[Side],
+        evaluation: Evaluation,
+        expected: Collection[str],
+        told: Mapping[str, Build],
     ) -> None:
         """Compare the sides."""
         self._sides = {side.name: side for side in sides}
@@ -45,6 +53,7 @@ class Outcome:
                     pairs,
                     figure in expected,
                     evaluation.round_seconds,
+                    builds.difference(told.get(side.against, {}), told.get(name, {})),
                 )
             )
 
@@ -57,7 +66,10 @@ class Outcome:
     def doubts(self) -> list[str]:
         """A line for each figure whose verdict is not clear, with what it would take, or less clear than it looks."""
         lines = [one.doubt for one in self.comparisons if one.verdict == INCONCLUSIVE]
-        return lines + [one.warning for one in self.comparisons if one.warning]
+        lines += [one.warning for one in self.comparisons if one.warning]
+        # What is no doubt has no line of its own.
+        passed = [one for one in self.comparisons if one.difference and one.verdict == PASS]
+        return lines + list(dict.fromkeys(f"{one.subject_label}: {one.difference}" for one in passed))
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each comparison, or for each figure where there is nothing to compare.
@@ -66,9 +78,9 @@ class Outcome:
         and subject_label; overhead, the ends of its interval (low, high; None where there is none yet) and half its
         width (interval), in overhead_unit; accepted, expected and verdict; rounds, and in how many of them the overhead
         was above what is accepted; spread (in overhead_unit) and correlation of the rounds; for an open verdict,
-        rounds_needed in all (None: too many) and round_seconds. ``baseline`` and ``subject`` are medians;
-        ``baseline_error`` and ``subject_error`` their mean errors, in the figure's unit (absent where there was one
-        run).
+        rounds_needed in all (None: too many) and round_seconds; and where the two are not the same build, a line that
+        names both (difference). ``baseline`` and ``subject`` are medians; ``baseline_error`` and ``subject_error``
+        their mean errors, in the figure's unit (absent where there was one run).
         """
         if self.comparisons or len(self._sides) > 1:
             return [one.row() for one in self.comparisons]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from containercheck import contract
+from containercheck.facts import Identity
 from containercheck.sides import Side
-from containercheck.verdict import binding
+from containercheck.verdict import binding, builds
 from containercheck.verdict.evaluation import Evaluation, Facts
 from containercheck.verdict.reading import UnreadableError
 
@@ -77,11 +78,15 @@ class Record:
             lines.append(f"the machine is busy: {self.busy}. Rounds were counted all the same: they spread more")
         return lines
 
-    def provenance(self, stagedir: Path) -> dict[str, Any]:
-        """Return what ran, and where, as the job and the build wrote it down: host, MPI libraries, runtimes, image."""
+    def provenance(self, stagedir: Path, identity: Sequence[Identity] = ()) -> dict[str, Any]:
+        """Return what ran, and where, as the job and the build wrote it down: host, MPI libraries, runtimes, image.
+
+        :param identity: what the program says of its own build; ``builds`` has it, by side.
+        """
         found: dict[str, Any] = {
             "host": self.host,
             "kept_awake": self.kept_awake,
+            "builds": builds.read(identity, self.runs, stagedir),
             "mpi": {},
             "bound": {},
             "runtimes": {},
@@ -143,7 +148,8 @@ class Record:
             return []
         path = json.loads((stagedir / contract.MPI_PLAN).read_text())["path"] if _has_plan(contained) else None
         wants_host = {side.name: path if side.container.host_mpi else None for side in contained}
-        problem = self.mpi_problem(bare[0], wants_host)
+        trees = {side.name: side.container.trees for side in contained}
+        problem = self.mpi_problem(bare[0], wants_host, trees)
         return [problem] if problem else []
 
     def binding_problems(self, sides: Sequence[Side]) -> list[str]:
@@ -152,12 +158,15 @@ class Record:
         pairs = [(best[side.name], best.get(side.against)) for side in sides]
         return [problem for own, other in pairs if own and other and (problem := binding.problem(own, other))]
 
-    def mpi_problem(self, bare: str, wants_host: dict[str, str | None]) -> str | None:
+    def mpi_problem(
+        self, bare: str, wants_host: Mapping[str, str | None], trees: Mapping[str, Sequence[str]] | None = None
+    ) -> str | None:
         """Return why the runs do not prove that each side loaded the MPI that it is meant to, or None.
 
         :param bare: a side that runs on the host, whose MPI is the host's.
         :param wants_host: of each side in a container: the path of the host's MPI library that it must load, or None
             where it must bring its own.
+        :param trees: of each side in a container: directories from where a library counts as its own.
         """
         host_files = {
             (library["device"], library["inode"])
@@ -177,7 +186,8 @@ class Record:
                 from_host = (library["device"], library["inode"]) in host_files
                 if wanted is not None and not from_host:
                     return f"{where}: loaded {path} of the image, not the host's {wanted}"
-                if wanted is None and from_host:
+                own = any(Path(tree) in Path(path).parents for tree in (trees or {}).get(run["side"], ()))
+                if wanted is None and from_host and not own:
                     return f"{where}: loaded the host's {path}, though the generic variant must bring its own"
         return None
 

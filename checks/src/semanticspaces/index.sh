@@ -2,16 +2,17 @@
 # Random Indexing with Airhead Semantic Spaces: indexes text.txt with one thread and with several, looks up the nearest
 # words of some, and tells how long each took.
 #
-#   sh index.sh THREADS LENGTH WORD...
+#   sh index.sh JAVA THREADS LENGTH WORD...
 #
 # vectors.map holds the random vectors, of so many elements, of all words. Made anew they would come from a generator
 # without a seed; given, the result is a sum of integers: the same in every order and with any number of threads.
 # candidates.txt lists the words among which the nearest ones are looked for. The package's own search is approximate, and
 # different each time; similarities are exact.
 set -eu
-threads=$1
-length=$2
-shift 2
+java=$1
+threads=$2
+length=$3
+shift 3
 export CLASSPATH="${CLASSPATH:-jars/*}"
 
 # timed NAME COMMAND...: runs the command and prints its wall-clock seconds, which it leaves in $took.
@@ -28,7 +29,7 @@ timed() {
 index() {
     rm -rf space
     mkdir space
-    java edu.ucla.sspace.mains.RandomIndexingMain --docFile=text.txt --loadVectors=vectors.map \
+    "$java" edu.ucla.sspace.mains.RandomIndexingMain --docFile=text.txt --loadVectors=vectors.map \
         --vectorLength="$length" --threads="$1" --outputFormat=binary space >/dev/null
 }
 
@@ -37,7 +38,7 @@ query() {
         sed "s/^/$word /" candidates.txt
     done >pairs.txt
     { echo "load $(echo space/*.sspace)"; sed 's/^/get-similarity /' pairs.txt; } >commands.txt
-    java edu.ucla.sspace.tools.SemanticSpaceExplorer --executeFile=commands.txt >similarities.txt
+    "$java" edu.ucla.sspace.tools.SemanticSpaceExplorer --executeFile=commands.txt >similarities.txt
     paste -d ' ' pairs.txt similarities.txt | awk '$1 != $2' | LC_ALL=C sort -k1,1 -k3,3gr |
         awk '{ if (++place[$1] <= 5) print "nearest", $0 }' >nearest.txt
 }

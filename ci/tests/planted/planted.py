@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure
+from containercheck import Answer, ContainerCheck, Figure, Identity
 from reframe.core.builtins import parameter, run_before, variable
 
 
@@ -27,6 +27,7 @@ class Planted(ContainerCheck):
     ranks_per_node = 1
     figures = [Figure("time", r"^time (\S+)", "s", better="lower")]
     answers = [Answer("sum", r"^sum (\d+)")]
+    identity = [Identity("version", r"^version (\S+)"), Identity("instruction set", r"^version .* with (\S+)")]
 
     @run_before("run")
     def plant(self):

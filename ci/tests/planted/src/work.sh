@@ -18,4 +18,5 @@ case ${inside:+$1} in
 esac
 [ -z "$2" ] || sleep "$2"
 echo "time 0.$milliseconds"
+echo "version ${PLANTED_VERSION:-2022.5} with ${PLANTED_SET:-SSE4.1}"
 echo "sum $sum"

@@ -1,0 +1,105 @@
+"""What a site file says beyond ReFrame's own keys: how extras are declared, and how what was given is checked."""
+
+from __future__ import annotations
+
+import difflib
+import numbers
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import reframe.utility.typecheck as typ
+from reframe.core.runtime import runtime
+
+#: What may be done with a name that is not ours.
+FOREIGN = " (One of another library's goes into the list 'foreign'.)"
+#: How a file names its checks.
+_CHECK = re.compile(r"^@(?:\w+\.)?simple_test\nclass (\w+)", re.MULTILINE)
+#: Where ours are.
+_CHECKS = Path(__file__).resolve().parents[1]
+
+
+class SiteError(Exception):
+    """The site file is wrong; the message says where, and what to do."""
+
+
+def extra(kind: Any, default: Any = None) -> Any:
+    """Return the field of a dataclass that the site file may give.
+
+    :param kind: the type that it must have, ReFrame's where it is of something.
+    :param default: its value where nothing is given; ``list`` or ``dict`` for an empty one.
+    """
+    made = {"default_factory": default} if isinstance(default, type) else {"default": default}
+    return field(metadata={"type": kind}, **made)
+
+
+@dataclass(frozen=True)
+class Software:
+    """The site's own software for one application: what it names takes the place of the check's, and of ``-S``.
+
+    :ivar modules: what the job and the build step load for the bare program.
+    :ivar environ: variables that the bare program has, as they are, and no container.
+    :ivar executable: the bare program, a path or a name on the PATH; nothing is built or installed for it then.
+    :ivar image: a ready image: a path, or a name in a registry.
+    :ivar image_executable: the program in the image.
+    :ivar binds: what containers of this application have too, as ``path`` or ``path:target``. MPI that is loaded from
+        there counts as the image's own.
+    :ivar launcher_options: more options of the launcher, for bare and container.
+    :ivar tolerance: accepted overhead in percent, for figures that name none of their own. The extra ``tolerances``,
+        which is by figure, goes before it.
+    :ivar input: the document's input; the same as in the extra ``inputs``.
+    """
+
+    modules: list[str] = extra(typ.List[str], list)
+    environ: dict[str, str] = extra(typ.Dict[str, str], dict)
+    executable: str | None = extra(str)
+    image: str | None = extra(str)
+    image_executable: str | None = extra(str)
+    binds: list[str] = extra(typ.List[str], list)
+    launcher_options: list[str] = extra(typ.List[str], list)
+    tolerance: float | None = extra(numbers.Real)
+    input: str | None = extra(str)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Where in the container lies what is bound."""
+        return tuple(target or source for source, _, target in (bind.partition(":") for bind in self.binds))
+
+
+def checked(of: type, given: Mapping[str, Any], where: str, others: Iterable[str] = (), hint: str = "") -> dict:
+    """Return what was given for the fields of a dataclass; None stands for what was not.
+
+    :param others: keys that may be there too, and are left out.
+    :param hint: what else may be done about an unknown key.
+    :raises SiteError: a key is unknown, or a value is of the wrong type.
+    """
+    known = {one.name: one.metadata["type"] for one in fields(of) if "type" in one.metadata}
+    found = {name: value for name, value in given.items() if name in known and value is not None}
+    for name, value in found.items():
+        if not isinstance(value, known[name]) or (isinstance(value, bool) and known[name] is not bool):
+            kind = getattr(known[name], "__name__", str(known[name]))
+            raise SiteError(f"{where}: {name} is {value!r}, and must be of the type {kind}")
+    refuse_unknown(given, [*known, *others], sorted(known), where, hint)
+    return found
+
+
+def refuse_unknown(given: Iterable[str], allowed: Iterable[str], known: list[str], where: str, hint: str = "") -> None:
+    """Refuse a name that is not allowed.
+
+    :param known: names to be suggested.
+    :raises SiteError: it has the nearest name that is known, or all of them.
+    """
+    for name in sorted(set(given) - set(allowed)):
+        near = difflib.get_close_matches(name, known, 1)
+        meant = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}."
+        raise SiteError(f"{where}: unknown {name!r}: {meant}{hint}")
+
+
+def checks() -> list[str]:
+    """Return the names of the checks: ours, and those where this session looks for others. No file is imported."""
+    places = [_CHECKS, *(Path(place).expanduser() for place in runtime().get_option("general/0/check_search_path"))]
+    files = (file for place in places for file in ([place] if place.is_file() else sorted(place.glob("*.py"))))
+    found = (_CHECK.findall(one.read_text(errors="replace")) for one in files)
+    return sorted({name for names in found for name in names})

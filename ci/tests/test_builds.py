@@ -1,0 +1,56 @@
+"""What programs say of their own build, in real output."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import record_of, run_of
+from containercheck import Identity
+from containercheck.verdict import builds
+from espresso import QuantumEspresso
+from gromacs import GROMACS
+from hpcc import HPCC
+from hpl import HPL
+from imb import IMB
+from iozone import IOzone
+from openfoam import OpenFOAM
+from ramp import RAMP
+from saved import build
+from tensorflow_cnn import TensorFlowCNN
+
+
+@pytest.mark.parametrize(
+    ("check", "directory", "told"),
+    [
+        (GROMACS, "gromacs", {"version": "2022.5", "instruction set": "SSE4.1"}),
+        (QuantumEspresso, "espresso", {"version": "6.7MaX"}),
+        (OpenFOAM, "openfoam", {"version": "OPENFOAM=1912 patch=200626"}),
+        (HPCC, "hpcc", {"version": "1.5.0"}),
+        (HPL, "hpl", {"version": "2.0"}),
+        (IMB, "imb", {"version": "2021.10"}),
+        (IOzone, "iozone", {"version": "3.489"}),
+        (RAMP, "ramp", {"version": "2.21.0"}),
+        (TensorFlowCNN, "tensorflow_cnn", {"version": "2.21.0"}),
+    ],
+)
+def test_the_build_is_read_from_what_the_program_printed(check, directory, told):
+    assert build(check, f"{directory}/passing") == told
+
+
+def test_the_first_run_that_succeeded_tells_the_build_of_its_side(tmp_path):
+    runs = []
+    for number, (side, version, status) in enumerate(
+        [("baseline", 1, 3), ("baseline", 2, 0), ("baseline", 4, 0), ("subject", 3, 0)]
+    ):
+        (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}" / "out").write_text(f"version {version}\n")
+        runs.append(run_of(side, f"{number}", status=status))
+    identity = [Identity("version", r"^version (\S+)"), Identity("instruction set", r"^set (\S+)", file="log")]
+    told = {"baseline": {"version": "2"}, "subject": {"version": "3"}}
+    assert builds.read(identity, runs, tmp_path) == told
+    assert record_of(*runs).provenance(tmp_path, identity)["builds"] == told
+    assert builds.read([], runs, tmp_path) == {}
+
+
+def test_an_identity_without_a_group_is_refused():
+    with pytest.raises(ValueError, match="version: the pattern needs exactly one group"):
+        Identity("version", "^version")

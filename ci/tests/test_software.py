@@ -1,0 +1,144 @@
+"""The site's own software, by check: in the commands, and in real sessions."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+import pytest
+from containercheck import Step, commands, software
+from containercheck.facts import PROGRAM
+from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
+from containercheck.sites import Layout, Site
+from containercheck.software import Unavailable, Wanted, host, images
+
+HERE = Site("here:only", is_here=True, architecture="x86_64", cores=2, gpus=0)
+AWAY = Site("cluster:compute", is_here=False, architecture="x86_64", cores=2, gpus=0, images={"gromacs": "/old.sif"})
+LAYOUT = Layout(nodes=1, ranks_per_node=2, threads=1)
+
+
+@pytest.mark.parametrize(
+    ("executable", "said"), [("no-such", "no-such is not on the PATH of "), ("/no/gmx", " has no /no/gmx")]
+)
+def test_absent_software_ends_the_build_step_after_modules_with_a_reason(tmp_path, executable, said):
+    found = host.provide(Wanted("GROMACS", executable, modules=("gromacs",)), HERE)
+    assert not found.activate
+    ended = subprocess.run(["bash", "-c", software.build_command(found)], cwd=tmp_path, capture_output=True, text=True)
+    (tmp_path / "err").write_text("Lmod says hello\n" + ended.stderr)
+    with pytest.raises(Unavailable, match=rf"^no software: .*{re.escape(said)}"):
+        software.require_built(tmp_path, "err")
+
+
+def test_absent_software_ends_the_job_elsewhere(tmp_path):
+    (look,) = host.provide(Wanted("GROMACS", "no-such"), AWAY).activate
+    assert subprocess.run(["bash", "-c", look], cwd=tmp_path).returncode == 1
+    said = (tmp_path / "unsupported.txt").read_text()
+    assert said == f"no software: no-such is not on the PATH of {os.uname().nodename}"
+
+
+def test_a_program_is_looked_for_with_its_own_variables(tmp_path):
+    (tmp_path / "gmx_own").write_text("#!/bin/sh\n")
+    (tmp_path / "gmx_own").chmod(0o755)
+    wanted = Wanted("GROMACS", "gmx_own", environ={"PATH": str(tmp_path)})
+    assert host.provide(wanted, HERE).program == "gmx_own"
+    (look,) = host.provide(wanted, AWAY).activate
+    assert subprocess.run(["bash", "-c", f"{look}; command -v gmx_own"], cwd=tmp_path).returncode == 1
+    assert not (tmp_path / "unsupported.txt").exists()
+    with pytest.raises(Unavailable, match="no software: this machine has no /no/gmx"):
+        host.provide(Wanted("GROMACS", "/no/gmx"), HERE)
+
+
+def test_the_image_of_an_application_goes_before_that_of_its_recipe(tmp_path):
+    image = tmp_path / "own.sif"
+    image.touch()
+    wanted = Wanted("GROMACS", "gmx", recipe="gromacs", runtime="Apptainer", image=str(image))
+    assert f" --ready {image} " in images.provide(wanted, AWAY).build[0]
+    with pytest.raises(
+        Unavailable, match="no image: /no.sif, which the site's extras name for GROMACS, does not exist"
+    ):
+        images.provide(Wanted("GROMACS", "gmx", recipe="gromacs", runtime="Apptainer", image="/no.sif"), AWAY)
+
+
+def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_too():
+    steps = (Step("read", f"{PROGRAM} -i"),)
+    image = Container("Apptainer", "image.sif", host_mpi=HostMpi("/apps/io", None, {"A": "b c"}), looked_for="/own/io")
+    sides = [
+        Side("baseline", "bare", Program("/apps/io", steps=steps), environment={"A": "b c"}),
+        Side("subject", "generic", Program("/own/io", steps=steps), Launcher(), image, against="baseline"),
+    ]
+    job = commands.of_job(sides, Needs(), ["make input"], AWAY, LAYOUT, "/stage")
+    texts = {text.split("\n")[0]: text for text in job.last}
+    assert "\nexport A='b c'\nphase read\n" not in texts["cat >subject.sh <<'END'"]
+    assert "\nexport A='b c'\nphase read\n/apps/io -i\n" in texts["cat >baseline.sh <<'END'"]
+    assert " image.sif env LD_LIBRARY_PATH=/rfm_workdir/host-mpi /own/io -i\n" in texts["cat >subject.sh <<'END'"]
+    lines = texts["cat >prepare.sh <<'END'"].split("\n")
+    assert lines[-3:] == ["export A='b c'", "make input", "END"]
+    (plan,) = [number for number, line in enumerate(lines) if " hostmpi plan " in line]
+    assert lines[plan].startswith("env 'A=b c' python3 ")
+    # With the host's MPI bound, as later: but before it is traced.
+    assert lines[plan + 1].endswith(
+        "sh -c 'command -v /own/io >/dev/null || { echo error: no software: the image has no /own/io >&2; exit 3; }'"
+    )
+    assert "LD_TRACE_LOADED_OBJECTS" in lines[plan + 2]
+
+
+def wrapper(path, version):
+    """Write a shell that says that it is another version."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f'#!/bin/sh\nPLANTED_VERSION={version} exec sh "$@"\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_another_program_bare_and_in_the_container_with_a_tree_bound_in(session, site, tmp_path):
+    entry = {
+        "executable": wrapper(tmp_path / "bare" / "own-sh", "2024.1"),
+        "environ": {"PLANTED_SET": "AVX_512"},
+        "image_executable": "/own/tree/own-sh",
+        "binds": [f"{tmp_path / 'tree'}:/own/tree"],
+        "tolerance": 30,
+    }
+    wrapper(tmp_path / "tree" / "own-sh", "2023.2")
+    settings = site(extras={"software": {"Planted": entry}})
+    result = session("-C", settings, "-n", "Planted%variant=generic", "-S", "rounds=6", "-S", "fault=slow")
+    assert result.status == 0, result.output
+    case = result.case("generic")
+    assert case["provenance"]["builds"] == {
+        "baseline": {"version": "2024.1", "instruction set": "AVX_512"},
+        # What is set for the bare program does not reach the container.
+        "subject": {"version": "2023.2", "instruction set": "SSE4.1"},
+    }
+    said = "not the same build: 2024.1 AVX_512 against 2023.2 SSE4.1"
+    (row,) = case["results"]
+    assert (row["verdict"], row["difference"], row["accepted"]) == ("pass", said, [None, 30])
+    assert said in result.output
+
+
+def test_the_same_program_is_not_said_to_be_another(session):
+    result = session("-n", "Planted%variant=generic", "-S", "rounds=1")
+    builds = result.case("generic")["provenance"]["builds"]
+    assert builds["baseline"] == builds["subject"] == {"version": "2022.5", "instruction set": "SSE4.1"}
+    assert "difference" not in result.case("generic")["results"][0]
+    assert "not the same build" not in result.output
+
+
+def test_a_program_that_the_image_lacks_is_a_skip(session, site):
+    settings = site(extras={"software": {"Planted": {"image_executable": "/own/tree/own-sh"}}})
+    result = session("-C", settings, "-n", "Planted%variant=generic", "-S", "rounds=1")
+    case = result.case("generic")
+    assert (result.status, case["result"]) == (0, "skip"), result.output
+    assert case["skip_reason"] == "no software: the image has no /own/tree/own-sh"
+
+
+def test_a_program_that_the_site_names_takes_the_place_of_one_that_is_built(session, site):
+    entry = {"executable": "/apps/pingpong", "launcher_options": ["--report-bindings"]}
+    processor = {"arch": "zen2", "num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1}
+    extras = {"software": {"Singletons": entry}, "release": "bookworm"}
+    settings = site(scheduler="slurm", launcher="mpirun", processor=processor, extras=extras)
+    result = session("--dry-run", "-C", settings, "-n", "Singletons", "-S", "ranks_per_node=2")
+    (script,) = [path.read_text() for path in result.stage.rglob("rfm_job.sh")]
+    assert "command -v /apps/pingpong" in script
+    assert re.search(r"^mpirun -np 2 --report-bindings .*/apps/pingpong$", script, re.MULTILINE), script
+    assert re.search(r"^mpirun -np 2 --report-bindings .*image.sif pingpong$", script, re.MULTILINE), script
+    assert "mpicc" not in "".join(path.read_text() for path in result.stage.rglob("rfm_build.sh"))
