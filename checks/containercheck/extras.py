@@ -99,7 +99,10 @@ def refuse_unknown(given: Iterable[str], allowed: Iterable[str], known: list[str
 
 def checks() -> list[str]:
     """Return the names of the checks: ours, and those where this session looks for others. No file is imported."""
-    places = [_CHECKS, *(Path(place).expanduser() for place in runtime().get_option("general/0/check_search_path"))]
-    files = (file for place in places for file in ([place] if place.is_file() else sorted(place.glob("*.py"))))
+    option = runtime().get_option
+    names = "**/*.py" if option("general/0/check_search_recursive") else "*.py"
+    files = [*_CHECKS.glob("*.py")]
+    for place in (Path(path).expanduser() for path in option("general/0/check_search_path")):
+        files += [place] if place.is_file() else place.glob(names)
     found = (_CHECK.findall(one.read_text(errors="replace")) for one in files)
-    return sorted({name for names in found for name in names})
+    return sorted({name for one in found for name in one})
