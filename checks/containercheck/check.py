@@ -186,7 +186,7 @@ class ContainerCheck(ApplicationFacts):
             options=(*runtimes.bind_options(self.runtime, [*self.site.binds, *own.binds]), *self.container_options),
             needs=self._of_runtime,
             looked_for=self._in_image if own.image or own.image_executable else None,
-            trees=own.targets,
+            trees=own.trees,
         )
 
     @run_before("run", always_last=True)

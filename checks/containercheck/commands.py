@@ -200,10 +200,11 @@ class _InContainer:
         """Check that the image's program can load it."""
         trace = f"sh -c 'LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes exec $(command -v {self._program.mpi})'"
         said = contract.preflight_file(self._name)
+        trees = [f"--tree={source}:{target}" for target, source in self._container.trees.items()]
         return [
             # Whatever it says, and however it ends, is for the next one to judge.
             f"{self.words(trace)} >{said} 2>&1 || true",
-            programs.in_job(site, "hostmpi", "verify", said),
+            programs.in_job(site, "hostmpi", "verify", *trees, said),
         ]
 
 

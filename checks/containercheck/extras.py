@@ -63,9 +63,14 @@ class Software:
     input: str | None = extra(str)
 
     @property
-    def targets(self) -> tuple[str, ...]:
-        """Where in the container lies what is bound."""
-        return tuple(target or source for source, _, target in (bind.partition(":") for bind in self.binds))
+    def trees(self) -> dict[str, str]:
+        """What is bound: paths of the host, by their place in the container."""
+        return {target: source for source, target in bound(self.binds)}
+
+
+def bound(binds: Iterable[str]) -> list[tuple[str, str]]:
+    """Return source and target of what a site has bound into containers, each given as ``path`` or ``path:target``."""
+    return [(source, target or source) for source, _, target in (bind.partition(":") for bind in binds)]
 
 
 def checked(of: type, given: Mapping[str, Any], where: str, others: Iterable[str] = (), hint: str = "") -> dict:

@@ -105,7 +105,7 @@ class Container:
     :ivar options: more options of the runtime, quoted.
     :ivar needs: what the site wants loaded for the runtime.
     :ivar looked_for: a program that the image may lack: without it there is nothing to run, and no failure.
-    :ivar trees: directories of the container that are the host's, and from where MPI counts as the image's own.
+    :ivar trees: directories of the host's, by their place in the container, from where MPI counts as the image's own.
     """
 
     runtime: str
@@ -117,7 +117,7 @@ class Container:
     options: tuple[str, ...] = ()
     needs: Needs = Needs()
     looked_for: str | None = None
-    trees: tuple[str, ...] = ()
+    trees: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

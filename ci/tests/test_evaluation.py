@@ -219,7 +219,7 @@ def test_the_hosts_mpi_in_a_tree_that_the_site_binds_in_counts_as_the_images_own
     bare = Side("baseline", "bare", program)
 
     def problems(*trees):
-        image = Container("Apptainer", "a.sif", trees=trees)
+        image = Container("Apptainer", "a.sif", trees={tree: tree for tree in trees})
         generic = Side("subject", "generic", program, container=image)
         runs = [run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=HOST)]
         return record_of(*runs).mpi_problems([bare, generic], tmp_path)

@@ -50,6 +50,18 @@ def test_what_the_loader_says_becomes_a_clear_error(preflight, said):
     assert "\n" not in str(error.value)
 
 
+def test_the_hosts_own_library_in_a_tree_that_is_bound_in_is_accepted(tmp_path):
+    library = tmp_path / "lib" / "libmpi.so.40"
+    library.parent.mkdir()
+    library.touch()
+    loaded = LOADED.replace("/rfm_workdir/host-mpi/libmpi.so.40", "/apps/lib/libmpi.so.40")
+    known = {**KNOWN, "path": str(library)}
+    hostmpi.verify(loaded, known, ["/nowhere:/opt", f"{tmp_path}:/apps"])
+    for trees in ([], [f"{tmp_path}:/app"], ["/nowhere:/apps"]):
+        with pytest.raises(hostmpi.HostMpiError, match="insists on its own /apps/lib/libmpi.so.40"):
+            hostmpi.verify(loaded, known, trees)
+
+
 def test_a_run_time_library_that_the_image_lacks_is_the_hosts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "host-mpi").mkdir()

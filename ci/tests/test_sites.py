@@ -199,10 +199,10 @@ def test_software_of_the_sites_own_is_a_value_for_each_check(partition):
     entry = {"executable": "gmx_mpi", "tolerance": 3, "binds": ["/apps", "/a:/b"], "input": "/topol.tpr", "image": None}
     found = Site.of(partition(extras={"software": {"GROMACS": entry, "MyCode": {}}, "foreign": ["MyCode"]}))
     own = found.software_of("GROMACS")
-    assert (own.executable, own.tolerance, own.targets, own.modules, own.image) == (
+    assert (own.executable, own.tolerance, own.trees, own.modules, own.image) == (
         "gmx_mpi",
         3,
-        ("/apps", "/b"),
+        {"/apps": "/apps", "/b": "/a"},
         [],
         None,
     )

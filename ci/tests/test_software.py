@@ -62,7 +62,13 @@ def test_the_image_of_an_application_goes_before_that_of_its_recipe(tmp_path):
 
 def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_too():
     steps = (Step("read", f"{PROGRAM} -i"),)
-    image = Container("Apptainer", "image.sif", host_mpi=HostMpi("/apps/io", None, {"A": "b c"}), looked_for="/own/io")
+    image = Container(
+        "Apptainer",
+        "image.sif",
+        host_mpi=HostMpi("/apps/io", None, {"A": "b c"}),
+        looked_for="/own/io",
+        trees={"/own": "/apps"},
+    )
     sides = [
         Side("baseline", "bare", Program("/apps/io", steps=steps), environment={"A": "b c"}),
         Side("subject", "generic", Program("/own/io", steps=steps), Launcher(), image, against="baseline"),
@@ -81,6 +87,7 @@ def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_
         "sh -c 'command -v /own/io >/dev/null || { echo error: no software: the image has no /own/io >&2; exit 3; }'"
     )
     assert "LD_TRACE_LOADED_OBJECTS" in lines[plan + 2]
+    assert lines[plan + 3].endswith(" hostmpi verify --tree=/apps:/own subject.preflight.out")
 
 
 def wrapper(path, version):

@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from containercheck import contract, mpi
 
@@ -202,12 +202,25 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str]) -> Dict[s
     return result
 
 
-def verify(preflight: str, known: Dict[str, Any]) -> None:
+def _is_hosts(path: str, library: str, trees: Sequence[str]) -> bool:
+    """Tell whether a path of the container is a library of the host's, because a tree with it is bound in.
+
+    :param trees: each ``source:target``.
+    """
+    for source, target in (tree.split(":") for tree in trees):
+        if Path(target) == Path(path) or Path(target) in Path(path).parents:
+            there = Path(source, Path(path).relative_to(target))
+            return there.exists() and there.samefile(library)
+    return False
+
+
+def verify(preflight: str, known: Dict[str, Any], trees: Sequence[str] = ()) -> None:
     """Check what the loader in the container said about the program, with the host's MPI in place.
 
     Run-time libraries of the host's that the image lacks are added to it.
 
     :param preflight: output of the loader with LD_TRACE_LOADED_OBJECTS.
+    :param trees: directories of the host that the site has bound in with the program, each ``source:target``.
     :raises HostMpiError: the host's libc is newer than the image's, a library is missing, or the ABI is another.
     """
     match = re.search(r"version `(GLIBC_[\d.]+)' not found \(required by (\S+)\)", preflight)
@@ -235,7 +248,7 @@ def verify(preflight: str, known: Dict[str, Any]) -> None:
             f"another ABI: the image's program needs {', '.join(map(mpi.title_of, own))}, the host's MPI is "
             f"{mpi.title_of(known['soname'])}. Build the image with an MPI of the host's family"
         )
-    if f"/{contract.MPI_LINKS}/" not in own[name]:
+    if f"/{contract.MPI_LINKS}/" not in own[name] and not _is_hosts(own[name], known["path"], trees):
         raise HostMpiError(
             f"the image's program insists on its own {own[name]} (an RPATH outranks LD_LIBRARY_PATH): "
             "link it with RUNPATH"
@@ -253,6 +266,7 @@ def main() -> None:
     planning.add_argument("--libmpi", help="the host's MPI library; by default what the program loads")
     planning.add_argument("executable")
     verifying = commands.add_parser("verify", help="check what the loader in the container said")
+    verifying.add_argument("--tree", action="append", default=[], help="source:target, bound in with the program")
     verifying.add_argument("preflight", type=Path)
     lending = commands.add_parser("lend", help="let a bare program load the host's MPI of its family")
     lending.add_argument("--libmpi", help="the host's MPI library; by default what the loader finds")
@@ -265,7 +279,8 @@ def main() -> None:
             known = plan(arguments.executable, arguments.bind, arguments.side, arguments.libmpi)
             print(f"host MPI: {known['path']}, {len(known['libraries'])} libraries, {len(known['binds'])} binds")
         else:
-            verify(arguments.preflight.read_text(errors="replace"), json.loads(Path(contract.MPI_PLAN).read_text()))
+            known = json.loads(Path(contract.MPI_PLAN).read_text())
+            verify(arguments.preflight.read_text(errors="replace"), known, arguments.tree)
     except AbsentError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(contract.UNSUPPORTED)

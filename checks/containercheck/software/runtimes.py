@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from reframe.core.containers import ContainerPlatform
 from reframe.core.systems import SystemPartition
 
+from containercheck import extras
 from containercheck.sides import Needs
 
 #: ReFrame's platform, and its command on the PATH, in the order of preference where a site says nothing.
@@ -66,8 +67,8 @@ def bind_options(platform: str, binds: Iterable[str]) -> list[str]:
 
     :param binds: each ``path``, or ``path:target`` for another place in the container.
     """
-    pairs = ((source, target or source) for source, _, target in (bind.partition(":") for bind in binds))
-    return [shlex.quote(bind_option(platform).format(source=source, target=target)) for source, target in pairs]
+    option = bind_option(platform)
+    return [shlex.quote(option.format(source=source, target=target)) for source, target in extras.bound(binds)]
 
 
 def pull_commands(platform: str, image: str) -> list[str]:

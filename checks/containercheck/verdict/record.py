@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -159,7 +159,7 @@ class Record:
         return [problem for own, other in pairs if own and other and (problem := binding.problem(own, other))]
 
     def mpi_problem(
-        self, bare: str, wants_host: Mapping[str, str | None], trees: Mapping[str, Sequence[str]] | None = None
+        self, bare: str, wants_host: Mapping[str, str | None], trees: Mapping[str, Iterable[str]] | None = None
     ) -> str | None:
         """Return why the runs do not prove that each side loaded the MPI that it is meant to, or None.
 
