@@ -71,6 +71,9 @@ site_configuration = {
                         "host_mpich": "/opt/mpich/lib/libmpi.so.12",
                         # Options with which the launcher starts them. Default: Hydra's mpiexec in its place.
                         "mpich_launcher_options": ["--mpi=pmi2"],
+                        # More of the launcher's options where an image runs with its own MPI, which may not speak the
+                        # PMI that the host's speaks.
+                        "image_launcher_options": ["--mpi=pmi2"],
                         # Where Python environments lie; all nodes must see it. Default: ~/.cache/containercheck/venvs.
                         "venv_cache": "/shared/containercheck/venvs",
                         # Files and directories that every container has too, as path or path:target: what the

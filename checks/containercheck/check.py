@@ -151,22 +151,22 @@ class ContainerCheck(ApplicationFacts):
 
         To compare anything else (two runtimes, two images), return other sides; nothing else has to change.
         """
-        launcher = self._launcher()
-        program = self._program(self._provision.program)
-        bare = Side(contract.BASELINE, "bare", program, launcher, environment=self._sites_own.environ)
+        program, environ = self._program(self._provision.program), self._sites_own.environ
+        bare = Side(contract.BASELINE, "bare", program, self._launcher(), environment=environ)
         if not self.contained:
             return [bare]
         program = self._program(self._in_image)
+        launcher = self._launcher(self.site.image_launcher_options if self.variant == "generic" else ())
         return [bare, Side(contract.SUBJECT, self.variant, program, launcher, self._container(), against=bare.name)]
 
     def _program(self, executable):
         mpi = self.mpi_program or (executable if self.rank_count is not None else None)
         return Program(executable, tuple(self.executable_opts), tuple(self.steps), tuple(self.reset_commands), mpi)
 
-    def _launcher(self):
+    def _launcher(self, more=()):
         if self.started_by or self.rank_count is None:
             return Launcher(self.started_by or "")
-        options = self._sites_own.launcher_options
+        options = [*self._sites_own.launcher_options, *more]
         if self.mpi_family:
             return launchers.of_family(self.mpi_family, self.job, self.site, self.layout, options)
         return launchers.of_partition(self.job, self.layout, options)

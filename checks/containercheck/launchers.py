@@ -47,11 +47,14 @@ def of_family(family: str, job: Job, site: Site, layout: Layout, options: Sequen
 def _started_by(launcher: JobLauncher, job: Job, layout: Layout, options: Sequence[str]) -> Launcher:
     mpirun, srun = BINDINGS[layout.binding]
     bound = srun if launcher.registered_name.startswith("srun") else mpirun
-    launcher.options = [*launcher.options, *options, *bound]
+    usual = launcher.options
     # The launcher reads them from the job, where ReFrame puts them only later.
     job.num_tasks = layout.ranks
     job.num_tasks_per_node = layout.ranks_per_node
     job.num_cpus_per_task = layout.threads
     # Jobs run as who submits them.
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
-    return Launcher(launcher.run_command(job), Needs(variables=root), layout.ranks)
+    # The sides may have different ones: each has its own, and the job's launcher keeps none.
+    launcher.options = [*usual, *options, *bound]
+    words, launcher.options = launcher.run_command(job), usual
+    return Launcher(words, Needs(variables=root), layout.ranks)

@@ -76,6 +76,7 @@ class Site:
     host_mpi: str | None = extra(str)
     host_mpich: str | None = extra(str)
     mpich_launcher_options: list[str] | None = extra(typ.List[str])
+    image_launcher_options: list[str] = extra(typ.List[str], list)
     binds: list[str] = extra(typ.List[str], list)
     images: dict[str, str] | None = extra(typ.Dict[str, str])
     image_mirror: str | None = extra(str)

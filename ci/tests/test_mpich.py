@@ -1,9 +1,11 @@
-"""A machine whose MPI is MPICH: its images are built with MPICH, and all variants run, with the real applications."""
+"""Images whose MPI is not the usual one: on a machine with MPICH all variants run, and PMI is of the side's own."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
@@ -46,3 +48,26 @@ def test_a_recipe_for_open_mpi_alone_is_a_skip(session, mpich_site):
     )
     case = result.case("generic", "OpenFOAM")
     assert case["skip_reason"].startswith("no image: openfoam.def is for Open MPI only"), result.output
+
+
+def test_an_image_with_its_own_mpi_is_started_with_options_of_its_own(session, site):
+    nodes = {"num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1, "arch": "none"}
+    settings = site(
+        scheduler="slurm",
+        launcher="srun",
+        processor=nodes,
+        container_platforms=[{"type": "Apptainer"}],
+        extras={"image_launcher_options": ["--mpi=pmi2"], "release": "bookworm"},
+    )
+    result = session("-C", settings, "--dry-run", "-n", "PingPong", checks=REPOSITORY / "checks" / "pingpong.py")
+    assert result.status == 0, result.output
+
+    def started(variant):
+        script = Path(result.case(variant)["stagedir"], "rfm_job.sh").read_text()
+        return re.findall(r"^srun (.*?)(?:\./bin/pingpong|\$\(cat subject)", script, re.MULTILINE)
+
+    integrated = started("integrated")
+    assert integrated and not any("--mpi=pmi2" in words for words in integrated)
+    bare, *inside = started("generic")
+    assert "--mpi=pmi2" not in bare and inside and all("--mpi=pmi2" in words for words in inside)
+    assert all(words.count("--cpu-bind=cores") == 1 for words in (bare, *inside))
