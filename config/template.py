@@ -100,7 +100,7 @@ site_configuration = {
                         # optional and takes the place of what the check, or -S, says. Default: the check's.
                         "software": {
                             "GROMACS": {
-                                # Loaded by the job and by the build step, in which an absent program is a skip.
+                                # Loaded by the job and by the build step, where an absent module or program is a skip.
                                 "modules": ["GROMACS/2024.1"],
                                 # Variables of the bare program only, as they are.
                                 "environ": {"GMX_MAXBACKUP": "-1"},

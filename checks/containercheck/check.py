@@ -84,7 +84,6 @@ class ContainerCheck(ApplicationFacts):
     def _take_over(self, sites_own):
         """Let the site's own software take the place of the check's."""
         self._sites_own, self._in_image = sites_own, sites_own.image_executable or self.executable
-        self.modules += [module for module in sites_own.modules if module not in self.modules]
         if sites_own.executable:
             self.executable, self.source, self.requirements = sites_own.executable, None, None
         self.tolerance = self.tolerance if sites_own.tolerance is None else sites_own.tolerance
@@ -118,7 +117,8 @@ class ContainerCheck(ApplicationFacts):
         return software.Wanted(
             check=type(self).__name__,
             executable=self.executable,
-            modules=(*self.current_environ.modules, *self.modules),
+            modules=(*self.current_environ.modules, *self.modules, *self._sites_own.modules),
+            own_modules=tuple(self._sites_own.modules),
             environ=self._sites_own.environ,
             source=self.source,
             requirements=self.requirements,
@@ -193,7 +193,7 @@ class ContainerCheck(ApplicationFacts):
     def write_job(self):
         """Write the script of each side into the job, and let the runner alternate them."""
         self._sides = self.sides()
-        own = Needs(before=self._provision.activate, files=(*self.own_files,))
+        own = Needs(self._provision.activate, modules=(*self._sites_own.modules,), files=(*self.own_files,))
         job = commands.of_job(self._sides, own, self.input_commands, self.site, self.layout, self.stagedir)
         self._prepares = job.prepares
         self.prerun_cmds = [*job.first, *self.prerun_cmds, *job.last]

@@ -12,6 +12,7 @@ from containercheck.facts import PROGRAM
 from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
 from containercheck.sites import Layout, Site
 from containercheck.software import Unavailable, Wanted, host, images
+from reframe.core.runtime import runtime
 
 HERE = Site("here:only", is_here=True, architecture="x86_64", cores=2, gpus=0)
 AWAY = Site("cluster:compute", is_here=False, architecture="x86_64", cores=2, gpus=0, images={"gromacs": "/old.sif"})
@@ -28,6 +29,19 @@ def test_absent_software_ends_the_build_step_after_modules_with_a_reason(tmp_pat
     (tmp_path / "err").write_text("Lmod says hello\n" + ended.stderr)
     with pytest.raises(Unavailable, match=rf"^no software: .*{re.escape(said)}"):
         software.require_built(tmp_path, "err")
+
+
+def test_a_module_that_is_not_there_ends_the_build_step_with_a_reason(tmp_path, monkeypatch):
+    said = "echo 'Lmod has detected an error' >&2; false"
+    monkeypatch.setattr(runtime().modules_system, "emit_load_commands", lambda name: [f"{{ {said}; }}"])
+    wanted = Wanted("GROMACS", "sh", modules=("gromacs",), own_modules=("gromacs",))
+    command = software.build_command(software.provide(wanted, HERE))
+    ended = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    (tmp_path / "err").write_text(ended.stderr)
+    with pytest.raises(Unavailable, match="^no software: no module gromacs$"):
+        software.require_built(tmp_path, "err")
+    # Where jobs run elsewhere, the nodes may have it.
+    assert subprocess.run(["bash", "-ec", software.build_command(software.provide(wanted, AWAY))]).returncode == 0
 
 
 def test_absent_software_ends_the_job_elsewhere(tmp_path):

@@ -23,6 +23,7 @@ class Wanted:
 
     :ivar check: name of the check.
     :ivar modules: what the job loads.
+    :ivar own_modules: those of the site's own software among them.
     :ivar environ: variables that the bare program has.
     :ivar published: the published input that is to take the place of the embedded one; empty for none.
     :ivar recipe: of the image; None for a check that runs in none.
@@ -36,6 +37,7 @@ class Wanted:
     check: str
     executable: str
     modules: tuple[str, ...] = ()
+    own_modules: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     source: str | None = None
     requirements: str | None = None
