@@ -45,8 +45,14 @@ def test_a_host_with_another_abi_only_is_a_reason_to_skip(libraries, monkeypatch
 
 def test_a_library_of_another_abi_that_the_site_names_is_a_clear_error(libraries):
     (libraries / "libmpich.so.12").touch()
+    (libraries / "libmpi.so.40").touch()
     with pytest.raises(hostmpi.HostMpiError, match="another ABI"):
-        hostmpi.lend("mpich", "/opt/openmpi/lib/libmpi.so.40")
+        hostmpi.lend("mpich", str(libraries / "libmpi.so.40"))
+
+
+def test_a_library_that_the_site_names_and_does_not_have_is_a_clear_error(libraries):
+    with pytest.raises(hostmpi.HostMpiError, match=r"no /nowhere/libmpi.so.12 on .*: the site's extras, host_mpich"):
+        hostmpi.lend("mpich", "/nowhere/libmpi.so.12")
 
 
 @pytest.mark.parametrize("name", ["libmpi.so.12", "libmpich.so.12", "libmpi_cray.so.12", "libmpi_gnu_91.so.12"])
