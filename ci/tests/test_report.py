@@ -210,4 +210,6 @@ def test_reports_are_printed_with_their_status(tmp_path):
 def test_the_report_counts_on_the_limits_of_the_verdict():
     """It imports no check, and so has them a second time."""
     assert (verdicts.HORIZON, verdicts.TELLING) == (boundaries.HORIZON, prospects.PATIENCE)
+    first = next(n for n in range(1, 40) if boundaries.reaches(boundaries.averages(n), boundaries.boundary("pass", n)))
+    assert first == verdicts.FEWEST
     assert verdicts.OPEN == sequential.INCONCLUSIVE

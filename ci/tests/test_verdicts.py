@@ -47,10 +47,20 @@ def test_what_is_beyond_reach_needs_nothing():
 def test_before_ten_rounds_nothing_is_beyond_reach():
     early = case("A", row(needed=None, rounds=3, spread=2.0), row(needed=8, rounds=3, figure="other"))
     assert (verdicts.need(early).seconds, verdicts.need(early).figures) == (25.0, 1)
-    assert (verdicts.need(case("A", row(rounds=1, spread=None))).seconds) == 45.0
+    assert verdicts.need(case("A", row(rounds=4, spread=2.0))).seconds == 30.0
     # They come after those that are known to close.
     plan = verdicts.plan([case("Vague", row(rounds=9)), case("Known", row(needed=20))], left=90)
     assert chosen(plan) == ["Known"]
+
+
+def test_after_one_round_the_fewest_are_expected_to_do():
+    """One round has no spread, and a check with long ones would never get its second."""
+    assert verdicts.need(case("A", row(rounds=1, spread=None))) == verdicts.Need(
+        case("A", row(rounds=1, spread=None)), 25.0, 5 * (1.3 * 6 - 1), 1
+    )
+    # Four figures in a long round go before one in a short one.
+    long = case("Long", *(row(rounds=1, each=25.0, figure=str(n)) for n in range(4)))
+    assert chosen(verdicts.plan([long, case("Short", row(needed=40))], left=180)) == ["Long"]
 
 
 @pytest.mark.parametrize("result", ["pass", "fail"])
@@ -167,7 +177,7 @@ WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.
             "longer runs or a quieter machine",
         ),
         (
-            [case("A", row(rounds=1, spread=None))],
+            [case("A", row(rounds=3, spread=None))],
             "the only verdict is open after too few rounds to tell what it takes: ci/run --open",
         ),
         (
