@@ -5,6 +5,9 @@ To use it, in the shell that runs ReFrame (its squeue and sbatch read SLURM_CONF
     ci/virtual-cluster up
     eval "$(ci/virtual-cluster env)"
     reframe -C config/virtual_cluster.py --system=virtual-cluster -c checks/ -r
+
+For one that is like another (``up --like NAME``) it says what the site file there would. Where there is a login node,
+reframe runs there: ``ci/virtual-cluster exec login bash -l``.
 """
 
 import platform
@@ -12,17 +15,52 @@ import re
 from pathlib import Path
 
 # What `up` wrote down, if it has run: listing checks needs no cluster.
-SLURM_CONF = Path("/var/lib/virtual-cluster/slurm.conf")
+STATE = Path("/var/lib/virtual-cluster")
+
+
+def written(name):
+    """Return the text of a file that ``up`` wrote; an empty one while there is no cluster."""
+    path = STATE / name
+    return path.read_text() if path.exists() else ""
 
 
 def size():
     """Return the number of nodes and of cores per node; two one-core nodes while there is no cluster."""
-    text = SLURM_CONF.read_text() if SLURM_CONF.exists() else ""
-    found = re.search(r"^NodeName=node\[1-(\d+)\].* CPUs=(\d+) ", text, re.MULTILINE)
+    found = re.search(r"^NodeName=node\[1-(\d+)\].* CoresPerSocket=(\d+) ", written("slurm.conf"), re.MULTILINE)
     return (int(found[1]), int(found[2])) if found else (2, 1)
 
 
 nodes, cores = size()
+like = written("like").strip()
+# Hardware threads of a core.
+threads = 2 if like == "smt" else 1
+CRAY = STATE / "cray"
+
+# What the site file of a cluster like that says besides (ci/virtual_cluster/like).
+SPECIAL = {
+    "smt": {"partition": {"scheduler": "slurm", "time_limit": "1h"}},
+    "gridengine": {
+        "partition": {"scheduler": "sge", "launcher": "mpirun", "access": ["-q all.q"], "resources": []},
+        "extras": {"parallel_environment": "mpi"},
+    },
+    "modules": {
+        "partition": {
+            "environs": ["openmpi"],
+            "container_platforms": [{"type": "Apptainer", "modules": ["apptainer"]}],
+        },
+        "extras": {"software": {"HPCC": {"modules": ["hpcc"]}, "GROMACS": {"modules": ["gromacs"]}}},
+    },
+    "cray": {
+        "partition": {"environs": ["cray"]},
+        "extras": {
+            "mpi": "mpich",
+            "host_mpi": f"{CRAY}/lib/libmpi_gnu_91.so.12",
+            "host_mpich": f"{CRAY}/lib/libmpi_gnu_91.so.12",
+            "mpich_launcher_options": ["--mpi=pmi2"],
+        },
+    },
+}
+special = SPECIAL.get(like, {})
 
 site_configuration = {
     "systems": [
@@ -31,7 +69,7 @@ site_configuration = {
             "descr": "Slurm in namespaces on one machine: eth0 with 1 Gbit/s, and the fabric fab0 with 10",
             # No machine has this name: the system is chosen with --system or RFM_SYSTEM.
             "hostnames": [r"virtual-cluster\.invalid$"],
-            "modules_system": "nomod",
+            "modules_system": "lmod" if like == "modules" else "nomod",
             "partitions": [
                 {
                     "name": "compute",
@@ -44,16 +82,27 @@ site_configuration = {
                     # The cluster is this machine, which its file may say of it.
                     "processor": {
                         "arch": platform.machine(),
-                        "num_cpus": cores,
-                        "num_cpus_per_core": 1,
-                        "num_cpus_per_socket": cores,
+                        "num_cpus": threads * cores,
+                        "num_cpus_per_core": threads,
+                        "num_cpus_per_socket": threads * cores,
                         "num_sockets": 1,
                     },
                     "resources": [{"name": "memory", "options": ["--mem={size}"]}],
                     # The memory is no node's own: this is each node's part of it, on a machine of 24 GiB.
-                    "extras": {"max_nodes": nodes, "memory_per_node": (24 << 30) // nodes},
+                    "extras": {
+                        "max_nodes": nodes,
+                        "memory_per_node": (24 << 30) // nodes,
+                        **special.get("extras", {}),
+                    },
+                    **special.get("partition", {}),
                 },
             ],
         },
     ],
+    "environments": [
+        {"name": "openmpi", "modules": ["openmpi"], "target_systems": ["virtual-cluster"]},
+        {"name": "cray", "env_vars": [["PATH", f"{CRAY}/bin:$PATH"]], "target_systems": ["virtual-cluster"]},
+    ],
+    # Where modules come with the login shell.
+    "general": [{"use_login_shell": like == "modules", "target_systems": ["virtual-cluster"]}],
 }

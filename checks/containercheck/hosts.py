@@ -15,6 +15,7 @@ from reframe.core.runtime import runtime
 from reframe.core.schedulers import Job
 from reframe.utility import osext
 
+from containercheck import schedulers
 from containercheck.releases import Version
 from containercheck.sites import Site
 
@@ -52,8 +53,10 @@ def _asked(partition: str) -> tuple[str, str]:
     stage = Path(runtime().stage_prefix)
     stage.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ask-", dir=stage) as directory, osext.change_dir(directory):
-        job = Job.create(asked.scheduler, getlauncher("local")(), name="ask-libc", sched_access=asked.access)
-        job.num_tasks = 1
+        # Grid Engine takes a relative directory for one below the user's home.
+        facts = {"name": "ask-libc", "workdir": directory, "sched_access": asked.access}
+        job = Job.create(asked.scheduler, getlauncher("local")(), **facts)
+        job.num_tasks, job.options = 1, schedulers.access_of(job)
         job.max_pending_time = Site.of(asked).max_pending_time
         try:
             job.prepare([QUESTION], [asked.local_env])

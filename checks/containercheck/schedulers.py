@@ -16,10 +16,15 @@ def options_of(job: Job, site: Site, layout: Layout) -> list[str]:
     """
     scheduler = job.scheduler.registered_name
     if scheduler == "sge":
-        return [*job.sched_access, *_slots(site, layout)]
+        return [*access_of(job), *_slots(site, layout)]
     if scheduler == "pbs" and site.exclusive:
         return ["-l place=scatter:excl"]
     return []
+
+
+def access_of(job: Job) -> list[str]:
+    """Return the partition's ``access`` where ReFrame leaves it out."""
+    return [*job.sched_access] if job.scheduler.registered_name == "sge" else []
 
 
 def _slots(site: Site, layout: Layout) -> list[str]:

@@ -130,6 +130,19 @@ def test_another_size_needs_down_first(up):
     assert "virtual-cluster down" in said
 
 
+@pytest.mark.parametrize("name", ["", "nobody", "../layout", "cray.sh"])
+def test_it_is_like_what_there_is_a_file_for(name):
+    said = cluster("up", "--like", name, check=False)
+    assert said == "virtual-cluster: error: --like needs one of: cray gridengine modules smt\n"
+
+
+def test_what_it_is_like_stays_until_it_is_down(up):
+    said = cluster("up", "--like", "smt", check=False)
+    assert said == (
+        "virtual-cluster: error: the cluster is like no other. To change that, first run: ci/virtual-cluster down\n"
+    )
+
+
 @pytest.mark.parametrize("user", [(), ORDINARY_USER], ids=["root", "ordinary"])
 def test_every_node_is_a_machine_of_its_own(up, user):
     """Name, core, interfaces and /tmp are the node's."""

@@ -13,6 +13,26 @@ eth=198.18.0
 # (Of libfabric, through which Intel MPI sends, see part.sh.)
 fab=127.19.0
 
+# A cluster that is like a real one has a file in like/, which changes these.
+packages=()             # of Debian, that it needs besides
+parts=()                # besides the usual ones, started before the nodes: login, or one whose daemon is daemon_PART, and
+                        # which PART_answers says to be ready
+usual_size=''           # nodes, and cores of each
+special_conf() { cat; } # changes slurm.conf, for $1 nodes of $2 cores
+special_env() { :; }    # what users' shells need besides
+furnish() { :; }        # makes what all parts see, for $1 nodes of $2 cores, before anything starts
+furnish_node() { :; }   # runs in each node's own namespaces, before its daemon
+furnish_login() { :; }  # runs in the login node's
+
+# Reads what is special of a cluster like $1, or nothing.
+be_like() {
+    # shellcheck source=/dev/null
+    [ -z "$1" ] || . "$(dirname "${BASH_SOURCE[0]}")/like/$1.sh"
+}
+
+# Prints what the cluster that is written down is like, or nothing.
+written_like() { cat "$state/like" 2>/dev/null || true; }
+
 # Makes the directory that the nodes' UCX configuration is mounted over, where the machine has none.
 make_ucx() {
     [ -d "$ucx" ] || { touch "$state/made-ucx" && mkdir "$ucx"; }
@@ -38,7 +58,9 @@ write_files() {
     { cat "$ucx/ucx.conf" 2>/dev/null || true; echo UCX_NET_DEVICES=fab0; } >"$state/ucx/ucx.conf"
     # No daemon here uses control groups; v1 is the plugin that loads without systemd.
     echo CgroupPlugin=cgroup/v1 >"$state/cgroup.conf"
-    slurm_conf "$1" "$2" >"$conf.new"
+    echo "$like" >"$state/like"
+    furnish "$1" "$2"
+    slurm_conf "$1" "$2" | special_conf "$1" "$2" >"$conf.new"
     mv "$conf.new" "$conf"
 }
 
@@ -104,7 +126,7 @@ slurm_conf() {
 
 # Prints "NODES CORES" of the cluster that is written down, or nothing.
 written_size() {
-    sed -nE 's/^NodeName=node\[1-([0-9]+)\].* CPUs=([0-9]+) .*/\1 \2/p' "$conf" 2>/dev/null || true
+    sed -nE 's/^NodeName=node\[1-([0-9]+)\].* CoresPerSocket=([0-9]+) .*/\1 \2/p' "$conf" 2>/dev/null || true
 }
 
 # Prints the $2 cores of node number $1 as a list; nodes share cores where the machine has too few.

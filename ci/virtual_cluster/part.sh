@@ -6,6 +6,7 @@ set -eu
 # shellcheck source=ci/virtual_cluster/layout.sh
 . "$(dirname "$0")/layout.sh"
 part=$1
+be_like "$(written_like)"
 
 # Removes interface $2 of the network $1. The kernel does that when the network at its other end dies, but a moment late.
 unplug() { nsenter --net="/proc/self/fd/$1" ip link delete "$2" 2>/dev/null || true; }
@@ -68,6 +69,7 @@ node() {
     mount -t sysfs sysfs /sys
     mount --move /tmp/cgroup /sys/fs/cgroup
     rmdir /tmp/cgroup
+    furnish_node
 }
 
 case $part in
@@ -76,6 +78,8 @@ case $part in
                    --log-file="$state/munge/log" --seed-file="$state/munge/seed") ;;
     controller) daemon=(nsenter --net=/proc/self/fd/8 slurmctld -D -f "$conf") ;;
     node*) node; daemon=(slurmd -D -f "$conf" -N "$part") ;;
+    login) hostname login; mount --bind "$state/hosts" /etc/hosts; furnish_login; daemon=(sleep infinity) ;;
+    *) daemon=("daemon_$part") ;;
 esac
 # Not exec: the first process of a PID namespace has to reap orphans, which the shell does and a daemon may not.
 "${daemon[@]}" 7<&- &
