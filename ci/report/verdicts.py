@@ -99,8 +99,8 @@ def need(case: Case) -> Need | None:
 
 def _steps(case: Case) -> list[Need]:
     """Return what the case needs for the first of its figures to close, for two of them, and so on."""
-    still = [] if case.seconds == 0 else [row for row in judged(case) if row["verdict"] == OPEN]
-    known = sorted((row for row in still if _needed(row) is not None), key=_missing)
+    still = [] if case.seconds == 0 else [_foreseen(row) for row in judged(case) if row["verdict"] == OPEN]
+    known = sorted((row for row in still if row.get("rounds_needed") is not None), key=_missing)
     if known:
         most = itertools.accumulate(map(_with_margin, known), max)
         return [Need(case, _missing(row), longest, n) for n, (row, longest) in enumerate(zip(known, most), 1)]
@@ -113,19 +113,19 @@ def _rate(one: Need) -> float:
     return one.figures / (START + one.most)
 
 
-def _needed(row: Mapping[str, Any]) -> int | None:
-    """Return how many rounds in all an open figure needs; None where nobody knows, or too many."""
-    return FEWEST if row["rounds"] == 1 else row.get("rounds_needed")
+def _foreseen(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the row of an open figure, with a forecast where it has but one round."""
+    return {**row, "rounds_needed": FEWEST} if row["rounds"] == 1 else row
 
 
 def _missing(row: Mapping[str, Any]) -> float:
     """Return how many seconds of rounds a figure with a forecast needs."""
-    return max(1, (_needed(row) or 0) - row["rounds"]) * row["round_seconds"]
+    return max(1, row["rounds_needed"] - row["rounds"]) * row["round_seconds"]
 
 
 def _with_margin(row: Mapping[str, Any]) -> float:
     """Return the same with a margin. What is forecast are the rounds in all: it is as wrong when few are missing."""
-    rounds = min(MARGIN * (_needed(row) or 0), HORIZON) - row["rounds"]
+    rounds = min(MARGIN * row["rounds_needed"], HORIZON) - row["rounds"]
     return max(rounds * row["round_seconds"], MARGIN * _missing(row))
 
 

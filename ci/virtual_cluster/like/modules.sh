@@ -39,15 +39,11 @@ furnish() {
 }
 
 furnish_node() {
-    local removed found bin
-    while read -r removed; do
-        found=${removed#"$state/removed"}
-        for bin in "$state"/software/*/bin; do
-            if [ -f "$bin/${found##*/}" ] && [ ! -L "$bin/${found##*/}" ]; then
-                mount --bind "$found" "$bin/${found##*/}"
-            fi
-        done
-    done < <(find "$state/removed" -type c)
+    local program removed found
+    for program in "$state"/software/*/bin/*; do
+        [ -L "$program" ] ||
+            mount --bind "$(find "$state/removed" -type c -name "${program##*/}" -printf '/%P')" "$program"
+    done
     while read -r removed; do
         found=${removed#"$state/removed"}
         mount -t overlay overlay -o "lowerdir=$removed:$found" "$found"
