@@ -19,6 +19,10 @@ from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PLANTED = Path(__file__).resolve().parent / "planted"
+CLUSTER = REPOSITORY / "ci" / "virtual-cluster"
+#: Where the virtual cluster keeps its own files, and those of its users.
+STATE = Path("/var/lib/virtual-cluster")
+SHARED = Path("/srv/virtual-cluster")
 
 # A busy machine is no failure: how long an example takes is not for a unit test to say.
 settings.register_profile("any machine", deadline=None)
@@ -69,6 +73,17 @@ def alive_below(directory: Path) -> list[str]:
         if f"{directory}".encode() in environment or str(directory) in words:
             found.append(f"{process.name} {words}")
     return found
+
+
+def cluster(*words: str, check: bool = True, patience: float = 120) -> str:
+    """Run ci/virtual-cluster, and return what it prints.
+
+    :param check: whether it has to succeed.
+    :param patience: seconds.
+    """
+    done = subprocess.run([CLUSTER, *words], cwd="/", text=True, capture_output=True, timeout=patience)
+    assert not check or done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
 
 
 @pytest.fixture

@@ -14,11 +14,9 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import PLANTED, REPOSITORY, TURN, eventually
+from conftest import PLANTED, REPOSITORY, SHARED, STATE, TURN, cluster, eventually
 from containercheck import releases
 
-CLUSTER = REPOSITORY / "ci" / "virtual-cluster"
-STATE = Path("/var/lib/virtual-cluster")
 # ReFrame matches names without their blanks.
 PING_PONG = "PingPong%variant={}%num_nodes=2"
 
@@ -26,10 +24,6 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
 ]
-
-
-def cluster(*arguments):
-    return subprocess.run([str(CLUSTER), *arguments], check=True, capture_output=True, text=True, timeout=120).stdout
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,7 +39,7 @@ def up():
 def on_cluster(session, up):
     """Run a session on the cluster, in a directory that its nodes see."""
     cluster("up")
-    place = Path(tempfile.mkdtemp(dir="/srv/virtual-cluster"))
+    place = Path(tempfile.mkdtemp(dir=SHARED))
     environment = {
         "SLURM_CONF": str(STATE / "slurm.conf"),
         "RFM_CONFIG_FILES": str(REPOSITORY / "config" / "virtual_cluster.py"),

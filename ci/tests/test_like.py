@@ -12,10 +12,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, Session
+from conftest import CLUSTER, REPOSITORY, SHARED, STATE, Session, cluster
 
-CLUSTER = REPOSITORY / "ci" / "virtual-cluster"
-STATE = Path("/var/lib/virtual-cluster")
 #: Seconds: the packages of such a cluster, and the images of its own MPI, are got and built the first time.
 PATIENCE = 2400
 #: Which applications, where users work, and over how many nodes.
@@ -33,12 +31,6 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
 ]
-
-
-def cluster(*words):
-    result = subprocess.run([CLUSTER, *words], capture_output=True, text=True, timeout=600)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
 
 
 class Centre:
@@ -77,8 +69,8 @@ def centre(request):
     if STATE.exists():
         pytest.skip("a virtual cluster is up already: ci/virtual-cluster down")
     try:
-        cluster("up", "--like", request.param)
-        place = Path(tempfile.mkdtemp(dir="/srv/virtual-cluster"))
+        cluster("up", "--like", request.param, patience=600)
+        place = Path(tempfile.mkdtemp(dir=SHARED))
         yield Centre(request.param, place)
         shutil.rmtree(place, ignore_errors=True)
     finally:

@@ -11,11 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import eventually
+from conftest import CLUSTER, SHARED, STATE, cluster, eventually
 
-SCRIPT = Path(__file__).resolve().parents[1] / "virtual-cluster"
-STATE = Path("/var/lib/virtual-cluster")
-SHARED = Path("/srv/virtual-cluster")
 MCA_FILE = Path("/etc/openmpi/openmpi-mca-params.conf")
 UCX_FILE = Path("/etc/ucx/ucx.conf")
 ORDINARY_USER = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
@@ -32,11 +29,6 @@ def run(*command, check=True):
     done = subprocess.run(command, env=environment, cwd="/", text=True, capture_output=True, timeout=120)
     assert not check or done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     return done.stdout + done.stderr
-
-
-def cluster(*arguments, check=True):
-    """Run ci/virtual-cluster."""
-    return run(str(SCRIPT), *arguments, check=check)
 
 
 def answering():
@@ -155,7 +147,7 @@ def test_a_checkout_in_tmp_is_seen_by_the_nodes(before):
     """Nothing else of the machine's /tmp is."""
     cluster("down")
     with tempfile.TemporaryDirectory(dir="/tmp") as copy, tempfile.NamedTemporaryFile(dir="/tmp") as hidden:
-        shutil.copytree(SCRIPT.parent, f"{copy}/ci")
+        shutil.copytree(CLUSTER.parent, f"{copy}/ci")
         run(f"{copy}/ci/virtual-cluster", "up", "--nodes", "2")
         assert run("srun", "--chdir=/", "-N2", "ls", copy).split() == ["ci", "ci"]
         assert Path(hidden.name).name not in run("srun", "--chdir=/", "-N1", "ls", "/tmp")
@@ -195,7 +187,7 @@ with socket.create_server(("", 5000)) as server:
 
 def test_fabric_is_faster_than_ethernet(up):
     """Host names resolve to the slow network: 30 MB at 1 Gbit/s take 0.24 s, and nothing makes that less."""
-    receiver = subprocess.Popen([SCRIPT, "exec", "node2", "python3", "-c", RECEIVE])
+    receiver = subprocess.Popen([CLUSTER, "exec", "node2", "python3", "-c", RECEIVE])
     listening = ("ss", "-Hltn", "sport", "=", "5000")
     assert eventually(lambda: cluster("exec", "node2", *listening))
     send = ("exec", "node1", "python3", "-c", SEND)
@@ -258,7 +250,7 @@ def test_down_keeps_what_jobs_wrote(up, shared_file):
 @pytest.mark.parametrize("seconds", [0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.9])
 def test_crash_in_the_middle_of_up(before, seconds):
     """Down cleans up after it."""
-    starting = subprocess.Popen([SCRIPT, "up", "--nodes", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    starting = subprocess.Popen([CLUSTER, "up", "--nodes", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(seconds)
     starting.kill()
     starting.wait()
@@ -268,7 +260,7 @@ def test_crash_in_the_middle_of_up(before, seconds):
 
 def test_up_goes_on_after_a_crash_of_up(before):
     """No need for down in between."""
-    starting = subprocess.Popen([SCRIPT, "up", "--nodes", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    starting = subprocess.Popen([CLUSTER, "up", "--nodes", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert eventually(lambda: processes("munge@"))
     starting.kill()
     starting.wait()

@@ -24,6 +24,32 @@ furnish() { :; }        # makes what all parts see, for $1 nodes of $2 cores, be
 furnish_node() { :; }   # runs in each node's own namespaces, before its daemon
 furnish_login() { :; }  # runs in the login node's
 
+# For furnish: hides programs, which are given by their paths. A device 0/0 is, to an overlay, a file that was removed.
+hide() {
+    local program
+    for program in "$@"; do
+        mkdir -p "$state/removed${program%/*}"
+        mknod "$state/removed$program" c 0 0
+    done
+}
+
+# Prints the paths of what is hidden.
+hidden() { find "$state/removed" -type c -printf '/%P\n'; }
+
+# For furnish_node and furnish_login: from here on nothing is found by those names.
+remove_hidden() {
+    local directory
+    while read -r directory; do
+        mount -t overlay overlay -o "lowerdir=$state/removed$directory:$directory" "$directory"
+    done < <(hidden | sed 's|/[^/]*$||' | sort -u)
+}
+
+# Takes another host name, and the cluster's names for all others.
+be_called() {
+    hostname "$1"
+    mount --bind "$state/hosts" /etc/hosts
+}
+
 # Reads what is special of a cluster like $1, or nothing.
 be_like() {
     # shellcheck source=/dev/null

@@ -37,7 +37,6 @@ switch() {
 node() {
     local number=${part#node}
     rm -rf "${state:?}/spool/$part"   # what jobs left that died with the node, such as sockets, is in the way of new ones
-    hostname "$part"
     ip link set lo up
     ip address delete 127.0.0.1/8 dev lo   # the fabric has a part of that
     ip address add 127.0.0.1/16 dev lo
@@ -60,7 +59,7 @@ node() {
     esac
     exec 6<&-
     mount -t tmpfs -o mode=1777 tmpfs /dev/shm
-    mount --bind "$state/hosts" /etc/hosts
+    be_called "$part"
     [ ! -d /etc/openmpi ] || mount --bind "$state/openmpi" /etc/openmpi
     mount --bind "$state/ucx" "$ucx"
     # A fresh /sys, so that the node's own interfaces are in /sys/class/net; with the control groups slurmd looks for.
@@ -78,7 +77,7 @@ case $part in
                    --log-file="$state/munge/log" --seed-file="$state/munge/seed") ;;
     controller) daemon=(nsenter --net=/proc/self/fd/8 slurmctld -D -f "$conf") ;;
     node*) node; daemon=(slurmd -D -f "$conf" -N "$part") ;;
-    login) hostname login; mount --bind "$state/hosts" /etc/hosts; furnish_login; daemon=(sleep infinity) ;;
+    login) be_called login; furnish_login; daemon=(sleep infinity) ;;
     *) daemon=("daemon_$part") ;;
 esac
 # Not exec: the first process of a PID namespace has to reap orphans, which the shell does and a daemon may not.

@@ -7,11 +7,12 @@ cray=$state/cray
 special_conf() { sed 's/^MpiDefault=.*/MpiDefault=pmi2/'; }
 
 furnish() {
-    local original include
+    local original include programs
     original=$(ldconfig -p | sed -n 's/^\tlibmpich\.so\.12 .* => //p' | head -n 1)
     include=/usr/include/$(gcc -print-multiarch)/mpich
     mkdir -p "$cray/lib" "$cray/bin"
-    : >"$state/hidden"
+    mapfile -t programs < <(open_mpi)
+    hide "${programs[@]}"
     cp "$(readlink -f "$original")" "$cray/lib/libmpi_gnu_91.so.12.0.0"
     patchelf --set-soname libmpi_gnu_91.so.12 "$cray/lib/libmpi_gnu_91.so.12.0.0"
     ln -sf libmpi_gnu_91.so.12.0.0 "$cray/lib/libmpi_gnu_91.so.12"
@@ -41,9 +42,11 @@ hpcc_from_source() {
     rm -rf "$cray/source" "$cray/apt"
 }
 
-furnish_node() {
-    local program
-    for program in mpirun ompi_info; do
-        ! type -P "$program" >/dev/null || mount --bind "$state/hidden" "$(readlink -f "$(type -P "$program")")"
-    done
+# Prints the paths of Open MPI's programs, by all of their names.
+open_mpi() {
+    local name
+    for name in mpirun mpiexec mpicc; do type -P "$name" || true; done
+    { dpkg -L openmpi-bin 2>/dev/null || true; } | grep '^/usr/bin/.'
 }
+
+furnish_node() { remove_hidden; }

@@ -27,8 +27,7 @@ furnish() {
 
 # Grid Engine knows every machine by its name and address.
 daemon_qmaster() {
-    hostname controller
-    mount --bind "$state/hosts" /etc/hosts
+    be_called controller
     eval "$(special_env)"
     [ -e "$sge/configured" ] || nsenter --net=/proc/self/fd/8 bash -c "$(declare -f configure); configure $sge $(written_size)" &
     nsenter --net=/proc/self/fd/8 /usr/sbin/sge_qmaster

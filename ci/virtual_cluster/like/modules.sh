@@ -13,8 +13,7 @@ declare -gA programs=(
 )
 declare -gA needs=([hpcc]=openmpi [gromacs]=openmpi)
 
-# Each module has a directory with its programs. Where they are found without, there is nothing by their names: a
-# device 0/0 is, to an overlay, a file that was removed.
+# Each module has a directory with its programs. Where they are found without, there is nothing by their names.
 furnish() {
     local module program found
     mkdir -p "$state/modulefiles"
@@ -28,8 +27,7 @@ furnish() {
             else
                 touch "$state/software/$module/bin/$program"
             fi
-            mkdir -p "$state/removed${found%/*}"
-            mknod "$state/removed$found" c 0 0
+            hide "$found"
         done
         {
             [ -z "${needs[$module]:-}" ] || echo "depends_on(\"${needs[$module]}\")"
@@ -39,15 +37,12 @@ furnish() {
 }
 
 furnish_node() {
-    local program removed found
+    local program
     for program in "$state"/software/*/bin/*; do
         [ -L "$program" ] ||
-            mount --bind "$(find "$state/removed" -type c -name "${program##*/}" -printf '/%P')" "$program"
+            mount --bind "$(hidden | grep "/${program##*/}\$")" "$program"
     done
-    while read -r removed; do
-        found=${removed#"$state/removed"}
-        mount -t overlay overlay -o "lowerdir=$removed:$found" "$found"
-    done < <(find "$state/removed" -type c -printf '%h\n' | sort -u)
+    remove_hidden
     mount --bind "$state/modulespath" /etc/lmod/modulespath
 }
 furnish_login() { furnish_node; }
