@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from containercheck.facts import Work
-from containercheck.sites import Layout, LayoutError, Site
+from containercheck.layout import Layout, LayoutError
+from containercheck.sites import Site
 
 #: Seconds of a job before its rounds: its start, the ranks that are tried, the host's MPI that is brought in. And where
 #: that is slow: ranks that do not find each other are waited for (job/ranks.py), images are copied.

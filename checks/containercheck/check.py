@@ -27,8 +27,9 @@ from containercheck import (
     software,
 )
 from containercheck.interface import ApplicationFacts
+from containercheck.layout import Layout, LayoutError
 from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
-from containercheck.sites import Layout, Site
+from containercheck.sites import Site
 from containercheck.software import runtimes
 from containercheck.verdict import record
 from containercheck.verdict.outcome import Outcome
@@ -73,7 +74,7 @@ class ContainerCheck(ApplicationFacts):
             self.job.options = [*self.job.options, *schedulers.options_of(self.job, self.site, self.layout)]
             self._allow()
             self._provision = software.provide(self._wanted(), self.site)
-        except (software.Unavailable, sites.LayoutError) as error:
+        except (software.Unavailable, LayoutError) as error:
             self.skip_because(str(error))
         # Images are built with them too.
         self.modules += [module for module in self._of_runtime.modules if module not in self.modules]

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from containercheck import contract, programs
 from containercheck.facts import PROGRAM
+from containercheck.layout import Layout
 from containercheck.sides import Container, Needs, Side
-from containercheck.sites import BINDINGS, Layout, Site
+from containercheck.sites import BINDINGS, Site
 from containercheck.software import runtimes
 
 #: Makes a program in the container load the host's MPI.

@@ -10,8 +10,9 @@ from reframe.core.launchers import JobLauncher
 from reframe.core.schedulers import Job
 
 from containercheck import contract, programs
+from containercheck.layout import Layout
 from containercheck.sides import Launcher, Needs
-from containercheck.sites import BINDINGS, Layout, Site
+from containercheck.sites import BINDINGS, Site
 
 
 def of_partition(job: Job, layout: Layout, options: Sequence[str] = ()) -> Launcher:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from reframe.core.schedulers import Job
 
-from containercheck.sites import Layout, LayoutError, Site
+from containercheck.layout import Layout, LayoutError
+from containercheck.sites import Site
 
 
 def options_of(job: Job, site: Site, layout: Layout) -> list[str]:

@@ -7,7 +7,6 @@ on this very machine (ReFrame's local scheduler) may this machine answer.
 from __future__ import annotations
 
 import functools
-import math
 import numbers
 import os
 import platform
@@ -34,10 +33,6 @@ BINDINGS = {
     "none": (["--bind-to none"], ["--cpu-bind=none"]),
     "launcher": ([], []),
 }
-
-
-class LayoutError(Exception):
-    """The program does not fit the nodes; the message is the reason for the skip."""
 
 
 def path_of(text: str) -> Path:
@@ -234,67 +229,3 @@ def core_counts() -> list[int]:
 def file_systems() -> list[str]:
     """Return the names of the file systems that the site offers for measurements (extra ``file_systems``)."""
     return sorted({name for site in current() for name in site.file_systems or ()})
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How a program's ranks lie on the nodes.
-
-    :ivar nodes: nodes of the job.
-    :ivar ranks_per_node: ranks on each.
-    :ivar threads: threads, and cores, of a rank.
-    :ivar binding: a key of ``BINDINGS``.
-    """
-
-    nodes: int
-    ranks_per_node: int
-    threads: int
-    binding: str = "launcher"
-
-    @classmethod
-    def on(
-        cls,
-        site: Site,
-        nodes: int,
-        ranks_per_node: int | None,
-        threads: int,
-        least: int,
-        most: int | None = None,
-    ) -> Layout:
-        """Lay ranks on a partition's nodes.
-
-        :param ranks_per_node: None for one on each core, or for each group of ``threads`` cores.
-        :param threads: of a rank; 0 for as many as make use of all cores.
-        :param least: fewest ranks that the program makes sense with.
-        :param most: most cores that its input has work for; None for any number.
-        :raises LayoutError: they do not fit, or the cores are not known.
-        """
-        if site.cores is None and (ranks_per_node is None or threads == 0):
-            raise LayoutError(f"cores per node unknown: write 'processor' of {site.partition} into the site file")
-        if threads == 0:
-            threads = max(1, site.cores // (ranks_per_node or 1))
-        layout = cls(nodes, ranks_per_node or max(1, site.cores // threads), threads, site.binding)
-        needed = layout.ranks_per_node * threads
-        if site.cores is not None and needed > site.cores:
-            raise LayoutError(f"needs {needed} cores per node: {site.partition} has {site.cores}")
-        if layout.ranks < least:
-            raise LayoutError(f"needs {least} ranks: {nodes} node(s) have {layout.ranks}")
-        if most is not None and layout.cores > most:
-            raise LayoutError(f"its input has work for {most} cores: {nodes} node(s) have {layout.cores}")
-        return layout
-
-    @property
-    def ranks(self) -> int:
-        """Ranks on all nodes."""
-        return self.nodes * self.ranks_per_node
-
-    @property
-    def cores(self) -> int:
-        """Cores that the ranks use on all nodes."""
-        return self.ranks * self.threads
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Rows and columns of a process grid as near to a square as the ranks allow; rows >= columns."""
-        columns = next(number for number in range(math.isqrt(self.ranks), 0, -1) if self.ranks % number == 0)
-        return self.ranks // columns, columns

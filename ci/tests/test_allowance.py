@@ -9,7 +9,8 @@ import pytest
 from conftest import REPOSITORY
 from containercheck.allowance import FAILURES, SLOW_START, START, Run, allow
 from containercheck.facts import Work
-from containercheck.sites import Layout, LayoutError, Site
+from containercheck.layout import Layout, LayoutError
+from containercheck.sites import Site
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 import pytest
 from conftest import REPOSITORY
 from containercheck import Step, commands, programs
+from containercheck.layout import Layout
 from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
-from containercheck.sites import Layout, Site
+from containercheck.sites import Site
 
 SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
 LAYOUT = Layout(nodes=2, ranks_per_node=4, threads=1)

@@ -1,7 +1,7 @@
 """HPL's output, and its input."""
 
 import pytest
-from containercheck.sites import Layout
+from containercheck.layout import Layout
 from hpl import HPL
 from saved import figures, problems
 

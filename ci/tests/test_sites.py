@@ -11,7 +11,8 @@ from dataclasses import fields
 import pytest
 from conftest import REPOSITORY
 from containercheck import launchers, schedulers, sites
-from containercheck.sites import Layout, LayoutError, Site, SiteError, Software
+from containercheck.layout import Layout, LayoutError
+from containercheck.sites import Site, SiteError, Software
 from reframe.core import config
 from reframe.core.exceptions import ReframeError
 from reframe.core.schedulers import Job

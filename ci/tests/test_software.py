@@ -9,8 +9,9 @@ import subprocess
 import pytest
 from containercheck import Step, commands, software
 from containercheck.facts import PROGRAM
+from containercheck.layout import Layout
 from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
-from containercheck.sites import Layout, Site
+from containercheck.sites import Site
 from containercheck.software import Unavailable, Wanted, host, images
 from reframe.core.runtime import runtime
 
