@@ -12,7 +12,8 @@ from containercheck.facts import PROGRAM
 from containercheck.layout import Layout
 from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
 from containercheck.sites import Site
-from containercheck.software import Unavailable, Wanted, host, images
+from containercheck.software import Unavailable, Wanted, host, images, modules
+from reframe.core.exceptions import EnvironError
 from reframe.core.runtime import runtime
 
 HERE = Site("here:only", is_here=True, architecture="x86_64", cores=2, gpus=0)
@@ -43,6 +44,28 @@ def test_a_module_that_is_not_there_ends_the_build_step_with_a_reason(tmp_path, 
         software.require_built(tmp_path, "err")
     # Where jobs run elsewhere, the nodes may have it.
     assert subprocess.run(["bash", "-ec", software.build_command(software.provide(wanted, AWAY))]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (Wanted("HPCC", "hpcc", own_modules=("hpcc/9.9",)), "no software: no module hpcc/9.9 on "),
+        (Wanted("HPCC", "hpcc", runtime_modules=("apptainer/9",)), "no container runtime: no module apptainer/9 on "),
+    ],
+)
+def test_a_module_that_reframe_cannot_ask_about_is_a_skip_before_it_asks(monkeypatch, wanted, reason):
+    class Modules:
+        def conflicted_modules(self, name):
+            raise EnvironError("could not execute module operation\nof many lines")
+
+        def emit_load_commands(self, name):
+            return []
+
+    monkeypatch.setattr(runtime().system, "_modules_system", Modules())
+    with pytest.raises(Unavailable, match=rf"^{reason}\S+$"):
+        modules.provide(wanted, AWAY)
+    monkeypatch.setattr(runtime(), "get_option", lambda option: False)
+    assert modules.provide(wanted, AWAY).build == ()
 
 
 def test_absent_software_ends_the_job_elsewhere(tmp_path):

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import shlex
 
+from reframe.core.exceptions import ReframeError
+from reframe.core.modules import ModulesSystem
 from reframe.core.runtime import runtime
 
 from containercheck import contract
 from containercheck.sites import Site
-from containercheck.software.provision import Provision, Wanted
+from containercheck.software.provision import Provision, Unavailable, Wanted
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
     """Return the commands that load them; one that is not there is a reason for a skip.
 
-    ReFrame would fail. Where jobs run elsewhere, nodes may have other modules than the machine that builds: there it is
-    the program that is looked for, in the job.
+    ReFrame would fail. Where jobs run elsewhere, and ReFrame is told to ask nothing of modules, nodes may have others
+    than the machine that builds: there it is the program that is looked for, in the job.
+
+    :raises Unavailable: there is no such module, or none of the container runtime's.
     """
+    for name in wanted.own_modules:
+        _require(name, "software")
+    for name in wanted.runtime_modules:
+        _require(name, "container runtime")
     build = []
     for name in wanted.own_modules:
         load = " && ".join(runtime().modules_system.emit_load_commands(name))
@@ -25,3 +35,22 @@ def provide(wanted: Wanted, site: Site) -> Provision:
         # Without a system of modules there is nothing to type.
         build += [f"{{ {load} || {otherwise}; }}"] if load else []
     return Provision(build=tuple(build))
+
+
+def _require(name: str, what: str) -> None:
+    """Refuse a module of which ReFrame cannot learn, where it runs, with what others it conflicts.
+
+    That is what it asks for before it writes a job (``general/resolve_module_conflicts``).
+    """
+    asks = runtime().get_option("general/0/resolve_module_conflicts")
+    if asks and not _is_known(runtime().modules_system, name):
+        raise Unavailable(f"no {what}: no module {name} on {os.uname().nodename}")
+
+
+@functools.cache
+def _is_known(system: ModulesSystem, name: str) -> bool:
+    try:
+        system.conflicted_modules(name)
+    except ReframeError:
+        return False
+    return True
