@@ -15,12 +15,15 @@ from reframe.core.runtime import runtime
 from reframe.core.schedulers import Job
 from reframe.utility import osext
 
-from containercheck import schedulers
+from containercheck import mpi, schedulers
 from containercheck.releases import Version
 from containercheck.sites import Site
 
-#: What a node is asked: glibc says "glibc 2.36"; another C library, nothing.
+#: What a node is asked of its C library: glibc says "glibc 2.36", another one nothing. And of its MPI: what the loader
+#: finds by name.
 QUESTION = "getconf GNU_LIBC_VERSION"
+_MPI = r"""(IFS=:; for place in $LD_LIBRARY_PATH; do ls "$place"; done; PATH=$PATH:/sbin ldconfig -p) 2>/dev/null |
+    grep -o '\<libmpi[^ /]*\.so\.[^ /]*' | sort -u"""
 
 
 class UnknownError(Exception):
@@ -44,11 +47,22 @@ def libc_of(site: Site) -> Version:
     return int(found[1]), int(found[2])
 
 
+def mpi_libraries_of(site: Site) -> set[str]:
+    """Return the names of the MPI libraries that the loader finds on the hosts of a partition, without modules.
+
+    :raises UnknownError: a partition whose jobs do not run on this machine did not answer.
+    """
+    said, problem = _asked(site.partition)
+    if problem:
+        raise UnknownError(problem)
+    return {name for name in said.split() if mpi.SONAME.match(name)}
+
+
 @functools.cache
 def _asked(partition: str) -> tuple[str, str]:
     """Return what a node of a partition printed, and why it printed nothing; it is not asked twice."""
     asked = next(one for one in runtime().system.partitions if one.fullname == partition)
-    getlogger().info(f"asking a node of {partition} for its C library")
+    getlogger().info(f"asking a node of {partition} for its C library and MPI")
     # Where nodes see it too.
     stage = Path(runtime().stage_prefix)
     stage.mkdir(parents=True, exist_ok=True)
@@ -59,7 +73,7 @@ def _asked(partition: str) -> tuple[str, str]:
         job.num_tasks, job.options = 1, schedulers.access_of(job)
         job.max_pending_time = Site.of(asked).max_pending_time
         try:
-            job.prepare([QUESTION], [asked.local_env])
+            job.prepare([QUESTION, _MPI], [asked.local_env])
             job.submit()
             job.wait()
             if job.exception:

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 
-from containercheck import contract, programs
+from containercheck import contract, hosts, mpi, programs
 from containercheck.sites import Site
 from containercheck.software.provision import Provision, Unavailable, Wanted
 
@@ -58,13 +58,25 @@ def _look_for(wanted: Wanted, into: str, status: int) -> str:
 def _require_mpi(wanted: Wanted, site: Site) -> None:
     """Check that the host has an MPI of this family, as far as that can be told before the job."""
     family = wanted.mpi_family
-    if wanted.modules or getattr(site, f"host_{family}") or not site.is_here:
+    if wanted.modules or getattr(site, f"host_{family}") or (wanted.dry and not site.is_here):
         return
-    if not any(ctypes.util.find_library(name) for name in _LIBRARIES[family]):
+    if site.is_here:
+        where, found = "this machine", any(ctypes.util.find_library(name) for name in _LIBRARIES[family])
+    else:
+        where, found = site.partition, _on_nodes(family, site)
+    if not found:
         raise Unavailable(
-            f"no software: this machine has no MPI of the {family} family: install {family} (ci/setup does on Debian "
-            f"and Ubuntu), or name its library: site's extras, host_{family}"
+            f"no software: {where} has no MPI of the {family} family: install {family} (ci/setup does on Debian and "
+            f"Ubuntu), or name its library: site's extras, host_{family}"
         )
+
+
+def _on_nodes(family: str, site: Site) -> bool:
+    try:
+        return any(mpi.FAMILIES[family].names.match(name) for name in hosts.mpi_libraries_of(site))
+    except hosts.UnknownError:
+        # The job finds out.
+        return True
 
 
 def told_by(program: str, pattern: str) -> str:
