@@ -180,3 +180,7 @@ def test_the_results_say_which_way_was_taken(tmp_path):
     assert record.unusual_starts(tmp_path) == ["ranks are started by other means, because of this"]
     (tmp_path / "subject.started.json").write_text(json.dumps({**known, "because": ""}))
     assert record.unusual_starts(tmp_path) == []
+
+
+def test_the_version_of_mpich_is_told_in_words():
+    assert ranks.read("library MPICH Version:\t4.0.2\n", 0).library == "MPICH 4.0.2"

@@ -96,7 +96,9 @@ def read(text: str, status: Optional[int]) -> Seen:
     sizes = [int(size) for size in re.findall(r"^rank \d+ of (\d+)$", text, re.MULTILINE)]
     number = r"[^\d\n]*(\d+(?:\.\d+)*)"
     last = telling_line(text) or "it printed nothing"
-    return Seen(status, sizes, found(r"^library (.*)$"), found("^own" + number), found("^server" + number), last)
+    # MPICH says "MPICH Version:", a tab, and its number.
+    library = " ".join(found(r"^library (.*)$").replace("Version:", "").split())
+    return Seen(status, sizes, library, found("^own" + number), found("^server" + number), last)
 
 
 def is_one_job(seen: Seen, ranks: int) -> bool:
