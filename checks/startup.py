@@ -9,7 +9,7 @@ host's MPI library, in the container and bare, because that alone may take longe
 
 import reframe as rfm
 from containercheck import Answer, ContainerCheck, Figure, ImagePlacement, ReleaseOfImage, Work
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.builtins import parameter, run_before, variable
 
 
 def figure(name, copies, word, unit, tolerance):
@@ -26,6 +26,7 @@ class StartUp(ContainerCheck, ImagePlacement, ReleaseOfImage):
     descr = "container start-up and tear-down, memory"
     recipe = "mpi"
     executable = "cat"
+    preloads_mpi = True
     ranks_per_node = 1
     run_limit = 120
     num_nodes = parameter([1], loggable=True)
@@ -46,13 +47,6 @@ class StartUp(ContainerCheck, ImagePlacement, ReleaseOfImage):
         figure("memory_several", "several", "memory", "MB", tolerance=36.0),
     ]
     answers = [Answer("copies", r"^several: copies (\d+)")]
-
-    @run_after("init")
-    def load_mpi(self):
-        """The same library on both sides, or none."""
-        if self.variant == "integrated":
-            self.executable, self.executable_opts = "env", ["LD_PRELOAD=libmpi.so.40", "cat"]
-            self.mpi_program = "ompi_info"
 
     @run_before("run")
     def start_on_every_core(self):

@@ -71,8 +71,10 @@ site_configuration = {
                         "host_mpich": "/opt/mpich/lib/libmpi.so.12",
                         # Options with which the launcher starts them. Default: Hydra's mpiexec in its place.
                         "mpich_launcher_options": ["--mpi=pmi2"],
-                        # More of the launcher's options where an image runs with its own MPI, which may not speak the
-                        # PMI that the host's speaks.
+                        # What starts the ranks where an image runs with its own MPI, which may not speak the PMI that
+                        # the host's speaks: ReFrame's name of another launcher. Default: the partition's.
+                        "image_launcher": "srun",
+                        # More options for that.
                         "image_launcher_options": ["--mpi=pmi2"],
                         # Where Python environments lie; all nodes must see it. Default: ~/.cache/containercheck/venvs.
                         "venv_cache": "/shared/containercheck/venvs",
@@ -114,6 +116,8 @@ site_configuration = {
                                 "binds": [],
                                 # For bare and container.
                                 "launcher_options": ["--hint=nomultithread"],
+                                # For generic containers only, after those above.
+                                "image_launcher_options": ["--mpi=pmix"],
                                 # In percent, for figures that name none of their own; 'tolerances' goes before it.
                                 "tolerance": 3.0,
                                 # As in 'inputs', and not in both.

@@ -19,24 +19,23 @@ from containercheck import (
     commands,
     contract,
     earlier,
-    launchers,
     references,
     schedulers,
     sites,
     slurm,
     software,
 )
-from containercheck.interface import ApplicationFacts
 from containercheck.layout import Layout, LayoutError
-from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
+from containercheck.sides import Needs
 from containercheck.sites import Site
 from containercheck.software import runtimes
+from containercheck.variants import VariantSides
 from containercheck.verdict import record
 from containercheck.verdict.outcome import Outcome
 from containercheck.verdict.reading import UnreadableError
 
 
-class ContainerCheck(ApplicationFacts):
+class ContainerCheck(VariantSides):
     """An application, bare or in a container, on a number of nodes.
 
     A container variant runs the bare program too, in the same job, in alternating rounds, and fails when the
@@ -146,49 +145,6 @@ class ContainerCheck(ApplicationFacts):
             software.require_built(Path(self.stagedir), self.build_stderr.evaluate())
         except software.Unavailable as error:
             self.skip_because(str(error))
-
-    def sides(self) -> list[Side]:
-        """Return what is run and compared: the bare program and, for the container variants, the same in an image.
-
-        To compare anything else (two runtimes, two images), return other sides; nothing else has to change.
-        """
-        program, environ = self._program(self._provision.program), self._sites_own.environ
-        bare = Side(contract.BASELINE, "bare", program, self._launcher(), environment=environ)
-        if not self.contained:
-            return [bare]
-        program = self._program(self._in_image)
-        launcher = self._launcher(self.site.image_launcher_options if self.variant == "generic" else ())
-        return [bare, Side(contract.SUBJECT, self.variant, program, launcher, self._container(), against=bare.name)]
-
-    def _program(self, executable):
-        mpi = self.mpi_program or (executable if self.rank_count is not None else None)
-        return Program(executable, tuple(self.executable_opts), tuple(self.steps), tuple(self.reset_commands), mpi)
-
-    def _launcher(self, more=()):
-        if self.started_by or self.rank_count is None:
-            return Launcher(self.started_by or "")
-        options = [*self._sites_own.launcher_options, *more]
-        if self.mpi_family:
-            return launchers.of_family(self.mpi_family, self.job, self.site, self.layout, options)
-        return launchers.of_partition(self.job, self.layout, options)
-
-    def _container(self):
-        own, host_mpi = self._sites_own, None
-        if self.variant == "integrated":
-            # Of another family, the bare program tells: see launchers.of_family.
-            library = None if self.mpi_family else self.site.host_mpi
-            host_mpi = HostMpi(self.mpi_program or self._provision.program, library, own.environ)
-        return Container(
-            self.runtime,
-            self._provision.image,
-            host_mpi=host_mpi,
-            copied_to=axes.own_path(self.image_directory, self.stagedir, ".sif") if self.image_directory else None,
-            gpus=self.gpu and self.site.gpus > 0,
-            options=(*runtimes.bind_options(self.runtime, [*self.site.binds, *own.binds]), *self.container_options),
-            needs=self._of_runtime,
-            looked_for=self._in_image if own.image or own.image_executable else None,
-            trees=own.trees,
-        )
 
     @run_before("run", always_last=True)
     def write_job(self):

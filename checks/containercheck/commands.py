@@ -103,7 +103,8 @@ def _script(side: Side, place: _Host | _InContainer | _Inside) -> str:
     program = side.program
     lines = programs.exports(side.environment)
     if not program.steps:
-        command = place.parallel(shlex.join([program.executable, *program.options]))
+        command = shlex.join([program.executable, *program.options])
+        command = place.parallel(f"env LD_PRELOAD={place.host_mpi} {command}" if program.preloads_mpi else command)
         return "\n".join([*lines, *program.reset, command])
     lines = ["set -e", PHASE, *lines, *program.reset]
     for step in program.steps:
@@ -114,6 +115,8 @@ def _script(side: Side, place: _Host | _InContainer | _Inside) -> str:
 
 class _Host:
     """The host: what is typed before a command there."""
+
+    host_mpi = f"./{contract.MPI_PRELOAD}"
 
     def __init__(self, side: Side) -> None:
         self._launcher = side.launcher
@@ -129,6 +132,8 @@ class _Host:
 
 class _InContainer:
     """A side's container: what is typed before its commands, and what has to be there first."""
+
+    host_mpi = f"{contract.WORKDIR}/{contract.MPI_LINKS}/{contract.MPI_PRELOAD}"
 
     def __init__(self, side: Side, stagedir: str) -> None:
         self._name, self._program, self._stagedir = side.name, side.program, stagedir
@@ -193,6 +198,7 @@ class _InContainer:
         host = self._container.host_mpi
         options = [f"--bind={runtimes.bind_option(self._container.runtime)}", f"--side={self._name}"]
         options += [f"--libmpi={host.library}"] if host.library else []
+        options += [f"--family={host.family}"] if host.family else []
         plan = programs.in_job(site, "hostmpi", "plan", *options, host.program)
         variables = [f"{name}={value}" for name, value in host.environment.items()]
         return f"{shlex.join(['env', *variables])} {plan}" if variables else plan
@@ -211,6 +217,8 @@ class _InContainer:
 
 class _Inside:
     """A container in which the image's own launcher starts the ranks."""
+
+    host_mpi = _InContainer.host_mpi
 
     def __init__(self, container: _InContainer, layout: Layout) -> None:
         self.words = container.words

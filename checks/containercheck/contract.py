@@ -32,6 +32,8 @@ WORKDIR = "/rfm_workdir"
 #: How the host's MPI is brought in: the plan (JSON), and the directory of links that is the program's LD_LIBRARY_PATH
 #: in the container.
 MPI_PLAN, MPI_LINKS = "host-mpi.json", "host-mpi"
+#: Link to the host's MPI library: in the stage directory for the host, and in MPI_LINKS for the container.
+MPI_PRELOAD = "libmpi-of-host.so"
 #: Directory of links for a bare program that was built with another MPI of the same ABI.
 BARE_MPI_LINKS = "bare-mpi"
 

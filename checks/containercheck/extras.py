@@ -47,6 +47,7 @@ class Software:
     :ivar binds: what containers of this application have too, as ``path`` or ``path:target``. MPI that is loaded from
         there counts as the image's own.
     :ivar launcher_options: more options of the launcher, for bare and container.
+    :ivar image_launcher_options: options of the launcher for generic containers only, after those.
     :ivar tolerance: accepted overhead in percent, for figures that name none of their own. The extra ``tolerances``,
         which is by figure, goes before it.
     :ivar input: the document's input; the same as in the extra ``inputs``.
@@ -59,6 +60,7 @@ class Software:
     image_executable: str | None = extra(str)
     binds: list[str] = extra(typ.List[str], list)
     launcher_options: list[str] = extra(typ.List[str], list)
+    image_launcher_options: list[str] = extra(typ.List[str], list)
     tolerance: float | None = extra(numbers.Real)
     input: str | None = extra(str)
 

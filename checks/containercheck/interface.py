@@ -42,8 +42,8 @@ class ApplicationFacts(rfm.RegressionTest):
     rank_count = variable(Answer, type(None), value=None, loggable=False)
     #: A program that starts the command in place of MPI's launcher, with its options.
     started_by = variable(str, type(None), value=None)
-    #: A program whose libraries tell which MPI the host has, and which the image; by default the application.
-    mpi_program = variable(str, type(None), value=None)
+    #: Whether the program, which has no MPI, loads the host's in the integrated variant, bare and in the container.
+    preloads_mpi = variable(typ.Bool, value=False)
     #: Code name of the Debian that the image is built from; empty for the site's choice (releases.py).
     release = variable(str, value="")
     #: Directory of the node into which the image is copied for the job; by default it runs from where it lies.

@@ -15,12 +15,15 @@ from containercheck.sides import Launcher, Needs
 from containercheck.sites import BINDINGS, Site
 
 
-def of_partition(job: Job, layout: Layout, options: Sequence[str] = ()) -> Launcher:
+def of_partition(job: Job, layout: Layout, options: Sequence[str] = (), name: str | None = None) -> Launcher:
     """Return the partition's own launcher of MPI programs; ReFrame's built-in system has none, and gets mpirun.
 
     :param options: more of its options.
+    :param name: ReFrame's name of another one, which takes its place.
     """
-    launcher = getlauncher("mpirun")() if job.launcher.registered_name == "local" else job.launcher
+    if job.launcher.registered_name == "local":
+        name = name or "mpirun"
+    launcher = getlauncher(name)() if name else job.launcher
     return _started_by(launcher, job, layout, options)
 
 

@@ -16,20 +16,21 @@ class Family(NamedTuple):
     """Libraries of one ABI.
 
     ``title`` is what people call it, ``soname`` what programs that were built with its first member ask for, ``names``
-    matches what its members call the library.
+    matches what its members call the library, ``program`` is one that comes with it and loads it.
     """
 
     title: str
     soname: str
     names: Any
+    program: str
 
 
 #: What Cray puts into the names, for the compiler.
 _CRAYS = r"_(?:cray|gnu|intel|nvidia|amd|aocc|pgi)(?:_\d+)?"
 #: Families, by the name that checks and sites use.
 FAMILIES = {
-    "mpich": Family("MPICH", "libmpi.so.12", re.compile(rf"^libmpi(ch)?({_CRAYS})?\.so\.12(\.|$)")),
-    "openmpi": Family("Open MPI", "libmpi.so.40", re.compile(r"^lib(mpi\.so\.40|mpi_ibm\.so\.3)(\.|$)")),
+    "mpich": Family("MPICH", "libmpi.so.12", re.compile(rf"^libmpi(ch)?({_CRAYS})?\.so\.12(\.|$)"), "mpichversion"),
+    "openmpi": Family("Open MPI", "libmpi.so.40", re.compile(r"^lib(mpi\.so\.40|mpi_ibm\.so\.3)(\.|$)"), "ompi_info"),
 }
 #: SONAMEs of MPI libraries; the bindings for other languages (libmpi_cxx, libmpi_mpifh) are none.
 SONAME = re.compile(rf"^libmpi(ch)?(_ibm|{_CRAYS})?\.so(\.|$)")
@@ -62,6 +63,15 @@ def member_of(name: str) -> str:
     """
     match = re.match(rf"^libmpi(?:ch)?(?:fort|cxx)?(_ibm|{_CRAYS})", name)
     return match[1] if match else ""
+
+
+def is_crays(name: str) -> bool:
+    """Tell whether a library is of Cray's MPI.
+
+    >>> [is_crays(name) for name in ("libmpi_gnu_91.so.12", "libmpi_ibm.so.3", "libmpi.so.12")]
+    [True, False, False]
+    """
+    return member_of(name) not in ("", "_ibm")
 
 
 def other_names(soname: str) -> List[str]:

@@ -57,6 +57,7 @@ class Program:
     :ivar steps: the commands of an application that runs in several; they take the place of the executable.
     :ivar reset: commands that put the working directory into its first state before each run.
     :ivar mpi: a program whose libraries tell which MPI there is; None for one without.
+    :ivar preloads_mpi: whether the host's MPI library is loaded into it, which does not ask for it.
     """
 
     executable: str
@@ -64,6 +65,7 @@ class Program:
     steps: tuple[Step, ...] = ()
     reset: tuple[str, ...] = ()
     mpi: str | None = None
+    preloads_mpi: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,11 +87,13 @@ class HostMpi:
     :ivar program: a bare program that loads it.
     :ivar library: the library, where the program does not tell.
     :ivar environment: variables that the program needs to load it.
+    :ivar family: a key of ``mpi.FAMILIES``: where neither tells, what the loader finds of it is taken.
     """
 
     program: str
     library: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    family: str | None = None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import reframe.utility.typecheck as typ
+from reframe.core.backends import getlauncher
 from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
 from reframe.core.systems import SystemPartition
@@ -71,6 +72,7 @@ class Site:
     host_mpi: str | None = extra(str)
     host_mpich: str | None = extra(str)
     mpich_launcher_options: list[str] | None = extra(typ.List[str])
+    image_launcher: str | None = extra(str)
     image_launcher_options: list[str] = extra(typ.List[str], list)
     binds: list[str] = extra(typ.List[str], list)
     images: dict[str, str] | None = extra(typ.Dict[str, str])
@@ -154,6 +156,11 @@ def _site(partition: SystemPartition) -> Site:
     for name, allowed in (("binding", BINDINGS), ("mpi", mpi.FAMILIES), ("release", releases.IMAGES)):
         if found.get(name) not in (None, *allowed):
             raise SiteError(f"{where}: {name} is {found[name]!r}, and must be one of {', '.join(allowed)}")
+    if found.get("image_launcher"):
+        try:
+            getlauncher(found["image_launcher"])
+        except ReframeError as error:
+            raise SiteError(f"{where}: image_launcher: {error}") from None
     found.update(_by_check(found, others, where))
     is_here = partition.scheduler.registered_name == "local"
     gpus = sum(device.num_devices for device in partition.select_devices("gpu"))

@@ -36,6 +36,15 @@ def test_a_bare_side_is_what_a_person_would_type():
     assert made(serial) == commands.Commands("rm -f scratch\n./cat", Needs())
 
 
+def test_the_hosts_mpi_is_loaded_into_a_program_without_mpi_on_both_sides():
+    program = Program("cat", mpi="mpichversion", preloads_mpi=True)
+    assert made(BARE.changed(program=program)).script == "srun env LD_PRELOAD=./libmpi-of-host.so cat"
+    container = replace(IMAGE, host_mpi=HostMpi("mpichversion", family="mpich"))
+    found = made(INTEGRATED.changed(program=program, container=container))
+    assert found.script.endswith(" env LD_PRELOAD=/rfm_workdir/host-mpi/libmpi-of-host.so cat")
+    assert any("--family=mpich mpichversion" in command for command in found.needs.prepare)
+
+
 def test_a_generic_container_gets_nothing_of_the_host():
     found = made(GENERIC)
     assert found.script == f"srun $(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif hpcc -v"

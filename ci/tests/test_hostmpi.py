@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.job import hostmpi
+from containercheck import contract
+from containercheck.job import hostmpi, mpi_of_host
 
 KNOWN = {"soname": "libmpi.so.40", "path": "/usr/lib/libmpi.so.40.30.4"}
 KNOWN["spares"] = {"libatomic.so.1": "/host/usr/lib/libatomic.so.1.2.0"}
@@ -79,6 +80,7 @@ def test_the_plan_binds_the_closure_without_libc(tmp_path, monkeypatch):
     assert plan["soname"] in names
     assert any(name.startswith("libopen-pal.so") for name in names)
     assert not {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1"} & names
+    assert os.readlink("host-mpi/libmpi-of-host.so") == f"/host{os.path.realpath('libmpi-of-host.so')}"
     for link in (tmp_path / "host-mpi").iterdir():
         target = os.readlink(link)
         assert target.startswith("/host/")
@@ -104,12 +106,36 @@ def test_a_crays_library_takes_the_place_of_mpich(tmp_path, monkeypatch):
     assert (links["libmpi_gnu_91.so.12"], links["libmpi.so.12"], links["libmpich.so.12"]) == (mine, mine, mine)
     assert links["libmpifort.so.12"] == f"/host{libraries}/libmpifort_gnu_91.so.12"
     assert "libmpi_nvidia.so.12" not in links
+    assert links[contract.MPI_PRELOAD] == mine
     loaded = LOADED.replace(
         "libmpi.so.40 => /rfm_workdir/host-mpi/libmpi.so.40", "libmpich.so.12 => /rfm_workdir/host-mpi/libmpich.so.12"
     )
     hostmpi.verify(loaded, plan)
     with pytest.raises(hostmpi.HostMpiError, match=r"another ABI: .* needs libmpi.so.40 \(Open MPI\), the host's"):
         hostmpi.verify(LOADED, plan)
+
+
+def test_what_crays_mpi_opens_by_name_is_bound_and_for_no_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    places = [tmp_path / "opt" / "cray", tmp_path / "spool"]
+    places[0].mkdir(parents=True)
+    monkeypatch.setattr(mpi_of_host, "_OF_CRAY", tuple(map(str, places)))
+    for name, expected in (("libmpi_cray.so.12", {str(places[0])}), ("libmpich.so.12", set())):
+        shutil.copy("/bin/true", tmp_path / name)
+        plan = hostmpi.plan("true", "-B{source}:{target}", "subject", str(tmp_path / name))
+        assert {one for one in plan["binds"] if one in map(str, places)} == expected
+
+
+def test_where_no_program_tells_the_loaders_library_of_the_family_is_taken(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    library = tmp_path / "libmpich.so.12"
+    shutil.copy("/bin/true", library)
+    monkeypatch.setattr(mpi_of_host, "libraries_of_host", lambda: ["/usr/lib/libmpi.so.40", str(library)])
+    plan = hostmpi.plan("no-such", "-B{source}:{target}", "subject", None, "mpich")
+    assert (plan["soname"], plan["path"]) == ("libmpich.so.12", str(library))
+    monkeypatch.setattr(mpi_of_host, "libraries_of_host", lambda: ["/usr/lib/libmpi.so.40"])
+    with pytest.raises(mpi_of_host.AbsentError, match=r"needs libmpi.so.12 .* name its library: .* host_mpi$"):
+        hostmpi.plan("no-such", "-B{source}:{target}", "subject", None, "mpich")
 
 
 def test_a_program_without_mpi_is_a_clear_error(tmp_path, monkeypatch):

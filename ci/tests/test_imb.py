@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from containercheck import contract
-from containercheck.job import hostmpi
+from containercheck.job import hostmpi, mpi_of_host
 from imb import IMB
 from saved import figures, problems
 
@@ -29,7 +29,7 @@ def test_singletons_are_told():
 def libraries(tmp_path, monkeypatch):
     """A machine whose loader finds nothing but what is put here."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(hostmpi, "libraries_of_host", lambda: sorted(map(str, tmp_path.glob("lib*.so.*"))))
+    monkeypatch.setattr(mpi_of_host, "libraries_of_host", lambda: sorted(map(str, tmp_path.glob("lib*.so.*"))))
     return tmp_path
 
 

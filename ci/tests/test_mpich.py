@@ -34,7 +34,7 @@ def test_every_variant_runs_where_the_mpi_is_mpich(session, mpich_site):
     result = session("-C", mpich_site, "-n", "PingPong", *few, checks=REPOSITORY / "checks" / "pingpong.py")
     assert result.status == 0, result.output
     for variant in ("bare", "integrated", "generic"):
-        case = result.case(variant)
+        case = result.case(variant, "PingPong")
         assert case["result"] == "pass", case["fail_reason"] or case["skip_reason"]
         for side, libraries in case["provenance"]["mpi"].items():
             # Of the host, where integrated has it, and else of the image.
@@ -71,3 +71,46 @@ def test_an_image_with_its_own_mpi_is_started_with_options_of_its_own(session, s
     bare, *inside = started("generic")
     assert "--mpi=pmi2" not in bare and inside and all("--mpi=pmi2" in words for words in inside)
     assert all(words.count("--cpu-bind=cores") == 1 for words in (bare, *inside))
+
+
+def test_start_up_loads_the_mpi_of_the_partitions_family(session, mpich_site):
+    few = ["-S", "rounds=1", "-S", "strict_check=no"]
+    result = session("-C", mpich_site, "-n", "StartUp%.*integrated", *few, checks=REPOSITORY / "checks" / "startup.py")
+    case = result.case("integrated")
+    assert case["result"] == "pass", case["fail_reason"] or case["skip_reason"]
+    assert all("libmpich.so.12" in path for paths in case["provenance"]["mpi"].values() for path in paths)
+
+
+def test_an_image_may_have_another_launcher(session, site):
+    nodes = {"num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1, "arch": "none"}
+    extras = {"image_launcher": "mpirun", "release": "bookworm"}
+    settings = site(
+        scheduler="slurm",
+        launcher="srun",
+        processor=nodes,
+        container_platforms=[{"type": "Apptainer"}],
+        extras={**extras, "software": {"PingPong": {"image_launcher_options": ["--mca pml ob1"]}}},
+    )
+    result = session("-C", settings, "--dry-run", "-n", "PingPong", checks=REPOSITORY / "checks" / "pingpong.py")
+    script = Path(result.case("generic")["stagedir"], "rfm_job.sh").read_text()
+    assert re.search(r"^srun .*\./bin/pingpong", script, re.MULTILINE)
+    assert re.search(r"^mpirun -np 8 --mca pml ob1 --bind-to core \$\(cat subject", script, re.MULTILINE)
+    assert "mpirun" not in Path(result.case("integrated")["stagedir"], "rfm_job.sh").read_text().partition("END")[2]
+    wrong = session("-C", site(extras={"image_launcher": "mprun"}), "-l", checks=REPOSITORY / "checks" / "pingpong.py")
+    assert wrong.status != 0
+    assert "site file, extras of here:only: image_launcher: no such launcher: 'mprun'" in wrong.output
+
+
+def test_hydra_gets_none_of_the_options_of_another_launcher(session, site):
+    nodes = {"num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1, "arch": "none"}
+    settings = site(
+        scheduler="slurm",
+        launcher="srun",
+        processor=nodes,
+        container_platforms=[{"type": "Apptainer"}],
+        extras={"image_launcher_options": ["--mpi=pmi2"], "release": "bookworm"},
+    )
+    result = session("-C", settings, "--dry-run", "-n", "IMB", checks=REPOSITORY / "checks" / "imb.py")
+    script = Path(result.case("generic")["stagedir"], "rfm_job.sh").read_text()
+    assert "mpiexec.hydra -n 8" in script
+    assert "--mpi=pmi2" not in script

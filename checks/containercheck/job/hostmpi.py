@@ -17,88 +17,28 @@ are bound where the job runs, for the libraries of the node are the ones that co
 
 import argparse
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, Optional, Sequence
 
 from containercheck import contract, mpi
+from containercheck.job.mpi_of_host import (
+    AbsentError,
+    HostMpiError,
+    closure,
+    configuration_of,
+    find_mpi,
+    named,
+    of_loader,
+)
 
 #: Where the host's library directories appear in the container.
 HOST = "/host"
 
-#: Of the image in any case: libc's own family.
-_LIBC = re.compile(
-    r"^(ld-linux.*|ld64|lib(c|m|dl|rt|pthread|util|resolv|anl|nsl|nss_.*|BrokenLocale|thread_db|mvec))\.so"
-)
 #: Of the image where it has them: the run-time libraries of the compilers.
 _RUN_TIME = re.compile(r"^lib(gcc_s|stdc\+\+|gfortran|quadmath|gomp|atomic|ssp)\.so")
-#: Directories with plugins, beside the library that loads them.
-_PLUGINS = ("openmpi", "openmpi3", "openmpi4", "openmpi5", "pmix", "prte", "ucx", "ucc", "libfabric", "libibverbs")
-_CONFIGURATION = ("/etc/openmpi", "/etc/pmix", "/etc/prte", "/etc/ucx", "/etc/libibverbs.d", "/etc/libfabric.conf")
-
-
-class HostMpiError(Exception):
-    """The host's MPI cannot be used; the message says why and what to do, in one or two lines."""
-
-
-class AbsentError(HostMpiError):
-    """The host has no MPI of the family that a program needs: a reason to skip."""
-
-
-def needed_libraries(paths: List[str]) -> Dict[str, str]:
-    """Return what the loader would load for these programs or libraries: file by SONAME."""
-    found = {}  # type: Dict[str, str]
-    # ldd of many files at once is far quicker than one by one.
-    output = _said(["ldd", *paths])
-    for match in re.finditer(r"^\s+(\S+) => (/\S+) \(0x", output, re.MULTILINE):
-        found.setdefault(match[1], match[2])
-    return found
-
-
-def _named(libmpi: str, extra: str) -> str:
-    """Return the path of a library that the site names.
-
-    :raises HostMpiError: it is not there.
-    """
-    if not Path(libmpi).exists():
-        raise HostMpiError(f"no {libmpi} on {os.uname().nodename}: the site's extras, {extra}, name it")
-    return libmpi
-
-
-def _said(command: List[str]) -> str:
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True).stdout
-
-
-def find_mpi(executable: str) -> Tuple[str, str]:
-    """Return SONAME and path of the MPI library that the bare program loads.
-
-    :raises HostMpiError: the program is not there, or loads none.
-    """
-    program = shutil.which(executable)
-    if program is None:
-        raise HostMpiError(f"{executable} is not on the PATH of {os.uname().nodename}, so the host's MPI is not known")
-    for soname, path in needed_libraries([program]).items():
-        if mpi.SONAME.match(soname):
-            return soname, path
-    raise HostMpiError(
-        f"{program} loads no MPI library here (ldd shows none): name the host's in the site's extras, host_mpi"
-    )
-
-
-def libraries_of_host() -> List[str]:
-    """Return the paths of the libraries that the loader finds by name: LD_LIBRARY_PATH, then the system's."""
-    found = []
-    for directory in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
-        found += sorted(str(path) for path in Path(directory).glob("lib*.so*")) if directory else []
-    for ldconfig in ("/sbin/ldconfig", "ldconfig"):
-        if shutil.which(ldconfig):
-            listing = _said([ldconfig, "-p"])
-            return found + re.findall(r"=> (/\S+)$", listing, re.MULTILINE)
-    return found
 
 
 def lend(family: str, libmpi: Optional[str] = None) -> str:
@@ -108,18 +48,11 @@ def lend(family: str, libmpi: Optional[str] = None) -> str:
     :raises AbsentError: the host has none.
     :raises HostMpiError: the one given is not there, or has another ABI.
     """
-    title, wanted, names = mpi.FAMILIES[family]
-    paths = [_named(libmpi, f"host_{family}")] if libmpi else libraries_of_host()
-    path = next((path for path in paths if names.match(Path(path).name)), None)
-    if path is None:
-        if libmpi:
-            raise HostMpiError(
-                f"another ABI: the program needs {wanted} ({title}); the site's extras, host_{family}, name {libmpi}"
-            )
-        others = sorted({Path(path).name for path in paths if mpi.SONAME.match(Path(path).name) and ".so." in path})
-        raise AbsentError(
-            f"no software: the program needs {wanted} ({title}), {os.uname().nodename} has "
-            f"{', '.join(others) or 'no MPI'}. Install {family}, or name its library: site's extras, host_{family}"
+    title, wanted, names, _ = mpi.FAMILIES[family]
+    path = named(libmpi, f"host_{family}") if libmpi else of_loader(family, f"host_{family}")
+    if not names.match(Path(path).name):
+        raise HostMpiError(
+            f"another ABI: the program needs {wanted} ({title}); the site's extras, host_{family}, name {libmpi}"
         )
     _fresh_directory(contract.BARE_MPI_LINKS)
     for name in {wanted, *mpi.other_names(wanted)}:
@@ -132,47 +65,16 @@ def _fresh_directory(name: str) -> None:
     Path(name).mkdir()
 
 
-def _plugin_directories(libraries: Dict[str, str]) -> Set[Path]:
-    parents = {Path(path).resolve().parent for path in libraries.values()}
-    return {parent / name for parent in parents for name in _PLUGINS if (parent / name).is_dir()}
-
-
-def _configuration(library: Path) -> List[str]:
-    """Configuration and help texts of this MPI, in the system's places and in its own prefix."""
-    prefix = library.parent.parent
-    own = [str(prefix / "etc"), str(prefix / "share" / "openmpi"), str(prefix / "share" / "pmix")]
-    return [path for path in (*_CONFIGURATION, "/usr/share/openmpi", "/usr/share/pmix", *own) if Path(path).exists()]
-
-
-def closure(libmpi: str) -> Tuple[Dict[str, str], Set[Path]]:
-    """Return what the host's MPI loads (file by SONAME), without libc, and the directories of its plugins."""
-    library = Path(libmpi).resolve()
-    # The bindings for other languages belong to it, whether or not this program uses them.
-    own, member = {}, mpi.member_of(Path(libmpi).name)
-    for directory in (Path(libmpi).parent, library.parent):
-        for path in directory.glob("libmpi*.so.*"):
-            if path.name.count(".") == 2 and mpi.member_of(path.name) == member:
-                own[path.name] = str(path)
-    libraries = {**own, **needed_libraries([str(library), *own.values()])}
-    while True:
-        plugins = _plugin_directories(libraries)
-        files = [str(path) for directory in plugins for path in directory.rglob("*.so*") if path.is_file()]
-        more = needed_libraries(files) if files else {}
-        if more.keys() <= libraries.keys():
-            break
-        libraries = {**more, **libraries}
-    return {name: path for name, path in libraries.items() if not _LIBC.match(name)}, plugins
-
-
-def plan(executable: str, bind: str, side: str, libmpi: Optional[str]) -> Dict[str, Any]:
+def plan(executable: str, bind: str, side: str, libmpi: Optional[str], family: Optional[str] = None) -> Dict[str, Any]:
     """Write the links, the options for the container runtime, and the plan; return the plan.
 
     :param bind: how the runtime is told to bind, with ``{source}`` and ``{target}``.
     :param side: whose container it is for.
     :param libmpi: the host's MPI library, where the bare program does not tell.
+    :param family: of the host's MPI, for a program that only may be there.
     :raises HostMpiError: it is not there; see also :func:`find_mpi`.
     """
-    soname, path = (mpi.soname_of(libmpi), _named(libmpi, "host_mpi")) if libmpi else find_mpi(executable)
+    soname, path = (mpi.soname_of(libmpi), named(libmpi, "host_mpi")) if libmpi else find_mpi(executable, family)
     needed, plugins = closure(path)
     needed.setdefault(soname, path)
     real = {name: Path(file).resolve() for name, file in needed.items()}
@@ -183,14 +85,19 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str]) -> Dict[s
     # By all the names that programs of its family know it by.
     links = {other: targets[name] for name in libraries for other in mpi.other_names(name)}
     links.update({name: targets[name] for name in libraries})
+    links[contract.MPI_PRELOAD] = targets[soname]
     _fresh_directory(contract.MPI_LINKS)
     for name, target in links.items():
         Path(contract.MPI_LINKS, name).symlink_to(target)
+    preload = Path(contract.MPI_PRELOAD)
+    if preload.is_symlink():
+        preload.unlink()
+    preload.symlink_to(real[soname])
     # One bind for a directory serves all below it.
     outermost = [one for one in sources if not any(other in one.parents for other in sources)]
     binds = {str(one): f"{HOST}{one}" for one in outermost}
     binds.update({str(one): str(one) for one in plugins})
-    binds.update({one: one for one in _configuration(Path(path).resolve())})
+    binds.update({one: one for one in configuration_of(Path(path).resolve())})
     if any(" " in source or ":" in source for source in binds):
         raise HostMpiError("a directory of the host's MPI has a space or a colon in its name: it cannot be bound")
     result = {"soname": soname, "path": str(Path(path).resolve()), "libraries": libraries, "spares": spares}
@@ -264,6 +171,7 @@ def main() -> None:
     planning.add_argument("--bind", required=True, help="with {source} and {target}")
     planning.add_argument("--side", required=True, help="whose container it is for")
     planning.add_argument("--libmpi", help="the host's MPI library; by default what the program loads")
+    planning.add_argument("--family", choices=mpi.FAMILIES, help="of the library, where the program is not there")
     planning.add_argument("executable")
     verifying = commands.add_parser("verify", help="check what the loader in the container said")
     verifying.add_argument("--tree", action="append", default=[], help="source:target, bound in with the program")
@@ -276,7 +184,7 @@ def main() -> None:
         if arguments.command == "lend":
             print(f"MPI of the bare program: {lend(arguments.family, arguments.libmpi)}")
         elif arguments.command == "plan":
-            known = plan(arguments.executable, arguments.bind, arguments.side, arguments.libmpi)
+            known = plan(arguments.executable, arguments.bind, arguments.side, arguments.libmpi, arguments.family)
             print(f"host MPI: {known['path']}, {len(known['libraries'])} libraries, {len(known['binds'])} binds")
         else:
             known = json.loads(Path(contract.MPI_PLAN).read_text())

@@ -1,0 +1,61 @@
+"""What a variant runs and compares: the bare program, and the same in a container."""
+
+from __future__ import annotations
+
+from containercheck import axes, contract, launchers, mpi
+from containercheck.interface import ApplicationFacts
+from containercheck.sides import Container, HostMpi, Launcher, Program, Side
+from containercheck.software import runtimes
+
+
+class VariantSides(ApplicationFacts):
+    """The sides of a check, made of its facts, its place and its software, once the base class knows them."""
+
+    def sides(self) -> list[Side]:
+        """Return what is run and compared: the bare program and, for the container variants, the same in an image.
+
+        To compare anything else (two runtimes, two images), return other sides; nothing else has to change.
+        """
+        program, environ = self._program(self._provision.program), self._sites_own.environ
+        bare = Side(contract.BASELINE, "bare", program, self._launcher(), environment=environ)
+        if not self.contained:
+            return [bare]
+        program = self._program(self._in_image)
+        launcher, container = self._launcher(self.variant == "generic"), self._container(program)
+        return [bare, Side(contract.SUBJECT, self.variant, program, launcher, container, against=bare.name)]
+
+    def _program(self, executable):
+        preloads = self.preloads_mpi and self.variant == "integrated"
+        telling = mpi.FAMILIES[self.site.mpi_family].program if preloads else executable
+        facts = (tuple(self.executable_opts), tuple(self.steps), tuple(self.reset_commands))
+        return Program(executable, *facts, telling if preloads or self.rank_count is not None else None, preloads)
+
+    def _launcher(self, of_image=False):
+        if self.started_by or self.rank_count is None:
+            return Launcher(self.started_by or "")
+        own = self._sites_own
+        if self.mpi_family:
+            return launchers.of_family(self.mpi_family, self.job, self.site, self.layout, own.launcher_options)
+        if of_image:
+            options = [*own.launcher_options, *self.site.image_launcher_options, *own.image_launcher_options]
+            return launchers.of_partition(self.job, self.layout, options, self.site.image_launcher)
+        return launchers.of_partition(self.job, self.layout, own.launcher_options)
+
+    def _container(self, program):
+        own, host_mpi = self._sites_own, None
+        if self.variant == "integrated":
+            # Of another family, the bare program tells: see launchers.of_family.
+            library = None if self.mpi_family else self.site.host_mpi
+            family = self.site.mpi_family if program.preloads_mpi else None
+            host_mpi = HostMpi(program.mpi if family else self._provision.program, library, own.environ, family)
+        return Container(
+            self.runtime,
+            self._provision.image,
+            host_mpi=host_mpi,
+            copied_to=axes.own_path(self.image_directory, self.stagedir, ".sif") if self.image_directory else None,
+            gpus=self.gpu and self.site.gpus > 0,
+            options=(*runtimes.bind_options(self.runtime, [*self.site.binds, *own.binds]), *self.container_options),
+            needs=self._of_runtime,
+            looked_for=self._in_image if own.image or own.image_executable else None,
+            trees=own.trees,
+        )
