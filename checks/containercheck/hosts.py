@@ -22,7 +22,7 @@ from containercheck.sites import Site
 #: What a node is asked of its C library: glibc says "glibc 2.36", another one nothing. And of its MPI: what the loader
 #: finds by name.
 QUESTION = "getconf GNU_LIBC_VERSION"
-_MPI = r"""(IFS=:; for place in $LD_LIBRARY_PATH; do ls "$place"; done; PATH=$PATH:/sbin ldconfig -p) 2>/dev/null |
+OF_MPI = r"""(IFS=:; for place in $LD_LIBRARY_PATH; do ls "$place"; done; PATH=$PATH:/sbin ldconfig -p) 2>/dev/null |
     grep -o '\<libmpi[^ /]*\.so\.[^ /]*' | sort -u"""
 
 
@@ -73,7 +73,7 @@ def _asked(partition: str) -> tuple[str, str]:
         job.num_tasks, job.options = 1, schedulers.access_of(job)
         job.max_pending_time = Site.of(asked).max_pending_time
         try:
-            job.prepare([QUESTION, _MPI], [asked.local_env])
+            job.prepare([QUESTION, OF_MPI], [asked.local_env])
             job.submit()
             job.wait()
             if job.exception:

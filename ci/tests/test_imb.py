@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
-from containercheck import contract
+from containercheck import contract, hosts
 from containercheck.job import hostmpi, mpi_of_host
+from containercheck.sites import Site
+from containercheck.software import Unavailable, Wanted, host
 from imb import IMB
 from saved import figures, problems
+
+REMOTE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
 
 
 def test_the_figures_of_a_run():
@@ -61,3 +68,30 @@ def test_relatives_take_each_others_place(libraries, name):
     (libraries / "libmpi.so.40").touch()
     hostmpi.lend("mpich")
     assert (libraries / "bare-mpi" / "libmpi.so.12").resolve() == libraries / name
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"), [("libmpi.so.40", "cluster:compute has no MPI of the mpich family"), ("libmpi_cray.so.12", "")]
+)
+def test_a_partition_without_it_is_a_skip_before_the_job(monkeypatch, names, reason):
+    monkeypatch.setattr(hosts, "_asked", lambda partition: (f"glibc 2.31\n{names}\nlibmpi_cxx.so.40\n", ""))
+    wanted = Wanted("IMB", "IMB-MPI1", mpi_family="mpich", requirements="imb/requirements.txt")
+    if reason:
+        with pytest.raises(Unavailable, match=f"^no software: {reason}: install mpich"):
+            host.provide(wanted, REMOTE)
+        # A dry run asks nobody, and modules bring what the nodes do not have without them.
+        host.provide(replace(wanted, dry=True), REMOTE)
+        host.provide(replace(wanted, modules=("mpich",)), REMOTE)
+    else:
+        host.provide(wanted, REMOTE)
+    monkeypatch.setattr(hosts, "_asked", lambda partition: ("", "its job failed"))
+    host.provide(wanted, REMOTE)
+
+
+def test_a_node_tells_what_its_loader_finds(tmp_path):
+    for name in ("libmpi_cray.so.12", "libmpi_cray.so", "libmpich_of_nobody.txt"):
+        (tmp_path / name).touch()
+    environment = {**os.environ, "LD_LIBRARY_PATH": f"{tmp_path}:/nowhere"}
+    said = subprocess.run(["bash", "-c", hosts.OF_MPI], env=environment, capture_output=True, text=True)
+    assert "libmpi_cray.so.12" in said.stdout.split()
+    assert said.stderr == ""
