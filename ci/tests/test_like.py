@@ -19,7 +19,7 @@ PATIENCE = 2400
 #: Which applications, where users work, and over how many nodes.
 LIKE = {
     "modules": ("PingPong|HPCC|GROMACS", "login", {1, 2}),
-    "cray": ("PingPong|HPCC|WordCount", "", {1, 2}),
+    "cray": ("PingPong|HPCC|WordCount|StartUp", "", {1, 2}),
     "smt": ("PingPong|HPCC|GROMACS", "", {1, 2}),
     "gridengine": ("PingPong|HPCC|GROMACS", "login", {1}),
 }
@@ -89,8 +89,8 @@ def test_three_applications_run_in_all_variants(centre):
         for name in applications.split("|")
         for variant in ("bare", "integrated", "generic")
         for number in nodes
-        # One core has nobody to send to.
-        if (name, number) != ("PingPong", 1) or len(nodes) == 1
+        # One core has nobody to send to, and a container starts on one node.
+        if (name, number) not in {("PingPong", 1), ("StartUp", 2)} or len(nodes) == 1
     }
     found = {(case["name"].split()[0], case["variant"], case["num_nodes"]) for case in ran}
     assert found == wanted, result.output
@@ -114,6 +114,8 @@ def modules(ran):
 def cray(ran):
     """What runs bare and integrated is the host's MPI under Cray's name, and generic the image's own."""
     for case in ran:
+        # Start-up has an MPI in the integrated variant only.
+        assert case["provenance"]["mpi"] or case["name"].startswith("StartUp")
         for side, libraries in case["provenance"]["mpi"].items():
             own = case["variant"] == "generic" and side == "subject"
             assert any(("libmpich.so" if own else "libmpi_gnu_91.so") in one for one in libraries), case["provenance"]
@@ -148,3 +150,22 @@ def test_a_module_that_does_not_exist_is_a_skip_that_names_it(centre):
     assert case["result"] == "skip"
     assert "hpcc/9.9" in case["skip_reason"]
     assert "\n" not in case["skip_reason"]
+
+
+@pytest.mark.parametrize("centre", ["cray"], indirect=True)
+def test_an_image_that_speaks_another_pmi_than_the_host_has_options_of_its_own(centre):
+    """Images have Open MPI, which knows PMIx, and the host's ranks are started by PMI2."""
+    site = centre.place / "site.py"
+    text = (REPOSITORY / "config" / "virtual_cluster.py").read_text()
+    few = ("-n", "^PingPong%variant=generic%num_nodes=2$", *FEW)
+    own = {}
+    for options in ([], ["--mpi=pmix"]):
+        site.write_text(text.replace('"mpi": "mpich"', f'"mpi": "openmpi", "image_launcher_options": {options}'))
+        result = centre.reframe(*few, site=site)
+        (own[bool(options)],) = [one for one in result.cases if one["result"] != "skip"]
+    assert own[True]["result"] == "pass", own[True]["fail_reason"]
+    assert any("libmpi.so.40" in one for one in own[True]["provenance"]["mpi"]["subject"])
+    assert any("libmpi_gnu_91.so" in one for one in own[True]["provenance"]["mpi"]["baseline"])
+    # Without them it is named, and no round is run.
+    assert "no rounds were run: the host starts ranks " in own[False]["fail_reason"]
+    assert "Open MPI" in own[False]["fail_reason"]

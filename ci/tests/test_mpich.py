@@ -97,7 +97,9 @@ def test_an_image_may_have_another_launcher(session, site):
     assert re.search(r"^mpirun -np 8 --mca pml ob1 --bind-to core \$\(cat subject", script, re.MULTILINE)
     integrated = Path(result.case("integrated")["stagedir"], "rfm_job.sh").read_text()
     assert not re.search("^mpirun", integrated, re.MULTILINE)
-    wrong = session("-C", site(extras={"image_launcher": "mprun"}), "-l", checks=REPOSITORY / "checks" / "pingpong.py")
+    wrong = session(
+        "-C", site(extras={"image_launcher": "mprun"}), "--dry-run", checks=REPOSITORY / "checks" / "pingpong.py"
+    )
     assert wrong.status != 0
     assert "site file, extras of here:only: image_launcher: no such launcher: 'mprun'" in wrong.output
 
