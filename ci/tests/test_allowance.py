@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from dataclasses import replace
 
 import pytest
 from conftest import REPOSITORY
+from containercheck import ContainerCheck
 from containercheck.allowance import FAILURES, SLOW_START, START, Run, allow
 from containercheck.facts import Work
 from containercheck.layout import Layout, LayoutError
@@ -106,3 +108,12 @@ def test_a_budget_is_spent_on_what_costs_least():
     chosen, left = estimate.affordable(cases, 3.5)
     assert [one.application for one in chosen] == ["Small", "Middle"]
     assert [one.application for one in left] == ["Large"]
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "checks").glob("*.py")), ids=lambda path: path.stem)
+def test_every_check_says_how_its_input_grows(path):
+    module = importlib.import_module(path.stem)
+    found = [one for one in vars(module).values() if isinstance(one, type) and issubclass(one, ContainerCheck)]
+    own = [one for one in found if one.__module__ == path.stem]
+    assert own
+    assert [one for one in own if one.work is None] == []
