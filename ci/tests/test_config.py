@@ -33,6 +33,44 @@ PLAIN = {
     "TensorFlowCNN",
     "WordCount",
 }
+LIKE = runpy.run_path(str(REPOSITORY / "config" / "virtual_cluster.py"))["like"]
+
+#: Family of each partition's MPI, and where its document says so.
+FAMILIES = {
+    # D12.6 section 4.3: openmpi/2.1.6.
+    "aris": {"fat": "openmpi", "gpu": "openmpi"},
+    # D12.6 section 9 has no MPI: what is taken where nothing is said.
+    "cc_in2p3": {"cpu": "openmpi", "k80": "openmpi", "v100": "openmpi"},
+    # CHPCE, "DGEMM": MPIDI_CH3I_Progress, MPID_nem_tcp_connpoll.
+    "chpce": {"x86": "mpich", "openpower": "mpich"},
+    # Of no document; cray-mpich.
+    "cray_ex": {"cpu": "mpich"},
+    # D12.6 section 6.3: the image that loads the host's MPI has Open MPI 1.10.4; section 6.9.1.
+    "cte_power": {"main": "openmpi"},
+    # SANDIA section IV.B: the image has Intel MPI.
+    "ec2": {"c3-8xlarge": "mpich"},
+    # Of no document; foss has Open MPI.
+    "eessi": {"zen4": "openmpi"},
+    # D12.6 section 8.1.7: openmpi/4.0.1-gnu-9.2.0-ib.
+    "excess": {"ivybridge": "openmpi", "haswell": "openmpi"},
+    # D12.6 sections 5.4 and 5.5: OpenMPI of foss-2018b.
+    "kay": {"compute": "openmpi"},
+    # D12.6 section 6.1: Open MPI 1.10.4.
+    "lenox": {"nodes": "openmpi"},
+    # D12.6 section 7.4.1, test case 1: Intel MPI.
+    "marconi": {"skylake": "mpich"},
+    # D12.5 section 2.4.1: Open MPI.
+    "marenostrum4": {"main": "openmpi"},
+    # MIPT section 3: /usr/lib64/mpich/bin/mpirun.
+    "mipt": {"pair": "mpich"},
+    # D12.6 section 6.3, as CTE-POWER.
+    "thunderx": {"main": "openmpi"},
+    # Ours; a cluster may be up that is like a Cray.
+    "virtual_cluster": {"compute": "mpich" if LIKE == "cray" else "openmpi"},
+    # SANDIA section V: Cray's MPI, of the ABI of MPICH.
+    "volta": {"compute": "mpich"},
+}
+
 #: Why a case of a plain run may be skipped in a dry run, where all is as the site file says it.
 TRUE_REASONS = ("its input has work for ", "needs 2 ranks: ", "no image: docker cannot build ")
 
@@ -40,7 +78,7 @@ TRUE_REASONS = ("its input has work for ", "needs 2 ranks: ", "no image: docker 
 def never_written(path, name, variant):
     """Whether no case of a check is written for a site: of the others there is one at least."""
     if path.stem == "ec2":
-        return variant != "bare"
+        return variant != "bare" and name != "IMB"
     # Of 192 cores a node: the input has work for 128.
     return path.stem == "eessi" and name in ("OpenFOAM", "WordCount")
 
@@ -69,8 +107,25 @@ def test_a_site_file_is_read_without_a_mistake(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_partition_has_the_mpi_that_the_document_says(path):
+    assert {name: site.mpi_family for name, (_, site) in sites_of(path).items()} == FAMILIES[path.stem]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_system_is_called_like_its_file(path):
     assert system_of(path)["name"].replace("-", "_") == path.stem
+
+
+def test_on_volta_an_integrated_check_takes_an_image_of_the_familys(session):
+    arguments = ["--dry-run", "-C", str(REPOSITORY / "config" / "volta.py"), "--system=volta"]
+    arguments += ["-n", "PingPong%variant=integrated%num_nodes=2%image_release=fitting"]
+    result = session(*arguments, checks=REPOSITORY / "checks" / "pingpong.py")
+    (case,) = result.cases
+    assert case["result"] == "pass", result.output
+    build, job = (Path(case["stagedir"], name).read_text() for name in ("rfm_build.sh", "rfm_job.sh"))
+    assert "--mpi mpich" in build
+    assert "hostmpi plan" in job and "--libmpi=/opt/cray/mpt/" in job
+    assert "-B/opt/cray:/opt/cray -B/var/opt/cray:/var/opt/cray" in job
 
 
 @pytest.fixture

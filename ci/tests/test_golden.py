@@ -20,6 +20,7 @@ CASES = {
     "cray": ("cray_ex", "cpu", "IMB%variant=integrated%num_nodes=2"),
     "power": ("cte_power", "main", "HPCC%variant=generic%num_nodes=16%image_release=fitting"),
     "grid-engine": ("cc_in2p3", "cpu", "DB12%variant=generic%num_nodes=1%slots=all"),
+    "modules": ("marconi", "skylake", "QuantumEspresso%variant=integrated%num_nodes=2%material=SiH4"),
     "gpu": ("aris", "gpu", "GROMACSHybrid%variant=generic%num_nodes=8"),
 }
 
