@@ -1,7 +1,8 @@
 """DB12, the DIRAC benchmark: the cores of a node, from one job slot to all of them.
 
-D12.6 section 9.3, CC-IN2P3: 12.3 without a container and with Singularity 3.3.0, 12.1 with 2.6.1; higher is better, the
-unit is the score itself. The score is of one slot; slots that share a core, a cache or a clock have a lower one.
+D12.6 section 9.3, CC-IN2P3: 12.3 with Singularity 3.3.0, which is no significant degradation, and 12.1 with 2.6.1;
+higher is better, the unit is the score itself. The score is of one slot; slots that share a core, a cache or a clock
+have a lower one.
 """
 
 import reframe as rfm

@@ -1,9 +1,10 @@
 """ARIS (GRNET): D12.6 section 4, GROMACS.
 
-Three nodes of four sockets for HPC-Europa3, with Docker and Singularity 3.2.1; and GPU nodes, which the document used
-with 20 ranks on each of up to 16 nodes, and with two ranks and two GPUs. InfiniBand, Slurm, Open MPI 2.1.6, which
-integrated containers had from the host. What is not said there is the partition's name, and whether software comes
-from modules: fill that in.
+Three nodes of four sockets for HPC-Europa3, with Docker 18.06 and Singularity 3.2.1; and GPU nodes, which the document
+used with 20 ranks on each of up to 16 nodes, and with two ranks and two GPUs. InfiniBand, Slurm, Open MPI 2.1.6, which
+containers had from the host, without what InfiniBand needs. Its ranks were started by mpirun under Slurm; here by srun,
+which gives a rank the cores of all its threads. What is not said there are the partitions' names, the memory of a node,
+and whether software comes from modules: fill that in.
 """
 
 site_configuration = {
@@ -29,7 +30,7 @@ site_configuration = {
                         "num_sockets": 4,
                     },
                     "container_platforms": [{"type": "Singularity"}, {"type": "Docker"}],
-                    "extras": {"max_nodes": 2, "memory_per_node": 512 << 30},
+                    "extras": {"max_nodes": 3, "memory_per_node": 512 << 30},
                 },
                 {
                     "name": "gpu",

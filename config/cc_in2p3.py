@@ -1,8 +1,8 @@
 """CC-IN2P3: D12.6 section 9, RAMP and DB12 with Singularity 2.6.1 to 3.3.0, and start-up.
 
 Three dedicated nodes, under Univa Grid Engine: one with CPUs only (32 cores, 100 GB), one with a K80 (16 cores, 130
-GB), which is two GPUs, and one with a V100 (20 cores, 190 GB). CentOS 7.6. The names of queues and of the parallel
-environment are not in the document: fill them in.
+GB), which is two GPUs, and one with a V100 (20 cores, 190 GB). CentOS 7.6, no MPI. The names of queues and of the
+parallel environment, and the sockets of a node, are not in the document: fill them in.
 """
 
 site_configuration = {

@@ -1,8 +1,8 @@
 """CTE-POWER (BSC): D12.6 section 6.9.1, Alya CFD on up to 16 nodes.
 
-2 x POWER9 8335-GTG, EDR InfiniBand and Ethernet of 10 Gbit/s, Slurm, Singularity 2.5.1. Its pages have 64 KiB. Images
-are for ppc64le: they are built on one of its nodes, not on an x86-64 login. What is not said there is the partition's
-name, and whether software comes from modules: fill that in.
+2 x POWER9 8335-GTG of 20 cores, EDR InfiniBand and Ethernet of 10 Gbit/s, Singularity 2.5.1. Its pages have 64 KiB.
+Images are for ppc64le: they are built on one of its nodes, not on an x86-64 login. What is not said there are the batch
+system, the partition's name, GPUs and memory of a node, and whether software comes from modules: fill that in.
 """
 
 site_configuration = {

@@ -1,7 +1,11 @@
 """EXCESS (HLRS): D12.6 section 8, Ping Pong, OpenFOAM, Palabos, PACE3D and data analytics on one and two nodes.
 
 Of its nodes the document used the first two: 2 x Ivy Bridge of 10 cores, 32 GB, FDR InfiniBand with UCX, verbs, and
-TCP over it. No batch system is named: ReFrame runs on one of them. Scientific Linux 6 and CentOS 7.6.
+TCP over it; the second has a K40 too. The third is 2 x E5-2680 v3 of 12 cores, 128 GB; the fourth, a Xeon Phi, is left
+out. Scientific Linux 6 and CentOS 7.6, Open MPI 4.0.1, Singularity 3.1.1.
+No batch system is named: ReFrame runs on one of them, which the name of the partition has to fit
+(``--system=excess:haswell`` on node03), and Open MPI finds another in the file that OMPI_MCA_orte_default_hostfile
+names.
 """
 
 site_configuration = {
@@ -9,7 +13,7 @@ site_configuration = {
         {
             "name": "excess",
             "descr": "HLRS EXCESS, Stuttgart",
-            "hostnames": [r"node0[12]|excess"],
+            "hostnames": [r"node0[1-3]|excess"],
             "modules_system": "nomod",
             "partitions": [
                 {
@@ -27,6 +31,22 @@ site_configuration = {
                     },
                     "container_platforms": [{"type": "Singularity"}],
                     "extras": {"max_nodes": 2, "memory_per_node": 32 << 30},
+                },
+                {
+                    "name": "haswell",
+                    "descr": "2 x E5-2680 v3, FDR",
+                    "scheduler": "local",
+                    "launcher": "mpirun",
+                    "environs": ["builtin"],
+                    "processor": {
+                        "arch": "haswell",
+                        "num_cpus": 24,
+                        "num_cpus_per_core": 1,
+                        "num_cpus_per_socket": 12,
+                        "num_sockets": 2,
+                    },
+                    "container_platforms": [{"type": "Singularity"}],
+                    "extras": {"max_nodes": 1, "memory_per_node": 128 << 30},
                 },
             ],
         }

@@ -1,7 +1,8 @@
 """Kay (ICHEC): D12.6 section 5.2, WRF on 1 to 8 nodes.
 
-2 x Xeon Gold 6148, 192 GB, Omni-Path, Slurm, CentOS 7, Singularity 2.6. What is not said there is the partition's
-name, and whether software comes from modules: fill that in.
+2 x Xeon Gold 6148, 192 GB, Omni-Path, Slurm, CentOS 7, Singularity 2.6. Open MPI, which mpirun is of, comes with
+EasyBuild's foss-2018b (section 5.4), from modules of Environment Modules 3.2, which ReFrame knows no more: so they are
+loaded by a command. What is not said there are the partition's name and where the modules lie: fill that in.
 """
 
 site_configuration = {
@@ -16,9 +17,9 @@ site_configuration = {
                     "name": "compute",
                     "descr": "2 x Gold 6148, Omni-Path",
                     "scheduler": "slurm",
-                    "launcher": "srun",
+                    "launcher": "mpirun",
                     "access": ["--partition=ProdQ"],
-                    "environs": ["builtin"],
+                    "environs": ["foss"],
                     "processor": {
                         "arch": "skylake_avx512",
                         "num_cpus": 40,
@@ -32,4 +33,5 @@ site_configuration = {
             ],
         }
     ],
+    "environments": [{"name": "foss", "prepare_cmds": ["module load foss/2018b"], "target_systems": ["kay"]}],
 }

@@ -2,8 +2,8 @@
 
 Four nodes of 2 x E5-2697 v3, Ethernet of 1 Gbit/s, no batch system: mpirun with a list of hosts, bound to cores, from
 one of the nodes. ReFrame has no job of its own there, so the node it runs on is the one that is measured; Open MPI
-finds the others in the file that OMPI_MCA_orte_default_hostfile names. Singularity 2.4.5, Shifter 16.08.3, Docker
-1.11.1.
+finds the others in the file that OMPI_MCA_orte_default_hostfile names. Open MPI 1.10.4, Singularity 2.4.5, Shifter
+16.08.3, Docker 1.11.1. The memory of a node is not said there: fill it in.
 """
 
 site_configuration = {

@@ -1,8 +1,9 @@
 """MARCONI A3 (CINECA): D12.6 section 7, TensorFlow and Quantum ESPRESSO on 1 to 10 nodes; D12.5 section 3.3.
 
-2 x Xeon 8160, 192 GB, Omni-Path, Slurm, Singularity 3.0.2 as a module. Quantum ESPRESSO with Intel MPI was some five
-times as fast as with Open MPI: an image for the first is integrated by the host's library of MPICH's ABI. What is not
-said there is the partition's name, and whether software comes from modules: fill that in.
+2 x Xeon 8160, 192 GB, Omni-Path. Software comes from modules (D12.5 section 2.4.2), as does Singularity 3.0.2 (D12.6
+section 7.3.1). Quantum ESPRESSO with Intel MPI 2018 was some five times as fast as with Open MPI, so the first is the
+partition's: it has MPICH's ABI, and integrated takes the library that the bare program loads. What is not said there
+are the batch system, the partition's name and that of Intel MPI's module: fill that in.
 """
 
 site_configuration = {
@@ -11,7 +12,7 @@ site_configuration = {
             "name": "marconi",
             "descr": "CINECA MARCONI A3, Bologna",
             "hostnames": [r"r\d+c\d+s\d+|login\d+\.marconi"],
-            "modules_system": "tmod4",
+            "modules_system": "envmod",
             "partitions": [
                 {
                     "name": "skylake",
@@ -19,7 +20,7 @@ site_configuration = {
                     "scheduler": "slurm",
                     "launcher": "srun",
                     "access": ["--partition=skl_usr_prod"],
-                    "environs": ["builtin"],
+                    "environs": ["intelmpi"],
                     "time_limit": "24h",
                     "processor": {
                         "arch": "skylake_avx512",
@@ -29,9 +30,16 @@ site_configuration = {
                         "num_sockets": 2,
                     },
                     "container_platforms": [{"type": "Singularity", "modules": ["singularity/3.0.2"]}],
-                    "extras": {"max_nodes": 10, "memory_per_node": 192 << 30},
+                    "extras": {
+                        "max_nodes": 10,
+                        "memory_per_node": 192 << 30,
+                        "mpi": "mpich",
+                        "mpich_launcher_options": ["--mpi=pmi2"],
+                        "image_launcher_options": ["--mpi=pmi2"],
+                    },
                 },
             ],
         }
     ],
+    "environments": [{"name": "intelmpi", "modules": ["intelmpi/2018"], "target_systems": ["marconi"]}],
 }

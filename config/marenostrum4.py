@@ -1,7 +1,8 @@
 """MareNostrum4 (BSC): D12.6 section 6.9.1, Alya FSI on 4 to 256 nodes; D12.5 section 3.2, BT-MZ with DLB on one node.
 
-2 x Xeon Platinum 8160, Omni-Path and Ethernet of 10 Gbit/s, Slurm, Singularity 2.4.2. What is not said there is the
-partition's name, and whether software comes from modules: fill that in.
+2 x Xeon Platinum 8160, 96 GB, Omni-Path and Ethernet of 10 Gbit/s, Singularity 2.4.2. Open MPI and the GNU compilers
+come from modules, several versions of each (D12.5 section 2.4.1). What is not said there are the batch system, the
+partition's name and those of the modules: fill that in.
 """
 
 site_configuration = {
@@ -10,14 +11,14 @@ site_configuration = {
             "name": "marenostrum4",
             "descr": "BSC MareNostrum4, Barcelona",
             "hostnames": [r"login\d+\.mn4|mn4login"],
-            "modules_system": "nomod",
+            "modules_system": "envmod",
             "partitions": [
                 {
                     "name": "main",
                     "descr": "2 x Platinum 8160, Omni-Path",
                     "scheduler": "slurm",
                     "launcher": "srun",
-                    "environs": ["builtin"],
+                    "environs": ["openmpi"],
                     "time_limit": "48h",
                     "processor": {
                         "arch": "skylake_avx512",
@@ -32,4 +33,5 @@ site_configuration = {
             ],
         }
     ],
+    "environments": [{"name": "openmpi", "modules": ["gcc", "openmpi"], "target_systems": ["marenostrum4"]}],
 }

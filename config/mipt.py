@@ -1,8 +1,7 @@
 """The two servers of MIPT: MIPT section 2, HPL with N = 8000 to 96000 on 12 cores.
 
-Each has an i7-5820K (6 cores) and 64 GB, with QDR InfiniBand between them; Fedora 26, Singularity 2.0. No batch
-system: ReFrame runs on one of them, and Open MPI finds the other in the file that OMPI_MCA_orte_default_hostfile
-names.
+Each has an i7-5820K (6 cores) and 64 GB, with QDR InfiniBand between them; Fedora 26 and its MPICH, Singularity 2.0.
+No batch system: ReFrame runs on one of them, and MPICH's mpirun finds the other in the file that HYDRA_HOST_FILE names.
 """
 
 site_configuration = {
@@ -19,6 +18,7 @@ site_configuration = {
                     "scheduler": "local",
                     "launcher": "mpirun",
                     "environs": ["builtin"],
+                    "env_vars": [["PATH", "/usr/lib64/mpich/bin:$PATH"]],
                     "processor": {
                         "arch": "haswell",
                         "num_cpus": 6,
@@ -27,7 +27,12 @@ site_configuration = {
                         "num_sockets": 1,
                     },
                     "container_platforms": [{"type": "Singularity"}],
-                    "extras": {"max_nodes": 2, "memory_per_node": 64 << 30},
+                    "extras": {
+                        "max_nodes": 2,
+                        "memory_per_node": 64 << 30,
+                        "mpi": "mpich",
+                        "host_mpich": "/usr/lib64/mpich/lib/libmpi.so.12",
+                    },
                 },
             ],
         }

@@ -14,7 +14,7 @@ site_configuration = {
             "descr": "what it is",
             # Regular expressions; the system is chosen by the name of the host that ReFrame runs on.
             "hostnames": [r"login\d+\.mycluster"],
-            # Needed only where software comes from modules: nomod, tmod, tmod32, tmod4 or lmod.
+            # Needed only where software comes from modules: nomod, envmod (from 4.1 on), lmod or spack.
             "modules_system": "nomod",
             "partitions": [
                 {

@@ -1,8 +1,8 @@
 """ThunderX (BSC, Mont-Blanc): D12.6 section 6.9.1, Alya CFD on up to 4 nodes.
 
 2 x Cavium CN8890 of 48 Armv8-a cores, Ethernet of 40 Gbit/s, no fabric: generic and integrated containers were as fast
-as bare. Singularity 2.5.2. What is not said there is the partition's name, and whether software comes from modules:
-fill that in.
+as bare. Singularity 2.5.2. What is not said there are the batch system, the partition's name, the memory of a node, and
+whether software comes from modules: fill that in.
 """
 
 site_configuration = {

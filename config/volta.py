@@ -1,8 +1,9 @@
 """Volta (Sandia): SANDIA sections IV to VI, IMB and HPCG to 768 ranks on 32 nodes.
 
 A Cray XC30: 56 nodes of 2 x E5-2695 v2, 64 GB, Aries, CNL 5.2. The integrated container had Cray's MPI, of MPICH's
-ABI, and with it 99.4 % of the bandwidth; Intel MPI in the image knew no Aries, and had 39.5 %. The path of Cray's
-library is not in the document: fill it in.
+ABI, and with it 99.4 % of the bandwidth; Intel MPI in the image knew no Aries, and had 39.5 %. /opt/cray and
+/var/opt/cray were mounted into every container (section V). The path of Cray's library is not in the document, nor is
+the batch system: it names aprun, and here it is Slurm's own launcher. Fill that in.
 """
 
 site_configuration = {
@@ -30,10 +31,13 @@ site_configuration = {
                     "extras": {
                         "max_nodes": 32,
                         "memory_per_node": 64 << 30,
-                        # Of the compiler that the bare programs are built with.
-                        "host_mpich": "/opt/cray/mpt/default/gni/mpich-gnu/4.9/lib/libmpich.so.12",
+                        "mpi": "mpich",
+                        # Of the compiler that the bare programs are built with; this directory has Cray's libraries by
+                        # the names of MPICH's ABI.
+                        "host_mpi": "/opt/cray/mpt/default/gni/mpich-gnu-abi/4.9/lib/libmpi.so.12",
+                        "host_mpich": "/opt/cray/mpt/default/gni/mpich-gnu-abi/4.9/lib/libmpi.so.12",
                         "mpich_launcher_options": ["--mpi=pmi2"],
-                        "binds": ["/var/opt/cray"],
+                        "binds": ["/opt/cray", "/var/opt/cray"],
                     },
                 },
             ],
