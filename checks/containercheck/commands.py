@@ -10,7 +10,7 @@ from containercheck import contract, programs
 from containercheck.facts import PROGRAM
 from containercheck.layout import Layout
 from containercheck.sides import Container, Needs, Side
-from containercheck.sites import BINDINGS, Site
+from containercheck.sites import Site
 from containercheck.software import runtimes
 
 #: Makes a program in the container load the host's MPI.
@@ -222,7 +222,7 @@ class _Inside:
 
     def __init__(self, container: _InContainer, layout: Layout) -> None:
         self.words = container.words
-        self._launcher = " ".join([f"mpirun -np {layout.ranks}", *BINDINGS[layout.binding][0]])
+        self._launcher = " ".join([f"mpirun -np {layout.ranks}", *layout.bound_by("mpirun")])
 
     def parallel(self, command: str) -> str:
         """Return what starts the ranks of a program."""

@@ -12,10 +12,12 @@ from reframe.core.schedulers import Job
 from containercheck import contract, programs
 from containercheck.layout import Layout
 from containercheck.sides import Launcher, Needs
-from containercheck.sites import BINDINGS, Site
+from containercheck.sites import Site
 
 
-def of_partition(job: Job, layout: Layout, options: Sequence[str] = (), name: str | None = None) -> Launcher:
+def of_partition(
+    job: Job, site: Site, layout: Layout, options: Sequence[str] = (), name: str | None = None
+) -> Launcher:
     """Return the partition's own launcher of MPI programs; ReFrame's built-in system has none, and gets mpirun.
 
     :param options: more of its options.
@@ -24,7 +26,7 @@ def of_partition(job: Job, layout: Layout, options: Sequence[str] = (), name: st
     if job.launcher.registered_name == "local":
         name = name or "mpirun"
     launcher = getlauncher(name)() if name else job.launcher
-    return _started_by(launcher, job, layout, options)
+    return _started_by(launcher, job, layout, options, site.mpi_family)
 
 
 def of_family(family: str, job: Job, site: Site, layout: Layout, options: Sequence[str] = ()) -> Launcher:
@@ -44,13 +46,11 @@ def of_family(family: str, job: Job, site: Site, layout: Layout, options: Sequen
         # Hydra, which starts MPICH and its relatives, finds the nodes of the job by itself under most schedulers.
         words = ["mpiexec.hydra", f"-n {layout.ranks}", f"-ppn {layout.ranks_per_node}", *options]
         return Launcher(" ".join(words), needs, layout.ranks)
-    launcher = _started_by(job.launcher, job, layout, [*of_site, *options])
+    launcher = _started_by(job.launcher, job, layout, [*of_site, *options], family)
     return Launcher(launcher.words, needs + launcher.needs, layout.ranks)
 
 
-def _started_by(launcher: JobLauncher, job: Job, layout: Layout, options: Sequence[str]) -> Launcher:
-    mpirun, srun = BINDINGS[layout.binding]
-    bound = srun if launcher.registered_name.startswith("srun") else mpirun
+def _started_by(launcher: JobLauncher, job: Job, layout: Layout, options: Sequence[str], family: str) -> Launcher:
     usual = launcher.options
     # The launcher reads them from the job, where ReFrame puts them only later.
     job.num_tasks = layout.ranks
@@ -59,6 +59,6 @@ def _started_by(launcher: JobLauncher, job: Job, layout: Layout, options: Sequen
     # Jobs run as who submits them.
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
     # The sides may have different ones: each has its own, and the job's launcher keeps none.
-    launcher.options = [*usual, *options, *bound]
+    launcher.options = [*usual, *options, *layout.bound_by(launcher.registered_name, family)]
     words, launcher.options = launcher.run_command(job), usual
     return Launcher(words, Needs(variables=root), layout.ranks)

@@ -19,7 +19,7 @@ class Layout:
     :ivar nodes: nodes of the job.
     :ivar ranks_per_node: ranks on each.
     :ivar threads: threads, and cores, of a rank.
-    :ivar binding: a key of ``BINDINGS``.
+    :ivar binding: one of ``sites.BINDINGS``.
     """
 
     nodes: int
@@ -68,6 +68,27 @@ class Layout:
     def cores(self) -> int:
         """Cores that the ranks use on all nodes."""
         return self.ranks * self.threads
+
+    def bound_by(self, launcher: str, family: str = "openmpi") -> list[str]:
+        """Return the options with which a launcher binds the ranks; none for one whose options are not known.
+
+        :param launcher: ReFrame's name of it.
+        :param family: of the MPI that an ``mpirun`` belongs to, a key of ``mpi.FAMILIES``.
+        """
+        if self.binding == "launcher":
+            return []
+        if launcher.startswith("srun"):
+            return [f"--cpu-bind={self.binding}"]
+        if launcher not in ("mpirun", "mpiexec"):
+            return []
+        if self.binding == "none":
+            return ["--bind-to none"]
+        if self.threads == 1:
+            return ["--bind-to core"]
+        # To one core for all threads, unless they are told how many each rank has.
+        if family == "mpich":
+            return [f"--bind-to core:{self.threads}"]
+        return [f"--map-by slot:PE={self.threads}", "--bind-to core"]
 
     @property
     def grid(self) -> tuple[int, int]:

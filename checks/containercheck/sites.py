@@ -28,12 +28,8 @@ from containercheck.extras import SiteError, Software, extra
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 #: What ReFrame puts among a partition's extras by itself.
 _REFRAME = {"scheduler", "launcher"}
-#: How ranks are bound: what mpirun and srun are told; nothing where that is left to them.
-BINDINGS = {
-    "cores": (["--bind-to core"], ["--cpu-bind=cores"]),
-    "none": (["--bind-to none"], ["--cpu-bind=none"]),
-    "launcher": ([], []),
-}
+#: How ranks are bound: to their cores, not at all, or as the launcher does it by itself.
+BINDINGS = ("cores", "none", "launcher")
 
 
 def path_of(text: str) -> Path:

@@ -38,8 +38,8 @@ class VariantSides(ApplicationFacts):
             return launchers.of_family(self.mpi_family, self.job, self.site, self.layout, own.launcher_options)
         if of_image:
             options = [*own.launcher_options, *self.site.image_launcher_options, *own.image_launcher_options]
-            return launchers.of_partition(self.job, self.layout, options, self.site.image_launcher)
-        return launchers.of_partition(self.job, self.layout, own.launcher_options)
+            return launchers.of_partition(self.job, self.site, self.layout, options, self.site.image_launcher)
+        return launchers.of_partition(self.job, self.site, self.layout, own.launcher_options)
 
     def _container(self, program):
         own, host_mpi = self._sites_own, None

@@ -304,7 +304,21 @@ def test_ranks_are_bound_as_the_site_wants_it(partition, launcher, binding, word
     found = partition(launcher=launcher, extras=extras, processor=PROCESSOR)
     job = Job.create(found.scheduler, found.launcher_type(), name="job")
     layout = Layout.on(Site.of(found), 1, None, 1, 1)
-    assert launchers.of_partition(job, layout).words == words
+    assert launchers.of_partition(job, Site.of(found), layout).words == words
+
+
+@pytest.mark.parametrize(
+    ("launcher", "family", "options"),
+    [
+        ("mpirun", "openmpi", ["--map-by slot:PE=4", "--bind-to core"]),
+        ("mpiexec", "mpich", ["--bind-to core:4"]),
+        ("srunalloc", "mpich", ["--cpu-bind=cores"]),
+        # Its options are not known.
+        ("aprun", "mpich", []),
+    ],
+)
+def test_a_rank_with_threads_is_bound_to_as_many_cores(launcher, family, options):
+    assert Layout(1, 2, threads=4, binding="cores").bound_by(launcher, family) == options
 
 
 def extras_of_template():

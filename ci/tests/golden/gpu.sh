@@ -23,13 +23,13 @@ cat >subject.ranks.sh <<'END'
 srun --cpus-per-task=10 --cpu-bind=cores $(cat subject.start) singularity exec -B"$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir" --nv --pwd /rfm_workdir $(cat subject.options) image.sif mpi-ranks
 END
 cat >subject.ranks.inside.sh <<'END'
-$(cat subject.start) singularity exec -B"$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir" --nv --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 16 --bind-to core mpi-ranks
+$(cat subject.start) singularity exec -B"$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir" --nv --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 16 --map-by slot:PE=10 --bind-to core mpi-ranks
 END
 cat >subject.lookup.sh <<'END'
 $(cat subject.start) singularity exec -B"$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir" --nv --pwd /rfm_workdir $(cat subject.options) image.sif sh -c 'command -v mpi-ranks'
 END
 cat >subject.inside.sh <<'END'
-$(cat subject.start) singularity exec -B"$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir" --nv --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 16 --bind-to core gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
+$(cat subject.start) singularity exec -B"$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir" --nv --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 16 --map-by slot:PE=10 --bind-to core gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
 END
 cat >prepare.sh <<'END'
 python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=2 --own-environment subject
