@@ -3,7 +3,7 @@
 Standard library only, Python 3.6 or newer.
 
 MPICH's ABI (https://www.mpich.org/abi): MPICH, Intel MPI, MVAPICH, ParaStation and Cray's, which has a library for
-each compiler (``libmpi_gnu_91.so.12``). Open MPI's: Open MPI from 3 on, HPC-X, and IBM's Spectrum MPI 10
+each compiler (``libmpi_gnu_91.so.12``, on XC ``libmpich_gnu_82.so.3``). Open MPI's: Open MPI from 3 on, HPC-X, and IBM's Spectrum MPI 10
 (``libmpi_ibm.so.3``).
 """
 
@@ -29,7 +29,12 @@ class Family(NamedTuple):
 _CRAYS = r"_(?:cray|gnu|intel|nvidia|amd|aocc|pgi)(?:_\d+)?"
 #: Families, by the name that checks and sites use.
 FAMILIES = {
-    "mpich": Family("MPICH", "libmpi.so.12", re.compile(rf"^libmpi(ch)?({_CRAYS})?\.so\.12(\.|$)"), "mpichversion"),
+    "mpich": Family(
+        "MPICH",
+        "libmpi.so.12",
+        re.compile(rf"^libmpi((ch)?({_CRAYS})?\.so\.12|ch{_CRAYS}\.so\.3)(\.|$)"),
+        "mpichversion",
+    ),
     "openmpi": Family("Open MPI", "libmpi.so.40", re.compile(r"^lib(mpi\.so\.40|mpi_ibm\.so\.3)(\.|$)"), "ompi_info"),
 }
 #: SONAMEs of MPI libraries; the bindings for other languages (libmpi_cxx, libmpi_mpifh) are none.
@@ -81,12 +86,14 @@ def other_names(soname: str) -> List[str]:
     ['libmpi.so.12', 'libmpich.so.12']
     >>> other_names("libmpifort_gnu_91.so.12")
     ['libmpifort.so.12', 'libmpichfort.so.12']
+    >>> other_names("libmpich_gnu_82.so.3")
+    ['libmpi.so.12', 'libmpich.so.12']
     >>> other_names("libmpi_ibm_mpifh.so.3")
     ['libmpi_mpifh.so.40']
     >>> other_names("libmpi.so.40")
     []
     """
-    match = re.match(rf"^libmpi(?:ch)?(fort|cxx|)(?:{_CRAYS})?\.so\.12$", soname)
+    match = re.match(rf"^libmpi(?:ch)?(fort|cxx|)(?:(?:{_CRAYS})?\.so\.12|{_CRAYS}\.so\.3)$", soname)
     found = [f"libmpi{match[1]}.so.12", f"libmpich{match[1]}.so.12"] if match else []
     match = re.match(r"^libmpi_ibm(_\w+)?\.so\.3$", soname)
     found += [f"libmpi{match[1] or ''}.so.40"] if match else []

@@ -23,6 +23,7 @@ def test_the_examples_hold():
         ("libmpi_cray.so.12", "mpich"),
         ("libmpi_gnu_91.so.12.0.0", "mpich"),
         ("libmpi_gnu.so.12", "mpich"),
+        ("libmpich_gnu_82.so.3", "mpich"),
         ("libmpi_nvidia.so.12", "mpich"),
         ("libmpi_aocc.so.12", "mpich"),
     ],
@@ -32,7 +33,7 @@ def test_a_library_has_a_family(name, family):
     assert mpi.SONAME.match(name)
 
 
-@pytest.mark.parametrize("name", ["libmpi.so", "libmpi.so.20"])
+@pytest.mark.parametrize("name", ["libmpi.so", "libmpi.so.20", "libmpich.so.3"])
 def test_some_are_in_none(name):
     assert mpi.family_of(name) is None
     assert mpi.SONAME.match(name)
