@@ -102,9 +102,9 @@ class ContainerCheck(ApplicationFacts):
             self.use_multithreading = False
 
     def _allow(self):
-        """Give the job its time; and say what it is expected to take."""
-        amount = self.known_work and self.amount
-        run = allowance.Run.of(self.known_work, amount, self.layout, self.run_limit)
+        """Give the job its time and memory; and say what it is expected to take."""
+        run = allowance.Run.of(self.known_work, self.known_work and self.amount, self.layout, self.run_limit)
+        self.extra_resources = {**allowance.resources(self.site, run), **self.extra_resources}
         self._allowance = allowance.allow(
             self.site, self.num_nodes, run, 1 + self.contained, self.seconds, self.node_hours
         )

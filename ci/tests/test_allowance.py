@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.allowance import FAILURES, SLOW_START, START, Run, allow
+from containercheck.allowance import FAILURES, LEAST_MEMORY, SLOW_START, START, Run, allow, resources
 from containercheck.facts import Work
 from containercheck.layout import Layout, LayoutError
 from containercheck.sites import Site
@@ -46,6 +46,8 @@ def test_a_run_is_estimated_on_its_layout():
     assert (run.unit, run.amount, run.before) == ("atoms", 2400, pytest.approx(0.24))
     assert run.memory == pytest.approx(2400 * 10 / 2 + 12 * 50e6)
     assert run.seconds == pytest.approx(1 + 2.4 + 1)
+    whole = Run.of(replace(GROWING, memory_of_node=3e9), 0, layout, limit=300)
+    assert whole.memory == pytest.approx(3e9 + 12 * 50e6)
 
 
 def test_where_nobody_knows_a_part_of_the_limit_is_expected():
@@ -83,6 +85,40 @@ def test_a_job_that_has_no_time_for_one_round_is_not_begun(site, node_hours, sai
     with pytest.raises(LayoutError) as error:
         allow(site, 4, RUN, 2, 60, node_hours)
     assert str(error.value) == f"a job with one round takes some 40 s: {said}"
+
+
+@pytest.mark.parametrize("sides", [1, 2])
+def test_a_run_that_needs_more_memory_than_a_node_has_is_not_begun(sides):
+    small = replace(SITE, memory_per_node=2 << 30)
+    fits, large = replace(RUN, memory=2 << 30), replace(RUN, memory=45 << 30)
+    assert allow(small, 1, fits, sides, 60, 0)
+    with pytest.raises(LayoutError) as error:
+        allow(small, 1, large, sides, 60, 0)
+    assert str(error.value) == "needs some 45 GiB of memory on a node: cluster:compute has 2 GiB"
+    # A guess of ours keeps nothing from running.
+    assert (SITE.known_memory, SITE.memory) == (None, 16 << 30)
+    assert allow(SITE, 1, large, sides, 60, 0)
+
+
+@pytest.mark.parametrize(
+    ("exclusive", "there", "needed", "size"),
+    [
+        (True, 96 << 30, 3 << 30, {"size": "98304M"}),
+        (True, 96 << 30, 0, {"size": "98304M"}),
+        (False, 96 << 30, 3 << 30, {"size": "6144M"}),
+        (False, 96 << 30, 60 << 30, {"size": "98304M"}),
+        (False, 96 << 30, 1, {"size": f"{LEAST_MEMORY >> 20}M"}),
+        (False, 1 << 30, 1, {"size": "1024M"}),
+        # What takes an input of the document's own, nobody knows.
+        (False, 96 << 30, 0, {"size": "98304M"}),
+        (True, None, 3 << 30, {"size": "6144M"}),
+        (False, None, 3 << 30, {"size": "6144M"}),
+        (True, None, 0, {}),
+    ],
+)
+def test_a_job_asks_for_memory(exclusive, there, needed, size):
+    site = replace(SITE, exclusive=exclusive, memory_per_node=there)
+    assert resources(site, replace(RUN, memory=needed)) == {"memory": size}
 
 
 def case(name, nodes, expected, **facts):

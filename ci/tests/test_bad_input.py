@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from conftest import REPOSITORY
 
@@ -14,6 +16,15 @@ def test_an_mpi_that_is_not_there_is_one_line_before_the_rounds(session, site):
     reason = result.case("integrated")["fail_reason"]
     assert "no /nowhere/lib/libmpi.so.40 on" in reason and "the site's extras, host_mpi, name it" in reason
     assert not list(result.stage.rglob("rounds.json"))
+
+
+def test_a_node_with_too_little_memory_is_a_skip_before_the_job(session, site):
+    settings = site(extras={"memory_per_node": 1 << 30})
+    result = session("-C", settings, "-n", "RAMP%variant=bare%num_nodes=1%image_in=shared", checks=CHECKS)
+    assert re.fullmatch(
+        r"needs some 1\.\d+ GiB of memory on a node: here:only has 1 GiB", result.case("bare")["skip_reason"]
+    )
+    assert not list(result.stage.rglob("rfm_job.sh"))
 
 
 @pytest.mark.parametrize("variant", ["bare", "generic"])
