@@ -253,7 +253,7 @@ class ContainerCheck(ApplicationFacts):
         except UnreadableError as error:
             raise SanityError(f"{error}: {end}") from None
         self._evaluation = found.evaluate(self._facts, stagedir)
-        self.application_seconds = self._evaluation.seconds
+        self.application_seconds, self.job_seconds = self._evaluation.seconds, found.took
         self.provenance = {**self._provision.provenance, **found.provenance(stagedir, self.identity)}
         problems = self._evaluation.final_problems() or found.start_problems(self._sides, stagedir)
         early = found.early_end(self._evaluation, slurm.met_limit(self._job_state))

@@ -142,3 +142,20 @@ def test_a_budget_is_spent_on_what_costs_least():
     chosen, left = estimate.affordable(cases, 3.5)
     assert [one.application for one in chosen] == ["Small", "Middle"]
     assert [one.application for one in left] == ["Large"]
+
+
+def test_together_run_only_cases_that_cannot_exceed_what_is_left():
+    cases = [case("Large", 16, 360), case("Small", 1, 360), case("Middle", 2, 360)]
+    small, middle, large = cases[1], cases[2], cases[0]
+    assert estimate.fitting(cases, 19) == ([small, middle, large], None)
+    assert estimate.fitting(cases, 18.9) == ([small, middle], None)
+    assert estimate.fitting([large, middle], 2) == ([middle], None)
+    # One that may exceed it runs by itself, and is limited.
+    assert estimate.fitting([large, middle], 1.9) == ([middle], 1.9)
+    assert estimate.fitting([large, middle], 0.1) == ([], None)
+    assert estimate.fitting([], 1) == ([], None)
+
+
+def test_what_was_spent_are_all_runs_of_all_nodes():
+    first = replace(case("Small", 2, 360), job_seconds=1800)
+    assert estimate.spent([replace(first, job_seconds=900, earlier=(first,)), case("Large", 16, 360)]) == 1.5

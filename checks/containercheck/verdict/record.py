@@ -29,6 +29,7 @@ class Record:
     :ivar busy: who disturbed rounds that had to count all the same; empty for nobody.
     :ivar kept_awake: whether the processors of a virtual machine were kept awake.
     :ivar why: why there were no more rounds; empty while that is not known.
+    :ivar took: seconds of the job, with what came before the rounds.
     """
 
     runs: list[dict[str, Any]]
@@ -39,6 +40,7 @@ class Record:
     busy: str
     kept_awake: bool
     why: str
+    took: float
 
     @classmethod
     def read(cls, stagedir: Path) -> Record:
@@ -49,7 +51,7 @@ class Record:
         try:
             known = json.loads((stagedir / contract.RECORD).read_text())
             replaced = {int(number): who for number, who in known["replaced"].items()}
-            names = ("runs", "complete", "ended", "host", "busy", "kept_awake", "why")
+            names = ("runs", "complete", "ended", "host", "busy", "kept_awake", "why", "took")
             return cls(replaced=replaced, **{name: known[name] for name in names})
         except (OSError, ValueError, KeyError):
             raise UnreadableError("no rounds were run") from None
