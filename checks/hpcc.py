@@ -102,8 +102,8 @@ class HPCC(ContainerCheck, ReleaseOfImage):
 
     @property
     def work(self):
-        """On one node no matrix is tiny. The other benchmarks take half as much memory again."""
-        facts = {"unit": "matrix elements", "start": 1, "parallel": 1e-6, "memory": 12}
+        """On one node no matrix is tiny. The other benchmarks take less memory than HPL."""
+        facts = {"unit": "matrix elements", "start": 1, "parallel": 1e-6, "memory": 8}
         if self.memory_fraction:
             return Work(least=self.memory_fraction * self.site.memory * self.num_nodes / 8, **facts)
         least, order = (2000, ORDER) if self.num_nodes == 1 else (0, ORDER_OVER_NODES)

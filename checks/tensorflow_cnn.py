@@ -49,6 +49,7 @@ class TensorFlowCNN(OneNodeCheck):
 
     @property
     def work(self):
-        """A batch that does not count, and those that do; a core does some 40 GFLOPS."""
-        images = self.batch * (1 + 3 * self.batches)
-        return Work("images", images, start=6, parallel=GFLOP[self.network] / 40, memory=1e8)
+        """A batch that does not count, and those that do; a core does some 40 GFLOPS. One batch is in memory."""
+        batches = 1 + 3 * self.batches
+        times = {"start": 6, "parallel": GFLOP[self.network] / 40}
+        return Work("images", self.batch * batches, **times, memory=1.4e8 / batches, memory_of_node=2.5e9)

@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import processes
+from budget import Budget
 from processes import Workplace
 from report import estimate, policy, table, verdicts
 from report.cases import Case, Key, ReportError, collect, load, merged, save, selection
+from report.text import names, say
 from settings import Settings
 
 #: Where the report keeps the arguments for ReFrame, among what that says of the session.
@@ -42,6 +44,7 @@ class Session:
         # Whether passes over what is open follow.
         self._going_on = settings.only_open or (settings.minutes is not None and not settings.fixed)
         self._confirmed: set[Key] = set()
+        self._budget = Budget(settings.node_hours)
         self.report: dict[str, Any] = {}
         self.cases: list[Case] = []
 
@@ -54,7 +57,7 @@ class Session:
         place.clear(place.report)
         if not settings.limits and not settings.fixed:
             self._arguments = (*self._first_seconds(), *self._arguments)
-        chosen = self._affordable(settings.node_hours) if settings.node_hours else []
+        chosen = self._first_within_budget() if settings.node_hours else []
         status = self._reframe(f"--report-file={place.report}", *chosen)
         problems = [] if self._relay.stopped_by else processes.left_out(place.log)
         self.report = load(place.report)
@@ -87,8 +90,14 @@ class Session:
         return not verdicts.open_figures(self.cases) and not policy.to_repeat(self.cases)
 
     def go_on(self) -> None:
-        """Run again what was only slow, then what is open, until that closes nothing more or the time is up."""
+        """Run what a budget made wait, again what was only slow, then what is open.
+
+        Until that closes nothing more, or time or budget are used up.
+        """
         while not self._relay.stopped_by:
+            if self._budget.waiting:
+                self._run_waiting()
+                continue
             slow = [case for case in policy.to_repeat(self.cases) if case.key not in self._confirmed]
             if slow:
                 self._confirm(slow)
@@ -105,21 +114,23 @@ class Session:
             self._reframe("--dry-run", *prefix, shown=False)
             return load(Path(directory, "report-file"))
 
-    def _affordable(self, node_hours: float) -> list[str]:
-        """Return the options with which ReFrame runs only the cases that fit into a budget.
+    def _first_within_budget(self) -> list[str]:
+        """Return the options with which ReFrame runs the first cases of a budget.
 
-        :raises ReportError: no case does.
+        :raises ReportError: it is not enough for any.
         """
-        report = self.foresee()
-        cases = policy.ran(collect([report]))
-        chosen, left = estimate.affordable(cases, node_hours)
-        if left:
-            taken = sum(map(estimate.node_hours, left))
-            say(f"left out, as they would take {taken:.3g} node-hours more: {names(left)}")
-        if cases and not chosen:
-            raise ReportError(f"nothing that is selected is expected to fit into {node_hours:g} node-hours")
-        save(self._place.selection, selection(report, chosen))
-        return [f"--restore-session={self._place.selection}", "--failed"]
+        chosen, options = self._budget.begin(self.foresee())
+        save(self._place.selection, selection(self._budget.foreseen, chosen))
+        return [*options, f"--restore-session={self._place.selection}", "--failed"]
+
+    def _run_waiting(self) -> None:
+        """Run the next of what a budget made wait, or say that nothing of it is run any more."""
+        chosen, options = self._budget.next(self.cases)
+        if not chosen:
+            return
+        missed = self._again(chosen, *options, known=self._budget.foreseen)
+        if missed:
+            say(f"not run: {names(missed)}")
 
     def _first_seconds(self) -> list[str]:
         """Return the setting of the seconds that each check gets in the first pass; none where each has its own.
@@ -147,9 +158,15 @@ class Session:
 
     def _confirm(self, slow: Sequence[Case]) -> None:
         """Run the cases that were only slow once more, with rounds of their own."""
-        say(f"{len(slow)} check(s) only failed in their performance, and are run again: {names(slow)}")
-        self._confirmed |= {case.key for case in slow}
-        missed = self._again(slow)
+        chosen, options = self._budget.within(slow, self.cases)
+        if not chosen:
+            self._confirmed |= {case.key for case in slow}
+            left = f"as only {self._budget.left(self.cases):.3g} node-hours are left"
+            say(f"not run again, {left}, and so taken for confirmed: {names(slow)}")
+            return
+        say(f"{len(chosen)} check(s) only failed in their performance, and are run again: {names(chosen)}")
+        self._confirmed |= {case.key for case in chosen}
+        missed = self._again(chosen, *options)
         if missed:
             say(f"not run again, and so taken for confirmed: {names(missed)}")
 
@@ -160,14 +177,18 @@ class Session:
             if verdicts.needs(self.cases):
                 say("what is open needs more time than is left")
             return False
-        say(f"{len(chosen.cases)} case(s) go on, at most {chosen.takes / 60:.1f} minutes: {names(chosen.cases)}")
-        options = ["-S", f"earlier={self._place.selection}"]
+        cases, options = self._budget.within(chosen.cases, self.cases)
+        if not cases:
+            say(f"what is open needs more node-hours than are left: {names(chosen.cases)}")
+            return False
+        say(f"{len(cases)} case(s) go on, at most {chosen.takes / 60:.1f} minutes: {names(cases)}")
+        options += ["-S", f"earlier={self._place.selection}"]
         if not self._settings.fixed:
             # Those of the last session, with their number of rounds, are not this one's.
             values = [(f"{name}.seconds={own}", f"{name}.rounds=0") for name, own in chosen.seconds.items()]
             options += [word for pair in values for value in pair for word in ("-S", value)]
         before = verdicts.open_figures(self.cases)
-        missed = self._again(chosen.cases, *options)
+        missed = self._again(cases, *options)
         if missed:
             say(f"not run: {names(missed)}")
         closed = before - verdicts.open_figures(self.cases)
@@ -177,17 +198,23 @@ class Session:
         # Where too few rounds were there for a forecast, there is one now.
         return bool(closed) or not (chosen.figures or missed)
 
-    def _again(self, cases: Sequence[Case], *options: str) -> list[Case]:
-        """Run these cases once more, add that to the report, and return those that were not run."""
+    def _again(self, cases: Sequence[Case], *options: str, known: dict[str, Any] | None = None) -> list[Case]:
+        """Run these cases once more, add that to the report, and return those that were not run.
+
+        :param known: a report that has them, where this session's has not: they run for the first time.
+        """
         place = self._place
         place.repetition.unlink(missing_ok=True)
-        save(place.selection, selection(self.report, cases))
+        save(place.selection, selection(known or self.report, cases))
         # Of a restored report ReFrame selects exactly these cases: check, partition and environment. A name or a hash
-        # would select the check wherever else it runs. The files of the first run are kept where they are.
-        stage = Path(self.report["session_info"]["prefix_stage"], "repeat")
-        restored = [f"--restore-session={place.selection}", "--failed", "--max-retries=0", "--reruns=0"]
+        # would select the check wherever else it runs.
+        restored = [f"--restore-session={place.selection}", "--failed"]
+        if not known:
+            # The files of the first run are kept where they are.
+            stage = Path(self.report["session_info"]["prefix_stage"], "repeat")
+            restored += ["--max-retries=0", "--reruns=0", f"--stage={stage}"]
         # ReFrame warns that the checks' directory is not the restored one; without it another would take its place.
-        self._reframe(*options, *restored, f"--stage={stage}", f"--report-file={place.repetition}")
+        self._reframe(*options, *restored, f"--report-file={place.repetition}")
         try:
             later = load(place.repetition)
         except ReportError:
@@ -195,7 +222,7 @@ class Session:
         # With --repeat it runs all of a check's repetitions, of which the others are not asked about.
         self.report = merged(self.report, later, cases)
         self._keep()
-        done = {case.key for case in collect([later])}
+        done = {case.key for case in policy.ran(collect([later]))}
         return [case for case in cases if case.key not in done]
 
     def _keep(self) -> None:
@@ -227,6 +254,8 @@ def session(argv: Sequence[str], place: Workplace) -> int:
             say("nothing is open in the last session")
             return 0
         current.go_on()
+        if settings.node_hours:
+            say(f"{estimate.spent(current.cases):.3g} of {settings.node_hours:g} node-hours were spent")
         problems += [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
     print("\n".join(["", *table.lines(current.cases)]), flush=True)
     return ended(problems + policy.problems(current.cases))
@@ -240,21 +269,11 @@ def estimated(cases: Sequence[Case]) -> int:
     return ended(policy.problems(cases))
 
 
-def names(cases: Sequence[Case]) -> str:
-    """Return the cases as a list to read."""
-    return "; ".join(f"{case.label} {case.variant}, {case.nodes} node(s)" for case in cases)
-
-
 def ended(problems: Sequence[str]) -> int:
     """Say what is wrong, and return the exit status."""
     for problem in problems:
         say(f"error: {problem}")
     return 1 if problems else 0
-
-
-def say(text: str) -> None:
-    """Print a line of our own, in order with ReFrame's."""
-    print(f"run: {text}", flush=True)
 
 
 def main() -> None:

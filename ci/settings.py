@@ -13,7 +13,7 @@ class Settings:
     """What the person asked for.
 
     :ivar minutes: for the session; None where nothing was said.
-    :ivar node_hours: for the session; None for any.
+    :ivar node_hours: for all jobs of the session; None for any.
     :ivar estimate: whether to say what it would take, and run nothing.
     :ivar only_open: whether to go on with the last session.
     :ivar arguments: all else, which goes on to ReFrame.
@@ -58,7 +58,7 @@ class Settings:
             "--node-hours",
             type=_positive,
             metavar="N",
-            help="run what is expected to take no more than that, the cheapest first, and say what is left out",
+            help="spend no more than that: run the cheapest first, count what they take, and say what is left out",
         )
         known, rest = parser.parse_known_args(argv)
         if known.only_open and (known.estimate or known.node_hours):

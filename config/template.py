@@ -41,15 +41,21 @@ site_configuration = {
                     },
                     # Nodes with GPUs have them here; GROMACS, TensorFlow and the U-Net then use them.
                     "devices": [{"type": "gpu", "arch": "sm_70", "num_devices": 4}],
-                    # How a job asks for them.
-                    "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
+                    # How a job asks for them; and for memory, where it must. {size} is that of each node, as in 96000M:
+                    # all memory_per_node for a job that has its nodes to itself, for any other twice what its run is
+                    # expected to take, and 2 GiB at least. Without an entry, nothing is asked for.
+                    "resources": [
+                        {"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]},
+                        {"name": "memory", "options": ["--mem={size}"]},
+                    ],
                     # The first is the default. 'modules' and 'env_vars' of a runtime are loaded for it.
                     # Apptainer, Singularity, Docker, Sarus or Shifter.
                     "container_platforms": [{"type": "Apptainer", "modules": []}],
                     "extras": {
                         # Largest node count: 1, 2, 4 ... up to this are generated. Default: 1.
                         "max_nodes": 16,
-                        # Bytes of memory of a node, for problem sizes. Default: this machine's for local jobs.
+                        # Bytes of memory that a job may have on a node (Slurm's RealMemory), for problem sizes and
+                        # requests; what needs more is skipped. Default: this machine's for local jobs.
                         "memory_per_node": 96 << 30,
                         # Longest wait in the queue; then the job is cancelled and the check fails. Default: for ever.
                         "max_pending_time": "12h",

@@ -25,12 +25,13 @@ def written(name):
 
 
 def size():
-    """Return the number of nodes and of cores per node; two one-core nodes while there is no cluster."""
-    found = re.search(r"^NodeName=node\[1-(\d+)\].* CoresPerSocket=(\d+) ", written("slurm.conf"), re.MULTILINE)
-    return (int(found[1]), int(found[2])) if found else (2, 1)
+    """Return the number of nodes, and cores and MiB of each; two one-core nodes while there is no cluster."""
+    line = r"^NodeName=node\[1-(\d+)\].* CoresPerSocket=(\d+) .*RealMemory=(\d+)"
+    found = re.search(line, written("slurm.conf"), re.MULTILINE)
+    return tuple(map(int, found.groups())) if found else (2, 1, 12 << 10)
 
 
-nodes, cores = size()
+nodes, cores, memory = size()
 like = written("like").strip()
 # Hardware threads of a core.
 threads = 2 if like == "smt" else 1
@@ -88,10 +89,10 @@ site_configuration = {
                         "num_sockets": 1,
                     },
                     "resources": [{"name": "memory", "options": ["--mem={size}"]}],
-                    # The memory is no node's own: this is each node's part of it, on a machine of 24 GiB.
+                    # The memory is no node's own: this is each node's part of it.
                     "extras": {
                         "max_nodes": nodes,
-                        "memory_per_node": (24 << 30) // nodes,
+                        "memory_per_node": memory << 20,
                         **special.get("extras", {}),
                     },
                     **special.get("partition", {}),

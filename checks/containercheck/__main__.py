@@ -34,8 +34,8 @@ def main():
     # No f-string before this: to an older Python it is a syntax error, and no message.
     if sys.version_info < (3, 6):
         sys.exit(
-            "error: %s is Python %d.%d, and the checks need 3.6 or newer on the nodes: install one as python3"
-            % (sys.executable, sys.version_info[0], sys.version_info[1])
+            "error: %s is Python %d.%d, and the checks need 3.6 or newer on the nodes: install one as python3, or name "
+            "it: site's extras, python" % (sys.executable, sys.version_info[0], sys.version_info[1])
         )
     if len(sys.argv) < 2 or sys.argv[1] not in PROGRAMS:
         sys.exit("usage: python3 checks/containercheck {} ...".format("|".join(sorted(PROGRAMS))))

@@ -1,4 +1,4 @@
-"""What a job may take: the time that follows from its work, and the limits of site and person (DESIGN 6)."""
+"""What a job may take: time and memory that follow from its work, and the limits of site and person (DESIGN 6)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ FAILURES = 2
 PLANNED = 0.9
 #: Part of its limit that a run is expected to take where nobody knows, as with a document's own input.
 UNKNOWN = 0.25
+#: A job asks for so many times the memory that a run is expected to take, and for so many bytes at least: images lie in
+#: it, and files count that were read.
+SPARE, LEAST_MEMORY = 2, 2 << 30
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ class Run:
         """
         if not work:
             return cls("", 0.0, 0.0, 0.0, UNKNOWN * limit, limit)
-        memory = amount * work.memory / layout.nodes + layout.ranks_per_node * layout.threads * work.memory_of_core
+        itself = work.memory_of_node + layout.ranks_per_node * layout.threads * work.memory_of_core
+        memory = amount * work.memory / layout.nodes + itself
         return cls(work.unit, amount, memory, amount * work.before, work.seconds(amount, layout.cores), limit)
 
 
@@ -73,8 +77,12 @@ def allow(site: Site, nodes: int, run: Run, sides: int, seconds: float, node_hou
     :param sides: that are run in each round.
     :param seconds: that all rounds should have.
     :param node_hours: that the job may take; 0 for any.
-    :raises LayoutError: not even one round fits into what the site or the person allows.
+    :raises LayoutError: a run needs more memory than a node has, or not even one round fits into what the site or the
+        person allows.
     """
+    if site.known_memory and run.memory > site.known_memory:
+        needed, there = (f"{one / (1 << 30):.3g} GiB" for one in (run.memory, site.known_memory))
+        raise LayoutError(f"needs some {needed} of memory on a node: {site.partition} has {there}")
     before, once = START + run.before, sides * run.seconds
     rounds = seconds if sides > 1 else 0.0
     at_most = SLOW_START + run.before + rounds + FAILURES * sides * run.limit
@@ -89,3 +97,18 @@ def allow(site: Site, nodes: int, run: Run, sides: int, seconds: float, node_hou
         rounds = min(rounds, PLANNED * longest - before)
         at_most = min(at_most, longest)
     return Allowance(rounds, before + max(rounds, once), math.ceil(at_most))
+
+
+def resources(site: Site, run: Run) -> dict[str, dict[str, object]]:
+    """Return what a job asks for by the names that ReFrame's ``resources`` may have in the site file.
+
+    ``memory`` has the ``size`` on a node: all of it for a job that has its nodes to itself, or of which nobody knows
+    what it takes; otherwise what it is expected to take, with some to spare. Where that is not known either, there is
+    no size, and ReFrame leaves out the options that name it.
+    """
+    most, size = site.known_memory, max(SPARE * run.memory, LEAST_MEMORY)
+    if not most and not run.memory:
+        return {"memory": {}}
+    if most:
+        size = most if site.exclusive or not run.memory else min(size, most)
+    return {"memory": {"size": f"{int(size) >> 20}M"}}

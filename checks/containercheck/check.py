@@ -101,9 +101,9 @@ class ContainerCheck(VariantSides):
             self.use_multithreading = False
 
     def _allow(self):
-        """Give the job its time; and say what it is expected to take."""
-        amount = self.known_work and self.amount
-        run = allowance.Run.of(self.known_work, amount, self.layout, self.run_limit)
+        """Give the job its time and memory; and say what it is expected to take."""
+        run = allowance.Run.of(self.known_work, self.known_work and self.amount, self.layout, self.run_limit)
+        self.extra_resources = {**allowance.resources(self.site, run), **self.extra_resources}
         self._allowance = allowance.allow(
             self.site, self.num_nodes, run, 1 + self.contained, self.seconds, self.node_hours
         )
@@ -209,11 +209,11 @@ class ContainerCheck(VariantSides):
         except UnreadableError as error:
             raise SanityError(f"{error}: {end}") from None
         self._evaluation = found.evaluate(self._facts, stagedir)
-        self.application_seconds = self._evaluation.seconds
+        self.application_seconds, self.job_seconds = self._evaluation.seconds, found.took
         self.provenance = {**self._provision.provenance, **found.provenance(stagedir, self.identity)}
         problems = self._evaluation.final_problems() or found.start_problems(self._sides, stagedir)
         early = found.early_end(self._evaluation, slurm.met_limit(self._job_state))
-        self.notes = [*early, *found.disturbances, *found.unusual_starts(stagedir)]
+        self.notes = [*early, *found.disturbances, *found.start_notes(self._sides, stagedir)]
         if not found.complete and not early:
             # First: what ended the job may have spoilt its last run too.
             problems.insert(0, f"the job ended after {len(found.runs)} runs, before all rounds were done: {end}")

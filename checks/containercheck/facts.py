@@ -152,6 +152,7 @@ class Work:
     :param before: seconds for each unit of what makes the input, once in a job.
     :param memory: bytes for each unit, on all nodes together.
     :param memory_of_core: bytes for each core, of the program itself.
+    :param memory_of_node: bytes on each node, of the program itself.
     """
 
     unit: str
@@ -164,6 +165,7 @@ class Work:
     before: float = 0.0
     memory: float = 0.0
     memory_of_core: float = 50e6
+    memory_of_node: float = 0.0
 
     @property
     def most_cores(self) -> int | None:

@@ -113,6 +113,8 @@ class ApplicationFacts(rfm.RegressionTest):
     provenance = variable(dict, value={}, loggable=True)
     #: Seconds that the application itself ran, all rounds together.
     application_seconds = variable(float, int, value=0.0, loggable=True)
+    #: Seconds that the job had its nodes; 0 where it left no record.
+    job_seconds = variable(float, int, value=0.0, loggable=True)
 
     valid_prog_environs = ["*"]
     build_system = "CustomBuild"

@@ -3,8 +3,8 @@
 Standard library only, Python 3.6 or newer.
 
 MPICH's ABI (https://www.mpich.org/abi): MPICH, Intel MPI, MVAPICH, ParaStation and Cray's, which has a library for
-each compiler (``libmpi_gnu_91.so.12``, on XC ``libmpich_gnu_82.so.3``). Open MPI's: Open MPI from 3 on, HPC-X, and IBM's Spectrum MPI 10
-(``libmpi_ibm.so.3``).
+each compiler (``libmpi_gnu_91.so.12``, on XC ``libmpich_gnu_82.so.3``). Open MPI's: Open MPI from 3 on, HPC-X, and
+IBM's Spectrum MPI 10 (``libmpi_ibm.so.3``).
 """
 
 import re

@@ -18,14 +18,13 @@ def in_build(program: str, *words: object) -> str:
 
 
 def python_of(site: Site) -> str:
-    """Return the Python of a partition's nodes, quoted: the site's, or the first on their PATH."""
-    return shlex.quote(site.python or "python3")
+    """Return the Python of a partition's nodes, quoted: the site's, or this one where jobs run here, or python3."""
+    return shlex.quote(site.python or (sys.executable if site.is_here else "python3"))
 
 
 def in_job(site: Site, program: str, *words: object) -> str:
-    """Return the command that runs a program in the job: with this Python where jobs run here, else the nodes' own."""
-    python = shlex.quote(sys.executable) if site.is_here else python_of(site)
-    return f"{python} {shlex.join([str(_ROOM), program, *map(str, words)])}"
+    """Return the command that runs a program in the job, with the nodes' Python."""
+    return f"{python_of(site)} {shlex.join([str(_ROOM), program, *map(str, words)])}"
 
 
 def exports(variables: Mapping[str, str]) -> list[str]:
@@ -47,8 +46,8 @@ def unless_found(program: str, said: str, status: int, variables: Mapping[str, s
 
 
 def require_python(site: Site) -> tuple[str, ...]:
-    """Return the commands that end a job with one line where the nodes have no Python: none where jobs run here."""
-    if site.is_here:
+    """Return the commands that end a job with one line where the nodes have no Python: none where it is this one."""
+    if site.is_here and not site.python:
         return ()
     python = python_of(site)
     said = f"error: no {python} on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python"

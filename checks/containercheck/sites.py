@@ -96,11 +96,14 @@ class Site:
     @property
     def memory(self) -> int:
         """Memory of a node in bytes: the site's, for local jobs this machine's, else a guess of 16 GiB."""
-        if self.memory_per_node is not None:
-            return self.memory_per_node
-        if self.is_here:
+        return self.known_memory or 16 << 30
+
+    @property
+    def known_memory(self) -> int | None:
+        """The same without a guess; None where nobody says it."""
+        if self.memory_per_node is None and self.is_here:
             return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return 16 << 30
+        return self.memory_per_node
 
     @property
     def mpi_family(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,6 +36,7 @@ class Case:
     :ivar notes: what has to be said of the run beside its figures.
     :ivar expected: what the job is expected to take; ``interface.ApplicationFacts.expected`` has the keys.
     :ivar seconds: how long the application itself ran, all rounds together; None where that is not known.
+    :ivar job_seconds: how long its job had its nodes; at most so long, where the job left no record.
     :ivar scheduler: of its partition, by ReFrame's name.
     :ivar building: seconds that its build step took.
     :ivar earlier: the runs of this case before this one, the first one first.
@@ -55,6 +57,7 @@ class Case:
     notes: tuple[str, ...] = ()
     seconds: float | None = None
     expected: Mapping[str, Any] = field(default_factory=dict)
+    job_seconds: float = 0.0
     scheduler: str = ""
     building: float = 0.0
     earlier: tuple[Case, ...] = ()
@@ -146,9 +149,16 @@ def _case(raw: dict[str, Any]) -> Case:
         notes=tuple(raw.get("notes") or ()),
         seconds=raw.get("application_seconds"),
         expected=raw.get("expected") or {},
+        job_seconds=_job_seconds(raw),
         scheduler=raw.get("scheduler") or "",
         building=raw.get("time_compile") or 0.0,
     )
+
+
+def _job_seconds(raw: dict[str, Any]) -> float:
+    # ReFrame's own time of a run is from its submission on, with the wait in the queue.
+    most = (raw.get("expected") or {}).get("at_most") or math.inf
+    return raw.get("job_seconds") or min(raw.get("time_run") or 0.0, most)
 
 
 def _last(attempts: Sequence[Case]) -> Case:

@@ -1,4 +1,4 @@
-"""What a session is expected to cost: jobs and node-hours, from a dry run, in which the checks say it themselves."""
+"""What a session costs: what a dry run, in which the checks say it themselves, expects, and what was spent."""
 
 from __future__ import annotations
 
@@ -44,6 +44,27 @@ def affordable(cases: Iterable[Case], budget: float) -> tuple[list[Case], list[C
         spent += node_hours(case)
         (chosen if spent <= budget else left).append(case)
     return chosen, left
+
+
+def spent(cases: Iterable[Case]) -> float:
+    """Return the node-hours that the jobs of these cases took, those of their earlier runs too; without builds."""
+    return sum(run.nodes * run.job_seconds for case in cases for run in (case, *case.earlier)) / 3600
+
+
+def fitting(cases: Iterable[Case], left: float) -> tuple[list[Case], float | None]:
+    """Return the cases that may be run together without exceeding what is left of a budget, the cheapest first.
+
+    They fit with the most that they may take. Where not even one does, it is the cheapest that is expected to fit, with
+    the node-hours that its job has to be limited to.
+    """
+    ordered, chosen, most = sorted(cases, key=node_hours), [], 0.0
+    for case in ordered:
+        if most + node_hours(case, "at_most") <= left:
+            chosen.append(case)
+            most += node_hours(case, "at_most")
+    if chosen or not ordered or node_hours(ordered[0]) > left:
+        return chosen, None
+    return ordered[:1], left
 
 
 def _grouped(cases: Iterable[Case]) -> list[list[Case]]:

@@ -1,9 +1,11 @@
-"""Numbers and columns as text."""
+"""Numbers, columns and names of cases as text."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from report.cases import Case
 
 
 def number(value: float | None, digits: int = 4, sign: str = "") -> str:
@@ -28,3 +30,13 @@ def columns(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]
         cells += [cell.rjust(width) for cell, width in zip(row[len(cells) :], widths[len(cells) :])]
         lines.append("  ".join(cells).rstrip())
     return lines
+
+
+def names(cases: Iterable[Case]) -> str:
+    """Return the cases as a list to read."""
+    return "; ".join(f"{case.label} {case.variant}, {case.nodes} node(s)" for case in cases)
+
+
+def say(text: str) -> None:
+    """Print a line of ci/run's own, in order with ReFrame's."""
+    print(f"run: {text}", flush=True)

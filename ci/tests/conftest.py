@@ -144,6 +144,7 @@ def record_of(*runs: dict[str, Any], **facts: Any) -> Any:
         "busy": "",
         "kept_awake": False,
         "why": "",
+        "took": 1.0,
         **facts,
     }
     return Record(list(runs), **known)

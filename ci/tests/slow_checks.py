@@ -21,6 +21,9 @@ class Base(rfm.RunOnlyRegressionTest):
     results = variable(list, value=[], loggable=True)
     expected = variable(dict, value={"ranks": 1, "expected": 360, "at_most": 3600}, loggable=True)
     note = variable(str, value="none")
+    node_hours = variable(float, int, value=0, loggable=True)
+    #: Seconds that its job is said to have had its node; 0 for what ReFrame says.
+    job_seconds = variable(float, int, value=0, loggable=True)
     numbers = variable(str, value="1")
     executable = "sh"
 
@@ -58,6 +61,18 @@ class Fine(Base):
 @rfm.simple_test
 class Dear(Base):
     expected = {"ranks": 1, "expected": 7200, "at_most": 36000}
+
+
+@rfm.simple_test
+class Overruns(Base):
+    """Takes far more than it is expected to, as only a job without a time limit can."""
+
+    job_seconds = 3000
+
+
+@rfm.simple_test
+class OverrunsAndIsSlow(Overruns):
+    numbers = "2 1"
 
 
 @rfm.simple_test

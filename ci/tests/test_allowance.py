@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from conftest import REPOSITORY
 from containercheck import ContainerCheck
-from containercheck.allowance import FAILURES, SLOW_START, START, Run, allow
+from containercheck.allowance import FAILURES, LEAST_MEMORY, SLOW_START, START, Run, allow, resources
 from containercheck.facts import Work
 from containercheck.layout import Layout, LayoutError
 from containercheck.sites import Site
@@ -48,6 +48,8 @@ def test_a_run_is_estimated_on_its_layout():
     assert (run.unit, run.amount, run.before) == ("atoms", 2400, pytest.approx(0.24))
     assert run.memory == pytest.approx(2400 * 10 / 2 + 12 * 50e6)
     assert run.seconds == pytest.approx(1 + 2.4 + 1)
+    whole = Run.of(replace(GROWING, memory_of_node=3e9), 0, layout, limit=300)
+    assert whole.memory == pytest.approx(3e9 + 12 * 50e6)
 
 
 def test_where_nobody_knows_a_part_of_the_limit_is_expected():
@@ -87,6 +89,40 @@ def test_a_job_that_has_no_time_for_one_round_is_not_begun(site, node_hours, sai
     assert str(error.value) == f"a job with one round takes some 40 s: {said}"
 
 
+@pytest.mark.parametrize("sides", [1, 2])
+def test_a_run_that_needs_more_memory_than_a_node_has_is_not_begun(sides):
+    small = replace(SITE, memory_per_node=2 << 30)
+    fits, large = replace(RUN, memory=2 << 30), replace(RUN, memory=45 << 30)
+    assert allow(small, 1, fits, sides, 60, 0)
+    with pytest.raises(LayoutError) as error:
+        allow(small, 1, large, sides, 60, 0)
+    assert str(error.value) == "needs some 45 GiB of memory on a node: cluster:compute has 2 GiB"
+    # A guess of ours keeps nothing from running.
+    assert (SITE.known_memory, SITE.memory) == (None, 16 << 30)
+    assert allow(SITE, 1, large, sides, 60, 0)
+
+
+@pytest.mark.parametrize(
+    ("exclusive", "there", "needed", "size"),
+    [
+        (True, 96 << 30, 3 << 30, {"size": "98304M"}),
+        (True, 96 << 30, 0, {"size": "98304M"}),
+        (False, 96 << 30, 3 << 30, {"size": "6144M"}),
+        (False, 96 << 30, 60 << 30, {"size": "98304M"}),
+        (False, 96 << 30, 1, {"size": f"{LEAST_MEMORY >> 20}M"}),
+        (False, 1 << 30, 1, {"size": "1024M"}),
+        # What takes an input of the document's own, nobody knows.
+        (False, 96 << 30, 0, {"size": "98304M"}),
+        (True, None, 3 << 30, {"size": "6144M"}),
+        (False, None, 3 << 30, {"size": "6144M"}),
+        (True, None, 0, {}),
+    ],
+)
+def test_a_job_asks_for_memory(exclusive, there, needed, size):
+    site = replace(SITE, exclusive=exclusive, memory_per_node=there)
+    assert resources(site, replace(RUN, memory=needed)) == {"memory": size}
+
+
 def case(name, nodes, expected, **facts):
     """Return a case of a dry run."""
     cost = {"ranks": 48 * nodes, "expected": expected, "at_most": 10 * expected, **facts}
@@ -117,3 +153,20 @@ def test_every_check_says_how_its_input_grows(path):
     own = [one for one in found if one.__module__ == path.stem]
     assert own
     assert [one for one in own if one.work is None] == []
+
+
+def test_together_run_only_cases_that_cannot_exceed_what_is_left():
+    cases = [case("Large", 16, 360), case("Small", 1, 360), case("Middle", 2, 360)]
+    small, middle, large = cases[1], cases[2], cases[0]
+    assert estimate.fitting(cases, 19) == ([small, middle, large], None)
+    assert estimate.fitting(cases, 18.9) == ([small, middle], None)
+    assert estimate.fitting([large, middle], 2) == ([middle], None)
+    # One that may exceed it runs by itself, and is limited.
+    assert estimate.fitting([large, middle], 1.9) == ([middle], 1.9)
+    assert estimate.fitting([large, middle], 0.1) == ([], None)
+    assert estimate.fitting([], 1) == ([], None)
+
+
+def test_what_was_spent_are_all_runs_of_all_nodes():
+    first = replace(case("Small", 2, 360), job_seconds=1800)
+    assert estimate.spent([replace(first, job_seconds=900, earlier=(first,)), case("Large", 16, 360)]) == 1.5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from conftest import record_of, run_of
 from containercheck.sides import Container, Program, Side
@@ -55,5 +57,23 @@ def test_a_record_compares_each_side_with_its_measure():
     # In one run they were looked at too early.
     runs = [run("baseline", "0", "0"), run("baseline", "0", "1"), run("subject", "1", "1"), run("subject", "0", "1")]
     assert record_of(*runs).binding_problems(sides) == []
+    assert record_of(*runs).unseen_bindings(sides) == []
     (problem,) = record_of(*runs[:3], run("subject", "0", "0")).binding_problems(sides)
     assert "share cores" in problem
+
+
+@pytest.mark.parametrize(("bare", "container"), [(["0", "1"], ["0"]), (["0", "1"], []), ([], ["0", "0"]), ([], [])])
+def test_ranks_that_were_not_all_seen_are_told(bare, container, tmp_path):
+    mpi = [
+        Side("baseline", "bare", Program("program", mpi="program")),
+        Side("subject", "generic", Program("program", mpi="program"), against="baseline"),
+    ]
+    record = record_of(run("baseline", *bare), run("subject", *container))
+    assert record.binding_problems(mpi) == []
+    (line,) = record.unseen_bindings(mpi)
+    seen = f"of generic {len(container)} were seen while they ran, of bare {len(bare)}"
+    assert line == f"the cores of ranks were not compared: {seen}"
+    assert record.start_notes(mpi, tmp_path) == [line]
+    assert record.unseen_bindings(mpi[:1]) == []
+    serial = [replace(side, program=Program("serial")) for side in mpi]
+    assert record.unseen_bindings(serial) == []

@@ -172,9 +172,23 @@ def test_a_job_that_waits_too_long_in_the_queue_says_so(on_cluster):
     assert "pending time" in case["fail_reason"], case["fail_reason"]
 
 
-def test_a_job_that_meets_its_time_limit_is_judged_by_its_complete_rounds(on_cluster):
-    # Forty rounds of ten seconds: the limit comes after five.
-    options = ("-S", "rounds=40", "-S", "lasts=5", "-S", "time_limit=1m")
+#: The cluster's site file, with a time limit.
+LIMITED = """
+import runpy
+site_configuration = runpy.run_path({path!r})["site_configuration"]
+site_configuration["systems"][0]["partitions"][0]["time_limit"] = "0h1m0s"
+"""
+
+
+@pytest.mark.parametrize("whose", ["person", "site"])
+def test_a_job_that_meets_its_time_limit_is_judged_by_its_complete_rounds(on_cluster, whose, tmp_path):
+    # Forty rounds of ten seconds: the limit comes after five. One round is expected to take half a run's limit.
+    options = ["-S", "rounds=40", "-S", "lasts=5", "-S", "run_limit=60"]
+    if whose == "person":
+        options += ["-S", "time_limit=1m"]
+    else:
+        (tmp_path / "limited.py").write_text(LIMITED.format(path=str(REPOSITORY / "config" / "virtual_cluster.py")))
+        options += ["-C", str(tmp_path / "limited.py")]
     result = on_cluster("-n", "Planted%variant=generic", *options, checks=PLANTED)
     case = result.case("generic")
     assert (result.status, case["result"]) == (0, "pass"), result.output

@@ -215,7 +215,11 @@ def test_the_site_names_the_python_of_its_nodes():
     assert line.startswith(f"'/opt/my python/bin/python3' {REPOSITORY}/checks/containercheck runtime ")
     (required,) = programs.require_python(named)
     assert required.startswith("command -v '/opt/my python/bin/python3' >/dev/null || ")
-    assert programs.require_python(replace(named, is_here=True)) == ()
+    # This very Python, where jobs run here and the site names no other.
+    assert programs.require_python(replace(SITE, is_here=True)) == ()
+    assert programs.require_python(replace(named, is_here=True)) == (required,)
+    assert programs.in_job(replace(SITE, is_here=True), "rounds").startswith(f"{sys.executable} ")
+    assert programs.in_job(replace(named, is_here=True), "rounds").startswith("'/opt/my python/bin/python3' ")
 
 
 @pytest.mark.parametrize("python", ["no-such-python3", "/no/such/dir/python3", "/etc/passwd"])

@@ -41,6 +41,22 @@ def test_a_job_is_what_it_was(name, anywhere, session, tmp_path):  # noqa: F811
     assert said == golden.read_text()
 
 
+@pytest.mark.parametrize(("exclusive", "asked"), [(True, ["--exclusive", "--mem=65536M"]), (False, ["--mem=14702M"])])
+def test_a_job_asks_for_memory_where_the_site_says_how(session, site, exclusive, asked):
+    settings = site(
+        scheduler="slurm",
+        launcher="srun",
+        processor={"arch": "zen2", "num_cpus": 48, "num_cpus_per_core": 1, "num_cpus_per_socket": 24, "num_sockets": 2},
+        resources=[{"name": "memory", "options": ["--mem={size}"]}],
+        extras={"max_nodes": 2, "memory_per_node": 64 << 30, "exclusive": exclusive},
+    )
+    case = "QuantumEspresso%variant=bare%num_nodes=2%material=SiH4"
+    result = session("--dry-run", "-C", settings, "-n", case, checks=REPOSITORY / "checks")
+    (script,) = result.stage.rglob("rfm_job.sh")
+    words = [line.split()[1] for line in script.read_text().splitlines() if line.startswith("#SBATCH")]
+    assert [word for word in words if word.startswith(("--mem", "--exclusive"))] == asked
+
+
 def normalised(script, tmp_path):
     """Return a script with what differs from machine to machine by name."""
     for path, called in ((tmp_path, "$TMP"), (sys.executable, "$PYTHON"), (REPOSITORY, "$REPOSITORY")):

@@ -11,6 +11,8 @@ from conftest import REPOSITORY
 from containercheck.__main__ import PROGRAMS
 
 PACKAGE = REPOSITORY / "checks" / "containercheck"
+#: Job scripts.
+GOLDEN = REPOSITORY / "ci" / "tests" / "golden"
 #: Scripts below checks/src that run with the nodes' Python.
 SCRIPTS = {"startup/startup.py", "text/make_text.py"}
 #: What vermin finds only where it knows the type of the object: methods and arguments of paths and texts.
@@ -78,6 +80,43 @@ def test_python_3_6_can_run_what_runs_on_nodes():
     assert {path.parent.name for path in paths} == {"containercheck", "build", "job", "verdict"}
     assert vermin(*paths) == ""
     assert [line for path in paths for line in newer(path)] == []
+
+
+#: Runs a file as if this Python were of another version.
+AS_IF = """
+import runpy, sys
+sys.version_info = ({version}, 0, "final", 0)
+sys.argv = [{path!r}, "rounds"]
+runpy.run_path({path!r}, run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("version", ["2, 7", "3, 5"])
+def test_too_old_a_python_is_one_line(version):
+    path = str(PACKAGE / "__main__.py")
+    words = [sys.executable, "-c", AS_IF.format(version=version, path=path)]
+    result = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"error: {sys.executable} is Python {version.replace(', ', '.')}, and the checks need 3.6 or newer "
+        "on the nodes: install one as python3, or name it: site's extras, python\n"
+    )
+
+
+def test_too_old_a_python_can_read_what_says_so():
+    words = [str(Path(sys.executable).parent / "vermin"), "--no-config-file", "-t=2.7-", "-t=3.4-", "--violations"]
+    path = str(PACKAGE / "__main__.py")
+    result = subprocess.run([*words, "--no-tips", path], stdout=subprocess.PIPE, text=True, timeout=60)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.sh")), ids=lambda path: path.stem)
+def test_nothing_of_a_job_runs_with_that_python_before_the_program_that_says_so(path):
+    """The scripts below checks/src do not look at the version: they are in the files that the runner starts."""
+    job = re.sub(r"^cat >\S+ <<'END'\n.*?^END\n", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    *before, last = job.splitlines()
+    assert re.fullmatch(r"python3 \S+/checks/containercheck rounds .*", last)
+    assert not [line for line in before if "python" in line and not line.startswith("command -v python3 ")]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

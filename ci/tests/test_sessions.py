@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -239,6 +240,32 @@ def test_a_budget_leaves_out_what_costs_most_and_says_so(place):
     # What was only slow is run again, as ever.
     assert output.count("RUN      ] SlowOnce") == 2
     assert "Dear" not in "\n".join(table(output))
+    # Each job may take an hour: none is begun beside another, and the last ones are limited to what is left.
+    runs = [one["testcases"] for one in json.loads(place.report.read_text())["runs"]]
+    (fine,), (slow,), (again,) = runs
+    assert [one["name"].split()[0] for one in (fine, slow, again)] == ["Fine", "SlowOnce", "SlowOnce"]
+    assert fine["node_hours"] == 0 < again["node_hours"] < slow["node_hours"] < 1
+    assert "of 1 node-hours were spent" in output
+
+
+def test_what_jobs_really_took_counts_and_no_other_is_begun(place):
+    # By what they are expected to take, both would fit.
+    status, output = run(place, "--node-hours", "2.5", "-n", "Overruns%|Dear")
+    assert status == 0, output
+    assert (output.count("RUN      ] Overruns"), output.count("RUN      ] Dear")) == (1, 0)
+    assert "run: left out, as only 1.67 node-hours are left: Dear bare, 1 node(s)" in output
+    assert "run: 0.833 of 2.5 node-hours were spent" in output
+    assert table(output)[1].split()[0] == "Overruns"
+
+
+def test_slowness_is_not_confirmed_beyond_the_budget(place):
+    status, output = run(place, "--node-hours", "0.9", "-n", "OverrunsAndIsSlow")
+    assert status == 1, output
+    assert output.count("RUN      ] OverrunsAndIsSlow") == 1
+    said = "run: not run again, as only 0.0667 node-hours are left, and so taken for confirmed: OverrunsAndIsSlow bare"
+    assert said in output
+    assert "run: 0.833 of 0.9 node-hours were spent" in output
+    assert "FAILED: OverrunsAndIsSlow" in "\n".join(table(output))
 
 
 def test_a_budget_that_nothing_fits_into_fails(place):

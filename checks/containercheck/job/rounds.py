@@ -44,12 +44,13 @@ class Rounds:
     """The rounds of one job, and the record of them.
 
     :param arguments: of the command line.
+    :param began: when the job did.
     :ivar sides: their names.
     """
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    def __init__(self, arguments: argparse.Namespace, began: float) -> None:
         """No round yet; the record says so."""
-        self._arguments = arguments
+        self._arguments, self._began = arguments, began
         self._facts = Facts(json.loads(Path(contract.FACTS).read_text()))
         self._evaluation = Evaluation(self._facts, Path())
         self.sides = [side.name for side in self._facts.sides]
@@ -67,6 +68,7 @@ class Rounds:
             "ended": None,
             "kept_awake": False,
             "why": "",
+            "took": 0.0,
             "replaced": {},
             "busy": "",
             "runs": [],
@@ -75,6 +77,7 @@ class Rounds:
 
     def write(self) -> None:
         """Write ``rounds.json`` in one step: no reader ever sees half of it."""
+        self.record["took"] = round(time.monotonic() - self._began, 3)
         temporary = Path(contract.RECORD + ".tmp")
         temporary.write_text(json.dumps(self.record, indent=1))
         temporary.replace(contract.RECORD)
@@ -199,7 +202,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
 
 def main() -> None:
     """Run the rounds with the machine to ourselves."""
-    arguments = parse(sys.argv[1:])
+    arguments, began = parse(sys.argv[1:]), time.monotonic()
     nodes.start()
     processes.supervise()
     shutil.rmtree(contract.RUNS, ignore_errors=True)
@@ -208,7 +211,7 @@ def main() -> None:
         # Not before: it would disturb somebody else's measurement.
         if arguments.prepare:
             prepare(arguments.prepare)
-        rounds = Rounds(arguments)
+        rounds = Rounds(arguments, began)
         if len(rounds.sides) > 1:
             disturbance.settle(QUIET, PATIENCE)
         try:

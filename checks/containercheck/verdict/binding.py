@@ -29,8 +29,8 @@ def problem(run: dict[str, Any], measure: dict[str, Any]) -> str | None:
     :param measure: a run of the side that it is compared with.
     """
     own, others = run.get("bound", []), measure.get("bound", [])
-    # A run may be over before all its ranks were seen.
     if not own or len(own) != len(others):
+        # See unseen().
         return None
     if _alone(others) and not _alone(own):
         what = "share cores"
@@ -40,6 +40,18 @@ def problem(run: dict[str, Any], measure: dict[str, Any]) -> str | None:
         return None
     where = f"round {run['round']}, {run['side']}"
     return f"{where}: its ranks {what}: they are bound to {_said(own)}, those of {measure['side']} to {_said(others)}"
+
+
+def unseen(label: str, run: dict[str, Any] | None, against: str, measure: dict[str, Any] | None) -> str | None:
+    """Return that two sides cannot be compared: a run may be over before all its ranks were seen. Else None.
+
+    :param label: of the side; ``run`` is the one in which most was seen, None where nothing was.
+    :param against: of the side that it is compared with, with ``measure``.
+    """
+    own, others = (len(one["bound"]) if one else 0 for one in (run, measure))
+    if own and own == others:
+        return None
+    return f"the cores of ranks were not compared: of {label} {own} were seen while they ran, of {against} {others}"
 
 
 def roomiest(runs: Iterable[dict[str, Any]]) -> dict[str, Any] | None:

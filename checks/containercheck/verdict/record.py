@@ -29,6 +29,7 @@ class Record:
     :ivar busy: who disturbed rounds that had to count all the same; empty for nobody.
     :ivar kept_awake: whether the processors of a virtual machine were kept awake.
     :ivar why: why there were no more rounds; empty while that is not known.
+    :ivar took: seconds of the job, with what came before the rounds.
     """
 
     runs: list[dict[str, Any]]
@@ -39,6 +40,7 @@ class Record:
     busy: str
     kept_awake: bool
     why: str
+    took: float
 
     @classmethod
     def read(cls, stagedir: Path) -> Record:
@@ -49,7 +51,7 @@ class Record:
         try:
             known = json.loads((stagedir / contract.RECORD).read_text())
             replaced = {int(number): who for number, who in known["replaced"].items()}
-            names = ("runs", "complete", "ended", "host", "busy", "kept_awake", "why")
+            names = ("runs", "complete", "ended", "host", "busy", "kept_awake", "why", "took")
             return cls(replaced=replaced, **{name: known[name] for name in names})
         except (OSError, ValueError, KeyError):
             raise UnreadableError("no rounds were run") from None
@@ -109,6 +111,10 @@ class Record:
             found.update({"image_release": image["release"]} if "release" in image else {})
         return found
 
+    def start_notes(self, sides: Sequence[Side], stagedir: Path) -> list[str]:
+        """Lines about how ranks were started: not like all others; or on cores that are not known."""
+        return [*self.unusual_starts(stagedir), *self.unseen_bindings(sides)]
+
     def unusual_starts(self, stagedir: Path) -> list[str]:
         """Lines about sides whose ranks are not started like all others, with the reason."""
         lines = []
@@ -154,9 +160,19 @@ class Record:
 
     def binding_problems(self, sides: Sequence[Side]) -> list[str]:
         """Return why the ranks of a side have fewer cores than those of the side that it is compared with."""
-        best = {side.name: binding.roomiest(run for run in self.runs if run["side"] == side.name) for side in sides}
+        best = self._roomiest(sides)
         pairs = [(best[side.name], best.get(side.against)) for side in sides]
         return [problem for own, other in pairs if own and other and (problem := binding.problem(own, other))]
+
+    def unseen_bindings(self, sides: Sequence[Side]) -> list[str]:
+        """Lines about sides with ranks whose cores could not be compared, as too few of them were seen."""
+        best, known = self._roomiest(sides), {side.name: side for side in sides}
+        pairs = [(side, known[side.against]) for side in sides if side.program.mpi and side.against in known]
+        lines = [binding.unseen(own.label, best[own.name], other.label, best[other.name]) for own, other in pairs]
+        return [line for line in lines if line]
+
+    def _roomiest(self, sides: Sequence[Side]) -> dict[str, dict[str, Any] | None]:
+        return {side.name: binding.roomiest(run for run in self.runs if run["side"] == side.name) for side in sides}
 
     def mpi_problem(
         self, bare: str, wants_host: Mapping[str, str | None], trees: Mapping[str, Iterable[str]] | None = None
