@@ -62,6 +62,10 @@ site_configuration = {
                         "binding": "cores",
                         # Python of the nodes, 3.6 or newer. Default: python3 on their PATH.
                         "python": "/usr/bin/python3",
+                        # Whether images, Python environments and programs of ours are built by a job on a node, which
+                        # then has to reach what they are downloaded from. Default: where ReFrame's machine is of
+                        # another architecture than 'arch'.
+                        "build_on_node": False,
                         # Family of the partition's MPI, for which images are built: openmpi or mpich (MPICH, Cray's,
                         # Intel's, MVAPICH). Default: what the name of host_mpi tells, else openmpi.
                         "mpi": "openmpi",

@@ -97,10 +97,12 @@ class Entry:
         """
         if self.is_intact():
             return self.path
+        if os.environ.get(contract.CACHED_ONLY):
+            raise CacheError(f"no {self.lacking}: {self.name} is not in {self.path.parent}")
         if self.architecture not in (None, platform.machine()):
             raise UnsupportedError(
                 f"no {self.lacking}: {self.name} is for {self.architecture}, and it would be built here on "
-                f"{platform.machine()}: build on a node of the partition (ReFrame: build_locally no){self.instead}"
+                f"{platform.machine()}: set build_on_node in the site's extras{self.instead}"
             )
         self.prepare()
         cache = self.path.parent

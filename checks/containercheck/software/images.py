@@ -42,7 +42,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     words += ["--release", _release(wanted, site), "--mpi", site.mpi_family]
     words += ["--cache", site.cache("image_cache"), "--jar-cache", site.cache("jar_cache"), "--link", LINK]
     words += ["--mirror", site.image_mirror] if site.image_mirror else []
-    return Provision(image=LINK, build=(programs.in_build("image", *words, recipe),))
+    return Provision(image=LINK, build=(programs.in_build(site, "image", *words, recipe),))
 
 
 def _release(wanted: Wanted, site: Site) -> str:
@@ -70,8 +70,8 @@ def _ready(ready: str, of: str, runtime: str, site: Site) -> Provision:
         return Provision(image=ready, build=pull, provenance={"image": ready})
     if "://" in ready:
         words = ["--runtime", command, "--cache", site.cache("image_cache"), "--link", LINK, ready]
-        return Provision(image=LINK, build=(programs.in_build("pull", *words),))
+        return Provision(image=LINK, build=(programs.in_build(site, "pull", *words),))
     path = path_of(ready)
     if not path.exists():
         raise Unavailable(f"no image: {path}, which the site's extras name for {of}, does not exist")
-    return Provision(image=LINK, build=(programs.in_build("image", "--ready", path, "--link", LINK),))
+    return Provision(image=LINK, build=(programs.in_build(site, "image", "--ready", path, "--link", LINK),))
