@@ -84,7 +84,9 @@ site_configuration = {
                         # launcher's PMI needs, say. What belongs to the host's MPI, integrated finds by itself.
                         "binds": ["/var/spool/slurmd"],
                         # Ready images by recipe, instead of building images/<recipe>.def: a path, or a name in a
-                        # registry, for Apptainer with its digest: docker://host/hpcc@sha256:...
+                        # registry with its digest: docker://host/hpcc@sha256:... for Apptainer and Singularity,
+                        # host/hpcc@sha256:... for Docker, Sarus (1.5 and newer) and Shifter. A Shifter whose gateway
+                        # cannot pull by digest takes a tag; the results say what that led to.
                         "images": {"hpcc": "/shared/images/hpcc.sif"},
                         # Where built images lie; all nodes must see it. Default: ~/.cache/containercheck/images.
                         "image_cache": "/shared/containercheck/images",

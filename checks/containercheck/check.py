@@ -248,7 +248,7 @@ class ContainerCheck(BuiltCheck):
         self.provenance = {**self._provision.provenance, **found.provenance(stagedir, self.identity)}
         problems = self._evaluation.final_problems() or found.start_problems(self._sides, stagedir)
         early = found.early_end(self._evaluation, slurm.met_limit(self._job_state))
-        self.notes = [*early, *found.disturbances, *found.unusual_starts(stagedir)]
+        self.notes = [*early, *found.disturbances, *found.remarks(stagedir)]
         if not found.complete and not early:
             # First: what ended the job may have spoilt its last run too.
             problems.insert(0, f"the job ended after {len(found.runs)} runs, before all rounds were done: {end}")

@@ -15,8 +15,12 @@ UNSUPPORTED = 3
 UNSUPPORTED_WHY = "unsupported.txt"
 #: Variable that lets the programs of the build step take what is in a cache, and build nothing.
 CACHED_ONLY = "CONTAINERCHECK_CACHED_ONLY"
-#: What the build step says of an image: its path, SHA-256 and size in bytes. JSON, beside the link to it.
+#: What the build step says of an image: its path, SHA-256 and size in bytes. JSON, beside the link to it. Of one that
+#: the runtime keeps itself: its name, the digest in that, and ``id``, what the runtime calls it.
 IMAGE_RECORD = "image.json"
+
+#: File in the stage directory with what a container runtime calls an image that it keeps itself.
+IMAGE_ID = "image.id"
 
 #: The facts that the runner reads runs by: figures, answers, ranks. JSON, in the stage directory.
 FACTS = "facts.json"

@@ -107,7 +107,16 @@ class Record:
             found.update({"image": image["path"], "image_sha256": image["sha256"]})
             # A site's own image does not tell.
             found.update({"image_release": image["release"]} if "release" in image else {})
+            found.update({"image_id": image["id"]} if "id" in image else {})
         return found
+
+    def remarks(self, stagedir: Path) -> list[str]:
+        """Lines about what is not as it mostly is, and is no fault: how ranks are started, and an image by its tag."""
+        lines, path = self.unusual_starts(stagedir), stagedir / contract.IMAGE_RECORD
+        image = json.loads(path.read_text()) if path.exists() else {}
+        if "id" in image and not image["sha256"]:
+            lines.append(f"the image {image['path']} is named by a tag, which may move: what ran is {image['id']}")
+        return lines
 
     def unusual_starts(self, stagedir: Path) -> list[str]:
         """Lines about sides whose ranks are not started like all others, with the reason."""
