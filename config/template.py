@@ -68,6 +68,10 @@ site_configuration = {
                         "binding": "cores",
                         # Python of the nodes, 3.6 or newer. Default: python3 on their PATH.
                         "python": "/usr/bin/python3",
+                        # Whether images, Python environments and programs of ours are built by a job on a node, which
+                        # then has to reach what they are downloaded from. Default: where ReFrame's machine is of
+                        # another architecture than 'arch'.
+                        "build_on_node": False,
                         # Family of the partition's MPI, for which images are built: openmpi or mpich (MPICH, Cray's,
                         # Intel's, MVAPICH). Default: what the name of host_mpi tells, else openmpi.
                         "mpi": "openmpi",
@@ -88,7 +92,9 @@ site_configuration = {
                         # launcher's PMI needs, say. What belongs to the host's MPI, integrated finds by itself.
                         "binds": ["/var/spool/slurmd"],
                         # Ready images by recipe, instead of building images/<recipe>.def: a path, or a name in a
-                        # registry, for Apptainer with its digest: docker://host/hpcc@sha256:...
+                        # registry with its digest: docker://host/hpcc@sha256:... for Apptainer and Singularity,
+                        # host/hpcc@sha256:... for Docker, Sarus (1.5 and newer) and Shifter. A Shifter whose gateway
+                        # cannot pull by digest takes a tag; the results say what that led to.
                         "images": {"hpcc": "/shared/images/hpcc.sif"},
                         # Where built images lie; all nodes must see it. Default: ~/.cache/containercheck/images.
                         "image_cache": "/shared/containercheck/images",

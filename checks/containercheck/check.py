@@ -25,9 +25,9 @@ from containercheck import (
     slurm,
     software,
 )
+from containercheck.building import BuiltCheck
 from containercheck.layout import Layout, LayoutError
 from containercheck.sides import Needs
-from containercheck.sites import Site
 from containercheck.software import runtimes
 from containercheck.variants import VariantSides
 from containercheck.verdict import record
@@ -35,12 +35,12 @@ from containercheck.verdict.outcome import Outcome
 from containercheck.verdict.reading import UnreadableError
 
 
-class ContainerCheck(VariantSides):
+class ContainerCheck(BuiltCheck, VariantSides):
     """An application, bare or in a container, on a number of nodes.
 
     A container variant runs the bare program too, in the same job, in alternating rounds, and fails when the
     container is slower than the tolerance allows, gives other answers, hangs, or does not run as the variant says.
-    Subclasses state facts: the variables of :class:`ApplicationFacts`, and input files in a hook before ``run``.
+    Subclasses state facts: the variables of ``ApplicationFacts``, and input files in a hook before ``run``.
     """
 
     @run_after("init")
@@ -63,7 +63,7 @@ class ContainerCheck(VariantSides):
     @run_after("setup")
     def prepare(self):
         """Lay out the ranks and find the software, or skip with the reason why not."""
-        self.site = Site.of(self.current_partition)
+        self.site = self.site_of_build()
         self.reference = references.file_of(self.site, self.prefix, type(self).__name__)
         self._take_over(self.site.software_of(type(self).__name__))
         try:
@@ -77,7 +77,7 @@ class ContainerCheck(VariantSides):
             self.skip_because(str(error))
         # Images are built with them too.
         self.modules += [module for module in self._of_runtime.modules if module not in self.modules]
-        self.build_system.commands = [software.build_command(self._provision)]
+        self.build_with(self._provision)
         # ReFrame cancels a job that waits longer, without an error of its own: slurm.end_of_job says so.
         self.max_pending_time = self.max_pending_time or self.site.max_pending_time
 
@@ -137,14 +137,6 @@ class ContainerCheck(VariantSides):
     def published_path(self) -> str:
         """Where the job finds the published input; empty where there is none."""
         return self._provision.published
-
-    @run_after("compile")
-    def check_build(self):
-        """Fail with what the build said, or skip where the software does not exist for this partition."""
-        try:
-            software.require_built(Path(self.stagedir), self.build_stderr.evaluate())
-        except software.Unavailable as error:
-            self.skip_because(str(error))
 
     @run_before("run", always_last=True)
     def write_job(self):
@@ -213,7 +205,7 @@ class ContainerCheck(VariantSides):
         self.provenance = {**self._provision.provenance, **found.provenance(stagedir, self.identity)}
         problems = self._evaluation.final_problems() or found.start_problems(self._sides, stagedir)
         early = found.early_end(self._evaluation, slurm.met_limit(self._job_state))
-        self.notes = [*early, *found.disturbances, *found.start_notes(self._sides, stagedir)]
+        self.notes = [*early, *found.disturbances, *found.remarks(self._sides, stagedir)]
         if not found.complete and not early:
             # First: what ended the job may have spoilt its last run too.
             problems.insert(0, f"the job ended after {len(found.runs)} runs, before all rounds were done: {end}")

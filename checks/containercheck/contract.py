@@ -6,15 +6,21 @@ Standard library only, Python 3.6 or newer.
 #: The side that is the measure, and the one that is judged.
 BASELINE, SUBJECT = "baseline", "subject"
 
-#: File in the stage directory with the exit status of a build that failed.
-BUILD_STATUS = "build.failed"
+#: File in the stage directory with the exit status of the build; none where it was ended before.
+BUILD_STATUS = "build.status"
 #: That status where the software does not exist for machines like the partition's; the check is then skipped. The
 #: script that makes the input may end with it too.
 UNSUPPORTED = 3
 #: File in the stage directory with the reason, where it is found in the job that the check cannot run on this node.
 UNSUPPORTED_WHY = "unsupported.txt"
-#: What the build step says of an image: its path, SHA-256 and size in bytes. JSON, beside the link to it.
+#: Variable that lets the programs of the build step take what is in a cache, and build nothing.
+CACHED_ONLY = "CONTAINERCHECK_CACHED_ONLY"
+#: What the build step says of an image: its path, SHA-256 and size in bytes. JSON, beside the link to it. Of one that
+#: the runtime keeps itself: its name, the digest in that, and ``id``, what the runtime calls it.
 IMAGE_RECORD = "image.json"
+
+#: File in the stage directory with what a container runtime calls an image that it keeps itself.
+IMAGE_ID = "image.id"
 
 #: The facts that the runner reads runs by: figures, answers, ranks. JSON, in the stage directory.
 FACTS = "facts.json"

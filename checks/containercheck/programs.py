@@ -9,12 +9,14 @@ from pathlib import Path
 
 from containercheck.sites import Site
 
-_ROOM = Path(__file__).resolve().parent
+#: What Python is given to run them.
+ROOM = str(Path(__file__).resolve().parent)
 
 
-def in_build(program: str, *words: object) -> str:
-    """Return the command that runs a program of the build step, with ReFrame's own Python."""
-    return shlex.join([sys.executable, str(_ROOM), program, *map(str, words)])
+def in_build(site: Site, *words: object) -> str:
+    """Return the command that runs a program of the build step: with the nodes' Python on a node, else ReFrame's."""
+    python = python_of(site) if site.builds_on_node else shlex.quote(sys.executable)
+    return f"{python} {shlex.join([ROOM, *map(str, words)])}"
 
 
 def python_of(site: Site) -> str:
@@ -24,7 +26,7 @@ def python_of(site: Site) -> str:
 
 def in_job(site: Site, program: str, *words: object) -> str:
     """Return the command that runs a program in the job, with the nodes' Python."""
-    return f"{python_of(site)} {shlex.join([str(_ROOM), program, *map(str, words)])}"
+    return f"{python_of(site)} {shlex.join([ROOM, program, *map(str, words)])}"
 
 
 def exports(variables: Mapping[str, str]) -> list[str]:

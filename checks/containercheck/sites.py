@@ -64,6 +64,7 @@ class Site:
     parallel_environment: str | None = extra(str)
     binding: str = extra(str, "launcher")
     python: str | None = extra(str)
+    build_on_node: bool | None = extra(bool)
     mpi: str | None = extra(str)
     host_mpi: str | None = extra(str)
     host_mpich: str | None = extra(str)
@@ -104,6 +105,13 @@ class Site:
         if self.memory_per_node is None and self.is_here:
             return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         return self.memory_per_node
+
+    @property
+    def builds_on_node(self) -> bool:
+        """Whether the build step is a job: as the site says, or because nodes are of another architecture than here."""
+        if self.is_here or self.build_on_node is not None:
+            return not self.is_here and bool(self.build_on_node)
+        return self.architecture not in (None, platform.machine())
 
     @property
     def mpi_family(self) -> str:

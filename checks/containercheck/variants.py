@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from reframe.core.pipeline import RegressionTestPlugin
+
 from containercheck import axes, contract, launchers, mpi
-from containercheck.interface import ApplicationFacts
 from containercheck.sides import Container, HostMpi, Launcher, Program, Side
 from containercheck.software import runtimes
 
 
-class VariantSides(ApplicationFacts):
+class VariantSides(RegressionTestPlugin):
     """The sides of a check, made of its facts, its place and its software, once the base class knows them."""
 
     def sides(self) -> list[Side]:

@@ -73,7 +73,7 @@ def test_ranks_that_were_not_all_seen_are_told(bare, container, tmp_path):
     (line,) = record.unseen_bindings(mpi)
     seen = f"of generic {len(container)} were seen while they ran, of bare {len(bare)}"
     assert line == f"the cores of ranks were not compared: {seen}"
-    assert record.start_notes(mpi, tmp_path) == [line]
+    assert record.remarks(mpi, tmp_path) == [line]
     assert record.unseen_bindings(mpi[:1]) == []
     serial = [replace(side, program=Program("serial")) for side in mpi]
     assert record.unseen_bindings(serial) == []

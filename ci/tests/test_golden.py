@@ -5,6 +5,7 @@ A script that is not there yet is written, and the test fails: look at it, and k
 
 from __future__ import annotations
 
+import platform
 import re
 import sys
 from pathlib import Path
@@ -25,15 +26,35 @@ CASES = {
 }
 
 
+#: Case whose image is built on a node, because that is of another architecture.
+BUILT = "power"
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_job_is_what_it_was(name, anywhere, session, tmp_path):  # noqa: F811
+    compare(name, dry_run(name, anywhere, session, "rfm_job.sh"), tmp_path)
+
+
+@pytest.mark.skipif(platform.machine() == "ppc64le", reason="here it is built without a job")
+def test_a_build_on_a_node_is_what_it_was(anywhere, session, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    compare(f"{BUILT}-build", dry_run(BUILT, anywhere, session, "rfm_build.sh"), tmp_path)
+
+
+def dry_run(name, anywhere, session, script):  # noqa: F811
+    """Return the text of a case's script."""
     site, partition, case = CASES[name]
     path = REPOSITORY / "config" / f"{site}.py"
     arguments = ("-C", str(path), f"--system={system_of(path)['name']}:{partition}", "-n", f"^{case}$")
     result = session("--dry-run", "-S", "full=yes", *arguments, checks=REPOSITORY / "checks", **anywhere)
-    scripts = list(result.stage.rglob("rfm_job.sh"))
+    scripts = list(result.stage.rglob(script))
     assert len(scripts) == 1, result.output
-    said = normalised(scripts[0].read_text(), tmp_path)
+    return scripts[0].read_text()
+
+
+def compare(name, script, tmp_path):
+    """Compare a script with the golden one."""
+    said = normalised(script, tmp_path)
     golden = GOLDEN / f"{name}.sh"
     if not golden.exists():
         golden.write_text(said)

@@ -275,8 +275,8 @@ def test_an_image_for_another_architecture_is_used_and_not_built(recipes, tmp_pa
     result = build(recipes, cache, "above", architecture="pdp11")
     assert result.returncode == contract.UNSUPPORTED
     assert result.stderr == (
-        f"error: no image: above is for pdp11, and it would be built here on {HERE}: build on a node of "
-        "the partition (ReFrame: build_locally no), or name a ready image in the site's extras, images\n"
+        f"error: no image: above is for pdp11, and it would be built here on {HERE}: set "
+        "build_on_node in the site's extras, or name a ready image in the site's extras, images\n"
     )
     assert not (tmp_path / "image.sif").exists()
     image = cache / f"tiny-bookworm-pdp11-{key_of(recipes, 'tiny', 'pdp11', 'bookworm', 'openmpi')}.sif"

@@ -77,7 +77,7 @@ def test_an_environment_for_another_architecture_is_not_made_here(make, tmp_path
     result = make(architecture="pdp11")
     assert result.returncode == 3
     assert result.stderr == (
-        f"error: no software: tiny is for pdp11, and it would be built here on {HERE}: build on a node of "
-        "the partition (ReFrame: build_locally no)\n"
+        f"error: no software: tiny is for pdp11, and it would be built here on {HERE}: set "
+        "build_on_node in the site's extras\n"
     )
     assert not (tmp_path / "cache").exists()

@@ -8,10 +8,10 @@ Standard library only, Python 3.6 or newer.
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from containercheck import contract, locks
+from containercheck.build import files
 
 #: Seconds between two signs of life of a long build.
 HEARTBEAT = 30.0
@@ -48,6 +49,8 @@ class Entry:
     kind, setting = "cache", "cache"
     #: What a check lacks without it, and what there is to do but to build it on another machine.
     lacking, instead = "software", ""
+    #: What is done to have it, in messages.
+    doing, done = "building", "built"
 
     def __init__(self, name: str, path: Path, architecture: Optional[str] = None) -> None:
         """Nothing is built before :meth:`ensure`."""
@@ -82,6 +85,16 @@ class Entry:
         """Where the commands of the build print to."""
         return self.path.parent / f"{self.name}.log"
 
+    def read_record(self) -> Dict[str, Any]:
+        """Return the record.
+
+        :raises CacheError: it is gone again.
+        """
+        try:
+            return json.loads(self.record.read_text())
+        except (OSError, ValueError) as error:
+            raise CacheError(f"{self.record} cannot be read: {error}") from None
+
     def is_intact(self) -> bool:
         """Tell whether it is in the cache, with the content that was built."""
         try:
@@ -97,10 +110,12 @@ class Entry:
         """
         if self.is_intact():
             return self.path
+        if os.environ.get(contract.CACHED_ONLY):
+            raise CacheError(f"no {self.lacking}: {self.name} is not in {self.path.parent}")
         if self.architecture not in (None, platform.machine()):
             raise UnsupportedError(
                 f"no {self.lacking}: {self.name} is for {self.architecture}, and it would be built here on "
-                f"{platform.machine()}: build on a node of the partition (ReFrame: build_locally no){self.instead}"
+                f"{platform.machine()}: set build_on_node in the site's extras{self.instead}"
             )
         self.prepare()
         cache = self.path.parent
@@ -111,7 +126,7 @@ class Entry:
                 if not self.is_intact():
                     if self.path.exists():
                         print(f"{self.name}: {self.path} is corrupt, building it again", flush=True)
-                        remove(self.path)
+                        files.remove(self.path)
                     with locks.building():
                         self._build()
         except OSError as error:
@@ -129,7 +144,7 @@ class Entry:
     def _build(self) -> None:
         cache = self.path.parent
         for stale in cache.glob(f".{self.name}-building-*"):
-            remove(stale)
+            files.remove(stale)
         work = cache / f".{self.name}-building-{os.getpid()}"
         work.mkdir()
         # Of a file system that nothing can be written to, mkdir speaks before the space does.
@@ -142,7 +157,7 @@ class Entry:
             )
         try:
             started = time.monotonic()
-            print(f"{self.name}: building {self.path.name}", flush=True)
+            print(f"{self.name}: {self.doing} {self.path.name}", flush=True)
             built, known = self.build(work)
             (work / "record").write_text(json.dumps(known))
             # The record first: a thing without its record counts as absent, a record without its thing does too.
@@ -150,9 +165,9 @@ class Entry:
             if built != self.path:
                 built.replace(self.path)
             seconds = time.monotonic() - started
-            print(f"{self.name}: built in {seconds:.0f} s, {known['bytes'] >> 20} MiB", flush=True)
+            print(f"{self.name}: {self.done} in {seconds:.0f} s, {known['bytes'] >> 20} MiB", flush=True)
         finally:
-            remove(work)
+            files.remove(work)
 
     def run(self, commands: List[List[str]], **options: Any) -> None:
         """Run commands of the build into the log, with a sign of life from time to time.
@@ -168,8 +183,8 @@ class Entry:
                     )
                 except FileNotFoundError:
                     raise UnsupportedError(
-                        f"no {self.lacking}: {self.name} would be built here, and there is no {command[0]} on the "
-                        f"PATH{self.instead}"
+                        f"no {self.lacking}: {self.name} would be {self.done} here, and there is no {command[0]} on "
+                        f"the PATH{self.instead}"
                     ) from None
                 if process.returncode != 0:
                     raise CacheError(self._failure())
@@ -183,7 +198,7 @@ class Entry:
         def beat() -> None:
             while not finished.wait(HEARTBEAT):
                 seconds = time.monotonic() - started
-                print(f"{self.name}: still building after {seconds:.0f} s (log: {self.log})", flush=True)
+                print(f"{self.name}: still {self.doing} after {seconds:.0f} s (log: {self.log})", flush=True)
 
         threading.Thread(target=beat, daemon=True).start()
         try:
@@ -192,15 +207,25 @@ class Entry:
             finished.set()
 
     def _failure(self) -> str:
-        """Say in two lines what went wrong, from the end of the build's log."""
-        text = self.log.read_text(errors="replace")
+        """Say what went wrong, from the end of the build's log."""
         cache = self.path.parent
-        if "No space left on device" in text or shutil.disk_usage(cache).free < (16 << 20):
+        if "No space left on device" in self.log.read_text(errors="replace") or shutil.disk_usage(cache).free < (
+            16 << 20
+        ):
             advice = f"free some, or set {self.setting} in the site's extras"
             return f"no space left while building {self.name} in {cache}: {advice}"
+        return self.failed(self.last_words())
+
+    def failed(self, why: str) -> str:
+        """Say in one line or two what could not be had."""
+        return f"building {self.name} failed: {why}\nthe whole log: {self.log}"
+
+    def last_words(self) -> str:
+        """Return the line of the log that tells most: the last error, or the last of all."""
+        text = re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", self.log.read_text(errors="replace")).replace("\r", "\n")
         lines = [line.strip() for line in text.splitlines() if line.strip()] or ["it printed nothing"]
-        telling = [line for line in lines if line.startswith(("FATAL", "E: ", "ERROR"))] or lines
-        return f"building {self.name} failed: {telling[-1]}\nthe whole log: {self.log}"
+        telling = [line for line in lines if line.startswith(("FATAL", "E: ", "ERROR", "Error response"))] or lines
+        return telling[-1]
 
 
 class FileEntry(Entry):
@@ -208,80 +233,37 @@ class FileEntry(Entry):
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether they are those of the file that was built."""
-        return self.path.stat().st_size == record["bytes"] and digest_of(self.path) == record["sha256"]
+        return self.path.stat().st_size == record["bytes"] and files.digest_of(self.path) == record["sha256"]
 
     @staticmethod
     def known(built: Path) -> Dict[str, Any]:
         """Return the record of a file that was just built."""
-        return {"bytes": built.stat().st_size, "sha256": digest_of(built)}
+        return {"bytes": built.stat().st_size, "sha256": files.digest_of(built)}
 
     def facts(self) -> Dict[str, Any]:
         """Return which file it is: path, digest and size; it must be there.
 
         :raises CacheError: it is gone again.
         """
-        try:
-            # The digest was just compared with the record's: it need not be computed once more.
-            known = json.loads(self.record.read_text())
-        except (OSError, ValueError) as error:
-            raise CacheError(f"{self.record} cannot be read: {error}") from None
+        # The digest was just compared with the record's: it need not be computed once more.
+        known = self.read_record()
         return {"path": str(self.path), "sha256": known["sha256"], "bytes": known["bytes"]}
 
 
-def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal.
-
-    :raises OSError: it cannot be read.
-    """
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        for block in iter(lambda: stream.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def content_of(directory: Path) -> Tuple[int, int]:
-    """Return the number of files and their bytes; without what Python compiles by itself whenever it likes."""
-    files = size = 0
-    for place, directories, names in os.walk(directory):
-        directories[:] = [name for name in directories if name != "__pycache__"]
-        for name in names:
-            files += 1
-            size += os.lstat(os.path.join(place, name)).st_size
-    return files, size
-
-
-def remove(path: Path) -> None:
-    """Remove what a build left, directories without the right to write included.
-
-    :raises OSError: it cannot be removed.
-    """
-
-    def unlock(function: Callable[[str], None], entry: str, _info: Any) -> None:
-        os.chmod(os.path.dirname(entry), 0o700)
-        os.chmod(entry, 0o700)
-        function(entry)
-
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, onerror=unlock)
-    else:
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
-
-
-def deliver(get: Callable[[], Path], link: Path) -> None:
-    """Print the path of a thing that ``get`` returns, and make ``link`` a symbolic link to it.
+def deliver(get: Callable[[], Path], link: Optional[Path]) -> None:
+    """Print the path of a thing that ``get`` returns, and make ``link``, if any, a symbolic link to it.
 
     :raises SystemExit: with the message of the error; the status tells :class:`UnsupportedError`.
     """
     try:
         target = get()
-        # Under another name first: two that deliver to one place at once both end with a link, never with none.
-        new = link.parent / f".{link.name}-{os.getpid()}"
-        with contextlib.suppress(FileNotFoundError):
-            new.unlink()
-        new.symlink_to(target)
-        new.replace(link)
+        if link:
+            # Under another name first: two that deliver to one place at once both end with a link, never with none.
+            new = link.parent / f".{link.name}-{os.getpid()}"
+            with contextlib.suppress(FileNotFoundError):
+                new.unlink()
+            new.symlink_to(target)
+            new.replace(link)
     except UnsupportedError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(contract.UNSUPPORTED)

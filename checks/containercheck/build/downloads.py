@@ -21,7 +21,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Dict, Tuple
 
-from containercheck.build import cache
+from containercheck.build import cache, files
 from containercheck.build.cache import CacheError
 
 #: Seconds that a server may be silent.
@@ -69,7 +69,7 @@ class Download(cache.Entry):
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether all files are there."""
-        return cache.content_of(self.path) == (record["files"], record["bytes"])
+        return files.content_of(self.path) == (record["files"], record["bytes"])
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Fetch it, check it, and unpack it.
@@ -81,15 +81,15 @@ class Download(cache.Entry):
         file = place / self.name
         with self.alive():
             self._fetch(file)
-        found = cache.digest_of(file)
+        found = files.digest_of(file)
         if found != self.pin:
             raise CacheError(f"the input {self.address} is not the pinned one: its SHA-256 is {found}, not {self.pin}")
         if self.file.endswith(ARCHIVES):
             archive = work / self.name
             file.replace(archive)
             self.run([["tar", "--extract", "--no-same-owner", "--directory", str(place), "--file", str(archive)]])
-        files, size = cache.content_of(place)
-        return place, {"files": files, "bytes": size}
+        count, size = files.content_of(place)
+        return place, {"files": count, "bytes": size}
 
     def _fetch(self, file: Path) -> None:
         request = urllib.request.Request(self.address, headers={"User-Agent": "containercheck"})

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from containercheck import contract, mpi
-from containercheck.build import cache, jars, machine, pipsettings
+from containercheck.build import cache, files, jars, machine, pipsettings
 from containercheck.build.cache import CacheError, UnsupportedError
 
 #: Where a build finds pip's settings: a directory that every distribution has, because a bind needs one that is there.
@@ -205,22 +205,23 @@ def ready(path: Path) -> Dict[str, Any]:
         path = path.resolve(strict=True)
         if path.is_dir():
             return {"path": str(path), "sha256": None, "bytes": None}
-        return {"path": str(path), "sha256": cache.digest_of(path), "bytes": path.stat().st_size}
+        return {"path": str(path), "sha256": files.digest_of(path), "bytes": path.stat().st_size}
     except FileNotFoundError:
         raise UnsupportedError(f"no image: {path}, which the site's extras name, does not exist") from None
     except (OSError, RuntimeError) as error:  # the latter for a loop of links
         raise CacheError(f"the image {path}, which the site's extras name, cannot be read: {error}") from None
 
 
-def deliver(get: Callable[[], Dict[str, Any]], link: Path) -> None:
+def deliver(get: Callable[[], Dict[str, Any]], link: Optional[Path]) -> None:
     """Print the path of an image, link it, and write beside the link which one it is.
 
     :param get: returns its facts; see :func:`cache.deliver` for what it may raise.
+    :param link: None for an image that is no file.
     """
 
     def get_path() -> Path:
         facts = get()
-        record = link.parent / contract.IMAGE_RECORD
+        record = (link.parent if link else Path()) / contract.IMAGE_RECORD
         new = record.parent / f".{record.name}-{os.getpid()}"
         new.write_text(json.dumps(facts, indent=1) + "\n")
         new.replace(record)

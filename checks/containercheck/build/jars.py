@@ -19,7 +19,7 @@ import re
 from pathlib import Path
 from typing import Any, Dict, Tuple
 
-from containercheck.build import cache
+from containercheck.build import cache, files
 from containercheck.build.cache import CacheError
 
 #: The goal that copies one artifact, without what it depends on: the list is complete.
@@ -72,7 +72,7 @@ class Jars(cache.Entry):
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether each jar has its pinned digest."""
-        return all(cache.digest_of(self.path / file_of(artifact)) == pin for artifact, pin in self.pinned.items())
+        return all(files.digest_of(self.path / file_of(artifact)) == pin for artifact, pin in self.pinned.items())
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Let Maven copy the jars, and check them.
@@ -87,7 +87,7 @@ class Jars(cache.Entry):
             jar = place / file_of(artifact)
             if not jar.exists():
                 raise CacheError(f"Maven left no {jar.name} for {artifact}: see {self.log}")
-            found = cache.digest_of(jar)
+            found = files.digest_of(jar)
             if found != pin:
                 raise CacheError(
                     f"{artifact} is not the pinned one: its SHA-256 is {found}, not {pin}\n"

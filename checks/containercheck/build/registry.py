@@ -1,54 +1,107 @@
-"""Pulls an image from a registry into the cache, once, by its digest.
+"""Gets an image from a registry, once, by its digest: into the cache, or to where the runtime keeps its images.
 
     python3 checks/containercheck pull --runtime apptainer --cache ~/.cache/containercheck/images --link image.sif \\
         docker://registry.example.org/hpcc@sha256:0d73a23f...
+    python3 checks/containercheck pull --runtime sarus --cache ~/.cache/containercheck/images \\
+        registry.example.org/hpcc@sha256:0d73a23f...
 
-makes ``image.sif`` a link to the image as the runtime keeps it, writes which one it is beside the link
-(``contract.IMAGE_RECORD``), and prints its path. Whatever a tag leads to tomorrow, it stays that image; and a job with
-many ranks pulls nothing. Who may pull, and through which proxy, the runtime's own settings say.
+Of Apptainer's and Singularity's image it makes a link; Docker, Sarus and Shifter keep theirs themselves, and what they
+call it is left in ``contract.IMAGE_ID``. Which one it is stands in ``contract.IMAGE_RECORD``. Whatever a tag leads to
+tomorrow, it stays that image; and a job with many ranks pulls nothing. Who may pull, and through which proxy, the
+runtime's own settings say.
 
 Standard library only, Python 3.6 or newer.
 """
 
 import argparse
 import re
+import subprocess
 from pathlib import Path
-from typing import Any, Dict, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
+from containercheck import contract
 from containercheck.build import cache, images
-from containercheck.build.cache import CacheError
+from containercheck.build.cache import CacheError, UnsupportedError
+
+#: Seconds that a pull may take, and that a runtime may take to say which images it has.
+LIMIT, PATIENCE = 1800.0, 60.0
+_PIN = r"@sha256:(?P<digest>[0-9a-f]{64})"
 
 
-class Pulled(cache.FileEntry):
+def registry_of(reference: str) -> str:
+    """Return the host of the registry that an image is in.
+
+    >>> [registry_of(name) for name in ("oras://host:5000/a/b", "quay.io/a/b:1", "a/b:1", "docker://alpine")]
+    ['host:5000', 'quay.io', 'docker.io', 'docker.io']
+    """
+    scheme, _, name = reference.rpartition("://")
+    host, _, rest = name.partition("/")
+    # As Docker tells the name of a host from that of a person.
+    named = rest and (re.search(r"[.:]", host) or host == "localhost")
+    return host if named or scheme not in ("", "docker") else "docker.io"
+
+
+class OfRegistry(cache.Entry):
     """An image of a registry.
 
-    :param reference: its address, with ``@sha256:`` and the digest.
-    :param directory: of the cache.
-    :param runtime: apptainer or singularity.
+    :param name: what it is called in messages and logs.
+    :param path: its place.
+    :param reference: its name in the registry.
+    :param limit: seconds that the pull may take.
     """
 
     kind, setting = "image cache", "image_cache"
     lacking, instead = "image", ", or name an image file in the site's extras, images"
+    doing, done = "pulling", "pulled"
 
-    def __init__(self, reference: str, directory: Path, runtime: str) -> None:
+    def __init__(self, name: str, path: Path, reference: str, limit: float) -> None:
+        """Nothing is pulled before :meth:`ensure`."""
+        super().__init__(name, path)
+        self.reference, self.limit = reference, limit
+
+    def pull(self, command: List[str]) -> None:
+        """Run the runtime's own command.
+
+        :raises CacheError: the registry does not answer, does not have it, or does not give it.
+        """
+        try:
+            self.run([command], timeout=self.limit)
+        except subprocess.TimeoutExpired:
+            raise CacheError(self.failed(f"{command[0]} was not done after {self.limit:g} s")) from None
+
+    def failed(self, why: str) -> str:
+        """Say in one line which image cannot be had from where, and why."""
+        return (
+            f"the image {self.reference} cannot be pulled from {registry_of(self.reference)}: {why} (log: {self.log})"
+        )
+
+
+class Pulled(OfRegistry, cache.FileEntry):
+    """An image that is a file.
+
+    :param directory: of the cache.
+    :param runtime: apptainer or singularity.
+    """
+
+    def __init__(self, reference: str, directory: Path, runtime: str, limit: float = LIMIT) -> None:
         """Find its place in the cache.
 
         :raises CacheError: it is not pinned.
         """
-        match = re.fullmatch(r"(?P<address>\w+://\S+?)@sha256:(?P<digest>[0-9a-f]{64})", reference)
+        match = re.fullmatch(r"(?P<address>\w+://\S+?)" + _PIN, reference)
         if not match:
-            raise CacheError(f"the image {reference} is not pinned: end its name with @sha256:<64 digits>")
+            raise CacheError(_unpinned(reference))
         name = re.sub(r"[^\w.-]", "_", match["address"].split("/")[-1])
-        super().__init__(name, directory / f"{name}-{match['digest'][:12]}.sif")
-        self.reference, self.runtime = reference, runtime
+        super().__init__(name, directory / f"{name}-{match['digest'][:12]}.sif", reference, limit)
+        self.runtime = runtime
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Pull it.
 
-        :raises CacheError: the registry does not answer, does not have it, or does not give it.
+        :raises CacheError: see :meth:`pull`.
         """
         pulled = work / "image.sif"
-        self.run([[self.runtime, "pull", str(pulled), self.reference]])
+        self.pull([self.runtime, "pull", str(pulled), self.reference])
         return pulled, self.known(pulled)
 
     def facts(self) -> Dict[str, Any]:
@@ -59,18 +112,113 @@ class Pulled(cache.FileEntry):
         return {**super().facts(), "reference": self.reference}
 
 
+class Kept(OfRegistry):
+    """An image that the runtime keeps; in the cache there is only the record of what it calls it.
+
+    Shifter's gateways before 22.02, and those without skopeo, pull by tag only: there a tag will do. The image that it
+    leads to when it is first asked for is the one that runs, by its identifier.
+
+    :param directory: of the cache.
+    :param runtime: a key of :data:`KEEPERS`.
+    """
+
+    needed_space = 0
+
+    def __init__(self, reference: str, directory: Path, runtime: str, limit: float = LIMIT) -> None:
+        """Find the place of its record.
+
+        :raises CacheError: it is not pinned.
+        """
+        match = re.fullmatch(rf"(?P<name>\w[\w./:-]*?)({_PIN})?", reference)
+        if not match or not (match["digest"] or runtime == "shifter"):
+            raise CacheError(_unpinned(reference))
+        self.digest, self.runtime = match["digest"], runtime
+        self.called = f"docker:{reference}" if runtime == "shifter" else reference
+        name = re.sub(r"[^\w.-]", "_", match["name"])
+        path = directory / f"{runtime}-{name}-{(self.digest or 'tag')[:12]}"
+        super().__init__(name, path, reference, limit)
+
+    def intact(self, record: Dict[str, Any]) -> bool:
+        """Tell whether the runtime has it still."""
+        return self.identifier() == record["id"]
+
+    def identifier(self) -> Optional[str]:
+        """Return what the runtime calls it; None where it does not have it.
+
+        :raises CacheError: it does not say.
+        """
+        look, said = KEEPERS[self.runtime][0], None
+        command = look if self.runtime == "sarus" else [*look, self.called]
+        try:
+            said = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=PATIENCE
+            )
+        except FileNotFoundError:
+            raise UnsupportedError(
+                f"no {self.lacking}: {self.name} would be {self.done} here, and there is no {look[0]} on the PATH"
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise CacheError(self.failed(f"{' '.join(look)} was not done after {PATIENCE:g} s")) from None
+        text = said.stdout.decode(errors="replace") if said.returncode == 0 else ""
+        if self.runtime == "sarus":
+            # Of those that were pulled, by the digest that they were pulled by.
+            return f"sha256:{self.digest}" if f"sha256:{self.digest}" in text.split() else None
+        return next((line.strip() for line in text.splitlines() if line.strip()), None)
+
+    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Pull it, where the runtime does not have it.
+
+        :raises CacheError: see :meth:`pull`.
+        """
+        found = self.identifier()
+        if found is None:
+            self.pull([*KEEPERS[self.runtime][1], self.called])
+            found = self.identifier()
+        if found is None:
+            # Shifter ends with 0 then too.
+            raise CacheError(self.failed(self.last_words()))
+        return self.path, {"bytes": 0, "id": found}
+
+    def facts(self) -> Dict[str, Any]:
+        """Return which image it is, for a check's provenance; it must be there.
+
+        :raises CacheError: it is gone again.
+        """
+        known = {"path": self.called, "sha256": self.digest, "bytes": None, "reference": self.reference}
+        return {**known, "id": self.read_record()["id"]}
+
+
+#: Runtimes that keep images themselves: what tells whether they have one, and what pulls one.
+KEEPERS = {
+    "docker": (["docker", "image", "inspect", "--format={{.Id}}"], ["docker", "pull"]),
+    "sarus": (["sarus", "images", "--digests"], ["sarus", "pull"]),
+    "shifter": (["shifterimg", "lookup"], ["shifterimg", "pull"]),
+}
+
+
+def _unpinned(reference: str) -> str:
+    return f"the image {reference} is not pinned: end its name with @sha256:<64 digits>"
+
+
 def main() -> None:
-    """Print the path of the image, or one error and exit status 1."""
+    """Print the path or the name of the image, or one error and exit status 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runtime", required=True, help="apptainer or singularity")
+    parser.add_argument("--runtime", required=True, help=f"apptainer, singularity, {', '.join(sorted(KEEPERS))}")
     parser.add_argument("--cache", type=Path, required=True, help="directory of the images")
-    parser.add_argument("--link", type=Path, required=True, help="make this a symbolic link to the image")
+    parser.add_argument("--link", type=Path, default=Path("image.sif"), help="make this a symbolic link to the image")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="give up after so many seconds (%(default)g)")
     parser.add_argument("reference", help="address@sha256:digest")
     arguments = parser.parse_args()
+    kept = Path(arguments.runtime).name in KEEPERS
 
     def get() -> Dict[str, Any]:
-        image = Pulled(arguments.reference, arguments.cache.resolve(), arguments.runtime)
+        image = (Kept if kept else Pulled)(
+            arguments.reference, arguments.cache.resolve(), arguments.runtime, arguments.limit
+        )
         image.ensure()
-        return image.facts()
+        facts = image.facts()
+        if kept:
+            Path(contract.IMAGE_ID).write_text(facts["id"] + "\n")
+        return facts
 
-    images.deliver(get, arguments.link)
+    images.deliver(get, None if kept else arguments.link)

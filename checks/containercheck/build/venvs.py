@@ -20,7 +20,7 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-from containercheck.build import cache, machine
+from containercheck.build import cache, files, machine
 from containercheck.build.cache import CacheError, UnsupportedError
 
 
@@ -67,8 +67,8 @@ class Environment(cache.Entry):
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether all files are there, and the Python that it was made with."""
-        files, size = cache.content_of(self.path)
-        return (files, size) == (record["files"], record["bytes"]) and (self.path / "bin" / "python").exists()
+        count, size = files.content_of(self.path)
+        return (count, size) == (record["files"], record["bytes"]) and (self.path / "bin" / "python").exists()
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Make the environment and install into it.
@@ -85,10 +85,10 @@ class Environment(cache.Entry):
                 env={**os.environ, "TMPDIR": str(work)},
             )
         except BaseException:
-            cache.remove(self.path)
+            files.remove(self.path)
             raise
-        files, size = cache.content_of(self.path)
-        return self.path, {"files": files, "bytes": size}
+        count, size = files.content_of(self.path)
+        return self.path, {"files": count, "bytes": size}
 
 
 def main() -> None:

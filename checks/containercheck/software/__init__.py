@@ -17,8 +17,8 @@ from containercheck.software.provision import Provision, Unavailable, Wanted
 
 __all__ = ["PROVIDERS", "Provision", "Unavailable", "Wanted", "provide", "require_built", "told_by"]
 
-#: In the order in which their commands run.
-PROVIDERS = (modules.provide, pypi.provide, source.provide, host.provide, maven.provide, inputs.provide, images.provide)
+#: In the order in which their commands run; modules come before all of them.
+PROVIDERS = (pypi.provide, source.provide, host.provide, maven.provide, inputs.provide, images.provide)
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
@@ -29,25 +29,32 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     provision = Provision()
     for provider in PROVIDERS:
         provision += provider(wanted, site)
-    return provision
+    # Elsewhere the job loads them, and looks: where nothing is built there is nothing to load them for.
+    return modules.provide(wanted, site) + provision if provision.build or site.is_here else provision
 
 
 def build_command(provision: Provision) -> str:
-    """Return the command of the build step: it notes the status of what failed, because ReFrame says only that."""
-    return f"({' && '.join(provision.build or ('true',))}) || echo $? >{contract.BUILD_STATUS}"
+    """Return the command of the build step: it notes its status, because ReFrame tells no more than that it failed."""
+    note = f"echo $? >{contract.BUILD_STATUS}"
+    return f"({' && '.join(provision.build or ('true',))}) && {note} || {note}"
 
 
-def require_built(stagedir: Path, stderr: str) -> None:
+def require_built(stagedir: Path, stderr: str, ended: str = "") -> None:
     """Check that the build succeeded.
 
     :param stderr: file in the stage directory with what the build said.
+    :param ended: why it ended early, where that is known.
     :raises Unavailable: the software does not exist for this partition's machines.
-    :raises ReframeError: the build failed.
+    :raises ReframeError: the build failed, or was ended.
     """
-    status = stagedir / contract.BUILD_STATUS
-    if status.exists():
-        said = (stagedir / stderr).read_text(errors="replace").strip().removeprefix("error: ")
-        if status.read_text().strip() == str(contract.UNSUPPORTED):
-            # Modules may have spoken before.
-            raise Unavailable(said.splitlines()[-1].removeprefix("error: "))
-        raise ReframeError(said or f"the build failed: see {stagedir}")
+    try:
+        status = (stagedir / contract.BUILD_STATUS).read_text().strip()
+    except FileNotFoundError:
+        raise ReframeError(f"the build was ended before it was done: {ended or f'see {stagedir}'}") from None
+    if status == "0":
+        return
+    said = (stagedir / stderr).read_text(errors="replace").strip().removeprefix("error: ")
+    if status == str(contract.UNSUPPORTED):
+        # Modules may have spoken before.
+        raise Unavailable(said.splitlines()[-1].removeprefix("error: "))
+    raise ReframeError(said or f"the build failed: see {stagedir}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 
 from reframe.core.exceptions import ReframeError
@@ -42,7 +43,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     words += ["--release", _release(wanted, site), "--mpi", site.mpi_family]
     words += ["--cache", site.cache("image_cache"), "--jar-cache", site.cache("jar_cache"), "--link", LINK]
     words += ["--mirror", site.image_mirror] if site.image_mirror else []
-    return Provision(image=LINK, build=(programs.in_build("image", *words, recipe),))
+    return Provision(image=LINK, build=(programs.in_build(site, "image", *words, recipe),))
 
 
 def _release(wanted: Wanted, site: Site) -> str:
@@ -64,14 +65,26 @@ def _release(wanted: Wanted, site: Site) -> str:
 
 def _ready(ready: str, of: str, runtime: str, site: Site) -> Provision:
     command = runtimes.command_of(runtime)
+    words = ["pull", "--runtime", command, "--cache", site.cache("image_cache")]
     if command not in runtimes.BUILDERS:
-        # A name in the runtime's own registry, from which it pulls once, and not in the job.
-        pull = tuple(runtimes.pull_commands(runtime, ready))
-        return Provision(image=ready, build=pull, provenance={"image": ready})
+        return _kept(ready, runtime, words, site)
     if "://" in ready:
-        words = ["--runtime", command, "--cache", site.cache("image_cache"), "--link", LINK, ready]
-        return Provision(image=LINK, build=(programs.in_build("pull", *words),))
+        return Provision(image=LINK, build=(programs.in_build(site, *words, "--link", LINK, ready),))
     path = path_of(ready)
     if not path.exists():
         raise Unavailable(f"no image: {path}, which the site's extras name for {of}, does not exist")
-    return Provision(image=LINK, build=(programs.in_build("image", "--ready", path, "--link", LINK),))
+    return Provision(image=LINK, build=(programs.in_build(site, "image", "--ready", path, "--link", LINK),))
+
+
+def _kept(ready: str, runtime: str, words: list[object], site: Site) -> Provision:
+    """Return an image that the runtime keeps where it keeps its images."""
+    name = re.sub("^docker:(//)?", "", ready)
+    image, provenance = runtimes.name_of_kept(runtime, name), {"image": name}
+    if runtime == "Sarus" and name.startswith("load/"):
+        # From an archive: it is in no registry.
+        return Provision(image=image, provenance=provenance)
+    if runtime == "Docker" and not site.is_here:
+        # Every node has images of its own.
+        pull = f"{programs.in_job(site, *words, name)} || exit 1"
+        return Provision(image=image, activate=(pull,), provenance=provenance)
+    return Provision(image=image, build=(programs.in_build(site, *words, name),), provenance=provenance)

@@ -17,7 +17,8 @@ def provide(wanted: Wanted, site: Site) -> Provision:
         return Provision()
     provenance = {"input": reference}
     if "://" in reference:
-        fetch = programs.in_build("download", "--cache", site.cache("input_cache"), "--link", "published", reference)
+        words = ["--cache", site.cache("input_cache"), "--link", "published", reference]
+        fetch = programs.in_build(site, "download", *words)
         return Provision(published="published", build=(fetch,), provenance=provenance)
     path = path_of(reference)
     if not path.exists():

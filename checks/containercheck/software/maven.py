@@ -16,8 +16,8 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     """
     if wanted.artifacts is None:
         return Provision()
-    if shutil.which("mvn") is None:
+    if not site.builds_on_node and shutil.which("mvn") is None:
         raise Unavailable("no software: jars come through Maven, and no mvn is on the PATH (Debian and Ubuntu: maven)")
     path = CHECKS / "src" / wanted.artifacts
     words = ["--cache", site.cache("jar_cache"), "--link", "jars", "--artifacts", path, path.parent.name]
-    return Provision(build=(programs.in_build("jars", *words),))
+    return Provision(build=(programs.in_build(site, "jars", *words),))

@@ -16,5 +16,5 @@ def provide(wanted: Wanted, site: Site) -> Provision:
         return Provision()
     path = CHECKS / "src" / wanted.requirements
     words = ["--cache", site.cache("venv_cache"), "--architecture", architecture_of(site), "--link", "venv"]
-    build = programs.in_build("venv", *words, "--requirements", path, path.parent.name)
+    build = programs.in_build(site, "venv", *words, "--requirements", path, path.parent.name)
     return Provision(program=wanted.executable, build=(build,), activate=(". venv/bin/activate",))

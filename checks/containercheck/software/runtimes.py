@@ -6,10 +6,11 @@ import shlex
 import shutil
 from collections.abc import Iterable
 
+from reframe.core import containers
 from reframe.core.containers import ContainerPlatform
 from reframe.core.systems import SystemPartition
 
-from containercheck import extras
+from containercheck import contract, extras
 from containercheck.sides import Needs
 
 #: ReFrame's platform, and its command on the PATH, in the order of preference where a site says nothing.
@@ -27,7 +28,7 @@ BUILDERS = ("apptainer", "singularity")
 _BIND = {
     "Docker": "-v={source}:{target}",
     "Sarus": "--mount=type=bind,source={source},destination={target}",
-    "Shifter": "--mount=type=bind,source={source},destination={target}",
+    "Shifter": "--volume={source}:{target}",
 }
 
 
@@ -71,11 +72,23 @@ def bind_options(platform: str, binds: Iterable[str]) -> list[str]:
     return [shlex.quote(option.format(source=source, target=target)) for source, target in extras.bound(binds)]
 
 
-def pull_commands(platform: str, image: str) -> list[str]:
-    """Return the commands that get an image from a registry to where the platform keeps its images."""
-    made = ContainerPlatform.create(platform)
-    made.image = shlex.quote(image)
-    return made.emit_prepare_commands("")
+def name_of_kept(platform: str, name: str) -> str:
+    """Return what the platform is told to run, of an image that it keeps itself, in the words of a job's script."""
+    # For a name every rank would ask the gateway; and a tag may lead to another image by then.
+    return f"id:$(cat {contract.IMAGE_ID})" if platform == "Shifter" else name
+
+
+class Shifter(containers.Shifter):
+    """Shifter, as NERSC makes it: the one that ReFrame writes commands for became Sarus.
+
+    It keeps the working directory, and binds directories only.
+    """
+
+    def launch_command(self, stagedir: str) -> str:
+        """Return the command that runs ``command`` in the image."""
+        binds = [*self.mount_points, (stagedir, self.mount_stagedir)]
+        words = [f"--image={self.image}", *(f'--volume="{source}:{target}"' for source, target in binds)]
+        return " ".join([self._command, *words, *self.options, self.command])
 
 
 def create(platform: str, command: str) -> ContainerPlatform:
@@ -83,7 +96,7 @@ def create(platform: str, command: str) -> ContainerPlatform:
 
     :param command: what to type for the runtime: its name, or the path of one version of several.
     """
-    made = ContainerPlatform.create(platform)
+    made = Shifter() if platform == "Shifter" else ContainerPlatform.create(platform)
     for attribute in ("_launch_command", "_command"):
         # ReFrame has no setting for it.
         if hasattr(made, attribute):

@@ -109,11 +109,17 @@ class Record:
             found.update({"image": image["path"], "image_sha256": image["sha256"]})
             # A site's own image does not tell.
             found.update({"image_release": image["release"]} if "release" in image else {})
+            found.update({"image_id": image["id"]} if "id" in image else {})
         return found
 
-    def start_notes(self, sides: Sequence[Side], stagedir: Path) -> list[str]:
-        """Lines about how ranks were started: not like all others; or on cores that are not known."""
-        return [*self.unusual_starts(stagedir), *self.unseen_bindings(sides)]
+    def remarks(self, sides: Sequence[Side], stagedir: Path) -> list[str]:
+        """Lines about what is no fault: unusual starts of ranks, cores that are not known, an image by its tag."""
+        lines = [*self.unusual_starts(stagedir), *self.unseen_bindings(sides)]
+        path = stagedir / contract.IMAGE_RECORD
+        image = json.loads(path.read_text()) if path.exists() else {}
+        if "id" in image and not image["sha256"]:
+            lines.append(f"the image {image['path']} is named by a tag, which may move: what ran is {image['id']}")
+        return lines
 
     def unusual_starts(self, stagedir: Path) -> list[str]:
         """Lines about sides whose ranks are not started like all others, with the reason."""

@@ -1,0 +1,79 @@
+"""The build step of a check: on the machine where ReFrame runs, or as a job on a node of the partition."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from reframe.core.builtins import run_after
+from reframe.core.schedulers import Job
+
+from containercheck import contract, programs, schedulers, slurm, software
+from containercheck.interface import ApplicationFacts
+from containercheck.layout import Layout
+from containercheck.sites import Site
+
+#: What a build on a node is given: seconds, and cores. The largest image takes some ten minutes.
+SECONDS, CORES = 3600, 8
+
+
+class BuiltCheck(ApplicationFacts):
+    """An application whose software is there, or is built before its job."""
+
+    def site_of_build(self) -> Site:
+        """Return what is known of the partition; ReFrame's ``build_locally: no`` counts as the site's own word."""
+        site = Site.of(self.current_partition)
+        return site if self.build_locally else replace(site, build_on_node=True)
+
+    def build_with(self, provision: software.Provision) -> None:
+        """Have the build step run what makes the software available; nothing of it needs a job where it is there."""
+        on_node = self.site.builds_on_node and bool(provision.build)
+        if on_node and not self.is_dry_run() and _is_in_caches(provision.build, Path(self.stagedir)):
+            provision, on_node = software.Provision(), False
+        first = [f"{{ {command}; }}" for command in programs.require_python(self.site)] if on_node else []
+        self.build_system.commands = [software.build_command(replace(provision, build=(*first, *provision.build)))]
+        # ReFrame has made it already, before it was known what there is to build.
+        if self.build_locally == on_node:
+            self.build_locally = not on_node
+            self._setup_build_job(sched_options=self.job.cli_options)
+        if on_node:
+            self.build_time_limit = self.build_time_limit or min(SECONDS, self.site.time_limit or SECONDS)
+            _ask_for_little(self.build_job, self.site)
+
+    @run_after("compile")
+    def check_build(self):
+        """Fail with what the build said, or skip where the software does not exist for this partition."""
+        if self.is_dry_run():
+            return
+        stagedir, ended = Path(self.stagedir), ""
+        stderr, finished = self.build_stderr.evaluate(), (stagedir / contract.BUILD_STATUS).exists
+        if not self.build_locally and not finished():
+            state = slurm.outlast(self.build_job, finished) if slurm.is_slurm(self.build_job) else None
+            ended = slurm.end_of_job(state, stagedir / stderr, self.site.max_pending_time)
+        try:
+            software.require_built(stagedir, stderr, ended)
+        except software.Unavailable as error:
+            self.skip_because(str(error))
+
+
+def _ask_for_little(job: Job, site: Site) -> None:
+    """Let a job that builds have one task with a few cores: it measures nothing, and needs no node to itself."""
+    job.options = schedulers.options_of(job, replace(site, exclusive=False), Layout(1, 1, 1))
+    job.num_tasks, job.num_tasks_per_node = 1, 1
+    job.num_cpus_per_task = min(CORES, site.cores or 1)
+    job.max_pending_time = site.max_pending_time
+
+
+def _is_in_caches(build: Sequence[str], stagedir: Path) -> bool:
+    """Tell whether all that is to be built lies in caches, and take it from there: no job waits in a queue for that."""
+    words = [shlex.split(command) for command in build]
+    if not all(command[1:2] == [programs.ROOM] for command in words):
+        return False
+    only = {**os.environ, contract.CACHED_ONLY: "1"}
+    taken = ([sys.executable, *command[1:]] for command in words)
+    return all(subprocess.run(one, cwd=stagedir, env=only, capture_output=True).returncode == 0 for one in taken)
