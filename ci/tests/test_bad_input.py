@@ -63,9 +63,9 @@ def test_a_node_without_python_is_one_line(session, site, scheduler):
 
 
 def test_rounds_end_before_the_time_limit_of_the_partition_and_count(session, site):
-    """One minute is enough for a few of six seconds, however long they are wanted to go on."""
+    """One minute is enough for a few of ten seconds, too few for a verdict, however long they are wanted to go on."""
     settings = site(time_limit="0h1m0s")
-    options = ("-S", "seconds=600", "-S", "lasts=3", "-S", "run_limit=60")
+    options = ("-S", "seconds=600", "-S", "lasts=5", "-S", "run_limit=60")
     result = session("-C", settings, "-n", "Planted%variant=generic", *options, checks=PLANTED)
     case = result.case("generic")
     assert case["result"] == "pass", result.output
