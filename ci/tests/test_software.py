@@ -12,7 +12,7 @@ from containercheck.facts import PROGRAM
 from containercheck.layout import Layout
 from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
 from containercheck.sites import Site
-from containercheck.software import Unavailable, Wanted, host, images, modules
+from containercheck.software import Unavailable, Wanted, host, images
 from reframe.core.exceptions import EnvironError
 from reframe.core.runtime import runtime
 
@@ -64,9 +64,9 @@ def test_a_module_that_reframe_cannot_ask_about_is_a_skip_before_it_asks(monkeyp
 
     monkeypatch.setattr(runtime().system, "_modules_system", Modules())
     with pytest.raises(Unavailable, match=rf"^{reason}\S+$"):
-        modules.provide(wanted, AWAY)
+        software.provide(wanted, AWAY)
     monkeypatch.setattr(runtime(), "get_option", lambda option: False)
-    assert modules.provide(wanted, AWAY).build == ()
+    assert software.provide(wanted, AWAY).build == ()
 
 
 def test_absent_software_ends_the_job_elsewhere(tmp_path):

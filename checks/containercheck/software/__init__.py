@@ -26,6 +26,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
 
     :raises Unavailable: something of it is not to be had on this partition.
     """
+    modules.require(wanted)
     provision = Provision()
     for provider in PROVIDERS:
         provision += provider(wanted, site)

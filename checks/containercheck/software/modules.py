@@ -20,13 +20,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
 
     ReFrame would fail. Where jobs run elsewhere, and ReFrame is told to ask nothing of modules, nodes may have others
     than the machine that builds: there it is the program that is looked for, in the job.
-
-    :raises Unavailable: there is no such module, or none of the container runtime's.
     """
-    for name in wanted.own_modules:
-        _require(name, "software")
-    for name in wanted.runtime_modules:
-        _require(name, "container runtime")
     build = []
     for name in wanted.own_modules:
         load = " && ".join(runtime().modules_system.emit_load_commands(name))
@@ -37,14 +31,19 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     return Provision(build=tuple(build))
 
 
-def _require(name: str, what: str) -> None:
-    """Refuse a module of which ReFrame cannot learn, where it runs, with what others it conflicts.
+def require(wanted: Wanted) -> None:
+    """Refuse modules of which ReFrame cannot learn, where it runs, with what others they conflict.
 
     That is what it asks for before it writes a job (``general/resolve_module_conflicts``).
+
+    :raises Unavailable: there is no such module.
     """
-    asks = runtime().get_option("general/0/resolve_module_conflicts")
-    if asks and not _is_known(runtime().modules_system, name):
-        raise Unavailable(f"no {what}: no module {name} on {os.uname().nodename}")
+    if not runtime().get_option("general/0/resolve_module_conflicts"):
+        return
+    for what, names in (("software", wanted.own_modules), ("container runtime", wanted.runtime_modules)):
+        for name in names:
+            if not _is_known(runtime().modules_system, name):
+                raise Unavailable(f"no {what}: no module {name} on {os.uname().nodename}")
 
 
 @functools.cache
