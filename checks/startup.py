@@ -5,11 +5,17 @@ better with newer versions of the runtime. CHPCE table 4 and the text below it: 
 world", and 15.4 MB of proportional set size more than bare. Here the program is ``cat``, alone and on every core at
 once; bare it takes next to nothing, so the difference counts and not the ratio. In the integrated variant it loads the
 host's MPI library, in the container and bare, because that alone may take longer than a container.
+
+What made starts slow at centres since is an axis: a working directory of many files (singularity issue 5389), a large
+limit of open files (opensciencegrid/docs issue 345), and many binds.
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, ImagePlacement, ReleaseOfImage, Work
-from reframe.core.builtins import parameter, run_before, variable
+from containercheck import Answer, ContainerCheck, Figure, ImagePlacement, ReleaseOfImage, Work, axes
+from containercheck.software import runtimes
+from reframe.core.builtins import parameter, run_after, run_before, variable
+
+MANY_FILES, MANY_BINDS = 20000, 50
 
 
 def figure(name, copies, word, unit, tolerance):
@@ -32,6 +38,9 @@ class StartUp(ContainerCheck, ImagePlacement, ReleaseOfImage):
     num_nodes = parameter([1], loggable=True)
     # One, and one on every core at once, so many times each.
     work = Work("rounds of starts", least=5, start=2, serial=1, memory_of_core=30e6)
+    #: What a start finds: a working directory with so many files, the largest limit of open files, so many binds.
+    circumstances = parameter(["usual", "many_files", "open_files", "many_binds"], loggable=True)
+    plain = {"circumstances": "usual"}
     #: Starts of each kind in a run; their median counts.
     repeats = variable(int, value=5)
 
@@ -47,6 +56,23 @@ class StartUp(ContainerCheck, ImagePlacement, ReleaseOfImage):
         figure("memory_several", "several", "memory", "MB", tolerance=36.0),
     ]
     answers = [Answer("copies", r"^several: copies (\d+)")]
+
+    @run_after("init")
+    def cross_no_axes(self):
+        """Leave out circumstances with another image than the usual one."""
+        if self.circumstances != "usual" and any(getattr(self, axis) != axes.PLAIN[axis] for axis in axes.OF_IMAGE):
+            self.valid_systems = []
+
+    @run_before("run")
+    def bring_about(self):
+        """Let them be as they are to be, on both sides; binds are the container's."""
+        if self.circumstances == "many_files":
+            self.input_commands = [f"seq -f file-%.0f {MANY_FILES} | xargs touch"]
+        if self.circumstances == "open_files":
+            self.reset_commands = ["ulimit -n $(ulimit -Hn)"]
+        if self.circumstances == "many_binds" and self.contained:
+            binds = [f"{self.stagedir}:/mnt/{number}" for number in range(MANY_BINDS)]
+            self.container_options = [*self.container_options, *runtimes.bind_options(self.runtime, binds)]
 
     @run_before("run")
     def start_on_every_core(self):

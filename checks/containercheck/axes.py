@@ -11,6 +11,8 @@ from containercheck.software import runtimes
 
 #: What a plain run takes of the axes in this file; a check says the same of its own in ``plain``.
 PLAIN = {"image_in": "shared", "file_system": "stage", "image_release": "fitting"}
+#: Directory in the stage directory with an image that is unpacked.
+UNPACKED = "image.unpacked"
 #: Those of them that say something of the image: a bare run, which has none, has their plain values only.
 OF_IMAGE = ("image_in", "image_release")
 
@@ -26,14 +28,14 @@ class ImagePlacement(RegressionTestPlugin):
     D12.6 section 9: in memory, or on a shared file system.
     """
 
-    #: Where the image lies: in the cache, which all nodes share, or in the node's memory.
-    image_in = parameter(["shared", "ram"], loggable=True)
+    #: Where the image lies: in the cache, which all nodes share, in the node's memory, or as a directory of its files.
+    image_in = parameter(["shared", "ram", "unpacked"], loggable=True)
 
     @run_after("init")
     def choose_place(self):
         """Shared memory is a directory too."""
-        if self.image_in == "ram":
-            self.image_directory = "/dev/shm"
+        self.image_directory = "/dev/shm" if self.image_in == "ram" else ""
+        self.unpacked = self.image_in == "unpacked"
 
 
 class FilePlacement(RegressionTestPlugin):

@@ -128,6 +128,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             recipe=self.recipe if self.contained else None,
             image=self._sites_own.image,
             runtime=self.runtime,
+            unpacked=self.unpacked,
             runtime_modules=self._of_runtime.modules,
             release=self.release,
             dry=self.is_dry_run(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from containercheck import contract, programs
 from containercheck.facts import PROGRAM
@@ -17,6 +17,8 @@ from containercheck.software import runtimes
 LIBRARY_PATH = f"env LD_LIBRARY_PATH={contract.WORKDIR}/{contract.MPI_LINKS}"
 #: The program in our images that says who started its ranks (checks/src/ranks), and what tells whether it is there.
 RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
+#: Writes the files of an image, as an archive, without what the runtime binds in; some are for their owner only.
+UNPACK = "cd / && tar -cf - --ignore-failed-read $(ls -d .singularity.d bin etc lib* opt sbin srv usr var 2>/dev/null)"
 #: Shell function that prints the wall-clock seconds of each step.
 PHASE = r"""phase() {
     now=$(date +%s.%N)
@@ -145,8 +147,7 @@ class _InContainer:
         """Return what runs a command in the image."""
         if self._container.host_mpi:
             command = f"{LIBRARY_PATH} {command}"
-        # What has to stand before the runtime is known in the job: see job/runtime.py and job/ranks.py.
-        return f"$(cat {contract.start_file(self._name)}) {self._launch(command)}"
+        return self._launch(command, self._container)
 
     def parallel(self, command: str) -> str:
         """Return what starts the ranks of a program, each in a container."""
@@ -163,6 +164,8 @@ class _InContainer:
         if container.copied_to:
             files = (container.copied_to,)
             prepare.append(shlex.join(["cp", "-L", container.image, container.copied_to]))
+        if container.unpacked_to:
+            prepare += [f"mkdir -p {container.unpacked_to}", self._unpack(container)]
         if container.host_mpi:
             prepare.append(self._plan_host_mpi(site))
         if container.looked_for:
@@ -180,10 +183,18 @@ class _InContainer:
         # PMIx's shared-memory store does not work from inside an image, and complains.
         return Needs(prepare=tuple(prepare), variables={"PMIX_MCA_gds": "hash"}, files=files)
 
-    def _launch(self, command: str) -> str:
-        container = self._container
+    def _unpack(self, container: Container) -> str:
+        """Have the image hand out its own files: what builds and unpacks images may not be allowed on nodes."""
+        target = f"{contract.WORKDIR}/{container.unpacked_to}"
+        unpack = f"{UNPACK} | tar -C {target} -xof - && cd {target} && mkdir -p dev proc sys tmp"
+        as_it_is = replace(container, unpacked_to=None, copied_to=None, host_mpi=None)
+        return self._launch(shlex.join(["sh", "-c", unpack]), as_it_is)
+
+    def _launch(self, command: str, container: Container) -> str:
+        # What has to stand before the runtime is known in the job: see job/runtime.py and job/ranks.py.
+        start = f"$(cat {contract.start_file(self._name)})"
         platform = runtimes.create(container.runtime, self._command)
-        platform.image = container.copied_to or container.image
+        platform.image = container.unpacked_to or container.copied_to or container.image
         platform.with_cuda = container.gpus
         platform.command = command
         platform.mount_points = []
@@ -191,7 +202,7 @@ class _InContainer:
         platform.options = [f"$(cat {contract.options_file(self._name)})", *container.options]
         if container.host_mpi:
             platform.options.append(f"$(cat {contract.mpi_options_file(self._name)})")
-        return platform.launch_command(self._stagedir)
+        return f"{start} {platform.launch_command(self._stagedir)}"
 
     def _plan_host_mpi(self, site: Site) -> str:
         """Find the host's MPI in the job."""

@@ -23,7 +23,7 @@ class ApplicationFacts(rfm.RegressionTest):
 
     #: Name of the definition file in ``images/``.
     recipe = variable(str)
-    #: C source below ``checks/src`` for a program of the project's own; the image has it on its PATH.
+    #: Source below ``checks/src`` of a program of the project's own, C or a script; the image has it on its PATH.
     source = variable(str, type(None), value=None)
     #: Pinned requirements from PyPI, a file below ``checks/src``, that bring the program; the image installs the same.
     requirements = variable(str, type(None), value=None)
@@ -48,6 +48,8 @@ class ApplicationFacts(rfm.RegressionTest):
     release = variable(str, value="")
     #: Directory of the node into which the image is copied for the job; by default it runs from where it lies.
     image_directory = variable(str, value="")
+    #: Whether it is unpacked into the stage directory, and runs from there.
+    unpacked = variable(typ.Bool, value=False)
     #: Whether the program uses GPUs where the partition has any, in its ``devices``.
     gpu = variable(typ.Bool, value=False)
     #: More options for the container runtime.

@@ -105,6 +105,7 @@ class Container:
     :ivar command: what to type for the runtime; None for the platform's usual command.
     :ivar host_mpi: the host's MPI, for the integrated variant; None where the image brings its own.
     :ivar copied_to: path of the node that the image is copied to for the job; None to run it from where it lies.
+    :ivar unpacked_to: directory that the image is unpacked to for the job, and runs from; None to run it as a file.
     :ivar gpus: whether the container sees the node's GPUs.
     :ivar options: more options of the runtime, quoted.
     :ivar needs: what the site wants loaded for the runtime.
@@ -117,6 +118,7 @@ class Container:
     command: str | None = None
     host_mpi: HostMpi | None = None
     copied_to: str | None = None
+    unpacked_to: str | None = None
     gpus: bool = False
     options: tuple[str, ...] = ()
     needs: Needs = Needs()

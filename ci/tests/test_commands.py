@@ -177,6 +177,17 @@ def test_an_image_in_memory_is_copied_there_and_removed():
     assert found.needs.files == ("/dev/shm/my copy.sif",)
 
 
+def test_an_image_hands_out_its_own_files_before_it_runs_from_them():
+    container = replace(IMAGE, unpacked_to="image.unpacked", host_mpi=HostMpi("hpcc"))
+    found = made(INTEGRATED.changed(container=container))
+    unpack = next(command for command in found.needs.prepare if "tar" in command)
+    assert f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif sh -c " in unpack
+    assert " -C /rfm_workdir/image.unpacked " in unpack
+    # Nothing that is bound in for MPI is taken for the image's own.
+    assert found.needs.prepare.index(unpack) < next(i for i, one in enumerate(found.needs.prepare) if " plan " in one)
+    assert "$(cat subject.host-mpi.options) image.unpacked env" in found.script
+
+
 def test_gpus_options_and_modules_of_the_runtime_are_taken_along():
     needs = Needs(modules=("apptainer/1.4",), variables={"APPTAINER_TMPDIR": "/scratch"})
     container = replace(IMAGE, gpus=True, options=("--cleanenv", "'-B/my data:/data'"), needs=needs)

@@ -24,6 +24,7 @@ PLAIN = {
     "HPL",
     "IMB",
     "IOzone",
+    "ImageFiles",
     "OpenFOAM",
     "PingPong",
     "QuantumEspresso",

@@ -30,6 +30,8 @@ def provide(wanted: Wanted, site: Site) -> Provision:
             "has no container_platforms"
         )
     recipe, command = wanted.recipe, runtimes.command_of(wanted.runtime)
+    if wanted.unpacked and command not in runtimes.BUILDERS:
+        raise Unavailable(f"no image: {command} runs none that is unpacked")
     ready = wanted.image or (site.images or {}).get(recipe)
     if ready is not None:
         return _ready(ready, wanted.check if wanted.image else recipe, wanted.runtime, site)

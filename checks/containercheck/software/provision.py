@@ -29,6 +29,7 @@ class Wanted:
     :ivar recipe: of the image; None for a check that runs in none.
     :ivar image: a ready image that takes its place: a path, or a name in a registry.
     :ivar runtime: ReFrame's name of the container platform; None for a check without, or where there is none.
+    :ivar unpacked: whether the image is to be unpacked.
     :ivar runtime_modules: what the job loads for the runtime.
     :ivar release: code name of the image's Debian; empty for the one that fits the partition's hosts.
     :ivar dry: whether nothing will run: nobody is asked anything then.
@@ -47,6 +48,7 @@ class Wanted:
     recipe: str | None = None
     image: str | None = None
     runtime: str | None = None
+    unpacked: bool = False
     runtime_modules: tuple[str, ...] = ()
     release: str = ""
     dry: bool = False

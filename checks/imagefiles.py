@@ -1,0 +1,55 @@
+"""Files of an image: what it costs to look at, read and import thousands of them through the container runtime.
+
+D12.6 section 9 measured how long containers take to start with one version of the runtime after another. What upgrades
+broke since is the file system of the image: plain squashfuse made 2 h 50 of 25 minutes (apptainer issue 665), several
+threads made imports 25 % slower (squashfuse issue 121), and a helper took half a core (apptainer issue 3272). Here a
+process on every core does that work, once with nothing in the page cache and once more; bare it is done on files of the
+stage directory. The image is a file, in memory, or unpacked.
+"""
+
+import reframe as rfm
+from containercheck import Answer, Figure, ImagePlacement, OneNodeCheck, Work, axes
+from reframe.core.builtins import run_before
+
+TREE = "share/imagefiles"
+
+
+def figure(cache, step, tolerance):
+    """Return the seconds of the slowest process in a step, or those of the processors that helpers took in all."""
+    pattern = rf"^{cache}: .*\b{step} (\S+) s"
+    return Figure(f"{step}_{cache}", pattern, "s", better="lower", compare="difference", tolerance=tolerance)
+
+
+@rfm.simple_test
+class ImageFiles(OneNodeCheck, ImagePlacement):
+    """A process on every core."""
+
+    descr = "files of the image: stat, read, import"
+    executable = "imagefiles"
+    executable_opts = ["use"]
+    recipe = "imagefiles"
+    source = "imagefiles/imagefiles.py"
+    run_limit = 300
+    seconds = 40
+    work = Work("processes", least=1, of_core=1, start=4)
+
+    # Twice what Apptainer 1.4.5 without setuid, with squashfuse_ll, cost on a virtual machine with two cores.
+    figures = [
+        figure(cache, step, tolerance)
+        for cache, tolerances in (("cold", (0.25, 0.3, 0.4)), ("warm", (0.25, 0.35, 0.4, 0.7)))
+        for step, tolerance in zip(("stat", "read", "import", "helpers"), tolerances)
+    ]
+    answers = [
+        Answer("files", r"^found: files (\d+)"),
+        Answer("bytes", r"^found: .*\bcontent (\d+)"),
+        Answer("sum", r"^found: .*\bsum (\d+)"),
+    ]
+
+    @run_before("run")
+    def start_on_every_core(self):
+        """Make the files that the bare program works on, and let the measuring program start the command."""
+        own = f"{self.python} {self.own('imagefiles/imagefiles.py')}"
+        self.input_commands = [f"{own} make {TREE}"]
+        places = (TREE, "image.sif", f"{axes.UNPACKED}/usr/local/{TREE}")
+        cold = " ".join(f"--cold {place}" for place in places)
+        self.started_by = f"{own} measure --copies {self.site.cores or 2} {cold} --"

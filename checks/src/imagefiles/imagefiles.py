@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Measures how long processes take to look at, read and import many small files (standard library only, Python 3.6).
+
+    imagefiles make DIRECTORY          # makes the files
+    imagefiles use                     # one process, on the files that were installed with this program
+    python3 imagefiles.py measure --copies 2 --cold image.sif -- apptainer exec image.sif imagefiles use
+
+``use`` says how long each step took and then waits until its input ends, so that ``measure`` can look at the processes
+that serve it: what a container runtime leaves beside the program, such as ``squashfuse_ll``, and their processor time.
+``measure`` starts that many copies at the same time, first with nothing of the files in the page cache, then again.
+"""
+
+import argparse
+import compileall
+import ctypes
+import importlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict, Iterator, List
+
+PR_SET_CHILD_SUBREAPER = 36
+#: Files that are looked at and read, modules that are imported, and how many of each are in a directory.
+FILES, MODULES, TOGETHER = 3000, 1000, 50
+#: Steps of a process, in their order.
+STEPS = ("stat", "read", "import")
+#: What it tells of the files: their number, the bytes that they should have and had, the sum of the modules' numbers.
+FOUND = ("files", "bytes", "content", "sum")
+
+
+def make(tree: Path) -> None:
+    """Write the files: of 0.5 to 16 KB, and modules of Python that are compiled already."""
+    for number in range(FILES):
+        path = tree / "data" / f"{number // TOGETHER:03}" / f"{number:05}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes((b"%08d" % number) * (64 << number % 6))
+    for number in range(MODULES):
+        path = tree / "modules" / f"package{number // TOGETHER:03}" / f"module{number:05}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        (path.parent / "__init__.py").touch()
+        path.write_text(f"NUMBER = {number}\n\n\ndef add(value):\n    return value + NUMBER\n")
+    compileall.compile_dir(str(tree / "modules"), quiet=1)
+
+
+def files_below(directory: Path) -> Iterator[str]:
+    """Return the paths of all files there."""
+    for place, _, names in os.walk(directory):
+        yield from (os.path.join(place, name) for name in names)
+
+
+def use(tree: Path) -> Dict[str, Any]:
+    """Work through the files once; return the seconds of each step, and what was found.
+
+    :raises OSError: they are not there.
+    """
+    if not tree.is_dir():
+        raise OSError(f"no files in {tree}")
+    clocks = [time.monotonic()]
+    data = list(files_below(tree / "data"))
+    size = sum(os.stat(path).st_size for path in data)
+    clocks.append(time.monotonic())
+    content = 0
+    for path in data:
+        with open(path, "rb") as stream:
+            content += len(stream.read())
+    clocks.append(time.monotonic())
+    sys.dont_write_bytecode = True
+    sys.path.insert(0, str(tree / "modules"))
+    names = [f"package{number // TOGETHER:03}.module{number:05}" for number in range(MODULES)]
+    total = sum(importlib.import_module(name).add(0) for name in names)
+    clocks.append(time.monotonic())
+    seconds = {step: after - before for step, before, after in zip(STEPS, clocks, clocks[1:])}
+    return {**seconds, "files": len(data), "bytes": size, "content": content, "sum": total}
+
+
+def drop(path: Path) -> None:
+    """Ask the kernel to forget the content of a file, or of all files of a directory; there may be none."""
+    for name in [str(path)] if path.is_file() else files_below(path):
+        descriptor = os.open(name, os.O_RDONLY)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+
+def processor_seconds(own: List[int]) -> float:
+    """Return the processor time of all processes below this one, without those of the program.
+
+    :param own: process ids of what was started, which the runtime's command became, or is the parent of.
+    """
+    ticks, found, todo = 0, [], [os.getpid()]
+    while todo:
+        for task in Path("/proc", str(todo.pop()), "task").glob("*/children"):
+            children = [int(word) for word in task.read_text().split()]
+            found += children
+            todo += children
+    for pid in found:
+        try:
+            if pid in own or b"\0use\0" in Path("/proc", str(pid), "cmdline").read_bytes():
+                continue
+            # After the name, which may have blanks: state, ten more, user and system time.
+            fields = Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def measure(command: List[str], copies: int) -> Dict[str, Any]:
+    """Run ``copies`` of the command at the same time.
+
+    :return: of each step the seconds of the slowest copy, what all of them found, and the processor time of helpers.
+    :raises RuntimeError: one did not do its work, or found something else than the others.
+    """
+    running = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(copies)]
+    told = []
+    for process in running:
+        line = process.stdout.readline()
+        if not line.startswith(b"{"):
+            raise RuntimeError(f"{command[0]} did not do its work (exit status {process.wait()})")
+        told.append(json.loads(line.decode()))
+    helpers = processor_seconds([process.pid for process in running])
+    for process in running:
+        process.stdin.close()
+    statuses = [process.wait() for process in running]
+    if any(statuses):
+        raise RuntimeError(f"{command[0]} ended with exit status {max(statuses, key=abs)}")
+    found = [{name: one[name] for name in FOUND} for one in told]
+    if any(one != found[0] for one in found):
+        raise RuntimeError(f"the copies did not find the same: {found}")
+    return {**found[0], **{step: max(one[step] for one in told) for step in STEPS}, "helpers": helpers}
+
+
+def main() -> None:
+    """Run one command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command")
+    commands.required = True
+    making = commands.add_parser("make", help="make the files")
+    making.add_argument("directory", type=Path)
+    commands.add_parser("use", help="work through those that were installed with this program")
+    measuring = commands.add_parser("measure", help="start copies of a command, which is this program's use")
+    measuring.add_argument("--copies", type=int, default=2)
+    measuring.add_argument("--cold", type=Path, action="append", default=[], help="forget what is cached of this")
+    measuring.add_argument("words", nargs="+")
+    arguments = parser.parse_args()
+    try:
+        if arguments.command == "make":
+            make(arguments.directory)
+        elif arguments.command == "use":
+            print(json.dumps(use(Path(__file__).resolve().parent.parent / "share" / "imagefiles")), flush=True)
+            sys.stdin.read()
+        else:
+            # Helpers that a runtime leaves to themselves are still found below this process.
+            ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            os.sync()
+            for path in arguments.cold:
+                drop(path)
+            for name in ("cold", "warm"):
+                found = measure(arguments.words, arguments.copies)
+                steps = " ".join(f"{step} {found[step]:.6f} s" for step in (*STEPS, "helpers"))
+                print(f"{name}: copies {arguments.copies} {steps}", flush=True)
+            print("found: " + " ".join(f"{name} {found[name]}" for name in FOUND))
+    except (OSError, RuntimeError) as error:
+        sys.exit(f"imagefiles: error: {error}")
+
+
+if __name__ == "__main__":
+    main()
