@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from report.cases import Case, Key, ReportError, collect, load, merged, save, se
 from report.text import names, say
 from settings import Settings
 
+#: What is made of a session: its cases, and what is wrong besides; the exit status.
+Conclusion = Callable[[Sequence[Case], Sequence[str]], int]
 #: Where the report keeps the arguments for ReFrame, among what that says of the session.
 ARGUMENTS = "ci_run_arguments"
 
@@ -235,8 +237,17 @@ class Session:
         )
 
 
-def session(argv: Sequence[str], place: Workplace) -> int:
-    """Run the checks, go on with those that need it, print the table, and return the exit status."""
+def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
+    """Print the table, and return the exit status.
+
+    :param problems: what is wrong besides the results of the cases.
+    """
+    print("\n".join(["", *table.lines(cases)]), flush=True)
+    return ended([*problems, *policy.problems(cases)])
+
+
+def session(argv: Sequence[str], place: Workplace, conclude: Conclusion = conclude) -> int:
+    """Run the checks, go on with those that need it, print what came of it, and return the exit status."""
     settings = Settings.parse(argv)
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
         return ended(["the site's file or RFM_REPORT_FILE names the report: leave out --report-file"])
@@ -257,8 +268,7 @@ def session(argv: Sequence[str], place: Workplace) -> int:
         if settings.node_hours:
             say(f"{estimate.spent(current.cases):.3g} of {settings.node_hours:g} node-hours were spent")
         problems += [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
-    print("\n".join(["", *table.lines(current.cases)]), flush=True)
-    return ended(problems + policy.problems(current.cases))
+    return conclude(current.cases, problems)
 
 
 def estimated(cases: Sequence[Case]) -> int:

@@ -166,9 +166,13 @@ class ContainerCheck(BuiltCheck, VariantSides):
             "answers": [asdict(answer) for answer in self.answers],
             "rank_count": asdict(self.rank_count) if self.rank_count else None,
             "ranks": self.layout.ranks,
-            "sides": [{"name": side.name, "label": side.label, "against": side.against} for side in self._sides],
+            "sides": [self._facts_of(side) for side in self._sides],
             "earlier": earlier.rounds_of(self.earlier, self.unique_name, self.current_partition.fullname),
         }
+
+    def _facts_of(self, side):
+        margins = references.margins(self.figures, self.tolerance) if side.successor else {}
+        return {"name": side.name, "label": side.label, "against": side.against, "accepted": margins}
 
     def _runner(self):
         local_ranks = self.layout.ranks_per_node if self._sides[0].program.mpi else 0
@@ -204,9 +208,10 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self._evaluation = found.evaluate(self._facts, stagedir)
         self.application_seconds, self.job_seconds = self._evaluation.seconds, found.took
         self.provenance = {**self._provision.provenance, **found.provenance(stagedir, self.identity)}
-        problems = self._evaluation.final_problems() or found.start_problems(self._sides, stagedir)
+        faults, changes = found.changes(self._sides, stagedir)
+        problems = self._evaluation.final_problems() or found.start_problems(self._sides, stagedir) or faults
         early = found.early_end(self._evaluation, slurm.met_limit(self._job_state))
-        self.notes = [*early, *found.disturbances, *found.remarks(self._sides, stagedir)]
+        self.notes = [*early, *found.disturbances, *found.remarks(self._sides, stagedir), *changes]
         if not found.complete and not early:
             # First: what ended the job may have spoilt its last run too.
             problems.insert(0, f"the job ended after {len(found.runs)} runs, before all rounds were done: {end}")

@@ -19,6 +19,8 @@ LIBRARY_PATH = f"env LD_LIBRARY_PATH={contract.WORKDIR}/{contract.MPI_LINKS}"
 RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
 #: Writes the files of an image, as an archive, without what the runtime binds in; some are for their owner only.
 UNPACK = "cd / && tar -cf - --ignore-failed-read $(ls -d .singularity.d bin etc lib* opt sbin srv usr var 2>/dev/null)"
+#: Prints what a process in a container sees around it: its variables, mounts, and limits, a blank line between.
+SURROUNDINGS = "sh -c 'env; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
 #: Shell function that prints the wall-clock seconds of each step.
 PHASE = r"""phase() {
     now=$(date +%s.%N)
@@ -53,7 +55,8 @@ def of_job(
     :param own: what the application needs besides.
     :param input_commands: they make the input, with the variables that the bare program has.
     """
-    made = {side.name: of_side(side, site, layout, stagedir) for side in sides}
+    several = sum(side.container is not None for side in sides) > 1
+    made = {side.name: of_side(side, site, layout, stagedir, several) for side in sides}
     needs = sum((one.needs for one in made.values()), own)
     scripts = {contract.script_file(name): one.script for name, one in made.items()}
     for one in made.values():
@@ -82,15 +85,18 @@ class Commands:
     scripts: Mapping[str, str] = field(default_factory=dict)
 
 
-def of_side(side: Side, site: Site, layout: Layout, stagedir: str) -> Commands:
+def of_side(side: Side, site: Site, layout: Layout, stagedir: str, several: bool = False) -> Commands:
     """Return the commands of a side on a partition.
 
     :param stagedir: the check's stage directory, which a container has as its working directory.
+    :param several: whether there are other containers, so that what it sees around it is of interest.
     """
     if not side.container:
         return Commands(_script(side, _Host(side)), side.launcher.needs)
     container = _InContainer(side, stagedir)
     needs = side.launcher.needs + side.container.needs + container.needs(site, layout)
+    if several:
+        needs += Needs(prepare=(f"{container.words(SURROUNDINGS)} >{contract.surroundings_file(side.name)}",))
     scripts = {}
     if side.launcher.ranks:
         inside = _Inside(container, layout)

@@ -54,6 +54,11 @@ def runtime_file(side):
     return f"{side}.runtime.json"
 
 
+def surroundings_file(side):
+    """Return the name of the file with what a side's container sees around it: variables, mounts, limits."""
+    return f"{side}.surroundings"
+
+
 def script_file(side):
     """Return the name of the script that runs a side."""
     return f"{side}.sh"

@@ -26,6 +26,8 @@ class Figure:
     :param file: the file that it stands in: one of the check's output files, or standard output.
     :param tolerance: the overhead that is still accepted, in percent of the baseline (of ``unit`` where ``compare``
         is ``difference``). None leaves it to the check, whose own is in percent.
+    :param margin: by how much a container may be worse than another one whose successor it is to be, in the unit of the
+        tolerance. None: the tolerance, or a fifth of it where ``compare`` is ``difference``: that is against the host.
     :param compare: ``ratio``, or ``difference`` for what the baseline hardly has at all, such as a start-up time.
     :param absent: pattern of a line in which the program itself says that the figure does not apply here.
     """
@@ -37,6 +39,7 @@ class Figure:
     take: str = "last"
     file: str = STDOUT
     tolerance: float | None = None
+    margin: float | None = None
     compare: str = "ratio"
     absent: str | None = None
 

@@ -48,6 +48,9 @@ class ApplicationFacts(rfm.RegressionTest):
     release = variable(str, value="")
     #: Directory of the node into which the image is copied for the job; by default it runs from where it lies.
     image_directory = variable(str, value="")
+    #: Container runtimes to compare, by name, as they are typed: the later ones are judged as successors of the first
+    #: (ci/acceptance). None are compared by default.
+    runtimes = variable(typ.Dict[str, str], value={})
     #: Whether it is unpacked into the stage directory, and runs from there.
     unpacked = variable(typ.Bool, value=False)
     #: Whether the program uses GPUs where the partition has any, in its ``devices``.

@@ -20,6 +20,8 @@ from containercheck.facts import Figure
 from containercheck.sites import Site, path_of
 
 OVERHEAD = "_overhead"
+#: Part of what a container may take more than the host by which its successor may exceed that.
+MARGIN = 0.2
 #: How every file of references is keyed; it may go on with axes of the check, for numbers that depend on them.
 INDEX = "$index: [$partition, variant, num_nodes]"
 KEYED = rf"{re.escape(INDEX[:-1])}(, \w+)*\]"
@@ -79,6 +81,19 @@ def split(
             f"references: an overhead is expected of {', '.join(sorted(unknown))}: no figure of the check"
         )
     return absolute, ranges
+
+
+def margins(figures: Iterable[Figure], usual: float) -> dict[str, tuple[float, float]]:
+    """Return the range in which the overhead of each figure must lie where two containers are compared, by its name.
+
+    :param usual: in percent, for a ratio that has neither margin nor tolerance of its own.
+    """
+    found = {}
+    for figure in figures:
+        own = usual if figure.tolerance is None else figure.tolerance
+        part = MARGIN if figure.compare == "difference" else 1.0
+        found[figure.name] = (-math.inf, part * own if figure.margin is None else figure.margin)
+    return found
 
 
 def accepted(

@@ -134,6 +134,8 @@ class Side:
     :ivar label: what people call it: ``bare``, ``integrated``, a version, the name of an image.
     :ivar environment: variables that this side's runs have, and no other's.
     :ivar against: name of the side that it is compared with; None for one that is only a measure.
+    :ivar successor: whether it is judged as what is to take the place of that side, by the figures' margins, and not as
+        a container against the host.
     """
 
     name: str
@@ -143,6 +145,7 @@ class Side:
     container: Container | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     against: str | None = None
+    successor: bool = False
 
     def changed(self, **facts) -> Side:
         """Return this side with other values for some of its fields."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from reframe.core.pipeline import RegressionTestPlugin
 
 from containercheck import axes, contract, launchers, mpi
@@ -23,7 +25,22 @@ class VariantSides(RegressionTestPlugin):
             return [bare]
         program = self._program(self._in_image)
         launcher, container = self._launcher(self.variant == "generic"), self._container(program)
-        return [bare, Side(contract.SUBJECT, self.variant, program, launcher, container, against=bare.name)]
+        subject = Side(contract.SUBJECT, self.variant, program, launcher, container, against=bare.name)
+        return [bare, *self._successors(subject)] if self.runtimes else [bare, subject]
+
+    def _successors(self, subject):
+        """The same container by each of the runtimes: the first is a measure, as bare is."""
+        first = next(iter(self.runtimes))
+        return [
+            subject.changed(
+                name=name,
+                label=name,
+                container=replace(subject.container, command=command),
+                against=None if name == first else first,
+                successor=name != first,
+            )
+            for name, command in self.runtimes.items()
+        ]
 
     def _program(self, executable):
         preloads = self.preloads_mpi and self.variant == "integrated"

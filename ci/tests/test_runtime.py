@@ -55,6 +55,18 @@ def test_the_namespace_is_shared_by_ranks_where_the_runtime_knows_how(on_path, n
     assert runtime.options(name, ranks) == expected
 
 
+def test_the_configuration_is_read_from_the_file_that_the_runtime_names(tmp_path, monkeypatch):
+    (tmp_path / "apptainer.conf").write_text(
+        "# bind path = /x\nbind path = /etc/hosts\nbind path = /a\nmount tmp = yes \n"
+    )
+    said = f"PREFIX=/usr\nAPPTAINER_CONF_FILE={tmp_path}/apptainer.conf\n"
+    monkeypatch.setattr(runtime.processes, "said", lambda command: said)
+    assert runtime.configuration("/opt/bin/apptainer") == {"bind path": "/etc/hosts, /a", "mount tmp": "yes"}
+    assert runtime.configuration("docker") == {}
+    (tmp_path / "apptainer.conf").unlink()
+    assert runtime.configuration("apptainer") == {}
+
+
 def test_a_runtime_by_its_path_is_asked_like_any_other(on_path):
     assert runtime.options(on_path(options="--sharens"), 4) == ["--sharens"]
 
@@ -94,8 +106,8 @@ def test_each_side_has_files_of_its_own_with_options_and_version(on_path, tmp_pa
     assert "--sharens" in (tmp_path / "subject.options").read_text()
     known = [json.loads((tmp_path / f"{name}.runtime.json").read_text()) for name in ("baseline", "subject")]
     assert known == [
-        {"command": old, "version": "apptainer version 9.9"},
-        {"command": new, "version": "singularity version 9.9"},
+        {"command": old, "version": "apptainer version 9.9", "configuration": {}},
+        {"command": new, "version": "singularity version 9.9", "configuration": {}},
     ]
 
 

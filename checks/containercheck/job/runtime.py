@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Iterable, List
+from typing import Dict, Iterable, List
 
 from containercheck import contract
 from containercheck.job import processes
@@ -58,6 +58,23 @@ def version(command: str) -> str:
     return processes.said([command, "--version"]).strip()
 
 
+def configuration(command: str) -> Dict[str, str]:
+    """Return what the runtime's configuration file says, by directive; nothing where it has none that can be read."""
+    found = re.search(r"^\w+_CONF_FILE=(.+)$", processes.said([command, "buildcfg"]), re.MULTILINE)
+    if not _is_apptainer(command) or not found:
+        return {}
+    try:
+        text = Path(found[1]).read_text(errors="replace")
+    except OSError:
+        return {}
+    lines = re.findall(r"^(\w[\w /-]*?) *= *(.*?) *$", text, re.MULTILINE)
+    directives = {}  # type: Dict[str, List[str]]
+    for name, value in lines:
+        # Some, such as bind paths, are there several times.
+        directives.setdefault(name, []).append(value)
+    return {name: ", ".join(values) for name, values in directives.items()}
+
+
 def _is_apptainer(command: str) -> bool:
     return Path(command).name in ("apptainer", "singularity")
 
@@ -90,7 +107,8 @@ def main() -> None:
     kept_out = hidden(arguments.command, os.environ) if arguments.own_environment else []
     start = ["env", *(f"-u{name}" for name in kept_out)] if kept_out else []
     Path(contract.start_file(arguments.side)).write_text(" ".join(start) + "\n")
-    known = {"command": arguments.command, "version": version(arguments.command)}
+    known = {"command": arguments.command, "version": version(arguments.command)}  # type: Dict[str, Any]
+    known["configuration"] = configuration(arguments.command)
     Path(contract.runtime_file(arguments.side)).write_text(json.dumps(known))
 
 

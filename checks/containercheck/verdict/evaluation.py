@@ -38,7 +38,7 @@ class Facts:
     :ivar rank_count: the answer that tells with how many ranks a run ran; None for a program without MPI.
     :ivar ranks: how many it must be.
     :ivar sides: ``name``, ``label`` and ``against`` of each side; ``against`` names the side that it is compared
-        with, None for one that is only a measure.
+        with, None for one that is only a measure. ``accepted`` are ranges for this side alone, by figure.
     :ivar earlier: the figures of rounds of an earlier job, which count: of each round side, figure and value.
     """
 
@@ -51,7 +51,7 @@ class Facts:
         self.answers = [types.SimpleNamespace(**answer) for answer in known["answers"]]
         self.rank_count = types.SimpleNamespace(**known["rank_count"]) if known["rank_count"] else None
         self.ranks = known["ranks"]  # type: int
-        self.sides = [types.SimpleNamespace(**side) for side in known["sides"]]
+        self.sides = [types.SimpleNamespace(**{"accepted": {}, **side}) for side in known["sides"]]
         self.earlier = known["earlier"]  # type: List[Dict[str, Dict[str, float]]]
 
     def label(self, name: str) -> str:
@@ -108,9 +108,8 @@ class Evaluation:
         for side in compared:
             for one in told:
                 together = len(told) * len(compared)
-                self.pairs[side.name, one.name] = Pairs(
-                    one.better, one.compare, one.accepted[0], one.accepted[1], together
-                )
+                low, high = side.accepted.get(one.name, one.accepted)
+                self.pairs[side.name, one.name] = Pairs(one.better, one.compare, low, high, together)
 
     @property
     def round_seconds(self) -> float:

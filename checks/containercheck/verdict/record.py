@@ -12,7 +12,7 @@ from typing import Any
 from containercheck import contract
 from containercheck.facts import Identity
 from containercheck.sides import Side
-from containercheck.verdict import binding, builds
+from containercheck.verdict import binding, builds, surroundings
 from containercheck.verdict.evaluation import Evaluation, Facts
 from containercheck.verdict.reading import UnreadableError
 
@@ -103,7 +103,8 @@ class Record:
             if best:
                 found["bound"][side] = best["bound"]
             if (stagedir / contract.runtime_file(side)).exists():
-                found["runtimes"][side] = json.loads((stagedir / contract.runtime_file(side)).read_text())
+                known = json.loads((stagedir / contract.runtime_file(side)).read_text())
+                found["runtimes"][side] = {name: known[name] for name in ("command", "version")}
         if (stagedir / contract.IMAGE_RECORD).exists():
             image = json.loads((stagedir / contract.IMAGE_RECORD).read_text())
             found.update({"image": image["path"], "image_sha256": image["sha256"]})
@@ -120,6 +121,29 @@ class Record:
         if "id" in image and not image["sha256"]:
             lines.append(f"the image {image['path']} is named by a tag, which may move: what ran is {image['id']}")
         return lines
+
+    def changes(self, sides: Sequence[Side], stagedir: Path) -> tuple[list[str], list[str]]:
+        """Return what a container sees otherwise than the one whose successor it is.
+
+        First lines that are faults: programs that find other variables are other programs. Then what is said of it:
+        mounts, limits, and the runtimes' configuration.
+        """
+        faults, remarks = [], []
+        for side in sides:
+            if not side.successor:
+                continue
+            pair = [self._surroundings(name, stagedir) for name in (side.against, side.name)]
+            for kind in pair[0]:
+                lines = surroundings.differences(kind, pair[0][kind], pair[1][kind])
+                kept = faults if kind == "variable" else remarks
+                kept += [f"{side.name}: {line}" for line in lines]
+        return faults, remarks
+
+    @staticmethod
+    def _surroundings(side: str, stagedir: Path) -> dict[str, dict[str, str]]:
+        runtime = json.loads((stagedir / contract.runtime_file(side)).read_text())
+        seen = surroundings.read((stagedir / contract.surroundings_file(side)).read_text(errors="replace"))
+        return {**seen, "directive": runtime["configuration"]}
 
     def unusual_starts(self, stagedir: Path) -> list[str]:
         """Lines about sides whose ranks are not started like all others, with the reason."""

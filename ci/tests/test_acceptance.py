@@ -1,0 +1,142 @@
+"""Acceptance of a container runtime: what is compared with what, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import PLANTED, REPOSITORY, facts_of
+from containercheck import Figure, references
+from containercheck.verdict import surroundings
+from containercheck.verdict.evaluation import Evaluation, Facts
+
+sys.path.insert(0, str(REPOSITORY / "ci"))
+import acceptance  # noqa: E402
+from report.cases import Case  # noqa: E402
+
+START = Figure("start", "(x)", "s", better="lower", compare="difference", tolerance=0.5)
+RATE = Figure("rate", "(x)", "x/s")
+SEEN = """A=1
+TEXT=one
+
+two
+_=/usr/bin/env
+
+512 300 0:50 / / ro - fuse.squashfuse_ll squashfuse_ll ro
+513 512 0:51 / /proc rw,nosuid - proc proc rw
+
+core file size              (blocks, -c) 0
+open files                          (-n) 1024
+CapEff:\t0000000000000000
+"""
+
+
+def test_a_successor_has_margins_of_its_own():
+    own = Figure("memory", "(x)", "MB", better="lower", compare="difference", tolerance=48.0, margin=2.0)
+    found = references.margins([START, RATE, own], usual=5.0)
+    assert found == {"start": (-math.inf, 0.1), "rate": (-math.inf, 5.0), "memory": (-math.inf, 2.0)}
+
+
+def test_what_passes_against_bare_fails_against_the_one_before():
+    """A start that goes from 0.19 to 0.5 s."""
+    sides = [
+        {"name": "baseline", "label": "bare", "against": None},
+        {"name": "old", "label": "old", "against": None},
+        {"name": "new", "label": "new", "against": "old", "accepted": references.margins([START], 5.0)},
+    ]
+    seconds = {"baseline": 0.003, "old": 0.19, "new": 0.49}
+    rounds = [{side: {"start": value + 0.001 * number} for side, value in seconds.items()} for number in range(12)]
+    judged = Evaluation(Facts(facts_of([START], sides=sides, earlier=rounds)), Path())
+    assert {key: pairs.verdict for key, pairs in judged.pairs.items()} == {("new", "start"): "fail"}
+    sides[2].update(against="baseline", accepted={})
+    judged = Evaluation(Facts(facts_of([START], sides=sides, earlier=rounds)), Path())
+    assert judged.pairs["new", "start"].verdict == "pass"
+
+
+def test_what_a_container_sees_is_read():
+    assert surroundings.read(SEEN) == {
+        "variable": {"A": "1", "TEXT": "one"},
+        "mount": {"/": "fuse.squashfuse_ll", "/proc": "proc"},
+        "limit": {"core file size (blocks, -c)": "0", "open files (-n)": "1024", "CapEff": "0000000000000000"},
+    }
+
+
+def test_what_differs_is_a_line_each():
+    old, new = {"A": "1", "B": "2", "C": "3"}, {"A": "1", "B": "4", "D": "5"}
+    assert surroundings.differences("variable", old, new) == [
+        "variable B was 2, and is 4",
+        "variable C is gone: it was 3",
+        "variable D is new: 5",
+    ]
+    assert surroundings.differences("variable", old, old) == []
+
+
+def case(*verdicts, result="pass", reason=""):
+    rows = tuple({"figure": f"figure{number}", "verdict": word} for number, word in enumerate(verdicts))
+    return Case(("code", "", "", ""), "Code", {}, "Code", "only", "generic", 1, result, reason=reason, rows=rows)
+
+
+@pytest.mark.parametrize(
+    ("cases", "problems", "status", "said"),
+    [
+        ([case("pass", "pass")], [], 0, "run: accepted: 1 accepted, 0 rejected, 0 undecided"),
+        ([case("pass"), case("pass", "inconclusive")], [], 2, "open: figure1"),
+        ([case("inconclusive"), case(result="fail", reason="start is 0.3 s worse")], [], 1, "start is 0.3 s worse"),
+        # Nothing that was not looked at is accepted.
+        ([case()], [], 2, "nothing was compared"),
+        (
+            [case("pass")],
+            ["stopped by SIGTERM"],
+            2,
+            "run: undecided: 1 accepted, 0 rejected, 0 undecided: not",
+        ),
+        ([case(result="skip", reason="no image")], [], 2, "run: error: no check was run"),
+        ([], [], 2, "run: error: no check was run"),
+    ],
+)
+def test_the_whole_is_what_its_worst_case_is(cases, problems, status, said, capsys, monkeypatch):
+    monkeypatch.setattr(acceptance.table, "lines", lambda cases: [])
+    assert acceptance.conclude(cases, problems) == status
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["apptainer"], "it takes two: OLD and NEW"),
+        (
+            ["sh", "no-such-runtime"],
+            "no container runtime no-such-runtime: neither a command, nor a path",
+        ),
+        (["sh", "a b; rm -rf"], "no container runtime a b; rm -rf"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(words, said):
+    command = [sys.executable, REPOSITORY / "ci" / "acceptance.py", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert said in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_bare_and_both_runtimes_run_in_one_job_and_a_changed_variable_is_named(session, tmp_path):
+    wrapper = tmp_path / "newer" / "apptainer"
+    wrapper.parent.mkdir()
+    wrapper.write_text('#!/bin/sh\nexport APPTAINERENV_OMP_PROC_BIND=true\nexec apptainer "$@"\n')
+    wrapper.chmod(0o755)
+    compared = f"runtimes=old:apptainer,new:{wrapper}"
+    few = ("-S", "rounds=1", "-S", "strict_check=no")
+    result = session("-n", "Planted%variant=generic", "-S", compared, *few, checks=PLANTED)
+    failed = result.case("generic")
+    assert "new: variable OMP_PROC_BIND is new: true" in failed["fail_reason"], result.output
+    record = json.loads(next(result.stage.rglob("rounds.json")).read_text())
+    assert {run["side"] for run in record["runs"]} == {"baseline", "old", "new"}
+    result = session("-n", "Planted%variant=generic", "-S", compared.replace(str(wrapper), "apptainer"), *few)
+    passed = result.case("generic")
+    assert passed["result"] == "pass", passed["fail_reason"]
+    assert {(row["baseline_label"], row["subject_label"]) for row in passed["results"]} == {("old", "new")}
+    assert set(passed["provenance"]["runtimes"]) == {"old", "new"}
