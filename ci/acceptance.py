@@ -90,7 +90,7 @@ def because(case: Case, word: str) -> str:
     """Return what a verdict on a case rests on."""
     run = policy.failure(case)
     if run:
-        return run.reason.splitlines()[0] if run.reason else run.result
+        return "; ".join(run.reason.splitlines()) or run.result
     if word == UNDECIDED:
         left = [row["figure"] for row in case.rows if row.get("verdict") != "pass"]
         return f"open: {', '.join(left)}" if case.rows else "nothing was compared"
