@@ -71,6 +71,6 @@ def test_rounds_end_before_the_time_limit_of_the_partition_and_count(session, si
     assert case["result"] == "pass", result.output
     record = json.loads(next(result.stage.rglob("rounds.json")).read_text())
     assert (record["complete"], record["ended"], record["why"]) == (True, None, "the time is used up")
-    assert 2 <= len(case["measured"]) == len(record["runs"]) // 2 - len(record["replaced"])
+    assert 1 <= len(case["measured"]) == len(record["runs"]) // 2 - len(record["replaced"])
     (row,) = case["results"]
     assert row["verdict"] in ("pass", "inconclusive")
