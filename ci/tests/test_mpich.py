@@ -29,6 +29,18 @@ def mpich_site(site, tmp_path):
     return site(env_vars=[["PATH", f"{programs}:{os.environ['PATH']}"]], extras={"mpi": "mpich"})
 
 
+@pytest.fixture
+def slurm_site(site):
+    """Describe a Slurm site with nodes of eight cores, with these extras."""
+    nodes = {"num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1, "arch": "none"}
+    facts = {"scheduler": "slurm", "launcher": "srun", "processor": nodes}
+
+    def describe(**extras):
+        return site(**facts, container_platforms=[{"type": "Apptainer"}], extras={"release": "bookworm", **extras})
+
+    return describe
+
+
 def test_every_variant_runs_where_the_mpi_is_mpich(session, mpich_site):
     few = ["-S", "rounds=2", "-S", "strict_check=no"]
     result = session("-C", mpich_site, "-n", "PingPong", *few, checks=REPOSITORY / "checks" / "pingpong.py")
@@ -50,15 +62,8 @@ def test_a_recipe_for_open_mpi_alone_is_a_skip(session, mpich_site):
     assert case["skip_reason"].startswith("no image: openfoam.def is for Open MPI only"), result.output
 
 
-def test_an_image_with_its_own_mpi_is_started_with_options_of_its_own(session, site):
-    nodes = {"num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1, "arch": "none"}
-    settings = site(
-        scheduler="slurm",
-        launcher="srun",
-        processor=nodes,
-        container_platforms=[{"type": "Apptainer"}],
-        extras={"image_launcher_options": ["--mpi=pmi2"], "release": "bookworm"},
-    )
+def test_an_image_with_its_own_mpi_is_started_with_options_of_its_own(session, slurm_site):
+    settings = slurm_site(image_launcher_options=["--mpi=pmi2"])
     result = session("-C", settings, "--dry-run", "-n", "PingPong", checks=REPOSITORY / "checks" / "pingpong.py")
     assert result.status == 0, result.output
 
@@ -81,16 +86,9 @@ def test_start_up_loads_the_mpi_of_the_partitions_family(session, mpich_site):
     assert all("libmpich.so.12" in path for paths in case["provenance"]["mpi"].values() for path in paths)
 
 
-def test_an_image_may_have_another_launcher(session, site):
-    nodes = {"num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1, "arch": "none"}
-    extras = {"image_launcher": "mpirun", "release": "bookworm"}
-    settings = site(
-        scheduler="slurm",
-        launcher="srun",
-        processor=nodes,
-        container_platforms=[{"type": "Apptainer"}],
-        extras={**extras, "software": {"PingPong": {"image_launcher_options": ["--mca pml ob1"]}}},
-    )
+def test_an_image_may_have_another_launcher(session, site, slurm_site):
+    software = {"PingPong": {"image_launcher_options": ["--mca pml ob1"]}}
+    settings = slurm_site(image_launcher="mpirun", software=software)
     result = session("-C", settings, "--dry-run", "-n", "PingPong", checks=REPOSITORY / "checks" / "pingpong.py")
     script = Path(result.case("generic")["stagedir"], "rfm_job.sh").read_text()
     assert re.search(r"^srun .*\./bin/pingpong", script, re.MULTILINE)
@@ -104,15 +102,8 @@ def test_an_image_may_have_another_launcher(session, site):
     assert "site file, extras of here:only: image_launcher: no such launcher: 'mprun'" in wrong.output
 
 
-def test_hydra_gets_none_of_the_options_of_another_launcher(session, site):
-    nodes = {"num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1, "arch": "none"}
-    settings = site(
-        scheduler="slurm",
-        launcher="srun",
-        processor=nodes,
-        container_platforms=[{"type": "Apptainer"}],
-        extras={"image_launcher_options": ["--mpi=pmi2"], "release": "bookworm"},
-    )
+def test_hydra_gets_none_of_the_options_of_another_launcher(session, slurm_site):
+    settings = slurm_site(image_launcher_options=["--mpi=pmi2"])
     result = session("-C", settings, "--dry-run", "-n", "IMB", checks=REPOSITORY / "checks" / "imb.py")
     script = Path(result.case("generic")["stagedir"], "rfm_job.sh").read_text()
     assert "mpiexec.hydra -n 8" in script
