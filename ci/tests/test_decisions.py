@@ -135,11 +135,26 @@ def test_one_round_counts_however_short_the_time(play):
     assert (len(found.rounds), record.why) == (1, "the time is used up")
 
 
-def test_a_round_that_is_replaced_or_not_valid_is_not_the_one_that_counts(play):
+def test_a_round_that_is_not_valid_is_not_the_one_that_counts(play):
     job = Job(QUIET)
-    job.disturbed, job.faults = (1,), {(2, "subject"): {"status": 3}}
+    job.faults = {(1, "subject"): {"status": 3}}
     record, found = play(job, "--seconds=0.5")
-    assert ([run["round"] for run in record.runs], len(found.rounds)) == ([1, 1, 2, 2, 3, 3], 1)
+    assert ([run["round"] for run in record.runs], len(found.rounds)) == ([1, 1, 2, 2], 1)
+
+
+def test_a_disturbed_round_is_replaced_while_there_is_time_for_another(play):
+    job = Job(QUIET)
+    job.disturbed = (1,)
+    record, found = play(job, "--seconds=5")
+    assert (record.replaced, len(found.rounds)) == ({1: STRESS}, 1)
+
+
+def test_a_disturbed_round_counts_where_there_is_no_time_for_another(play):
+    job = Job(QUIET)
+    job.disturbed = (1,)
+    record, found = play(job, "--seconds=3")
+    assert ([run["round"] for run in record.runs], len(found.rounds), record.replaced) == ([1, 1], 1, {})
+    assert record.busy == STRESS
 
 
 def test_a_side_by_itself_runs_once(play):

@@ -217,6 +217,14 @@ def test_who_works_beside_it_is_named_and_rounds_are_replaced_until_the_machine_
     assert counted.startswith(f"the machine is busy: {record.busy}. ")
 
 
+def test_a_disturbed_round_counts_where_there_is_no_time_for_another(start_rounds, busy, tmp_path):
+    work = f"{OWN_WORK}\necho time 1"
+    start_rounds(work, work, 0, 10, "--seconds=0.1", figures=[TIME]).communicate(timeout=TURN)
+    record = Record.read(tmp_path)
+    assert (record.replaced, len(record.runs), record.why) == ({}, 2, "the time is used up")
+    assert busy in record.busy
+
+
 def test_what_belongs_to_the_runs_disturbs_none(start_rounds, tmp_path):
     process = start_rounds(OWN_WORK, OWN_WORK, 4)
     process.communicate(timeout=TURN)

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from containercheck import contract, locks
-from containercheck.job import awake, disturbance, nodes, processes
+from containercheck.job import awake, disturbance, node, nodes, processes
 from containercheck.job.run import describe, remove, run_once
 from containercheck.verdict.evaluation import Evaluation, Facts
 
@@ -63,6 +63,7 @@ class Rounds:
         self._coin = random.Random(seed)
         self.record = {
             "host": os.uname().nodename,
+            "machine": node.facts(),
             "seed": seed,
             "complete": False,
             "ended": None,
@@ -108,8 +109,7 @@ class Rounds:
         if not self._evaluation.more_would_tell():
             return "every figure has its verdict, or more would not tell"
         # A round that would not end in time is not begun, but one has to count.
-        spent = time.monotonic() - self._started
-        if self._evaluation.rounds and spent + self._longest > self._arguments.seconds:
+        if self._evaluation.rounds and self._is_late():
             return "the time is used up"
         return None
 
@@ -135,7 +135,7 @@ class Rounds:
 
     def _replace(self, number: int, disturbers: List[str]) -> None:
         """Leave a disturbed round out, unless that would leave none."""
-        if self._evaluation.replaced < MOST_REPLACED and self._in_a_row < MOST_IN_A_ROW:
+        if self._may_replace():
             self._in_a_row += 1
             self.record["replaced"][str(number)] = "; ".join(disturbers)
             print(f"round {number} is replaced: disturbed by {contract.names(disturbers)}", flush=True)
@@ -143,6 +143,16 @@ class Rounds:
             self.record["busy"] = contract.names(disturbers)
             print(f"the machine is busy: {contract.names(disturbers)}; round {number} counts", flush=True)
         self.write()
+
+    def _may_replace(self) -> bool:
+        """Tell whether another round may take the place of one; one has to count, and there may be no time for more."""
+        if self._evaluation.replaced >= MOST_REPLACED or self._in_a_row >= MOST_IN_A_ROW:
+            return False
+        return bool(self._arguments.rounds or self._evaluation.rounds) or not self._is_late()
+
+    def _is_late(self) -> bool:
+        """Tell whether another round would not end in time."""
+        return time.monotonic() - self._started + self._longest > self._arguments.seconds
 
     def _run(self, number: int, side: str) -> Dict[str, Any]:
         arguments = self._arguments

@@ -27,6 +27,7 @@ class Record:
     :ivar host: the node that the runner ran on.
     :ivar replaced: of each round that was replaced, by its number: who disturbed it.
     :ivar busy: who disturbed rounds that had to count all the same; empty for nobody.
+    :ivar machine: what the job's first node is (job/node.py).
     :ivar kept_awake: whether the processors of a virtual machine were kept awake.
     :ivar why: why there were no more rounds; empty while that is not known.
     :ivar took: seconds of the job, with what came before the rounds.
@@ -38,6 +39,7 @@ class Record:
     host: str
     replaced: dict[int, str]
     busy: str
+    machine: dict[str, str]
     kept_awake: bool
     why: str
     took: float
@@ -51,7 +53,7 @@ class Record:
         try:
             known = json.loads((stagedir / contract.RECORD).read_text())
             replaced = {int(number): who for number, who in known["replaced"].items()}
-            names = ("runs", "complete", "ended", "host", "busy", "kept_awake", "why", "took")
+            names = ("runs", "complete", "ended", "host", "machine", "busy", "kept_awake", "why", "took")
             return cls(replaced=replaced, **{name: known[name] for name in names})
         except (OSError, ValueError, KeyError):
             raise UnreadableError("no rounds were run") from None
@@ -87,6 +89,7 @@ class Record:
         """
         found: dict[str, Any] = {
             "host": self.host,
+            "machine": self.machine,
             "kept_awake": self.kept_awake,
             "builds": builds.read(identity, self.runs, stagedir),
             "mpi": {},
@@ -111,6 +114,11 @@ class Record:
             # A site's own image does not tell.
             found.update({"image_release": image["release"]} if "release" in image else {})
             found.update({"image_id": image["id"]} if "id" in image else {})
+        # Of sides that have their own.
+        for path in sorted(stagedir.glob(contract.image_file("*").replace(".sif", ".json"))):
+            image = json.loads(path.read_text())
+            known = {"image": image["path"], "image_sha256": image["sha256"]}
+            found.setdefault("images", {})[path.name.split(".")[0]] = known
         return found
 
     def remarks(self, sides: Sequence[Side], stagedir: Path) -> list[str]:
@@ -125,17 +133,19 @@ class Record:
     def changes(self, sides: Sequence[Side], stagedir: Path) -> tuple[list[str], list[str]]:
         """Return what a container sees otherwise than the one whose successor it is.
 
-        First lines that are faults: programs that find other variables are other programs. Then what is said of it:
-        mounts, limits, and the runtimes' configuration.
+        First lines that are faults: programs that find other variables are other programs, unless their images are
+        others too. Then what is said of it: mounts, limits, and the runtimes' configuration.
         """
         faults, remarks = [], []
+        images = {side.name: side.container.image for side in sides if side.container}
         for side in sides:
             if not side.successor:
                 continue
             pair = [self._surroundings(name, stagedir) for name in (side.against, side.name)]
             for kind in pair[0]:
                 lines = surroundings.differences(kind, pair[0][kind], pair[1][kind])
-                kept = faults if kind == "variable" else remarks
+                same = images[side.against] == images[side.name]
+                kept = faults if kind == "variable" and same else remarks
                 kept += [f"{side.name}: {line}" for line in lines]
         return faults, remarks
 

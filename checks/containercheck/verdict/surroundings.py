@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-#: Variables that are of one process, or tell the runtime's own version and command, and where it was typed.
-_OWN = re.compile(r"^(_|PWD|OLDPWD|SHLVL|USER_PATH|(APPTAINER|SINGULARITY)_(COMMAND|VERSION|INSTANCE))$")
+#: Variables that are of one process, or tell the runtime's own version and command, where it was typed, and which
+#: image it is.
+_OWN = re.compile(r"^(_|PWD|OLDPWD|SHLVL|USER_PATH|(APPTAINER|SINGULARITY)_(COMMAND|VERSION|INSTANCE|CONTAINER|NAME))$")
 
 
 def read(text: str) -> dict[str, dict[str, str]]:
