@@ -1,4 +1,4 @@
-"""Whether a container runtime may take the place of another one; called by ci/acceptance (DESIGN 11).
+"""Whether a container runtime, or an image, may take the place of another one; called by ci/acceptance (DESIGN 11).
 
 Exit status 0 when it is accepted, 1 when it is rejected or something failed, 2 when that is not decided, and for a
 wrong command line.
@@ -7,17 +7,19 @@ wrong command line.
 from __future__ import annotations
 
 import argparse
+import functools
+import json
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import sessions
 from processes import Workplace
-from report import policy, table
+from report import policy, table, versions
 from report.cases import Case
 from report.text import columns, say
 
@@ -28,17 +30,30 @@ REJECTED, UNDECIDED, ACCEPTED = "rejected", "undecided", "accepted"
 STATUS = {ACCEPTED: 0, REJECTED: 1, UNDECIDED: 2}
 
 
-class UnknownRuntime(Exception):
-    """A runtime cannot be found; the message says what was looked for."""
+class UnknownCandidate(Exception):
+    """A runtime or an image cannot be found; the message says what was looked for."""
+
+
+def is_image(word: str) -> bool:
+    """Tell whether a word names an image: a file of Singularity's format, an unpacked one, or an address."""
+    path = Path(word)
+    if "://" in word or (path / ".singularity.d").is_dir():
+        return True
+    try:
+        with path.open("rb") as file:
+            # The launch script, 32 bytes, comes before (SIF specification, "Global header").
+            return file.read(64)[32:41] == b"SIF_MAGIC"
+    except OSError:
+        return False
 
 
 def resolved(word: str) -> str:
     """Return the path of the runtime that a word names: a command, a path, or a module.
 
-    :raises UnknownRuntime: there is none.
+    :raises UnknownCandidate: there is none.
     """
     found = shutil.which(word)
-    if found and not re.search("[,:]", found):
+    if found:
         return str(Path(found).absolute())
     if re.fullmatch(r"[\w.+/-]+", word):
         look = " || ".join(f"command -v {command}" for command in COMMANDS)
@@ -46,7 +61,9 @@ def resolved(word: str) -> str:
         said = subprocess.run(["bash", "-lc", script], capture_output=True, text=True, timeout=60)
         if said.returncode == 0:
             return said.stdout.strip()
-    raise UnknownRuntime(f"no container runtime {word}: neither a command, nor a path, nor a module that brings one")
+    raise UnknownCandidate(
+        f"no container runtime {word}: neither a command, nor a path, nor a module that brings one; and no image"
+    )
 
 
 def version(path: str) -> str:
@@ -66,10 +83,13 @@ def verdict(case: Case) -> str:
     return ACCEPTED if verdicts == {"pass"} else UNDECIDED
 
 
-def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
-    """Print the table, the verdict on each case and the one on the whole, and return the exit status."""
+def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequence[str]) -> int:
+    """Print the tables, the verdict on each case and the one on the whole, and return the exit status.
+
+    :param titles: what is compared, by the name of its side.
+    """
     ran = policy.ran(cases)
-    print("\n".join(["", *table.lines(cases)]), flush=True)
+    print("\n".join(["", *table.lines(cases), "", *versions.lines(ran, titles)]), flush=True)
     for problem in [*problems, *([] if ran else ["no check was run"])]:
         say(f"error: {problem}")
     said = [(case, verdict(case)) for case in ran]
@@ -97,31 +117,58 @@ def because(case: Case, word: str) -> str:
     return ""
 
 
-def main() -> None:
-    """Run one session that compares the runtimes of the command line."""
+def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return what kind of things are compared, by the name of the checks' variable, and what the words name.
+
+    :raises UnknownCandidate: one is not there, or they are of several kinds.
+    """
+    kinds = {is_image(word) for word in words}
+    if len(kinds) > 1:
+        raise UnknownCandidate("a runtime and an image are no two versions of one thing: name runtimes, or images")
+    names = ["old", "new"] if len(words) == 2 else ["old", *(f"new{number}" for number in range(1, len(words)))]
+    if kinds == {True}:
+        paths = [word if "://" in word else str(Path(word).absolute()) for word in words]
+        return "compared_images", dict(zip(names, paths))
+    return "runtimes", dict(zip(names, map(resolved, words)))
+
+
+def parsed(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str], argparse.ArgumentParser]:
+    """Return what the command line says, the arguments that go on, and what complains about it."""
     parser = argparse.ArgumentParser(
         prog="ci/acceptance",
-        usage="ci/acceptance OLD NEW... [arguments of ci/run]",
-        description="Says whether a container runtime may take the place of another one.",
+        usage="ci/acceptance OLD NEW... [--built-by-each] [arguments of ci/run]",
+        description="Says whether a container runtime, or an image, may take the place of another one.",
         allow_abbrev=False,
     )
-    parser.add_argument("runtimes", nargs="+", help="commands, paths or modules; the first is the measure")
-    words = list(sys.argv[1:])
-    options = [place for place, word in enumerate(words) if word.startswith("-") and word not in ("-h", "--help")]
-    end = min(options, default=len(words))
-    known = parser.parse_args(words[:end])
-    if len(known.runtimes) < 2:
+    parser.add_argument("candidates", nargs="+", help="commands, paths or modules of runtimes, or images: OLD first")
+    parser.add_argument(
+        "--built-by-each", action="store_true", help="each runtime runs an image that it built; else all run the same"
+    )
+    options = [place for place, word in enumerate(argv) if word.startswith("-") and word not in ("-h", "--help")]
+    end = min(options, default=len(argv))
+    # What comes after the first option may be the value of one.
+    own = [word for word in argv[end:] if word == "--built-by-each"]
+    return parser.parse_args([*argv[:end], *own]), [word for word in argv[end:] if word not in own], parser
+
+
+def main() -> None:
+    """Run one session that compares what the command line names."""
+    known, rest, parser = parsed(sys.argv[1:])
+    if len(known.candidates) < 2:
         parser.error("it takes two: OLD and NEW")
     try:
-        paths = [resolved(word) for word in known.runtimes]
-    except UnknownRuntime as error:
+        kind, found = candidates(known.candidates)
+    except UnknownCandidate as error:
         parser.error(str(error))
-    names = ["old", "new"] if len(paths) == 2 else ["old", *(f"new{number}" for number in range(1, len(paths)))]
-    for name, path in zip(names, paths):
-        say(f"{name}: {path}, {version(path)}")
-    pairs = ",".join(f"{name}:{path}" for name, path in zip(names, paths))
-    chosen = ["-S", f"runtimes={pairs}", "--exclude", "%variant=bare"]
-    sys.exit(sessions.session([*chosen, *words[end:]], Workplace(), conclude))
+    if kind != "runtimes" and (known.built_by_each or not any(re.match("-n|--name", word) for word in rest)):
+        parser.error("images are of one application, and ready: say which check (-n), and not who builds them")
+    titles = {name: version(path) if kind == "runtimes" else path for name, path in found.items()}
+    for name, path in found.items():
+        say(f"{name}: {path}{f', {titles[name]}' if titles[name] != path else ''}")
+    # As a list, because ReFrame cannot find its own sessions again where a command line has a brace.
+    chosen = ["-S", f"{kind}={json.dumps(list(found.items()))}", "--exclude", "%variant=bare"]
+    chosen += ["-S", "built_by_each=yes"] if known.built_by_each else []
+    sys.exit(sessions.session([*chosen, *rest], Workplace(), functools.partial(conclude, titles)))
 
 
 if __name__ == "__main__":

@@ -35,6 +35,10 @@ from containercheck.verdict.outcome import Outcome
 from containercheck.verdict.reading import UnreadableError
 
 
+class NotMeasured(SanityError):
+    """The job ended before there was anything to judge. Reports tell it from a bad result by its name."""
+
+
 class ContainerCheck(BuiltCheck, VariantSides):
     """An application, bare or in a container, on a number of nodes.
 
@@ -127,6 +131,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             mpi_family=self.mpi_family,
             recipe=self.recipe if self.contained else None,
             image=self._sites_own.image,
+            candidates=self.candidates() if self.contained else (),
             runtime=self.runtime,
             unpacked=self.unpacked,
             runtime_modules=self._of_runtime.modules,
@@ -204,7 +209,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         try:
             found = record.Record.read(stagedir)
         except UnreadableError as error:
-            raise SanityError(f"{error}: {end}") from None
+            raise NotMeasured(f"{error}: {end}") from None
         self._evaluation = found.evaluate(self._facts, stagedir)
         self.application_seconds, self.job_seconds = self._evaluation.seconds, found.took
         self.provenance = {**self._provision.provenance, **found.provenance(stagedir, self.identity)}
@@ -212,14 +217,15 @@ class ContainerCheck(BuiltCheck, VariantSides):
         problems = self._evaluation.final_problems() or found.start_problems(self._sides, stagedir) or faults
         early = found.early_end(self._evaluation, slurm.met_limit(self._job_state))
         self.notes = [*early, *found.disturbances, *found.remarks(self._sides, stagedir), *changes]
-        if not found.complete and not early:
+        broken = not found.complete and not early
+        if broken:
             # First: what ended the job may have spoilt its last run too.
             problems.insert(0, f"the job ended after {len(found.runs)} runs, before all rounds were done: {end}")
         elif problems and slurm.lost_node(self.job):
             problems.insert(0, "Slurm says NODE_FAIL: the job lost a node")
         if problems:
             more = f"\n({len(problems) - 4} more)" if len(problems) > 4 else ""
-            raise SanityError("\n".join(problems[:4]) + more)
+            raise (NotMeasured if broken else SanityError)("\n".join(problems[:4]) + more)
         self.measured = self._evaluation.rounds
         return True
 

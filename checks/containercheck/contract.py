@@ -54,6 +54,11 @@ def runtime_file(side):
     return f"{side}.runtime.json"
 
 
+def image_file(side):
+    """Return the name of the link to the image of a side that has one of its own; its record ends with ``.json``."""
+    return f"{side}.image.sif"
+
+
 def surroundings_file(side):
     """Return the name of the file with what a side's container sees around it: variables, mounts, limits."""
     return f"{side}.surroundings"

@@ -50,7 +50,11 @@ class ApplicationFacts(rfm.RegressionTest):
     image_directory = variable(str, value="")
     #: Container runtimes to compare, by name, as they are typed: the later ones are judged as successors of the first
     #: (ci/acceptance). None are compared by default.
-    runtimes = variable(typ.Dict[str, str], value={})
+    runtimes = variable(typ.Dict[str, str], value={}, loggable=True)
+    #: Whether each of them runs an image that it built itself; else all run the same file.
+    built_by_each = variable(typ.Bool, value=False)
+    #: Ready images to compare in the same way: paths.
+    compared_images = variable(typ.Dict[str, str], value={}, loggable=True)
     #: Whether it is unpacked into the stage directory, and runs from there.
     unpacked = variable(typ.Bool, value=False)
     #: Whether the program uses GPUs where the partition has any, in its ``devices``.

@@ -127,6 +127,27 @@ class Container:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """What takes its turn in a container's place, beside others: a runtime, or an image.
+
+    :ivar name: of its side.
+    :ivar command: what to type for the runtime; None for the platform's usual command.
+    :ivar image: a ready image; None for the recipe's.
+    :ivar builds: whether its image is one that this runtime built, and no other's.
+    """
+
+    name: str
+    command: str | None = None
+    image: str | None = None
+    builds: bool = False
+
+    @property
+    def has_own_image(self) -> bool:
+        """Whether its image is not the one of all."""
+        return self.builds or self.image is not None
+
+
+@dataclass(frozen=True)
 class Side:
     """One of the things that are compared.
 

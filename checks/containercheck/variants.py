@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTestPlugin
 
 from containercheck import axes, contract, launchers, mpi
-from containercheck.sides import Container, HostMpi, Launcher, Program, Side
+from containercheck.sides import Candidate, Container, HostMpi, Launcher, Program, Side
 from containercheck.software import runtimes
 
 
@@ -26,21 +27,40 @@ class VariantSides(RegressionTestPlugin):
         program = self._program(self._in_image)
         launcher, container = self._launcher(self.variant == "generic"), self._container(program)
         subject = Side(contract.SUBJECT, self.variant, program, launcher, container, against=bare.name)
-        return [bare, *self._successors(subject)] if self.runtimes else [bare, subject]
+        return [bare, *self._successors(subject)] if self.candidates() else [bare, subject]
+
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Return what takes turns in the container's place; nothing where there is one container only.
+
+        :raises ReframeError: runtimes and images are to be compared at the same time.
+        """
+        if self.runtimes and self.compared_images:
+            raise ReframeError("runtimes and images are two comparisons: name one of them")
+        own = [Candidate(name, command=command, builds=self.built_by_each) for name, command in self.runtimes.items()]
+        return (*own, *(Candidate(name, image=path) for name, path in self.compared_images.items()))
 
     def _successors(self, subject):
-        """The same container by each of the runtimes: the first is a measure, as bare is."""
-        first = next(iter(self.runtimes))
+        """The container as each of the candidates has it: the first is a measure, as bare is."""
+        first = self.candidates()[0].name
         return [
             subject.changed(
-                name=name,
-                label=name,
-                container=replace(subject.container, command=command),
-                against=None if name == first else first,
-                successor=name != first,
+                name=one.name,
+                label=one.name,
+                container=self._as_candidate(subject.container, one),
+                against=None if one.name == first else first,
+                successor=one.name != first,
             )
-            for name, command in self.runtimes.items()
+            for one in self.candidates()
         ]
+
+    def _as_candidate(self, container, one):
+        container = replace(container, command=one.command)
+        if not one.has_own_image:
+            return container
+        # No two of them in one place.
+        places = {"copied_to": container.copied_to, "unpacked_to": container.unpacked_to}
+        places = {what: f"{place}.{one.name}" if place else None for what, place in places.items()}
+        return replace(container, image=self._provision.images[one.name], **places)
 
     def _program(self, executable):
         preloads = self.preloads_mpi and self.variant == "integrated"

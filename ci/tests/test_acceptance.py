@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from containercheck.verdict.evaluation import Evaluation, Facts
 
 sys.path.insert(0, str(REPOSITORY / "ci"))
 import acceptance  # noqa: E402
+from report import versions  # noqa: E402
 from report.cases import Case  # noqa: E402
 
 START = Figure("start", "(x)", "s", better="lower", compare="difference", tolerance=0.5)
@@ -103,7 +105,7 @@ def case(*verdicts, result="pass", reason=""):
 )
 def test_the_whole_is_what_its_worst_case_is(cases, problems, status, said, capsys, monkeypatch):
     monkeypatch.setattr(acceptance.table, "lines", lambda cases: [])
-    assert acceptance.conclude(cases, problems) == status
+    assert acceptance.conclude({}, cases, problems) == status
     assert said in capsys.readouterr().out
 
 
@@ -124,6 +126,90 @@ def test_a_wrong_command_line_is_one_line(words, said):
     assert done.returncode == 2
     assert said in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["apptainer", "IMAGE"], "a runtime and an image are no two versions of one thing"),
+        (["IMAGE", "docker://x@sha256:0"], "say which check (-n)"),
+        (["IMAGE", "IMAGE", "-n", "HPCC", "--built-by-each"], "say which check (-n), and not who builds them"),
+    ],
+)
+def test_images_are_compared_with_images_of_one_application(words, said, tmp_path):
+    image = tmp_path / "some.sif"
+    image.write_bytes(b"#!/usr/bin/env run-singularity\n\0SIF_MAGIC\0")
+    words = [image if word == "IMAGE" else word for word in words]
+    command = [sys.executable, REPOSITORY / "ci" / "acceptance.py", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert said in done.stderr.splitlines()[-1]
+    assert acceptance.candidates([str(image), "docker://x@sha256:0"])[0] == "compared_images"
+    assert not acceptance.is_image(shutil.which("sh"))
+
+
+def test_the_table_has_what_each_version_adds_to_bare():
+    rows = (
+        {"figure": "start", "unit": "s", "overhead_unit": "s"},
+        {"figure": "rate", "unit": "x/s", "overhead_unit": "%"},
+    )
+    measured = [
+        {
+            "baseline": {"start": 0.01, "rate": 100.0 + 2 * number},
+            "old": {"start": 0.19 + 0.02 * number, "rate": 99.0 + 4 * number},
+            "new1": {"start": 0.2 + 0.1 * number, "rate": 90.0 + 1.8 * number},
+        }
+        for number in range(2)
+    ]
+    one = replace(case(), rows=rows, measured=tuple(measured))
+    heading, start, rate, *legend = versions.lines([one], {"old": "apptainer 1.3.6", "new1": "apptainer 1.4.5"})
+    assert heading.split() == ["application", "variant", "nodes", "figure", "bare", "old", "new1"]
+    assert re.split("  +", start)[3:] == ["start", "0.01 s", "0.2 (+0.19)", "0.25 (+0.24)"]
+    assert re.split("  +", rate)[3:] == ["rate", "101 x/s", "101 (+0 %)", "90.9 (-10 %)"]
+    assert legend == ["old: apptainer 1.3.6", "new1: apptainer 1.4.5"]
+    assert versions.lines([case("pass")], {"old": "one"}) == []
+
+
+def test_two_images_take_turns_each_from_its_own_file(session, tmp_path):
+    few = ("-S", "rounds=1", "-S", "strict_check=no")
+    built = session("-n", "Planted%variant=generic", *few, checks=PLANTED).case("generic")["provenance"]["image"]
+    other = tmp_path / "other.sif"
+    shutil.copy(built, other)
+    compared = json.dumps([["old", built], ["new", str(other)]])
+    result = session("-n", "Planted%variant=generic", "-S", f"compared_images={compared}", *few, checks=PLANTED)
+    passed = result.case("generic")
+    assert passed["result"] == "pass", passed["fail_reason"]
+    assert {name: one["image"] for name, one in passed["provenance"]["images"].items()} == {
+        "old": built,
+        "new": str(other),
+    }
+    scripts = {name: next(result.stage.rglob(f"{name}.sh")).read_text() for name in ("old", "new")}
+    assert all(f" {name}.image.sif " in text for name, text in scripts.items())
+    # One that is not there is no skip that could be taken for an answer.
+    compared = json.dumps([["old", built], ["new", "/nowhere.sif"]])
+    result = session("-n", "Planted%variant=generic", "-S", f"compared_images={compared}", *few, checks=PLANTED)
+    assert "no image: /nowhere.sif, which is compared as new, does not exist" in result.output
+
+
+@pytest.mark.long
+def test_each_runtime_runs_the_image_that_it_built(session, tmp_path):
+    wrapper = tmp_path / "newer" / "apptainer"
+    wrapper.parent.mkdir()
+    wrapper.write_text(
+        '#!/bin/sh\n[ "$1" != --version ] || { echo "apptainer version 99.0-made"; exit; }\n'
+        f'[ "$1" != build ] || echo "$0" >>{tmp_path}/built\nexec apptainer "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    compared = ["-S", f"runtimes=old:apptainer,new:{wrapper}", "-S", "built_by_each=yes"]
+    few = ("-S", "rounds=1", "-S", "strict_check=no")
+    passed = session("-n", "Planted%variant=generic", *compared, *few, checks=PLANTED).case("generic")
+    assert passed["result"] == "pass", passed["fail_reason"]
+    images = {name: one["image"] for name, one in passed["provenance"]["images"].items()}
+    for path in Path(images["new"]).parent.glob("*-apptainer-version-99.0-made.sif"):
+        path.unlink()
+    assert images["new"].endswith("-apptainer-version-99.0-made.sif")
+    assert not images["old"].endswith("made.sif")
+    assert (tmp_path / "built").exists()
 
 
 def test_bare_and_both_runtimes_run_in_one_job_and_a_changed_variable_is_named(session, tmp_path):

@@ -139,11 +139,14 @@ def test_the_estimate_has_a_line_for_each_application_and_one_for_all():
     assert total == "3 job(s): some 2.5 node-hours, at most 25"
 
 
-def test_a_budget_is_spent_on_what_costs_least():
+def test_a_budget_is_spent_in_the_order_that_it_is_given():
     cases = [case("Large", 16, 3600), case("Small", 1, 3600), case("Middle", 2, 3600)]
-    chosen, left = estimate.affordable(cases, 3.5)
+    chosen, left = estimate.affordable(estimate.cheapest_first(cases), 3.5)
     assert [one.application for one in chosen] == ["Small", "Middle"]
     assert [one.application for one in left] == ["Large"]
+    # What does not fit does not keep out what comes after it.
+    chosen, left = estimate.affordable([cases[2], cases[0], cases[1]], 3.5)
+    assert [one.application for one in chosen] == ["Middle", "Small"]
 
 
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "checks").glob("*.py")), ids=lambda path: path.stem)
@@ -156,13 +159,14 @@ def test_every_check_says_how_its_input_grows(path):
 
 
 def test_together_run_only_cases_that_cannot_exceed_what_is_left():
-    cases = [case("Large", 16, 360), case("Small", 1, 360), case("Middle", 2, 360)]
-    small, middle, large = cases[1], cases[2], cases[0]
+    small, middle, large = case("Small", 1, 360), case("Middle", 2, 360), case("Large", 16, 360)
+    cases = [small, middle, large]
     assert estimate.fitting(cases, 19) == ([small, middle, large], None)
     assert estimate.fitting(cases, 18.9) == ([small, middle], None)
     assert estimate.fitting([large, middle], 2) == ([middle], None)
     # One that may exceed it runs by itself, and is limited.
-    assert estimate.fitting([large, middle], 1.9) == ([middle], 1.9)
+    assert estimate.fitting([middle, large], 1.9) == ([middle], 1.9)
+    assert estimate.fitting([large, middle], 1.0) == ([middle], 1.0)
     assert estimate.fitting([large, middle], 0.1) == ([], None)
     assert estimate.fitting([], 1) == ([], None)
 

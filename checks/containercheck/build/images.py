@@ -6,7 +6,7 @@
     python3 checks/containercheck image --ready /shared/images/hpcc.sif --link image.sif
 
 makes ``image.sif`` a link to an image that is complete and intact, writes which one it is beside the link
-(``contract.IMAGE_RECORD``), and prints its path. An image is keyed by the content of what it is built from (definition
+(``image.json``), and prints its path. An image is keyed by the content of what it is built from (definition
 file, the files that it copies, the image below it), by the release of Debian, the family of MPI and the architecture.
 It is built under another name and gets its own by an atomic rename. The bottommost recipe gets the release as
 ``{{ RELEASE }}`` and the mirror as ``{{ MIRROR }}``; any may take the family as ``{{ MPI }}``, and a label ``MPI`` says
@@ -107,12 +107,25 @@ def compression_options(runtime: str) -> List[str]:
     return COMPRESSION if COMPRESSION[0].encode() in said else []
 
 
+def builder_of(runtime: str) -> str:
+    """Return what a runtime says of its version, as a part of a file's name.
+
+    :raises CacheError: it does not run.
+    """
+    try:
+        said = subprocess.run([runtime, "--version"], stdout=subprocess.PIPE, check=True).stdout.decode()
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise CacheError(f"{runtime} --version fails: {error}") from None
+    return re.sub(r"[^\w.]+", "-", said.strip())
+
+
 class Workshop(NamedTuple):
     """What images are built with, and for which machines.
 
     ``recipes`` is the directory of the definition files, ``images`` and ``jars`` are the caches, ``runtime`` is
     apptainer or singularity, ``release`` the code name of the images' Debian, ``family`` that of their MPI, ``mirror``
-    that of Debian's packages or None for the one of this machine's apt.
+    that of Debian's packages or None for the one of this machine's apt; ``builder`` the version of a runtime whose
+    images are its own, empty where it does not matter who built them.
     """
 
     recipes: Path
@@ -123,6 +136,7 @@ class Workshop(NamedTuple):
     release: str
     family: str
     mirror: Optional[str]
+    builder: str = ""
 
 
 class Image(cache.FileEntry):
@@ -137,7 +151,8 @@ class Image(cache.FileEntry):
         :raises CacheError: a file of the recipe is missing.
         """
         key = key_of(workshop.recipes, name, workshop.architecture, workshop.release, workshop.family)
-        path = workshop.images / f"{name}-{workshop.release}-{workshop.architecture}-{key}.sif"
+        builder = f"-{workshop.builder}" if workshop.builder else ""
+        path = workshop.images / f"{name}-{workshop.release}-{workshop.architecture}-{key}{builder}.sif"
         super().__init__(name, path, workshop.architecture)
         self.workshop = workshop
         self.text = read_recipe(workshop.recipes, name)
@@ -221,7 +236,7 @@ def deliver(get: Callable[[], Dict[str, Any]], link: Optional[Path]) -> None:
 
     def get_path() -> Path:
         facts = get()
-        record = (link.parent if link else Path()) / contract.IMAGE_RECORD
+        record = link.with_suffix(".json") if link else Path(contract.IMAGE_RECORD)
         new = record.parent / f".{record.name}-{os.getpid()}"
         new.write_text(json.dumps(facts, indent=1) + "\n")
         new.replace(record)
@@ -247,6 +262,7 @@ def main() -> None:
         recipe.add_argument("--release", help="code name of the image's Debian"),
         recipe.add_argument("--mpi", choices=mpi.FAMILIES, help="family of the image's MPI"),
     ]
+    recipe.add_argument("--own", action="store_true", help="take no image that another version of the runtime built")
     recipe.add_argument("--mirror", help="Debian mirror; by default the one of this machine's apt")
     arguments = parser.parse_args()
     missing = [option.option_strings[0] for option in options if getattr(arguments, option.dest) is None]
@@ -257,7 +273,8 @@ def main() -> None:
         if arguments.ready:
             return ready(arguments.ready)
         directories = (path.resolve() for path in (arguments.recipes, arguments.cache, arguments.jar_cache))
-        words = (arguments.runtime, arguments.architecture, arguments.release, arguments.mpi, arguments.mirror)
+        words = [arguments.runtime, arguments.architecture, arguments.release, arguments.mpi, arguments.mirror]
+        words += [builder_of(arguments.runtime)] if arguments.own else []
         image = Image(Workshop(*directories, *words), arguments.name)
         image.ensure()
         return image.facts()

@@ -7,7 +7,8 @@ import shutil
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck import hosts, programs, releases
+from containercheck import contract, hosts, programs, releases
+from containercheck.sides import Candidate
 from containercheck.sites import Site, path_of
 from containercheck.software import runtimes
 from containercheck.software.provision import RECIPES, Provision, Unavailable, Wanted, architecture_of
@@ -29,23 +30,41 @@ def provide(wanted: Wanted, site: Site) -> Provision:
             f"no container runtime: none of {', '.join(runtimes.COMMANDS.values())} is on the PATH, and the site file "
             "has no container_platforms"
         )
-    recipe, command = wanted.recipe, runtimes.command_of(wanted.runtime)
+    command = runtimes.command_of(wanted.runtime)
     if wanted.unpacked and command not in runtimes.BUILDERS:
         raise Unavailable(f"no image: {command} runs none that is unpacked")
+    own = [one for one in wanted.candidates if one.has_own_image]
+    if not own:
+        return _image(wanted, site, LINK)
+    links = {one.name: contract.image_file(one.name) for one in own}
+    made = (_image(wanted, site, links[one.name], one) for one in own)
+    return Provision(image=links[own[0].name], images=links, build=tuple(line for one in made for line in one.build))
+
+
+def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = None) -> Provision:
+    """Return one image.
+
+    :param candidate: whose it is alone.
+    """
+    recipe, command = wanted.recipe, runtimes.command_of(wanted.runtime)
+    if candidate and candidate.image:
+        return _ready(candidate.image, f"is compared as {candidate.name}", wanted.runtime, site, link)
     ready = wanted.image or (site.images or {}).get(recipe)
     if ready is not None:
-        return _ready(ready, wanted.check if wanted.image else recipe, wanted.runtime, site)
+        of = f"the site's extras name for {wanted.check if wanted.image else recipe}"
+        return _ready(ready, of, wanted.runtime, site, link)
     if not (RECIPES / f"{recipe}.def").exists():
         raise Unavailable(f"no image: there is no definition file images/{recipe}.def")
     # Elsewhere, or after the runtime's modules were loaded, the build step looks for it.
     absent = site.is_here and not wanted.runtime_modules and shutil.which(command) is None
     if command not in runtimes.BUILDERS or absent:
         raise Unavailable(f"no image: {command} cannot build {recipe}; name a ready one in the site's extras, images")
-    words = ["--recipes", RECIPES, "--runtime", command, "--architecture", architecture_of(site)]
+    builder = ["--runtime", candidate.command, "--own"] if candidate else ["--runtime", command]
+    words = ["--recipes", RECIPES, *builder, "--architecture", architecture_of(site)]
     words += ["--release", _release(wanted, site), "--mpi", site.mpi_family]
-    words += ["--cache", site.cache("image_cache"), "--jar-cache", site.cache("jar_cache"), "--link", LINK]
+    words += ["--cache", site.cache("image_cache"), "--jar-cache", site.cache("jar_cache"), "--link", link]
     words += ["--mirror", site.image_mirror] if site.image_mirror else []
-    return Provision(image=LINK, build=(programs.in_build(site, "image", *words, recipe),))
+    return Provision(image=link, build=(programs.in_build(site, "image", *words, recipe),))
 
 
 def _release(wanted: Wanted, site: Site) -> str:
@@ -65,17 +84,17 @@ def _release(wanted: Wanted, site: Site) -> str:
         ) from None
 
 
-def _ready(ready: str, of: str, runtime: str, site: Site) -> Provision:
+def _ready(ready: str, of: str, runtime: str, site: Site, link: str) -> Provision:
     command = runtimes.command_of(runtime)
     words = ["pull", "--runtime", command, "--cache", site.cache("image_cache")]
     if command not in runtimes.BUILDERS:
         return _kept(ready, runtime, words, site)
     if "://" in ready:
-        return Provision(image=LINK, build=(programs.in_build(site, *words, "--link", LINK, ready),))
+        return Provision(image=link, build=(programs.in_build(site, *words, "--link", link, ready),))
     path = path_of(ready)
     if not path.exists():
-        raise Unavailable(f"no image: {path}, which the site's extras name for {of}, does not exist")
-    return Provision(image=LINK, build=(programs.in_build(site, "image", "--ready", path, "--link", LINK),))
+        raise Unavailable(f"no image: {path}, which {of}, does not exist")
+    return Provision(image=link, build=(programs.in_build(site, "image", "--ready", path, "--link", link),))
 
 
 def _kept(ready: str, runtime: str, words: list[object], site: Site) -> Provision:

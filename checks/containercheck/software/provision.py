@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from containercheck.sides import Candidate
 from containercheck.sites import Site
 
 #: The checks, and the definition files of images.
@@ -28,6 +29,7 @@ class Wanted:
     :ivar published: the published input that is to take the place of the embedded one; empty for none.
     :ivar recipe: of the image; None for a check that runs in none.
     :ivar image: a ready image that takes its place: a path, or a name in a registry.
+    :ivar candidates: runtimes or images that are compared, if there are any.
     :ivar runtime: ReFrame's name of the container platform; None for a check without, or where there is none.
     :ivar unpacked: whether the image is to be unpacked.
     :ivar runtime_modules: what the job loads for the runtime.
@@ -47,6 +49,7 @@ class Wanted:
     mpi_family: str | None = None
     recipe: str | None = None
     image: str | None = None
+    candidates: tuple[Candidate, ...] = ()
     runtime: str | None = None
     unpacked: bool = False
     runtime_modules: tuple[str, ...] = ()
@@ -60,6 +63,7 @@ class Provision:
 
     :ivar program: the bare program's command.
     :ivar image: the image: a path, in the job, or a name in a registry.
+    :ivar images: those of the candidates that have their own, by the candidate's name.
     :ivar published: where the job finds the published input.
     :ivar build: commands of the build step.
     :ivar activate: commands of the job, before the rounds.
@@ -68,6 +72,7 @@ class Provision:
 
     program: str | None = None
     image: str | None = None
+    images: Mapping[str, str] = field(default_factory=dict)
     published: str = ""
     build: tuple[str, ...] = ()
     activate: tuple[str, ...] = ()
@@ -78,6 +83,7 @@ class Provision:
         return Provision(
             self.program or other.program,
             self.image or other.image,
+            {**self.images, **other.images},
             self.published or other.published,
             (*self.build, *other.build),
             (*self.activate, *other.activate),
