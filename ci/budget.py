@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from report import estimate, policy
-from report.cases import Case, ReportError, collect
+from report import estimate
+from report.cases import Case, ReportError
 from report.text import names, say
 
 
@@ -31,13 +31,13 @@ class Budget:
         self.foreseen: dict[str, Any] = {}
         self.waiting: list[Case] = []
 
-    def begin(self, foreseen: dict[str, Any]) -> tuple[list[Case], list[str]]:
+    def begin(self, foreseen: dict[str, Any], cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
         """Return the first cases that are run, and ReFrame's options for that; say which ones never are.
 
+        :param cases: those of the report that are to be run, in their order.
         :raises ReportError: no case is expected to fit.
         """
         self.foreseen = foreseen
-        cases = policy.ran(collect([foreseen]))
         self.waiting, left = estimate.affordable(cases, self._all)
         if left:
             taken = sum(map(estimate.node_hours, left))
@@ -59,7 +59,7 @@ class Budget:
         return self._all - estimate.spent(done)
 
     def within(self, cases: Sequence[Case], done: Iterable[Case]) -> tuple[list[Case], list[str]]:
-        """Return which of these cases may be run now, the cheapest first, and ReFrame's options for that.
+        """Return which of these cases may be run now, the first ones first, and ReFrame's options for that.
 
         :param done: what was run before.
         """

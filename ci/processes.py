@@ -1,4 +1,4 @@
-"""ReFrame as a process: its files, what it prints, signs of life, and an end that leaves nothing behind (Linux)."""
+"""ReFrame as a process: its files, what it prints, and an end that leaves nothing behind (Linux)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import progress
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 #: What ReFrame warns of when it leaves out a file or a check that it cannot load.
-LEFT_OUT = re.compile(rb"WARNING: .*(skipping test|is not copyable)")
+LEFT_OUT = re.compile(r"WARNING: (.*(?:skipping test|is not copyable).*)")
 #: From linux/prctl.h: orphaned descendants become children of this process instead of init's.
 PR_SET_CHILD_SUBREAPER = 36
 #: Seconds for what was asked to end, before it is killed.
 GRACE = 10.0
-#: Seconds between two signs of life.
-HEARTBEAT = 30.0
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Relay:
     def __enter__(self) -> Relay:
         """Begin to catch signals, other than those that the caller has chosen to ignore (nohup)."""
         adopt_orphans(True)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
             ignored = signal.getsignal(number) is signal.SIG_IGN
             # A process inherits what is ignored, and not what a function takes.
             self._handlers[number] = signal.signal(number, self._ignore if ignored else self._pass_on)
@@ -205,24 +205,39 @@ def named_report(arguments: Sequence[str], place: Workplace) -> Path | None:
     return None if "{sessionid}" in name else Path(place.directory, os.path.expandvars(name)).expanduser()
 
 
-def reframe(arguments: Sequence[str], place: Workplace, relay: Relay, shown: bool) -> int:
-    """Run ReFrame, show and log what it prints, give signs of life meanwhile, and return its exit status."""
+def named_database(arguments: Sequence[str], place: Workplace) -> Path:
+    """Return ReFrame's results database of the site.
+
+    :raises ReframeFailed: ReFrame cannot tell.
+    """
+    name = told([*arguments, "--show-config=storage/0/sqlite_db_file"], place)
+    return Path(place.directory, os.path.expandvars(name)).expanduser()
+
+
+def reframe(
+    arguments: Sequence[str], place: Workplace, relay: Relay, known: Mapping[str, progress.Awaited] | None = None
+) -> int:
+    """Run ReFrame, show and log what it prints, and how far it is meanwhile, and return its exit status.
+
+    :param known: what it is expected to run; None for a run of which nothing is shown, and all is logged.
+    """
     place.reports.mkdir(parents=True, exist_ok=True)
     actions = [] if "--dry-run" in arguments else ["-r"]
-    with place.log.open("ab") as log, heartbeat(place.directory / "stage"):
+    screen, current = progress.Screen(), progress.Progress(known or {}, place.directory / "stage")
+    with place.log.open("ab") as log, contextlib.nullcontext() if known is None else progress.shown(current, screen):
         process = subprocess.Popen(
             [str(Path(sys.executable).parent / "reframe"), *actions, *arguments],
             cwd=place.directory,
             env=environment(place),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if shown else subprocess.DEVNULL,
+            stdout=log if known is None else subprocess.PIPE,
             stderr=subprocess.STDOUT,
             # The terminal's Ctrl-C reaches this process only, and goes on to ReFrame from here, once.
             start_new_session=True,
         )
-        if not shown:
+        if known is None:
             return relay.wait(process)
-        copying = threading.Thread(target=copy, args=(process, log), daemon=True)
+        copying = threading.Thread(target=copy, args=(process, log, screen, current), daemon=True)
         copying.start()
         status = relay.wait(process)
         # Something that ReFrame left running may have its output open still.
@@ -230,65 +245,17 @@ def reframe(arguments: Sequence[str], place: Workplace, relay: Relay, shown: boo
     return status
 
 
-def copy(process: subprocess.Popen[bytes], log: BinaryIO) -> None:
-    """Show and log what a process prints, until it prints no more."""
+def copy(process: subprocess.Popen[bytes], log: BinaryIO, screen: progress.Screen, current: progress.Progress) -> None:
+    """Show, log and count what a process prints, until it prints no more."""
     for line in process.stdout:
         with contextlib.suppress(ValueError):  # the log was closed: see the end of reframe()
             log.write(line)
             log.flush()
-        show(line)
-
-
-def show(line: bytes) -> None:
-    """Print a line, as a whole, whichever thread it comes from. Where nobody reads it any more, the session stops."""
-    try:
-        sys.stdout.buffer.write(line)
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        # As if somebody had asked for it. Only the main thread is woken by it from its waiting.
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
-
-
-@contextlib.contextmanager
-def heartbeat(stage: Path) -> Iterator[None]:
-    """Print a sign of life now and then: images are built and rounds are run for minutes."""
-    over = threading.Event()
-
-    def beat() -> None:
-        while not over.wait(HEARTBEAT):
-            line = sign_of_life(stage, HEARTBEAT + 5)
-            if line:
-                show(line.encode(errors="replace") + b"\n")
-
-    beating = threading.Thread(target=beat, daemon=True)
-    beating.start()
-    try:
-        yield
-    finally:
-        over.set()
-        beating.join()
-
-
-def sign_of_life(stage: Path, seconds: float) -> str:
-    """Return the last line that a job printed in the last seconds, with the job's name; nothing where none did."""
-    newest, changed = None, time.time() - seconds
-    # system/partition/environment/check/, and below repeat/ the same; deeper are the applications' own files.
-    for pattern in ("*/*/*/*/rfm_*.out", "repeat/*/*/*/*/rfm_*.out"):
-        for path in stage.glob(pattern):
-            with contextlib.suppress(OSError):
-                if path.stat().st_mtime > changed:
-                    newest, changed = path, path.stat().st_mtime
-    if newest is None:
-        return ""
-    with contextlib.suppress(OSError), newest.open("rb") as output:
-        output.seek(max(0, os.fstat(output.fileno()).st_size - 4096))
-        lines = output.read().decode(errors="replace").splitlines()
-        return f"[  {newest.parent.name}  ] {next((line for line in reversed(lines) if line.strip()), '')}"
-    return ""
+        current.saw(line.decode(errors="replace"))
+        screen.show(line)
 
 
 def left_out(log: Path) -> list[str]:
     """Return what is wrong when ReFrame left out a check that does not load: it only warns of that."""
-    if LEFT_OUT.search(log.read_bytes()):
-        return ["a check file does not load (see the warning above)"]
-    return []
+    found = LEFT_OUT.search(progress.COLOR.sub("", log.read_text(encoding="utf-8", errors="replace")))
+    return [f"a check file does not load: {found[1]}"] if found else []

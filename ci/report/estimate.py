@@ -37,12 +37,18 @@ def lines(cases: Sequence[Case]) -> list[str]:
     ]
 
 
+def cheapest_first(cases: Iterable[Case]) -> list[Case]:
+    """Return the cases by their node-hours."""
+    return sorted(cases, key=node_hours)
+
+
 def affordable(cases: Iterable[Case], budget: float) -> tuple[list[Case], list[Case]]:
-    """Return the cases whose node-hours fit into the budget, the cheapest first, and those that do not."""
-    chosen, left, spent = [], [], 0.0
-    for case in sorted(cases, key=node_hours):
-        spent += node_hours(case)
-        (chosen if spent <= budget else left).append(case)
+    """Return the cases that fit into a budget of node-hours, each after those before it, and those that do not."""
+    chosen, left, taken = [], [], 0.0
+    for case in cases:
+        fits = taken + node_hours(case) <= budget
+        taken += node_hours(case) if fits else 0.0
+        (chosen if fits else left).append(case)
     return chosen, left
 
 
@@ -52,19 +58,20 @@ def spent(cases: Iterable[Case]) -> float:
 
 
 def fitting(cases: Iterable[Case], left: float) -> tuple[list[Case], float | None]:
-    """Return the cases that may be run together without exceeding what is left of a budget, the cheapest first.
+    """Return the cases that may be run together without exceeding what is left of a budget, in their order.
 
-    They fit with the most that they may take. Where not even one does, it is the cheapest that is expected to fit, with
+    They fit with the most that they may take. Where not even one does, it is the first that is expected to fit, with
     the node-hours that its job has to be limited to.
     """
-    ordered, chosen, most = sorted(cases, key=node_hours), [], 0.0
-    for case in ordered:
+    cases, chosen, most = list(cases), [], 0.0
+    for case in cases:
         if most + node_hours(case, "at_most") <= left:
             chosen.append(case)
             most += node_hours(case, "at_most")
-    if chosen or not ordered or node_hours(ordered[0]) > left:
+    expected = [case for case in cases if node_hours(case) <= left]
+    if chosen or not expected:
         return chosen, None
-    return ordered[:1], left
+    return expected[:1], left
 
 
 def _grouped(cases: Iterable[Case]) -> list[list[Case]]:

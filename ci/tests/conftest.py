@@ -142,6 +142,7 @@ def record_of(*runs: dict[str, Any], **facts: Any) -> Any:
         "host": "here",
         "replaced": {},
         "busy": "",
+        "machine": {"kernel": "6.1.0"},
         "kept_awake": False,
         "why": "",
         "took": 1.0,
@@ -231,3 +232,20 @@ def start_rounds(tmp_path):
         return subprocess.Popen(command, cwd=directory, text=True, stdout=subprocess.PIPE)
 
     return start
+
+
+def start_made(script: str, place: Any, *arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """Start a script on checks that a test made, without the person's own settings of ReFrame.
+
+    :param script: with ``ci``, ``directory`` and ``config`` to be filled in.
+    :param place: a ``Workplace``.
+    """
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
+    text = script.format(ci=str(REPOSITORY / "ci"), directory=str(place.directory), config=str(place.config))
+    return subprocess.Popen(
+        [sys.executable, "-c", text, "--nocolor", *arguments],
+        env={**inherited, **environment},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )

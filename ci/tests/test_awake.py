@@ -44,7 +44,10 @@ def test_each_processor_has_a_process_that_runs_when_nobody_else_wants_to(virtua
         where = [os.sched_getaffinity(pid) for pid in spinning]
         assert eventually(lambda: sorted(map(min, where)) == sorted(os.sched_getaffinity(0)), TURN)
         # It is seen as what it is, and belongs to no run, and disturbs none.
-        assert all(b"keeps a processor awake" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in spinning)
+        shown = (Path(f"/proc/{pid}/cmdline") for pid in spinning)
+        assert all(
+            eventually(lambda path=path: b"keeps a processor awake" in path.read_bytes(), TURN) for path in shown
+        )
         assert processes.descendants(os.getpid()) == before
         assert not set(spinning) & set(disturbance.look().usage)
     assert not any(map(is_there, spinning))

@@ -256,6 +256,7 @@ def test_the_record_and_the_files_of_the_job_say_what_ran(tmp_path):
     runs = record_of(run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=IMAGE, bound=["0", "1"]))
     assert runs.provenance(tmp_path) == {
         "host": "here",
+        "machine": {"kernel": "6.1.0"},
         "kept_awake": False,
         "builds": {},
         "mpi": {"baseline": ["/usr/lib/libmpi.so.40"], "subject": ["/usr/lib/libmpi.so.40"]},

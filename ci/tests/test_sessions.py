@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, eventually
+from conftest import REPOSITORY, eventually, start_made
 
 sys.path.insert(0, str(REPOSITORY / "ci"))
-import processes  # noqa: E402
 import sessions  # noqa: E402
 
 RUN = """
 import sys
 sys.path.insert(0, {ci!r})
-import processes, sessions
+import processes, progress, sessions
 from pathlib import Path
-processes.HEARTBEAT, processes.GRACE = 0.5, 2.0
+progress.HEARTBEAT, processes.GRACE = 0.5, 2.0
 place = sessions.Workplace(Path({directory!r}), config=Path({config!r}))
 sys.exit(sessions.session(sys.argv[1:], place))
 """
@@ -39,15 +35,7 @@ def place(tmp_path):
 
 
 def start(place, *arguments, **environment):
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
-    script = RUN.format(ci=str(REPOSITORY / "ci"), directory=str(place.directory), config=str(place.config))
-    return subprocess.Popen(
-        [sys.executable, "-c", script, "--nocolor", *arguments],
-        env={**inherited, **environment},
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    return start_made(RUN, place, *arguments, **environment)
 
 
 def run(place, *arguments, **environment):
@@ -317,31 +305,13 @@ def test_whoever_reads_no_further_ends_the_session(place):
     assert not running(stage)
 
 
-def test_a_sign_of_life_is_the_last_line_of_the_newest_output(tmp_path):
-    assert processes.sign_of_life(tmp_path, 30) == ""
-    directory = tmp_path / "system" / "partition" / "environ"
-    for name, age in (("Old_1", 60), ("New_2", 10), ("Newest_3", 0)):
-        (directory / name).mkdir(parents=True)
-        output = directory / name / "rfm_job.out"
-        output.write_text(f"first\nround 1 of {name}\n\n")
-        os.utime(output, (time.time() - age,) * 2)
-    assert processes.sign_of_life(tmp_path, 30) == "[  Newest_3  ] round 1 of Newest_3"
-    (directory / "Newest_3" / "rfm_job.out").unlink()
-    assert processes.sign_of_life(tmp_path, 30) == "[  New_2  ] round 1 of New_2"
-    assert processes.sign_of_life(tmp_path, 5) == ""
-    again = tmp_path / "repeat" / "system" / "partition" / "environ" / "New_2"
-    again.mkdir(parents=True)
-    (again / "rfm_build.out").write_text("building")
-    assert processes.sign_of_life(tmp_path, 5) == "[  New_2  ] building"
-
-
-def test_signs_of_life_are_printed(place):
+def test_how_far_it_is_is_printed_now_and_then(place):
     process = start(place, "-n", "Endless")
     seen = []
     for line in process.stdout:
         seen.append(line)
-        if line.startswith("[  Endless"):
+        if line.startswith("[ 0 of 1 done; Endless"):
             break
     process.terminate()
     process.communicate(timeout=120)
-    assert seen[-1].endswith("  ] alive\n")
+    assert seen[-1] == "[ 0 of 1 done; Endless bare, 1 node(s): alive ]\n"

@@ -1,0 +1,261 @@
+"""The passes of a session, each a run of ReFrame: all checks first, then what needs another run."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import processes
+from budget import Budget
+from processes import Workplace
+from progress import Awaited, awaited
+from report import estimate, policy, verdicts
+from report.cases import Case, Key, ReportError, collect, key, load, merged, only, save, selection
+from report.text import names, say
+from settings import Settings
+
+#: Which cases are run, in which order; it says itself what it leaves out.
+Choice = Callable[[Sequence[Case]], list[Case]]
+#: Where the report keeps the arguments for ReFrame, among what that says of the session.
+ARGUMENTS = "ci_run_arguments"
+
+
+class Session:
+    """All runs of ReFrame until the table: of all checks, or of those that are open; then of what needs another run.
+
+    :ivar report: of all runs, as it stands in the workplace's ``report``.
+    :ivar cases: of that report.
+    """
+
+    def __init__(
+        self, settings: Settings, place: Workplace, relay: processes.Relay, choice: Choice | None = None
+    ) -> None:
+        """Nothing is run yet; the time begins.
+
+        :param choice: of the first pass; by default all cases, or where node-hours are counted the cheapest first.
+        """
+        self._choice = choice or (estimate.cheapest_first if settings.node_hours else None)
+        self._settings, self._place, self._relay = settings, place, relay
+        self._deadline = time.monotonic() + 60 * (settings.minutes or float("inf"))
+        self._arguments = settings.arguments
+        # Whether passes over what is open follow.
+        self._going_on = settings.only_open or (settings.minutes is not None and not settings.fixed)
+        self._confirmed: set[Key] = set()
+        self._budget = Budget(settings.node_hours)
+        self.report: dict[str, Any] = {}
+        self.cases: list[Case] = []
+
+    def begin(self) -> list[str]:
+        """Run all checks, and return what is wrong with that besides their results.
+
+        :raises ReportError: there is no report of it.
+        """
+        place, settings = self._place, self._settings
+        place.clear(place.report)
+        foreseen = self._foreseen()
+        if not settings.limits and not settings.fixed:
+            self._arguments = (*self._first_seconds(policy.ran(collect([foreseen]))), *self._arguments)
+        known, chosen = self._first_chosen(foreseen) if self._choice else (foreseen, [])
+        status = self._reframe(f"--report-file={place.report}", *chosen, known=known)
+        problems = [] if self._relay.stopped_by else processes.left_out(place.log)
+        self.report = load(place.report)
+        # For a later --open.
+        self.report.setdefault("session_info", {})[ARGUMENTS] = settings.arguments
+        self._keep()
+        if settings.minutes is None:
+            # The person did not limit it, and the first session of a machine builds for many minutes.
+            self._deadline += sum(max(0.0, case.building - verdicts.START) for case in self.cases)
+        if status != 0 and not self._relay.stopped_by and not any(map(policy.failure, self.cases)):
+            problems.append(f"ReFrame ended with status {status}, though no check failed (see above)")
+        return problems
+
+    def resume(self) -> list[str]:
+        """Go on with the last session.
+
+        :raises ReportError: there was none.
+        """
+        if not self._place.report.exists():
+            raise ReportError(f"no session was run here yet: there is no {self._place.report}")
+        self.report = load(self._place.report)
+        self.cases = collect([self.report])
+        self._arguments = (*self.report.get("session_info", {}).get(ARGUMENTS, ()), *self._arguments)
+        self._place.clear()
+        return []
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is open, nor slow and not yet confirmed."""
+        return not verdicts.open_figures(self.cases) and not policy.to_repeat(self.cases)
+
+    def go_on(self) -> None:
+        """Run what a budget made wait, again what was only slow, then what is open.
+
+        Until that closes nothing more, or time or budget are used up.
+        """
+        while not self._relay.stopped_by:
+            if self._budget.waiting:
+                self._run_waiting()
+                continue
+            slow = [case for case in policy.to_repeat(self.cases) if case.key not in self._confirmed]
+            if slow:
+                self._confirm(slow)
+            elif not self._going_on or not self._close():
+                return
+
+    def foresee(self) -> dict[str, Any]:
+        """Return the report of a dry run.
+
+        :raises ReportError: there is none.
+        """
+        with tempfile.TemporaryDirectory() as directory:
+            prefix = [f"--{what}={directory}/{what}" for what in ("stage", "output", "report-file")]
+            self._reframe("--dry-run", *prefix, known=None)
+            return load(Path(directory, "report-file"))
+
+    def _foreseen(self) -> dict[str, Any]:
+        """Return the same, or an empty one: ReFrame says why when it is to run."""
+        try:
+            return self.foresee()
+        except ReportError:
+            return {"runs": []}
+
+    def _first_chosen(self, foreseen: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Return a report of the first cases of a choice, and the options with which ReFrame runs them.
+
+        :raises ReportError: there is none, or the budget is not enough for any.
+        """
+        if self._settings.node_hours or not foreseen["runs"]:
+            # With the seconds that checks got meanwhile; and for ReFrame's own error.
+            foreseen = self.foresee()
+        chosen, options = self._budget.begin(foreseen, self._choice(policy.ran(collect([foreseen]))))
+        save(self._place.selection, selection(foreseen, chosen))
+        return only(foreseen, chosen), [*options, f"--restore-session={self._place.selection}", "--failed"]
+
+    def _run_waiting(self) -> None:
+        """Run the next of what a budget made wait, or say that nothing of it is run any more."""
+        chosen, options = self._budget.next(self.cases)
+        if not chosen:
+            return
+        missed = self.repeat(chosen, *options, known=self._budget.foreseen)
+        if missed:
+            say(f"not run: {names(missed)}")
+
+    def _first_seconds(self, cases: Sequence[Case]) -> list[str]:
+        """Return the setting of the seconds that each check gets in the first pass; none where each has its own.
+
+        A session that nobody gave a time has the usual one, unless its jobs wait in a queue or have a budget.
+        """
+        minutes = self._settings.minutes
+        if not cases or (minutes is None and self._settings.node_hours):
+            return []
+        if minutes is None:
+            minutes = verdicts.usual_session(cases) / 60
+            if not minutes or any(case.scheduler != "local" for case in cases):
+                return []
+            self._going_on = True
+            self._deadline = time.monotonic() + 60 * minutes
+        seconds = verdicts.first_seconds(cases, 60 * minutes)
+        takes = verdicts.first_takes(cases, seconds) / 60
+        more = "" if takes <= minutes else f", more than the {minutes:g} that it should: select fewer checks"
+        say(f"the first pass has {len(cases)} case(s), {seconds} s each: at most {takes:.0f} minutes{more}")
+        return ["-S", f"seconds={seconds}"]
+
+    def _confirm(self, slow: Sequence[Case]) -> None:
+        """Run the cases that were only slow once more, with rounds of their own."""
+        chosen, options = self._budget.within(slow, self.cases)
+        if not chosen:
+            self._confirmed |= {case.key for case in slow}
+            left = f"as only {self._budget.left(self.cases):.3g} node-hours are left"
+            say(f"not run again, {left}, and so taken for confirmed: {names(slow)}")
+            return
+        say(f"{len(chosen)} check(s) only failed in their performance, and are run again: {names(chosen)}")
+        self._confirmed |= {case.key for case in chosen}
+        missed = self.repeat(chosen, *options)
+        if missed:
+            say(f"not run again, and so taken for confirmed: {names(missed)}")
+
+    def _close(self) -> bool:
+        """Run open cases, as many as fit into the time that is left; tell whether another such pass makes sense."""
+        chosen = verdicts.plan(self.cases, self._deadline - time.monotonic(), self._settings.limits)
+        if not chosen.cases:
+            if verdicts.needs(self.cases):
+                say("what is open needs more time than is left")
+            return False
+        cases, options = self._budget.within(chosen.cases, self.cases)
+        if not cases:
+            say(f"what is open needs more node-hours than are left: {names(chosen.cases)}")
+            return False
+        say(f"{len(cases)} case(s) go on, at most {chosen.takes / 60:.1f} minutes: {names(cases)}")
+        options += ["-S", f"earlier={self._place.selection}"]
+        if not self._settings.fixed:
+            # Those of the last session, with their number of rounds, are not this one's.
+            values = [(f"{name}.seconds={own}", f"{name}.rounds=0") for name, own in chosen.seconds.items()]
+            options += [word for pair in values for value in pair for word in ("-S", value)]
+        before = verdicts.open_figures(self.cases)
+        missed = self.repeat(cases, *options)
+        if missed:
+            say(f"not run: {names(missed)}")
+        closed = before - verdicts.open_figures(self.cases)
+        say(f"{len(closed)} of {len(before)} open verdict(s) closed")
+        if self._settings.only_open and (self._settings.minutes is None or self._settings.fixed):
+            self._going_on = False
+        # Where too few rounds were there for a forecast, there is one now.
+        return bool(closed) or not (chosen.figures or missed)
+
+    def repeat(self, cases: Sequence[Case], *options: str, known: dict[str, Any] | None = None) -> list[Case]:
+        """Run these cases once more, add that to the report, and return those that were not run.
+
+        :param known: a report that has them, where this session's has not: they run for the first time.
+        """
+        place = self._place
+        place.repetition.unlink(missing_ok=True)
+        save(place.selection, selection(known or self.report, cases))
+        # Of a restored report ReFrame selects exactly these cases: check, partition and environment. A name or a hash
+        # would select the check wherever else it runs.
+        restored = [f"--restore-session={place.selection}", "--failed"]
+        if not known:
+            # The files of the first run are kept where they are.
+            stage = Path(self.report["session_info"]["prefix_stage"], "repeat")
+            restored += ["--max-retries=0", "--reruns=0", f"--stage={stage}"]
+        # ReFrame warns that the checks' directory is not the restored one; without it another would take its place.
+        self._reframe(*options, *restored, f"--report-file={place.repetition}", known=only(known or self.report, cases))
+        try:
+            later = load(place.repetition)
+        except ReportError:
+            later = {"runs": []}
+        # With --repeat it runs all of a check's repetitions, of which the others are not asked about.
+        self.report = merged(self.report, later, cases)
+        self._keep()
+        done = {case.key for case in policy.ran(collect([later]))}
+        return [case for case in cases if case.key not in done]
+
+    def repeat_within_budget(self, cases: Sequence[Case], *options: str) -> list[Case]:
+        """Run these cases once more, as many as the budget has room for, and return those that were not run."""
+        chosen, more = self._budget.within(cases, self.cases)
+        missed = self.repeat(chosen, *options, *more) if chosen else []
+        return [case for case in cases if case in missed or case not in chosen]
+
+    def _keep(self) -> None:
+        save(self._place.report, self.report)
+        self.cases = collect([self.report])
+
+    def _reframe(self, *options: str, known: dict[str, Any] | None) -> int:
+        """Run ReFrame, and return its exit status.
+
+        :param known: a report of what is run; None for a run that is not shown.
+        """
+        expected = None if known is None else expectations(known)
+        return processes.reframe(
+            ["-c", self._place.checks, *self._arguments, *options], self._place, self._relay, expected
+        )
+
+
+def expectations(report: dict[str, Any]) -> Mapping[str, Awaited]:
+    """Return what the cases of a report are called, and how long they are expected to take."""
+    cases = {case.key: case for case in policy.ran(collect([report]))}
+    raw = [one for run in report["runs"] for one in run["testcases"] if key(one) in cases]
+    times = {one: case.expected.get("expected", verdicts.START) for one, case in cases.items()}
+    return dict(awaited(one, names([cases[key(one)]]), times[key(one)]) for one in raw)

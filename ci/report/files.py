@@ -1,0 +1,22 @@
+"""Files that others read while they are written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file in one step: no reader ever sees half of it.
+
+    :raises OSError: it cannot be written; what was there before stays.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
