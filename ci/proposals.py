@@ -1,8 +1,8 @@
 """Proposes references from ReFrame's results database; called by ci/references, whose head says how.
 
 For each check, partition, variant, node count and figure: the median of the nights that passed, and the range that
-another night should not leave (history.py has the rule). Printed is a diff against the file in force, which is the
-site's where it has one, so that a person reviews it. Only lines that this wrote itself are changed (yamltext.py).
+another night should not leave (history/references.py has the rule). Printed is a diff against the file in force, which
+is the site's where it has one, so that a person reviews it. Only lines that this wrote are changed (yamltext.py).
 Exit status 0 with a diff or where all is in force already, 1 where nothing can be proposed, 2 for a wrong command line.
 """
 
@@ -13,19 +13,24 @@ import difflib
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import processes
-from history import NIGHTS, NoReference, Reference, Run, Series, alike, passed, series
+from history import database
+from history.database import DatabaseError
+from history.references import NIGHTS, NoReference, Reference, Run, Series, alike, passed, series
 from processes import ReframeFailed, Workplace
+from report import files
 from yamltext import NotPut, put
 
 #: How a file of references begins: by what all of them are keyed, and this one too.
 INDEX = ("$partition", "variant", "num_nodes")
+#: Seconds that a session takes at most: it is found by its begin, and a run by its end.
+LONGEST = 7 * 86400.0
 HEAD = "# [median, lower, upper, unit] of the nights here; lower and upper are fractions of the median.\n"
 KEYED = re.compile(r"^ +\$index: \[(.*)\]$", re.MULTILINE)
 
@@ -86,9 +91,7 @@ class File:
     def write(self) -> None:
         """Write it in one step."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
-        temporary.write_text(self.after, encoding="utf-8")
-        os.replace(temporary, self.path)
+        files.write(self.path, self.after)
 
 
 @dataclass
@@ -154,8 +157,14 @@ def settings(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         prog="references",
         description="Proposes references from ReFrame's results database, as a diff.",
-        epilog="Other options go on to ReFrame: -C and --system say whose results, -n and -E which of them.",
+        epilog="Other options go on to ReFrame: -C and --system say whose results.",
         allow_abbrev=False,
+    )
+    parser.add_argument(
+        "-n", "--name", action="append", dest="names", default=[], metavar="PATTERN", help="of which checks, as ReFrame"
+    )
+    parser.add_argument(
+        "-E", "--filter-expr", metavar="EXPR", help="of which, in Python; job_nodelist is a list of names"
     )
     parser.add_argument(
         "--period", default="now-30d:now", help="when it ran, as ReFrame says it (default: %(default)s)"
@@ -195,24 +204,54 @@ def directories(site: dict[str, Any], named: str | None) -> dict[str, Path | Non
     return found
 
 
+def period(text: str) -> tuple[float, float]:
+    """Return a period as ReFrame writes it, in seconds of the epoch.
+
+    :raises NothingProposed: it is none.
+    """
+    # Not above: it takes ReFrame half a second, and only this needs it.
+    from reframe.frontend.reporting.utility import parse_time_period
+
+    try:
+        return parse_time_period(text)
+    except ValueError as error:
+        raise NothingProposed(f"--period: {error}") from None
+
+
+def selected(case: Mapping[str, Any], known: argparse.Namespace) -> bool:
+    """Tell whether the person's -n and -E select a test case, as ReFrame selects what is stored.
+
+    :raises NothingProposed: one of them is not what it should be.
+    """
+    names = "|".join(name.replace("%", " %") for name in known.names)
+    try:
+        # The person's own expression, from the command line.
+        return bool(re.match(names, case["name"])) and bool(eval(known.filter_expr or "True", {}, dict(case)))
+    except re.error as error:
+        raise NothingProposed(f"-n {'|'.join(known.names)}: {error}") from None
+    except Exception as error:
+        raise NothingProposed(f"-E {known.filter_expr}: {type(error).__name__}: {error}") from None
+
+
 def propose(arguments: Sequence[str], known: argparse.Namespace, place: Workplace) -> Proposal:
     """Read the database.
 
-    :raises ReframeFailed: ReFrame cannot.
-    :raises NothingProposed: there is none, or nothing in it matches.
+    :raises ReframeFailed: ReFrame cannot say where it is.
+    :raises DatabaseError: it cannot be read.
+    :raises NothingProposed: nothing in it matches, or the command line does not say what.
     """
     site = processes.told([*arguments, "--show-config=systems/0"], place)
     where = directories(site, known.write)
-    name = processes.told([*arguments, "--show-config=storage/0/sqlite_db_file"], place)
-    database = Path(place.directory, os.path.expandvars(name)).expanduser()
-    # ReFrame would make an empty one.
-    if not database.exists():
-        raise NothingProposed(f"there is no results database {database}: run ci/run first")
-    found = processes.told([*arguments, f"--describe-stored-testcases={known.period}"], place)
-    runs = [run for run in passed(found, site["name"]) if run.partition in where]
+    path = processes.named_database(arguments, place)
+    since, until = period(known.period)
+    # What began before may have ended since then.
+    stored = database.read(path, since - LONGEST)
+    cases = [case for session in stored.sessions for case in session.testcases if selected(case, known)]
+    found = [run for run in passed(cases, site["name"]) if since <= run.when < until]
+    runs = [run for run in found if run.partition in where]
     if not runs:
-        raise NothingProposed(f"nothing that passed on {site['name']} in {known.period} matches, in {database}")
-    proposal = Proposal(known.nights)
+        raise NothingProposed(f"nothing that passed on {site['name']} in {known.period} matches, in {path}")
+    proposal = Proposal(known.nights, reasons=[*stored.damage])
     ours = Path(place.directory, place.checks, "references")
     groups: dict[tuple[str, Path | None], list[Run]] = {}
     for run in runs:
@@ -227,7 +266,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     known, arguments = settings(argv)
     try:
         proposal = propose(arguments, known, place)
-    except (ReframeFailed, NothingProposed, OSError) as error:
+    except (ReframeFailed, DatabaseError, NothingProposed, OSError) as error:
         say(f"error: {error}")
         return 1
     for reason in proposal.reasons:

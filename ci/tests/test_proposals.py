@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import uuid
@@ -21,9 +22,8 @@ from reframe.core.runtime import runtime
 from reframe.frontend.reporting.storage import StorageBackend
 
 sys.path.insert(0, str(REPOSITORY / "ci"))
-import history  # noqa: E402
 import proposals  # noqa: E402
-from history import NoReference, Reference  # noqa: E402
+from history.references import QUANTILE, NoReference, Reference  # noqa: E402
 from processes import Workplace  # noqa: E402
 from yamltext import NotPut, put  # noqa: E402
 
@@ -38,7 +38,7 @@ def test_another_night_leaves_the_range_in_one_of_1000_cases(count):
     deviation = np.median(abs(nights - middle[:, None]), axis=1)
     # What Reference.of makes of them, checked on one, for it takes a night after the other.
     found = Reference.of(1000 + 100 * nights[0], "higher")
-    factor = history.QUANTILE * (1 + 7.4 / (count - 3.8)) * 1.4826 * count / (count - 0.8)
+    factor = QUANTILE * (1 + 7.4 / (count - 3.8)) * 1.4826 * count / (count - 0.8)
     assert found.lower == pytest.approx(-factor * deviation[0] / (10 + middle[0]), abs=1.1e-3)
     left = np.mean(after < middle - factor * deviation)
     assert 0.0005 < left < 0.0015
@@ -341,6 +341,35 @@ def test_what_cannot_be_read_is_one_line(place, night, run):
         assert (status, diff) == (1, "")
         assert why in said
         assert len(said.splitlines()) == 1
+
+
+def test_an_expression_selects_and_a_wrong_one_is_one_line(place, night, run):
+    for ago, rate in enumerate(NIGHTS, 1):
+        night(ago, rate)
+    status, diff, _ = run("-n", "Sized", "-E", "size == 2", "--write", str(place.directory / "mine"))
+    assert (status, "rate: [200.0, " in diff, "rate: [100.0, " in diff) == (0, True, False)
+    for arguments, why in (
+        (("-E", "nothing"), "-E nothing: NameError: name 'nothing' is not defined"),
+        (("-n", "("), "-n (: "),
+    ):
+        status, diff, said = run(*arguments)
+        assert (status, diff) == (1, "")
+        assert said.startswith(f"references: error: {why}")
+        assert len(said.splitlines()) == 1
+
+
+def test_a_brace_on_a_command_line_and_a_damaged_session_stop_nothing(place, night, run):
+    for ago, rate in enumerate(NIGHTS, 1):
+        night(ago, rate)
+    with sqlite3.connect(place.directory / "results.db") as connection:
+        connection.execute("UPDATE sessions SET json_blob = replace(json_blob, '-n Fine', '-n }') WHERE rowid = 2")
+        connection.execute("UPDATE sessions SET json_blob = substr(json_blob, 1, 999) WHERE rowid = 3")
+    connection.close()
+    status, diff, said = run("-n", "Fine")
+    assert status == 0
+    assert "median of 11 nights" in diff
+    (line,) = said.splitlines()
+    assert "is damaged, and left out" in line
 
 
 def test_a_wrong_command_line_ends_with_2(run):

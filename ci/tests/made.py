@@ -1,0 +1,168 @@
+"""Made results: test cases, sessions and databases as ReFrame writes them, with values that are drawn by a seed."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+#: A night begins at ten in the evening, UTC.
+FIRST_NIGHT, DAY = 1793570400, 86400
+VARIANTS = ("bare", "integrated", "generic")
+APPLICATIONS = ("GROMACS", "HPCC", "HPL", "IMB", "OpenFOAM", "PingPong", "QuantumEspresso", "StartUp", "WordCount")
+
+
+def row(figure: str = "rate", bare: float = 100.0, overhead: float = 1.0, **facts: Any) -> dict[str, Any]:
+    """Return a figure that was compared: an overhead in percent, known within two."""
+    made = {
+        "figure": figure,
+        "unit": "ns/day",
+        "better": "higher",
+        "baseline": bare,
+        "baseline_label": "bare",
+        "baseline_error": bare / 200,
+        "subject": bare * (1 - overhead / 100),
+        "subject_label": "generic",
+        "subject_error": bare / 200,
+        "overhead": overhead,
+        "low": overhead - 2,
+        "high": overhead + 2,
+        "interval": 2.0,
+        "overhead_unit": "%",
+        "accepted": [None, 10.0],
+        "expected": False,
+        "verdict": "pass",
+        "rounds": 12,
+        "above": 0,
+        "spread": 3.0,
+        "correlation": 0.0,
+        "rounds_needed": None,
+        "round_seconds": 2.0,
+    }
+    return {**made, **facts}
+
+
+def alone(figure: str = "rate", bare: float = 100.0, **facts: Any) -> dict[str, Any]:
+    """Return a figure of a bare case."""
+    made = {"figure": figure, "unit": "ns/day", "better": "higher", "baseline": bare, "baseline_label": "bare"}
+    return {**made, "baseline_error": bare / 200, **facts}
+
+
+def case(
+    name: str = "Code", variant: str = "generic", nodes: int = 1, rows: Iterable[Mapping[str, Any]] = (), **facts: Any
+) -> dict[str, Any]:
+    """Return a test case as ReFrame stores it; it passed."""
+    axes = facts.pop("axes", "")
+    display = f"{name} %variant={variant} %num_nodes={nodes}{axes}"
+    rows = [dict(one) for one in rows]
+    for one in rows:
+        if "subject" in one:
+            one["subject_label"] = variant
+    scripts = {"baseline": "mpirun ./code", "subject": 'mpirun apptainer exec image.sif code "$HOME" && true'}
+    made = {
+        "name": display,
+        "display_name": display,
+        "unique_name": f"{name}_{variant}_{nodes}{axes}".replace(" ", ""),
+        "system": "cluster",
+        "partition": "compute",
+        "environ": "builtin",
+        "variant": variant,
+        "num_nodes": nodes,
+        "result": "pass",
+        "fail_reason": None,
+        "fail_phase": None,
+        "skip_reason": "",
+        "results": rows,
+        "perfvalues": {f"cluster:compute:{one['figure']}": [1.0, 0, None, None, one["unit"], "pass"] for one in rows},
+        "expected": {"ranks": 4 * nodes, "amount": 1000.0 * nodes, "unit": "atoms", "at_most": 900},
+        "job_completion_time_unix": FIRST_NIGHT,
+        "prerun_cmds": [f"cat >{side}.sh <<'END'\n{text}\nEND" for side, text in scripts.items()],
+        "stagedir": "/scratch/stage/code",
+        "tags": [],
+        "provenance": provenance(variant),
+    }
+    return {**made, **facts}
+
+
+def provenance(variant: str, version: str = "1.3.4") -> dict[str, Any]:
+    """Return what ran in a case."""
+    made = {
+        "host": "node1",
+        "kept_awake": True,
+        "machine": {"kernel": "6.1.0-40-amd64", "processor": "Made 7000", "system": "Debian 12"},
+        "mpi": {"baseline": ["/usr/lib/libmpi.so.40.30.4"]},
+        "runtimes": {},
+    }
+    if variant != "bare":
+        made["mpi"] = {**made["mpi"], "subject": ["/usr/lib/libmpi.so.40.30.4"]}
+        made["runtimes"] = {"subject": {"command": "apptainer", "version": f"apptainer version {version}"}}
+        made["image"], made["image_release"] = "/images/code-bookworm.sif", "bookworm"
+        made["image_sha256"] = "ab" * 32
+    return made
+
+
+def session(night: int, cases: Iterable[dict[str, Any]], **extras: Any) -> dict[str, Any]:
+    """Return a run of reframe in a night, as it is stored.
+
+    :param night: its number, from 0 on.
+    :param extras: of ``--session-extras``.
+    """
+    began = FIRST_NIGHT + night * DAY + (3600 if extras.get("nightly_pass") else 0)
+    told = [{**one, "job_completion_time_unix": began + 600} for one in cases]
+    info = {"time_start_unix": began, "time_end_unix": began + 1800, "uuid": f"{night}-{began}", **extras}
+    return {"session_info": info, "runs": [{"testcases": told}]}
+
+
+def nightly(night: int, size: int = 3, worse: float = 0.0, seed: int = 7) -> list[dict[str, Any]]:
+    """Return the cases of a night: of each application so many figures, in all variants, over 1, 2 and 4 nodes.
+
+    :param worse: by so many percent the generic variant of PingPong is worse, in all its figures.
+    """
+    draw = random.Random(seed * 1000 + night)
+    found = []
+    for place, name in enumerate(APPLICATIONS):
+        for nodes in (1, 2, 4) if name != "StartUp" else (1,):
+            scale = 50.0 * (place + 1) * nodes**0.9
+            for variant in VARIANTS:
+                rows = []
+                for number in range(size):
+                    bare = scale * (number + 1) * draw.gauss(1, 0.005)
+                    if variant == "bare":
+                        rows.append(alone(f"figure_{number + 1}", bare))
+                        continue
+                    more = draw.gauss(1 if variant == "integrated" else 3, 0.4)
+                    more += worse if (name, variant) == ("PingPong", "generic") else 0
+                    verdict = "fail" if more > 10 else "pass"
+                    rows.append(row(f"figure_{number + 1}", bare, more, low=more - 2, high=more + 2, verdict=verdict))
+                work = {"ranks": 4 * nodes, "amount": 1000.0, "unit": "atoms"}
+                found.append(case(name, variant, nodes, rows, expected=work, **_result(rows)))
+    return found
+
+
+def _result(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return how a case with these figures ended."""
+    failed = [f"{one['figure']} is {one['overhead']:.1f} % worse" for one in rows if one.get("verdict") == "fail"]
+    if not failed:
+        return {"result": "pass"}
+    return {"result": "fail", "fail_phase": "performance", "fail_reason": "performance error: " + "\n".join(failed)}
+
+
+def store(path: Path, sessions: Iterable[dict[str, Any]]) -> Path:
+    """Write a database with these sessions, of ReFrame's schema 1.0, and return its path."""
+    database = sqlite3.connect(path)
+    database.execute(
+        "CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, session_end_unix REAL, "
+        "json_blob TEXT, report_file TEXT)"
+    )
+    database.execute("CREATE TABLE metadata(schema_version TEXT)")
+    database.execute("INSERT INTO metadata VALUES ('1.0')")
+    for one in sessions:
+        info = one["session_info"]
+        values = (info["uuid"], info["time_start_unix"], info["time_end_unix"], json.dumps(one), "")
+        database.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", values)
+    database.commit()
+    database.close()
+    return path

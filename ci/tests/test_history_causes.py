@@ -1,0 +1,100 @@
+"""Causes: which changes belong together, and what is said of them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+from conftest import REPOSITORY
+from made_nights import made_series
+
+sys.path.insert(0, str(REPOSITORY / "ci"))
+from history.causes import causes, provenance_changes  # noqa: E402
+from history.changes import Change  # noqa: E402
+from history.series import BARE  # noqa: E402
+
+OLD, NEW = ({"runtimes": {"subject": {"version": f"apptainer version 1.{n}", "command": "apptainer"}}} for n in (3, 4))
+
+
+NOTHING = ("nothing that is recorded changed with it",)
+NEWER = ("runtime: apptainer version 1.3 -> apptainer version 1.4",)
+
+
+def change(kind="overhead", size=10.0, at=3, **more):
+    """Return a change that a series with this provenance had."""
+    provenance = more.pop("provenance", lambda number: OLD if number < at else NEW)
+    own = made_series([1.0] * at + [1.0 + size] * 2, 0.1, kind, provenance=provenance, **more)
+    return Change(own, at, 1.0, 1.0 + size, size, 1e-4, size > 0, True)
+
+
+def test_overhead_alone_is_the_containers_and_names_what_changed_with_it():
+    (cause,) = causes([change()])
+    assert cause.what == (
+        "runtime, image or MPI changed on here:one since night 3: the overhead moved (Fine generic rate by +10 %), "
+        "and their bare values did not"
+    )
+    assert cause.differences == NEWER
+
+
+def test_bare_alone_is_the_machine():
+    kernel = {"machine": {"kernel": "6.1", "processor": "x"}}, {"machine": {"kernel": "6.2", "processor": "x"}}
+    (cause,) = causes([change(BARE, provenance=lambda number: kernel[number >= 3])])
+    assert cause.what == (
+        "the machine changed on here:one since night 3: bare moved (Fine rate by +10 %), and their overheads did not"
+    )
+    assert cause.differences == ("kernel: 6.1 -> 6.2",)
+
+
+def test_both_of_one_figure_are_told_together():
+    (cause,) = causes([change(), change(BARE, -5.0)])
+    assert cause.what.startswith("bare and overhead both moved on here:one since night 3: bare moved (Fine rate by -5")
+    assert len(cause.changes) == 2
+
+
+def test_what_came_in_one_night_on_one_partition_in_one_direction_has_one_cause():
+    together = [change(figure=f"figure{number}") for number in range(5)]
+    (cause,) = causes(together)
+    assert cause.changes == tuple(together)
+    assert "; and 2 more)" in cause.what
+    others = [change(at=2), change(partition="two"), change(size=-10.0), change(BARE, figure="other")]
+    assert len(causes([*together, *others])) == 5
+
+
+def test_the_worse_come_first_and_of_several_the_largest():
+    found = causes([change(size=-10.0), change(figure="small", size=3.0), change(figure="large", size=30.0)])
+    assert [cause.changes[0].worse for cause in found] == [True, False]
+    assert "(Fine generic large by +30 %; Fine generic small by +3 %)" in found[0].what
+
+
+def test_nothing_recorded_is_told():
+    assert causes([change(provenance=lambda number: OLD)])[0].differences == NOTHING
+
+
+def points(*provenances):
+    return made_series([1.0] * len(provenances), provenance=lambda number: provenances[number]).points
+
+
+def test_what_differs_from_night_to_night_is_no_difference():
+    nodes = points(*({"host": host} for host in ("n1", "n2", "n1", "n2")))
+    assert provenance_changes(nodes[:2], nodes[2:]) == []
+    assert provenance_changes(nodes[:1], nodes[1:2]) == ["host: n1 -> n2"]
+
+
+def test_what_an_older_library_did_not_record_is_no_difference():
+    found = points({}, {"machine": {"kernel": "6.1"}})
+    assert provenance_changes(found[:1], found[1:]) == []
+
+
+def test_digests_are_short_and_take_the_place_of_the_path():
+    images = [{"image": f"/images/{n}.sif", "image_sha256": 64 * n, "mpi": {"subject": ["/a", n]}} for n in "ab"]
+    found = points(*images)
+    assert provenance_changes(found[:1], found[1:]) == [
+        "image: aaaaaaaaaaaa -> bbbbbbbbbbbb",
+        "MPI library: /a, a -> /a, b",
+    ]
+
+
+def test_the_provenance_of_a_level_before_the_last_does_not_count():
+    old = change(at=4, provenance=lambda number: (NEW, NEW, OLD, OLD, NEW, NEW)[number])
+    assert causes([old])[0].differences == NOTHING
+    assert causes([replace(old, since=2)])[0].differences == NEWER

@@ -1,0 +1,243 @@
+"""Changes: what is proposed, what a confirmation makes of it, and how often that is wrong."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import REPOSITORY
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_nights import made_series, noisy_series, shuffled
+
+sys.path.insert(0, str(REPOSITORY / "ci"))
+sys.path.insert(0, str(REPOSITORY / "ci" / "benchmarks"))
+import nightly_sites  # noqa: E402
+from history import corrections, pooled, watch  # noqa: E402
+from history.changes import standing  # noqa: E402
+from history.series import BARE  # noqa: E402
+
+#: Nights without a change, of which each series has its own scatter.
+QUIET = noisy_series(30, 12, 0.5, seed=1)
+
+
+def with_shift(shift, since, nights=12, number=0, again=None, seed=7, **more):
+    """Return a series of noisy nights that is shifted from one night on."""
+    own = 0.5 * np.random.default_rng(seed).standard_normal(nights)
+    own[since:] += shift
+    if more.get("kind") == BARE:
+        own = 100 * np.exp(own / 100)
+    return made_series(own, 0.25, figure=f"shifted{number}", again=again, **more)
+
+
+def told(found):
+    return [(change.series.figure, change.at, change.worse, change.confirmed) for change in found]
+
+
+def test_a_change_is_proposed_in_its_first_night_after_three():
+    others = [replace(one, points=one.points[:4]) for one in QUIET]
+    found = standing([*others, with_shift(10, 3, 4)])
+    assert told(found) == [("shifted0", 3, True, False)]
+    assert found[0].size == pytest.approx(10, abs=2)
+    assert found[0].p < watch.PROPOSED
+    assert found[0].first.night.name == "night 3"
+
+
+def test_with_fewer_nights_or_one_check_alone_nothing_is_guessed():
+    for nights in (1, 2, 3):
+        few = [replace(one, points=one.points[:nights]) for one in QUIET]
+        assert standing([*few, with_shift(50, nights - 1, nights)]) == []
+    assert standing([made_series([1.0, 1.3, 0.9, 4.0], None)]) == []
+    assert standing([made_series([1.0, 1.3, 0.9, 4.0], 0.5)]) == []
+    assert standing([]) == []
+
+
+def test_one_series_alone_is_enough_after_more_nights_or_with_rounds_that_tell():
+    assert told(standing([with_shift(10, 9)])) == [("shifted0", 9, True, False)]
+    assert told(standing([made_series([1.0, 1.3, 0.9, 8.0], 0.2)])) == [("rate", 3, True, False)]
+
+
+def test_where_nothing_changed_nothing_is_proposed():
+    assert standing(QUIET) == []
+
+
+def test_a_change_for_the_better_is_told_too():
+    assert told(standing([*QUIET, with_shift(-10, 9)])) == [("shifted0", 9, False, False)]
+
+
+@pytest.mark.parametrize(
+    ("better", "shift", "worse"), [("higher", -10, True), ("lower", 10, True), ("higher", 10, False)]
+)
+def test_bare_is_worse_by_its_own_direction_and_in_percent(better, shift, worse):
+    bare = [with_shift(0, 9, seed=seed, number=seed, kind=BARE) for seed in range(10, 30)]
+    (change,) = standing([*bare, with_shift(shift, 9, kind=BARE, better=better)])
+    assert (change.at, change.worse) == (9, worse)
+    assert change.size == pytest.approx(shift, abs=1.5)
+
+
+def test_a_change_that_is_too_small_to_be_worth_telling_is_not_told():
+    quiet = [made_series(list(0.01 * np.arange(12) % 0.03), 0.005, figure=f"{n}") for n in range(20)]
+    small = made_series([0.0] * 8 + [1.5] * 4, 0.005)
+    assert standing([*quiet, small]) == []
+    assert told(standing([*quiet, replace(small, least=1.0)])) == [("rate", 8, True, False)]
+
+
+def test_a_night_of_few_rounds_proposes_less():
+    shifted = with_shift(5, 11)
+    assert standing([*QUIET, shifted])
+    unsure = replace(shifted.points[-1], error=4.0)
+    assert standing([*QUIET, replace(shifted, points=(*shifted.points[:-1], unsure))]) == []
+
+
+def test_a_confirmation_that_says_the_same_makes_it_an_alarm_and_one_that_does_not_ends_it():
+    assert told(standing([*QUIET, with_shift(10, 11, again={11: 9.0})])) == [("shifted0", 11, True, True)]
+    assert standing([*QUIET, with_shift(10, 11, again={11: 0.3})]) == []
+    # In the other direction is not the same.
+    assert standing([*QUIET, with_shift(10, 11, again={11: -9.0})]) == []
+
+
+def test_what_is_run_again_because_of_another_figure_is_no_alarm():
+    again = [made_series([point.value for point in one.points], 0.25, again={11: 9.0}) for one in QUIET]
+    assert standing(again) == []
+
+
+def test_an_alarm_stands_as_long_as_its_level_does():
+    confirmed = {8: 10.0}
+    for nights in (9, 10, 12):
+        few = [replace(one, points=one.points[:nights]) for one in QUIET]
+        found = standing([*few, with_shift(10, 8, nights, again=confirmed)])
+        assert told(found) == [("shifted0", 8, True, True)]
+    # One night that was off, and no more.
+    values = [0.3, -0.2, 0.4, 0.1, -0.5, 0.2, 0.0, -0.1, 10.0, 0.2, -0.3, 0.1]
+    assert standing([*QUIET, made_series(values, 0.25, again=confirmed)]) == []
+
+
+def test_a_return_to_the_old_level_is_a_change_of_its_own():
+    values = [0.3, -0.2, 0.4, 0.1, 10.2, 9.8, 10.1, 9.9, 0.2, 0.1, -0.3, 0.1]
+    found = standing([*QUIET, made_series(values, 0.25, again={4: 10.0, 8: 0.0})])
+    assert told(found) == [("rate", 8, False, True)]
+    # Of a second step in the same direction both stand.
+    values[8:] = [20.2, 19.9, 20.1, 20.0]
+    found = standing([*QUIET, made_series(values, 0.25, again={4: 10.0, 8: 20.0})])
+    assert told(found) == [("rate", 4, True, True), ("rate", 8, True, True)]
+
+
+def test_a_second_step_is_compared_with_the_level_that_the_first_began():
+    values = [0.3, -0.2, 0.4, 0.1, 10.2, 9.8, 10.1, 9.9, 0.2, 0.1, -0.3, 0.1]
+    few = [replace(one, points=one.points[:9]) for one in QUIET]
+    _, second = standing([*few, made_series([*values[:8], 20.1], 0.25, again={4: 10.0})])
+    assert (second.at, second.since, second.worse, second.confirmed) == (8, 4, True, False)
+    assert (second.before, second.after) == (pytest.approx(10, abs=0.1), 20.1)
+
+
+def test_a_series_without_a_value_tonight_keeps_its_alarm_and_proposes_nothing():
+    alarm = with_shift(10, 8, 11, again={8: 10.0})
+    assert told(standing([*QUIET, alarm])) == [("shifted0", 8, True, True)]
+    assert standing([*QUIET, with_shift(10, 8, 11)]) == []
+
+
+def test_a_night_that_is_missing_changes_nothing():
+    whole = with_shift(10, 9)
+    missing = replace(whole, points=(*whole.points[:5], *whole.points[6:]))
+    assert told(standing([*QUIET, missing])) == [("shifted0", 8, True, False)]
+
+
+def test_bare_values_that_are_not_above_0_are_left_out():
+    assert standing([*QUIET, made_series([0.0] * 8 + [5.0] * 4, kind=BARE)]) == []
+
+
+# Properties.
+
+SHIFTS = st.lists(st.sampled_from([0.0, 0.0, 3.0, -3.0, 8.0, -20.0]), min_size=3, max_size=6)
+
+
+def some(shifts, seed, kind="overhead"):
+    """Return twenty series without a change, and some with one, at different nights."""
+    quiet = [with_shift(0, 6, seed=100 * seed + n, number=f"quiet{n}", kind=kind) for n in range(20)]
+    return quiet + [
+        with_shift(shift, 4 + n, seed=100 * seed + 50 + n, number=n, kind=kind) for n, shift in enumerate(shifts)
+    ]
+
+
+def scaled(one, factor, least=None):
+    points = tuple(replace(point, value=factor * point.value, error=abs(factor) * point.error) for point in one.points)
+    return replace(one, points=points, least=abs(factor) * one.least if least is None else least)
+
+
+@settings(max_examples=15)
+@given(SHIFTS, st.integers(0, 50), st.sampled_from([1e-6, 0.3, 1024.0]))
+def test_units_do_not_matter(shifts, seed, factor):
+    found = standing(some(shifts, seed))
+    other = standing([scaled(one, factor) for one in some(shifts, seed)])
+    assert told(other) == told(found)
+    assert [change.size for change in other] == pytest.approx([factor * change.size for change in found])
+    bare = some(shifts, seed, BARE)
+    assert told(standing([scaled(one, factor, one.least) for one in bare])) == told(standing(bare))
+
+
+@settings(max_examples=15)
+@given(SHIFTS, st.integers(0, 50))
+def test_the_other_sign_is_the_mirror_image(shifts, seed):
+    found = standing(some(shifts, seed))
+    mirrored = standing([scaled(one, -1) for one in some(shifts, seed)])
+    assert told(mirrored) == [(figure, at, not worse, confirmed) for figure, at, worse, confirmed in told(found)]
+
+
+@settings(max_examples=15)
+@given(SHIFTS, st.integers(0, 50), st.integers(0, 100))
+def test_the_order_of_the_series_does_not_matter(shifts, seed, order):
+    made = some(shifts, seed)
+    assert sorted(told(standing(shuffled(made, order)))) == sorted(told(standing(made)))
+
+
+@settings(max_examples=15)
+@given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=20), st.integers(1, 30))
+def test_a_constant_series_never_alarms(values, nights):
+    constant = [made_series([value] * nights, None, figure=f"{n}") for n, value in enumerate(values)]
+    assert standing(constant) == []
+    assert standing([*QUIET, *constant]) == []
+
+
+# Simulations. What is promised: fewer than 0.1 false alarms per 100 series and night.
+
+
+def simulated(noise, history, spread=3.0, sites=5, seed=3):
+    draw = np.random.default_rng(seed)
+    return nightly_sites.drawn(draw, noise, (sites, 100, history + nightly_sites.FOLLOWED), spread)
+
+
+#: A fast drift is a change, sooner or later.
+PROMISED = {name: noise for name, noise in nightly_sites.NOISES.items() if "*" not in name}
+
+
+@pytest.mark.parametrize("noise", PROMISED.values(), ids=PROMISED.keys())
+@pytest.mark.parametrize("history", [3, 30])
+def test_false_alarms_are_rare(noise, history):
+    assert nightly_sites.followed(simulated(noise, history)).alarms < 0.1
+
+
+def test_without_the_correction_over_all_series_they_are_not(monkeypatch):
+    monkeypatch.setattr(corrections, "false_discoveries", lambda p: p)
+    monkeypatch.setattr(corrections, "any_false", lambda p: p)
+    assert nightly_sites.followed(simulated(nightly_sites.normal, 10, sites=3)).alarms > 0.2
+
+
+def test_what_is_large_is_found_at_once_and_what_is_small_later():
+    found = nightly_sites.followed(simulated(nightly_sites.normal, 10, spread=1.0)).found
+    assert found[2] == 1
+    assert found[0] >= found[1] >= found[2]
+    assert found[0] < 14
+
+
+@pytest.mark.parametrize(
+    ("noise", "part", "without"),
+    [
+        ("heavy (t3)", "tails", lambda residuals, mask: np.full(residuals.shape[:-2], 100.0)),
+        ("wandering", "likeness", lambda residuals, segments: np.zeros(residuals.shape[:-2])),
+    ],
+)
+def test_without_what_makes_up_for_such_nights_they_are_not(noise, part, without, monkeypatch):
+    monkeypatch.setattr(pooled, part, without)
+    assert nightly_sites.followed(simulated(PROMISED[noise], 10, sites=3)).alarms > 0.1

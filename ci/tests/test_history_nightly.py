@@ -1,0 +1,93 @@
+"""Nights from the database to their causes, as ci/nightly and the report use them."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from conftest import REPOSITORY
+from made_nights import DAY, NOON, confirming, raw, row, session
+
+sys.path.insert(0, str(REPOSITORY / "ci"))
+sys.path.insert(0, str(REPOSITORY / "ci" / "benchmarks"))
+import trends  # noqa: E402
+from history.causes import causes  # noqa: E402
+from history.changes import standing  # noqa: E402
+from history.nights import nights  # noqa: E402
+from history.series import OVERHEAD, series  # noqa: E402
+
+OLD, NEW = ({"runtimes": {"subject": {"version": f"apptainer version 1.{n}"}}} for n in (3, 4))
+
+
+def cases(number, applications, overheads=None, bare=1.0):
+    """Return the container cases of a night.
+
+    :param overheads: by application, more than it has of its own; another runtime where there is any.
+    :param bare: by what the machine is faster.
+    """
+    draw = np.random.default_rng(1000 + number)
+    overheads = overheads or {}
+    made = []
+    for place in range(applications):
+        name = f"App{place}"
+        overhead = place + 0.5 * draw.standard_normal() + overheads.get(name, 0.0)
+        own = row(bare=bare * (10 + 0.05 * draw.standard_normal()), overhead=overhead, spread=0.6)
+        made.append(raw(own, name=name, provenance=NEW if overheads else OLD))
+    return made
+
+
+def stored(count, applications=12, since=99, until=99, confirmed=True, **change):
+    """Return the sessions of so many nights, with a change in some of them, which is confirmed in the first."""
+    sessions = []
+    for number in range(count):
+        more = change if since <= number < until else {}
+        facts = {"nightly": f"night {number}", "began": NOON + number * DAY}
+        sessions.append(session(*cases(number, applications, **more), **facts))
+        if number == since and confirmed:
+            sessions.append(confirming(*cases(100 + number, applications, **more), **facts))
+    return sessions
+
+
+def told(sessions):
+    found = standing(series(nights(sessions)))
+    return [(one.series.kind, one.series.application, one.first.night.name, one.worse, one.confirmed) for one in found]
+
+
+@pytest.mark.parametrize("applications", [1, 4, 12])
+def test_five_clean_nights_have_no_alarm(applications):
+    for count in range(1, 6):
+        assert told(stored(count, applications)) == []
+
+
+@pytest.mark.parametrize("applications", [1, 4, 12])
+def test_a_regression_in_the_fourth_night_is_an_alarm_in_the_fourth_and_the_fifth(applications):
+    change = {"since": 3, "overheads": {"App0": 15.0}}
+    assert told(stored(3, applications)) == []
+    alarm = (OVERHEAD, "App0", "night 3", True)
+    assert told(stored(4, applications, confirmed=False, **change)) == [(*alarm, False)]
+    for count in (4, 5):
+        assert told(stored(count, applications, **change)) == [(*alarm, True)]
+    (cause,) = causes(standing(series(nights(stored(5, applications, **change)))))
+    assert cause.what.startswith("runtime, image or MPI changed on here:one since night 3: the overhead moved (App0 ")
+    assert cause.differences == ("runtime: apptainer version 1.3 -> apptainer version 1.4",)
+    # What a rerun has to run.
+    (change,) = cause.changes
+    assert [key[-1] for key in change.series.cases] == ["App0_variant=generic_num_nodes=1"]
+
+
+def test_a_slower_machine_is_one_cause_of_all_that_it_slows():
+    found = standing(series(nights(stored(5, since=3, bare=0.8))))
+    (cause,) = causes(found)
+    assert (len(cause.changes), {one.confirmed for one in cause.changes}) == (12, {True})
+    assert cause.what.startswith("the machine changed on here:one since night 3: bare moved (App")
+
+
+def test_what_was_repaired_is_no_alarm_any_more():
+    assert told(stored(6, since=3, until=4, overheads={"App0": 15.0})) == []
+
+
+def test_for_the_benchmark_a_night_begins_where_something_is_measured_again():
+    first, other, goes_on = raw(row()), raw(row(), name="Other"), raw(row(), earlier="report.json")
+    sessions = [session(first), session(other), session(goes_on), session(first, other), session(raw(measured=[]))]
+    assert [night.info["nightly"] for night in trends.as_nights(sessions)] == ["0000"] * 3 + ["0001"] * 2
