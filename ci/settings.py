@@ -1,4 +1,4 @@
-"""What a person asks of ci/run: its own options, and the arguments that go on to ReFrame."""
+"""What a person asks of ci/run and ci/nightly: their own options, and the arguments that go on to ReFrame."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import argparse
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from history.nights import CHANGED, NIGHT
+
+#: Exit statuses of a night.
+FINE, REGRESSION, TROUBLE = 0, 1, 2
+MEANING = {FINE: "all is fine", REGRESSION: "a regression", TROUBLE: "something could not be measured or run"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,7 @@ class Settings:
         )
         parser.add_argument(
             "--minutes",
-            type=_positive,
+            type=positive,
             metavar="M",
             help="end within M minutes, and spend them where most verdicts close; by default 30 at most, and "
             "each check's own time where jobs wait in a queue",
@@ -56,7 +62,7 @@ class Settings:
         )
         parser.add_argument(
             "--node-hours",
-            type=_positive,
+            type=positive,
             metavar="N",
             help="spend no more than that: run the cheapest first, count what they take, and say what is left out",
         )
@@ -89,7 +95,68 @@ class Settings:
         return any(variable == "rounds" and value != "0" for _, variable, value in self._variables)
 
 
-def _positive(text: str) -> float:
+@dataclass(frozen=True)
+class NightSettings:
+    """What the person asked for.
+
+    :ivar timeout: minutes after which the night is stopped; None for never.
+    :ivar changed: what was changed on purpose, if anything was.
+    :ivar arguments: those that go on to ReFrame.
+    """
+
+    minutes: float | None
+    node_hours: float | None
+    timeout: float | None
+    changed: str
+    arguments: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, argv: Sequence[str]) -> NightSettings:
+        """Take it from the command line.
+
+        :raises SystemExit: it is wrong, or asks for help.
+        """
+        parser = argparse.ArgumentParser(
+            prog="ci/nightly",
+            usage="ci/nightly [--minutes M] [--node-hours N] [--timeout M] [--changed TEXT] [arguments for ReFrame]",
+            description="Runs the checks of a night, and tells what moved since earlier nights.",
+            epilog="Exit status " + ", ".join(f"{status}: {meaning}" for status, meaning in MEANING.items()) + ".",
+            allow_abbrev=False,
+        )
+        parser.add_argument(
+            "--minutes", type=positive, metavar="M", help="as in ci/run; what does not fit runs tomorrow"
+        )
+        parser.add_argument(
+            "--node-hours",
+            type=positive,
+            metavar="N",
+            help="spend no more than that, on what matters most: never run, failed last time, longest ago",
+        )
+        parser.add_argument(
+            "--timeout", type=positive, metavar="M", help="stop after M minutes, and keep what was measured"
+        )
+        parser.add_argument(
+            "--changed",
+            default="",
+            metavar="TEXT",
+            help="what was changed on purpose: earlier nights are no measure for this one and later ones",
+        )
+        known, rest = parser.parse_known_args(argv)
+        return cls(known.minutes, known.node_hours, known.timeout, known.changed, tuple(rest))
+
+    def settings(self, night: str) -> Settings:
+        """Return those of the night's session, whose name is stored with its results."""
+        # ReFrame's own syntax, and its queries, have no other way to say these.
+        changed = self.changed.translate(str.maketrans(",{}\n", ";() "))
+        extras = f"{NIGHT}={night}" + (f",{CHANGED}={changed}" if changed else "")
+        return Settings(self.minutes, False, (*self.arguments, f"--session-extras={extras}"), self.node_hours)
+
+
+def positive(text: str) -> float:
+    """Return a number of the command line.
+
+    :raises argparse.ArgumentTypeError: it is none, or not above 0.
+    """
     with contextlib.suppress(ValueError):
         if 0 < float(text) < float("inf"):
             return float(text)

@@ -1,0 +1,254 @@
+"""A night's session: all checks, what moved since earlier nights, and whether it moves again (DESIGN 10).
+
+Called by ci/nightly, whose head says how. What moved is a proposal only (history/changes.py): its cases run again at
+once, paired, with more rounds, and only what that confirms is an alarm. Left in ``nightly/`` beside ci/run's report:
+ReFrame's report of all runs, ``nightly.json``, ``junit.xml``, ``report.html``. Exit status: ``settings.MEANING``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fcntl
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import processes
+from history import causes, changes, database
+from history.changes import Change
+from history.nights import CONFIRMATION, PASS, Night, nights
+from history.series import series
+from passes import Session
+from priority import Priority
+from processes import Workplace
+from report import junit, page, policy, table
+from report.cases import Case, ReportError, save
+from report.text import names, say
+from settings import FINE, MEANING, REGRESSION, TROUBLE, NightSettings
+
+#: Days of history that are looked at.
+DAYS = 100
+#: Fewest and most rounds of a confirmation, and how many times those of the run that it confirms.
+ROUNDS, MOST_ROUNDS, MORE = 10, 40, 2
+
+
+@dataclass
+class Result:
+    """What came of a night.
+
+    :ivar nights: all that is known, the earliest first; this one is the last, unless nothing of it was stored.
+    :ivar changes: that stand, confirmed or not.
+    :ivar problems: what could not be measured or run, besides cases.
+    """
+
+    name: str
+    cases: Sequence[Case] = ()
+    nights: Sequence[Night] = ()
+    changes: Sequence[Change] = ()
+    problems: list[str] = field(default_factory=list)
+
+    def unstored(self, known: Sequence[Night]) -> None:
+        """Take this night as it is, after those that are known."""
+        last = Night(self.name, time.time(), "", tuple(self.cases), frozenset(), len(known))
+        self.nights = [*known, last]
+
+    @property
+    def alarms(self) -> list[Change]:
+        """What is worse than in earlier nights, and was so again."""
+        return [one for one in self.changes if one.confirmed and one.worse]
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        failed = [run for run in map(policy.failure, self.cases) if run]
+        if self.alarms or any(map(policy.is_regression, failed)):
+            return REGRESSION
+        return TROUBLE if failed or self.problems or not policy.ran(self.cases) else FINE
+
+
+class History:
+    """ReFrame's results database of the site.
+
+    :ivar path: where it is.
+    """
+
+    def __init__(self, arguments: Sequence[str], place: Workplace) -> None:
+        """Ask ReFrame where it is.
+
+        :raises ReframeFailed: it cannot tell.
+        """
+        self.path = processes.named_database(arguments, place)
+
+    def read(self, problems: list[str]) -> list[Night]:
+        """Return all nights, and add what is wrong with them to the problems. A damaged database is set aside."""
+        if not self.path.exists():
+            return []
+        try:
+            stored = database.read(self.path, time.time() - 86400 * DAYS)
+        except database.Damaged as error:
+            problems.append(f"{error}; it is kept as {self._set_aside()}, and a new one is begun")
+            return []
+        except database.DatabaseError as error:
+            problems.append(str(error))
+            return []
+        for problem in stored.problems:
+            say(problem)
+        if stored.is_cut:
+            problems.append(f"{stored.damage[0]}; it is kept as {self._set_aside()}, and a new one is begun")
+        return nights(stored.sessions)
+
+    def _set_aside(self) -> Path:
+        """Keep a file that nobody can write to any more under another name, and return that."""
+        now = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
+        aside = self.path.with_name(f"{self.path.name}.damaged-{now}")
+        os.replace(self.path, aside)
+        return aside
+
+
+def run(wanted: NightSettings, place: Workplace, relay: processes.Relay) -> Result:
+    """Run the session of a night, and again what moved."""
+    result = Result(datetime.datetime.now().isoformat(timespec="seconds"))
+    try:
+        history = History(wanted.arguments, place)
+    except processes.ReframeFailed as error:
+        result.problems.append(str(error))
+        result.unstored([])
+        return result
+    before = history.read(result.problems)
+    choice = Priority(before, wanted.minutes).choose
+    session = Session(wanted.settings(result.name), place, relay, choice)
+    try:
+        result.problems += session.begin()
+    except ReportError as error:
+        result.problems += [*stopped(wanted, relay), f"{error} (see above)"]
+        result.unstored(before)
+        return result
+    session.go_on()
+    judge(result, session, history)
+    proposals = [one for one in result.changes if not one.confirmed]
+    if proposals and not relay.stopped_by and confirm(session, proposals):
+        judge(result, session, history)
+    result.problems += stopped(wanted, relay)
+    return result
+
+
+def judge(result: Result, session: Session, history: History) -> None:
+    """See what moved, with what the session has stored by now."""
+    result.cases = session.cases
+    known = history.read(result.problems)
+    if not known or known[-1].name != result.name:
+        result.unstored(known)
+        problem = f"the results of this night are not in the database {history.path} (see above)"
+        result.problems += [problem] if problem not in result.problems else []
+        return
+    result.nights, result.changes = known, changes.standing(series(known))
+
+
+def confirm(session: Session, proposals: Sequence[Change]) -> list[Case]:
+    """Run the cases of proposals once more, paired, with more rounds, and return those that were run."""
+    keys = {key for change in proposals for key in change.series.cases}
+    cases = [case for case in policy.ran(session.cases) if case.key in keys]
+    if not cases:
+        return []
+    rounds: dict[str, int] = {}
+    for case in cases:
+        before = max((row.get("rounds", 0) for row in case.rows), default=0)
+        own = min(MOST_ROUNDS, max(ROUNDS, MORE * before))
+        rounds[case.application] = max(rounds.get(case.application, 0), own)
+    say(f"{len(proposals)} figure(s) moved since earlier nights; run again with more rounds: {names(cases)}")
+    options = [word for name, own in rounds.items() for word in ("-S", f"{name}.rounds={own}")]
+    missed = session.repeat_within_budget(cases, f"--session-extras={PASS}={CONFIRMATION}", *options)
+    if missed:
+        say(f"not run again, and so no alarm tonight: {names(missed)}")
+    return [case for case in cases if case not in missed]
+
+
+def stopped(wanted: NightSettings, relay: processes.Relay) -> list[str]:
+    """Return what stopped the night, if anything did."""
+    if relay.stopped_by == signal.SIGALRM.name:
+        return [f"stopped after {wanted.timeout:g} minutes (--timeout)"]
+    return [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
+
+
+def conclude(result: Result, directory: Path) -> int:
+    """Print the table and what changed, write all reports, and return the exit status."""
+    print("\n".join(["", *table.lines(result.cases)]), flush=True)
+    for line in told([one for one in result.changes if one.confirmed]):
+        say(line)
+    for problem in result.problems:
+        say(f"error: {problem}")
+    directory.mkdir(parents=True, exist_ok=True)
+    junit.write(directory / "junit.xml", result.cases, told(result.alarms), result.problems)
+    page.write(result.nights, result.changes, directory / "report.html", result.problems)
+    save(directory / "nightly.json", summary(result))
+    say(f"{MEANING[result.status]} (status {result.status}): {directory / 'report.html'}")
+    return result.status
+
+
+def told(found: Sequence[Change]) -> list[str]:
+    """Return a line for each likely cause of these changes."""
+    return [f"{cause.what}. {'; '.join(cause.differences)}" for cause in causes.causes(found)]
+
+
+def summary(result: Result) -> dict[str, Any]:
+    """Return the night in a few words, for programs."""
+    failed = {names([case]): run.reason for case in result.cases if (run := policy.failure(case))}
+    return {
+        "night": result.name,
+        "status": result.status,
+        "meaning": MEANING[result.status],
+        "ran": len(policy.ran(result.cases)),
+        "failed": failed,
+        "changed": told(result.changes),
+        "alarms": told(result.alarms),
+        "problems": result.problems,
+    }
+
+
+@contextlib.contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Keep other nights of this place away, and leave a note for the next one while it lasts.
+
+    :raises BlockingIOError: there is one.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    with Path(directory, "lock").open("a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file.seek(0)
+        left = file.read().strip()
+        if left:
+            say(f"the night before was killed ({left}): of what it had not yet stored nothing is known")
+        file.truncate(0)
+        file.write(f"began {datetime.datetime.now().isoformat(timespec='seconds')}, pid {os.getpid()}\n")
+        file.flush()
+        yield
+        file.truncate(0)
+
+
+def main(argv: Sequence[str], place: Workplace) -> int:
+    """Run one night, and return the exit status."""
+    wanted = NightSettings.parse(argv)
+    usual = processes.named_report(wanted.arguments, place) or place.report
+    place = replace(place, report_file=usual.parent / "nightly" / "run-report.json")
+    try:
+        with alone(place.reports), processes.Relay() as relay:
+            signal.setitimer(signal.ITIMER_REAL, 60 * (wanted.timeout or 0))
+            result = run(wanted, place, relay)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            return conclude(result, place.reports)
+    except BlockingIOError:
+        who = Path(place.reports, "lock").read_text(encoding="utf-8").strip()
+        say(f"error: another night is still running here ({who}): {place.reports}")
+    except (OSError, ReportError) as error:
+        say(f"error: {error}")
+    return TROUBLE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], Workplace()))

@@ -1,0 +1,267 @@
+"""A night of ci/nightly: what it runs first, what moved, what it leaves, how it ends. With ReFrame, and made checks."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from conftest import REPOSITORY, eventually, start_made
+
+sys.path.insert(0, str(REPOSITORY / "ci"))
+import processes  # noqa: E402
+
+RUN = """
+import sys
+sys.path.insert(0, {ci!r})
+import nightly
+from pathlib import Path
+place = nightly.Workplace(Path({directory!r}), config=Path({config!r}))
+sys.exit(nightly.main(sys.argv[1:], place))
+"""
+CONFIG = """site_configuration = {{
+    "general": [{{"report_file": "{0}/reports/run-report.json"}}],
+    "storage": [{{"enable": True, "sqlite_db_file": "{0}/reports/results.db"}}],
+}}
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Make a place with checks and a configuration."""
+    (tmp_path / "checks").mkdir()
+    shutil.copy(Path(__file__).parent / "night_checks.py", tmp_path / "checks" / "made.py")
+    (tmp_path / "config.py").write_text(CONFIG.format(tmp_path))
+    return processes.Workplace(tmp_path, config=tmp_path / "config.py")
+
+
+def lines(place, name, runs):
+    """Say what the next runs of a check report: overhead, bare and runtime."""
+    text = "".join(f"overhead {overhead} bare {bare} runtime {version}\n" for overhead, bare, version in runs)
+    (place.directory / f"{name}.lines").write_text(text)
+    (place.directory / f"{name}.runs").unlink(missing_ok=True)
+
+
+def steady(number, seed=0):
+    """Return runs that differ as real ones do."""
+    dice = random.Random(seed)
+    return [(round(dice.gauss(1, 0.3), 3), round(dice.gauss(10, 0.03), 4), "1.3.4") for _ in range(number)]
+
+
+def start(place, *arguments, **environment):
+    return start_made(RUN, place, *arguments, **environment)
+
+
+def night(place, *arguments, **environment):
+    """Run a night; return its exit status and what it printed."""
+    process = start(place, *arguments, **environment)
+    output, _ = process.communicate(timeout=300)
+    return process.returncode, output
+
+
+def summary(place):
+    return json.loads((place.directory / "reports" / "nightly" / "nightly.json").read_text())
+
+
+def test_five_clean_nights_end_well_and_leave_all_reports(place):
+    for seed, name in enumerate(("Steady", "Moving", "Other")):
+        lines(place, name, steady(5, seed))
+    for number in range(5):
+        status, output = night(place)
+        assert status == 0, output
+        assert summary(place)["ran"] == 3
+        assert summary(place)["alarms"] == summary(place)["changed"] == [], number
+    left = {path.name for path in (place.directory / "reports" / "nightly").iterdir()}
+    assert {"run-report.json", "nightly.json", "junit.xml", "report.html", "session.log"} <= left
+    suites = ElementTree.parse(place.directory / "reports" / "nightly" / "junit.xml").getroot()
+    assert sorted(suite.get("name") for suite in suites) == ["Moving", "Other", "Steady"]
+
+
+def test_a_regression_in_the_fourth_night_is_run_again_and_is_an_alarm_with_its_cause_until_it_is_declared(place):
+    for seed, name in enumerate(("Steady", "Other")):
+        lines(place, name, steady(7, seed))
+    # From the fourth night on 6 % more, with another runtime; each time it is looked at again, it is so again.
+    slower = [(overhead, 10.0, "1.4.5") for overhead in (7.1, 6.8, 7.0, 6.9, 7.0)]
+    lines(place, "Moving", [*steady(3, 7), *slower])
+    assert [night(place)[0] for _ in range(3)] == [0, 0, 0]
+    status, output = night(place)
+    assert status == 1, output
+    assert output.count("RUN      ] Moving") == 2
+    assert output.count("RUN      ] Steady") == 1
+    (alarm,) = summary(place)["alarms"]
+    assert re.search(r"Moving generic rate\d by \+[56]", alarm)
+    assert "1.3.4 -> 1.4.5" in alarm
+    assert "a regression (status 1)" in output.splitlines()[-1]
+    # It stands, and is not run again.
+    status, output = night(place)
+    assert status == 1, output
+    assert output.count("RUN      ] Moving") == 1
+    # Once somebody says that this was meant, it is what later nights are compared with.
+    assert night(place, "--changed", "Apptainer 1.4.5, for {reasons}")[0] == 0
+    assert night(place)[0] == 0
+
+
+def test_what_is_not_so_again_is_no_alarm(place):
+    for seed, name in enumerate(("Steady", "Other")):
+        lines(place, name, steady(6, seed))
+    lines(place, "Moving", [*steady(3, 7), (9.5, 10.0, "1.3.4"), (1.1, 10.0, "1.3.4"), *steady(2, 8)])
+    assert [night(place)[0] for _ in range(3)] == [0, 0, 0]
+    status, output = night(place)
+    assert status == 0, output
+    assert output.count("RUN      ] Moving") == 2
+    assert "moved since earlier nights; run again with more rounds: Moving generic" in output
+    assert summary(place)["alarms"] == []
+
+
+@pytest.mark.long
+def test_bare_that_moved_alone_is_the_machine(place):
+    for seed, name in enumerate(("Steady", "Moving", "Other")):
+        own = steady(8, seed)
+        lines(place, name, [*own[:3], *((overhead, bare * 1.2, version) for overhead, bare, version in own[3:])])
+    assert [night(place)[0] for _ in range(3)] == [0, 0, 0]
+    status, output = night(place)
+    assert status == 1, output
+    assert any("the machine changed" in alarm for alarm in summary(place)["alarms"])
+
+
+@pytest.mark.long
+def test_what_is_better_is_told_and_is_no_regression(place):
+    for seed, name in enumerate(("Steady", "Other")):
+        lines(place, name, steady(6, seed))
+    lines(place, "Moving", [*((o + 8, b, v) for o, b, v in steady(3, 7)), *steady(4, 8)])
+    assert [night(place)[0] for _ in range(3)] == [0, 0, 0]
+    status, output = night(place)
+    assert status == 0, output
+    assert summary(place)["changed"]
+    assert summary(place)["alarms"] == []
+
+
+def test_a_budget_is_spent_on_what_never_ran_then_what_failed_then_the_oldest(place):
+    for seed, name in enumerate(("Steady", "Moving", "Other")):
+        lines(place, name, steady(9, seed))
+
+    def ran(*arguments):
+        _, output = night(place, "--node-hours", "0.11", *arguments)
+        return [name for name in ("Steady", "Moving", "Other") if f"RUN      ] {name}" in output]
+
+    first = ran()
+    second = ran()
+    third = ran()
+    assert sorted([*first, *second, *third]) == ["Moving", "Other", "Steady"]
+    # All ran once: the first is the oldest, unless another failed.
+    lines(place, third[0], [])
+    assert ran() == first
+    assert ran() == second
+    assert ran() == third
+    assert ran() == third, "it failed"
+
+
+def test_what_could_not_be_measured_is_another_status(place):
+    lines(place, "Steady", steady(1))
+    broken = (
+        "import nowhere\nimport reframe as rfm\n\n@rfm.simple_test\nclass Broken(rfm.RunOnlyRegressionTest): pass\n"
+    )
+    (place.directory / "checks" / "broken.py").write_text(broken)
+    status, output = night(place, "-n", "Steady")
+    assert status == 2, output
+    assert "a check file does not load" in output
+    assert summary(place)["problems"]
+    (place.directory / "checks" / "broken.py").unlink()
+    assert night(place, "-n", "Nowhere")[0] == 2
+    assert night(place, "-n", "Steady", "--no-such-option")[0] == 2
+    # What came to a bad result is a regression; a check that is skipped is neither.
+    assert night(place, "-n", "Steady")[0] == 1
+
+
+def test_two_at_once_do_not_meet(place):
+    source = (place.directory / "checks" / "made.py").read_text()
+    (place.directory / "checks" / "made.py").write_text(source.replace("sed -n", "sleep 20; sed -n"))
+    lines(place, "Steady", steady(3))
+    process = start(place, "-n", "Steady")
+    lock = place.directory / "reports" / "nightly" / "lock"
+    assert eventually(lambda: lock.exists() and lock.read_text())
+    status, output = night(place, "-n", "Steady")
+    assert status == 2, output
+    assert "another night is still running here (began" in output
+    assert f"pid {process.pid}" in output
+    # Killed, it says nothing any more; the next one does.
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    (place.directory / "checks" / "made.py").write_text(source)
+    status, output = night(place, "-n", "Steady")
+    assert status == 0, output
+    assert "the night before was killed (began" in output
+
+
+def test_a_night_that_takes_too_long_is_stopped_and_keeps_what_it_has(place):
+    source = (place.directory / "checks" / "made.py").read_text()
+    slow = source.replace("sed -n", "[ {type(self).__name__} != Other ] || sleep 100; sed -n")
+    (place.directory / "checks" / "made.py").write_text(slow)
+    for name in ("Steady", "Other"):
+        lines(place, name, steady(1))
+    status, output = night(place, "-n", "Steady|Other", "--timeout", "0.4", "--exec-policy=serial")
+    assert status == 2, output
+    assert "stopped after 0.4 minutes (--timeout)" in output
+    assert "Steady" in output.rpartition("\n\n")[2]
+    assert junit_of(place, "session")[0].find("error") is not None
+
+
+def junit_of(place, name):
+    suites = ElementTree.parse(place.directory / "reports" / "nightly" / "junit.xml").getroot()
+    return next(suite for suite in suites if suite.get("name") == name)
+
+
+def test_a_damaged_database_is_set_aside_and_a_new_one_begun(place):
+    lines(place, "Steady", steady(3))
+    assert night(place, "-n", "Steady")[0] == 0
+    database = place.directory / "reports" / "results.db"
+    data = database.read_bytes()
+    database.write_bytes(data[: len(data) // 2])
+    status, output = night(place, "-n", "Steady")
+    assert status == 2, output
+    (aside,) = database.parent.glob("results.db.damaged-*")
+    assert str(aside) in output
+    assert aside.read_bytes() == data[: len(data) // 2]
+    assert night(place, "-n", "Steady")[0] == 0
+
+
+def test_results_that_were_not_stored_are_missed(place):
+    lines(place, "Steady", steady(2))
+    place.config.write_text(place.config.read_text().replace('"enable": True', '"enable": False'))
+    status, output = night(place, "-n", "Steady")
+    assert status == 2, output
+    assert "the results of this night are not in the database" in output
+
+
+def test_a_disk_that_is_full_is_one_line(place):
+    """In a file system of its own, which an ordinary user may mount too."""
+    lines(place, "Steady", steady(2))
+    (place.directory / "reports").mkdir()
+    script = RUN.format(ci=str(REPOSITORY / "ci"), directory=str(place.directory), config=str(place.config))
+    words = 'mount -t tmpfs -o size=64k none "$1/reports" && shift && exec "$@"'
+    command = ["unshare", "-rm", "sh", "-c", words, "-", str(place.directory), sys.executable, "-c", script]
+    command += ["-n", "Steady"]
+    if subprocess.run(["unshare", "-rm", "true"], check=False).returncode != 0:
+        pytest.skip("no user namespaces here")
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+    assert done.returncode == 2, done.stdout
+    assert "Traceback" not in done.stdout
+    assert "No space left on device" in done.stdout
+
+
+def test_the_database_of_several_nights_has_them_by_name(place):
+    lines(place, "Steady", steady(2))
+    night(place, "-n", "Steady")
+    night(place, "-n", "Steady", "--changed", "a, b {c}")
+    with sqlite3.connect(place.directory / "reports" / "results.db") as connection:
+        infos = [json.loads(blob)["session_info"] for (blob,) in connection.execute("SELECT json_blob FROM sessions")]
+    assert len({info["nightly"] for info in infos}) == 2
+    assert infos[-1]["changed"] == "a; b (c)"
