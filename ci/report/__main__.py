@@ -1,12 +1,18 @@
-"""Prints the table of ReFrame's reports: ``python ci/report reports/run-report.json [reports/repeat-report.json]``.
+"""Prints the table of ReFrame's reports, or writes the page of the results database.
 
-Of each case its last run counts. Exit status 1 when something failed, nothing was run, or there is no report.
+    python ci/report reports/run-report.json [reports/repeat-report.json]
+    python ci/report --html report.html [--database reports/results.db]
+
+Of each case its last run counts. Exit status of the table: 1 when something failed, nothing was run, or there is no
+report. Of the page: 1 when the database cannot be read or the file not written, whatever the results are.
 """
 
 from __future__ import annotations
 
+import argparse
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 # Started as a directory, this one is on the path instead of the one that has it.
@@ -15,21 +21,64 @@ sys.path[0] = str(Path(__file__).resolve().parents[1])
 from report import policy, table  # noqa: E402
 from report.cases import ReportError, collect, load  # noqa: E402
 
+#: Where config/common.py puts it.
+DATABASE = Path(__file__).resolve().parents[2] / "reports" / "results.db"
+
 
 def main() -> None:
-    """Print the table of the reports that are named on the command line."""
+    """Do what the command line asks for."""
     # Who reads no further (head) is no error.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    if len(sys.argv) < 2:
-        sys.exit("usage: python ci/report REPORT [REPORT ...]")
+    parser = argparse.ArgumentParser(
+        prog="python ci/report", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("reports", nargs="*", metavar="REPORT", type=Path, help="a JSON report of ReFrame")
+    parser.add_argument("--html", metavar="FILE", type=Path, help="write the page of the last night, with its trends")
+    parser.add_argument("--database", metavar="DB", type=Path, help=f"results database for it (default: {DATABASE})")
+    known = parser.parse_args()
+    if known.html and not known.reports:
+        write_page(known.html, known.database or DATABASE)
+    elif known.reports and not known.html and not known.database:
+        print_table(known.reports)
+    else:
+        parser.error("name either reports of ReFrame, or --html FILE with or without --database DB")
+
+
+def print_table(reports: Sequence[Path]) -> None:
+    """Print the table of these reports."""
     try:
-        cases = collect([load(Path(name)) for name in sys.argv[1:]])
+        cases = collect([load(name) for name in reports])
     except ReportError as error:
         sys.exit(f"report: error: {error}")
     print("\n".join(["", *table.lines(cases)]))
     problems = policy.problems(cases)
     if problems:
         sys.exit("\n".join(f"report: error: {problem}" for problem in problems))
+
+
+def write_page(path: Path, database: Path) -> None:
+    """Write the page of the last night in a database, and say where it is."""
+    # Who prints a table needs none of this.
+    from history.changes import standing
+    from history.database import DatabaseError, read
+    from history.nights import nights
+    from history.series import series
+
+    from report import page
+
+    try:
+        stored = read(database)
+        found = nights(stored.sessions)
+        if not found:
+            raise DatabaseError(f"no session in {database} has a case: run ci/run first")
+        files = page.write(found, standing(series(found)), path, stored.problems)
+    except DatabaseError as error:
+        sys.exit(f"report: error: {error}")
+    except OSError as error:
+        sys.exit(f"report: error: cannot write {path}: {error.strerror or error}; name another file")
+    for problem in stored.problems:
+        print(f"report: {problem}", file=sys.stderr)
+    print(f"written: {', '.join(map(str, files))}")
 
 
 if __name__ == "__main__":

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from report import files
 
 #: Parameters that every check has, which have columns of their own.
 COMMON = ("variant", "num_nodes")
@@ -39,6 +40,16 @@ class Case:
     :ivar job_seconds: how long its job had its nodes; at most so long, where the job left no record.
     :ivar scheduler: of its partition, by ReFrame's name.
     :ivar building: seconds that its build step took.
+    :ivar provenance: what ran, and where; ``Record.provenance`` has the keys. Empty where the job left no record.
+    :ivar when: seconds of the epoch at which its job was complete; 0 where it has none.
+    :ivar measured: the figures of each round, by side.
+    :ivar nightly_pass: which of the passes of ci/nightly it was run in; empty for any other session.
+    :ivar name: as ReFrame shows it, with all its parameters.
+    :ivar tags: of the check; ``full`` for what belongs to the full axes.
+    :ivar performance: what ReFrame logs, by system, partition and name: value, reference, lower and upper bound of
+        that (fractions, None for none), unit, result.
+    :ivar commands: what its job does before the rounds; the scripts of the sides are among it.
+    :ivar stage: directory that its job ran in.
     :ivar earlier: the runs of this case before this one, the first one first.
     """
 
@@ -60,7 +71,23 @@ class Case:
     job_seconds: float = 0.0
     scheduler: str = ""
     building: float = 0.0
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    when: float = 0.0
+    measured: tuple[Mapping[str, Any], ...] = ()
+    nightly_pass: str = ""
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    performance: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    commands: tuple[str, ...] = ()
+    stage: str = ""
     earlier: tuple[Case, ...] = ()
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What is the same of a case in all nights: ReFrame's own numbers move when a check gets another value."""
+        system, _, environ, _ = self.key
+        axes = tuple(sorted(self.axes.items()))
+        return system, self.partition, environ, self.application, self.variant, self.nodes, axes
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -80,10 +107,14 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def save(path: Path, report: dict[str, Any]) -> None:
-    """Write a report in one step: no reader ever sees half of it."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    temporary.write_text(json.dumps(report), encoding="utf-8")
-    os.replace(temporary, path)
+    """Write a report in one step: no reader ever sees half of it.
+
+    :raises ReportError: there is no room for it, or no permission; what was there before stays.
+    """
+    try:
+        files.write(path, json.dumps(report))
+    except OSError as error:
+        raise ReportError(f"cannot write {path}: {error.strerror}") from error
 
 
 def key(raw: dict[str, Any]) -> Key:
@@ -152,6 +183,15 @@ def _case(raw: dict[str, Any]) -> Case:
         job_seconds=_job_seconds(raw),
         scheduler=raw.get("scheduler") or "",
         building=raw.get("time_compile") or 0.0,
+        provenance=raw.get("provenance") or {},
+        when=raw.get("job_completion_time_unix") or 0.0,
+        measured=tuple(raw.get("measured") or ()),
+        nightly_pass=raw.get("nightly_pass") or "",
+        name=raw.get("display_name") or raw["name"],
+        tags=tuple(raw.get("tags") or ()),
+        performance=raw.get("perfvalues") or {},
+        commands=tuple(raw.get("prerun_cmds") or ()),
+        stage=raw.get("stagedir") or "",
     )
 
 

@@ -12,6 +12,8 @@ from report.cases import Case
 
 #: Results that are failures.
 FAILED = ("fail", "fail_deps", "abort")
+#: ReFrame's exceptions of a check that came to its result; another one is a defect of the check, or of the machine.
+MEASURED = ("", "SanityError", "PerformanceError")
 
 
 def was_slow(case: Case) -> bool:
@@ -25,6 +27,11 @@ def failure(case: Case) -> Case | None:
     if case.result in FAILED:
         return case
     return next((run for run in case.earlier if run.result in FAILED and not was_slow(run)), None)
+
+
+def is_regression(run: Case) -> bool:
+    """Tell whether a run that failed was measured, and came out worse than it may; else it could not be measured."""
+    return run.result == "fail" and run.phase in ("sanity", "performance") and run.error in MEASURED
 
 
 def unconfirmed(case: Case) -> Case | None:

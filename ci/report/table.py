@@ -32,8 +32,8 @@ def table(cases: Sequence[Case]) -> list[str]:
     text = [("application", "partition", "variant", "nodes", "figure", *headings, "overhead", "verdict")]
     for case, row in found:
         head = (case.label, case.partition, case.variant, str(case.nodes), row["figure"])
-        sides = (_side(row, "baseline", not bare), _side(row, "subject", not usual))
-        text.append((*head, *sides, overhead(row), _verdict(row)))
+        sides = (side(row, "baseline", not bare), side(row, "subject", not usual))
+        text.append((*head, *sides, overhead(row), verdict(row)))
     if len({case.partition for case in cases if case.result != "skip"}) < 2:
         text = [(row[0], *row[2:]) for row in text]
     return columns(text)
@@ -102,14 +102,16 @@ def _finite(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
 
 
-def _side(row: dict[str, Any], side: str, labelled: bool) -> str:
-    if side not in row:
+def side(row: dict[str, Any], which: str, labelled: bool) -> str:
+    """Return the value of a row's baseline or subject, with its label where that is asked for."""
+    if which not in row:
         return ""
-    label = f" ({row[f'{side}_label']})" if labelled and row.get(f"{side}_label") else ""
-    return f"{number(row[side])} {row['unit']}{label}"
+    label = f" ({row[f'{which}_label']})" if labelled and row.get(f"{which}_label") else ""
+    return f"{number(row[which])} {row['unit']}{label}"
 
 
-def _verdict(row: dict[str, Any]) -> str:
+def verdict(row: dict[str, Any]) -> str:
+    """Return a row's verdict, with what has to be said of it."""
     said = ["expected overhead"] if row.get("expected") else []
     said += [row["difference"]] if row.get("difference") else []
     return row.get("verdict", "") + (f" ({'; '.join(said)})" if said else "")

@@ -1,0 +1,45 @@
+"""The report that people look at: what a night came to, and what changed since when, as one static HTML file.
+
+It needs no network and no script. ``contents`` says what there is to show, as values: what changed (changed), what
+failed (failures), the matrix, the plots of each application (applications, plots) and over the nights (trends), and
+what ran (provenance). ``drawing`` draws them (shapes, svg), and the files in ``templates`` make it a page. Its data lie
+beside it as CSV (data).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from history.changes import Change
+    from history.nights import Night
+
+
+def write(nights: Sequence[Night], changes: Sequence[Change], path: Path, problems: Sequence[str] = ()) -> list[Path]:
+    """Write the page, and beside it its data as CSV: ``NAME-figures.csv`` and ``NAME-series.csv``; each in one step.
+
+    :param nights: as ``history.nights.nights`` returns them: the last one is shown, with those before it as trends.
+    :param changes: as ``history.changes.standing`` returns them, of all series of these nights.
+    :param problems: what is wrong besides the results, a line each; shown before everything else.
+    :returns: the files, the page first.
+    :raises OSError: a file cannot be written; what was there before stays.
+    :raises ValueError: there is no night.
+    """
+    # matplotlib takes half a second to load, and who only prints a table draws nothing.
+    from history.series import series
+
+    from report import files
+    from report.page import contents, data, rendering
+
+    if not nights:
+        raise ValueError("there is no night to show")
+    figures, points = (path.with_name(f"{path.stem}-{what}.csv") for what in ("figures", "series"))
+    all_series = series(nights)
+    shown = contents.page(nights, all_series, changes, problems)
+    files.write(figures, data.figures(nights[-1]))
+    files.write(points, data.series(all_series))
+    # Last, because it leads to the others.
+    files.write(path, rendering.html(shown, (figures.name, points.name)))
+    return [path, figures, points]

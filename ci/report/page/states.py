@@ -1,0 +1,68 @@
+"""What a case came to, as the matrix shows it: always a word with its sign, never a color alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from report import policy, verdicts
+from report.cases import Case
+
+#: ReFrame's phases before the job: whatever fails there was not measured.
+BEFORE = ("startup", "setup", "compile", "compile_complete", "compile_wait")
+
+
+@dataclass(frozen=True)
+class State:
+    """One of the things that a case can come to.
+
+    :ivar color: of palette.py.
+    :ivar meaning: for the legend.
+    """
+
+    word: str
+    sign: str
+    color: str
+    meaning: str
+
+
+FAIL = State("fail", "✗", "bad", "slower than accepted, confirmed by a second run; or wrong answers, ranks, a hang")
+UNMEASURED = State("not run", "!", "bad", "ended before anything was measured: aborted, not set up, not built")
+OPEN = State("inconclusive", "?", "doubt", "more rounds would tell, or nothing would; see what could not be measured")
+KNOWN = State("known", "≈", "good", "an overhead or a failure that a reference expects")
+PASS = State("pass", "✓", "good", "every figure is within what is accepted")
+BARE = State("measured", "○", "muted", "bare only: there is no reference to compare it with")
+SKIP = State("skipped", "–", "muted", "was not run; the number leads to the reason")
+FAILED = (FAIL, UNMEASURED)
+#: The worst one first.
+ALL = (FAIL, UNMEASURED, OPEN, KNOWN, PASS, BARE, SKIP)
+
+
+def state(case: Case) -> State:
+    """Return what a case came to."""
+    run = policy.failure(case)
+    if run:
+        return UNMEASURED if run.result in ("abort", "fail_deps") or run.phase in BEFORE else FAIL
+    if case.result == "skip":
+        return SKIP
+    if verdicts.open_figures([case]):
+        return OPEN
+    if case.result in ("xfail", "xpass") or any(row.get("expected") for row in case.rows):
+        return KNOWN
+    compared = any("overhead" in row for row in case.rows)
+    return PASS if compared or has_reference(case) or not case.rows else BARE
+
+
+def has_reference(case: Case) -> bool:
+    """Tell whether an absolute reference stands behind a figure of the case.
+
+    ReFrame's database gives each as value, reference, lower and upper bound, unit and result. Without a reference the
+    second one is 0, and there are no bounds.
+    """
+    return any(tuple(values[1:4]) != (0, None, None) for values in case.performance.values())
+
+
+def counted(cases: Iterable[Case]) -> list[tuple[State, int]]:
+    """Return how many cases came to what, the worst first, without what no case came to."""
+    found = [state(case) for case in cases]
+    return [(one, found.count(one)) for one in ALL if one in found]

@@ -1,0 +1,47 @@
+"""The report as a page, by its command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import made
+import pytest
+from conftest import REPOSITORY
+
+
+def test_only_who_draws_a_page_loads_matplotlib():
+    code = "import sys; sys.path.insert(0, 'ci'); import report.page, report.table; print('matplotlib' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
+    assert (result.stdout, result.stderr) == ("False\n", "")
+
+
+def command(*arguments):
+    return subprocess.run(
+        [sys.executable, str(REPOSITORY / "ci" / "report"), *map(str, arguments)], capture_output=True, text=True
+    )
+
+
+def test_a_database_becomes_a_page_by_one_command(tmp_path):
+    path = made.store(
+        tmp_path / "results.db", [made.session(night, [made.case(rows=[made.row()])]) for night in range(2)]
+    )
+    result = command("--html", tmp_path / "night.html", "--database", path)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"written: {tmp_path}/night.html, ")
+    assert "2 nights of history" in (tmp_path / "night.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        ([], 2, "name either reports"),
+        (["--html", "x.html", "report.json"], 2, "name either reports"),
+        (["--html", "x.html", "--database", "none.db"], 1, "report: error: there is no results database none.db"),
+    ],
+)
+def test_what_cannot_be_shown_is_an_error_in_one_line(arguments, status, said):
+    result = command(*arguments)
+    assert result.returncode == status
+    assert said in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.stderr
