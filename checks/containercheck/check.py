@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function
-from reframe.core.exceptions import PerformanceError, SanityError
+from reframe.core.exceptions import PerformanceError, ReframeError, SanityError
 from reframe.core.logging import getlogger
 from reframe.utility.sanity import make_performance_function
 
@@ -37,6 +37,10 @@ from containercheck.verdict.reading import UnreadableError
 
 class NotMeasured(SanityError):
     """The job ended before there was anything to judge. Reports tell it from a bad result by its name."""
+
+
+class OutOfService(ReframeError):
+    """Too few nodes of the partition get jobs. Its name begins what ReFrame says."""
 
 
 class ContainerCheck(BuiltCheck, VariantSides):
@@ -76,6 +80,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
             self._lay_out()
             self.job.options = [*self.job.options, *schedulers.options_of(self.job, self.site, self.layout)]
             self._allow()
+            # Before the software: of what is not known of a partition, a job of its own asks.
+            self._require_nodes()
             self._provision = software.provide(self._wanted(), self.site)
         except (software.Unavailable, LayoutError) as error:
             self.skip_because(str(error))
@@ -114,6 +120,12 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if not self.site.is_here:
             self.time_limit = self.time_limit or self._allowance.at_most
         self.expected = {"ranks": self.layout.ranks, **asdict(run), **asdict(self._allowance)}
+
+    def _require_nodes(self):
+        """Fail where the job would wait for nodes that are down: other partitions go on."""
+        problem = "" if self.is_dry_run() else slurm.out_of_service(self.job, self.num_nodes)
+        if problem:
+            raise OutOfService(f"{self.current_partition.fullname} {problem}")
 
     def _wanted(self):
         self.runtime = runtimes.find(self.current_partition) if self.contained else None

@@ -1,11 +1,13 @@
-"""What Slurm knows of a job, asked where ReFrame's squeue has lost it."""
+"""What Slurm knows of a job that ReFrame's squeue has lost, and of the nodes that a job would wait for."""
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from reframe.core.schedulers import Job
@@ -19,6 +21,11 @@ _MET_LIMIT = {"TIMEOUT", "DEADLINE", "PREEMPTED"}
 #: Seconds for which a controller that does not answer is waited for.
 PATIENCE = 300
 _INTERVAL = 2
+#: States of a node, in sinfo's words, in which it gets no job before a person has seen to it. Not what is reserved, is
+#: asleep to save power, or starts again.
+_OUT = {"down", "drained", "draining", "fail", "failing", "error", "inval"}
+#: So many of such nodes are named, and so many seconds sinfo has to tell of them.
+_NAMED, _PROMPT = 3, 30
 
 
 class Unreachable(Exception):
@@ -75,6 +82,77 @@ def lost_node(job: Job) -> bool:
 def met_limit(state: str | None) -> bool:
     """Tell whether a job met its time limit, as far as Slurm knows; without Slurm, whatever ended it in order did."""
     return state is None or state in _MET_LIMIT
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A node in one of its partitions, in sinfo's words.
+
+    :ivar partition: with an asterisk for the default one.
+    :ivar available: state of the partition.
+    """
+
+    partition: str
+    available: str
+    name: str
+    state: str
+    reason: str
+
+    @property
+    def problem(self) -> str:
+        """Why it gets no job; empty where it does."""
+        if self.available != "up":
+            return f"partition {self.partition.rstrip('*')} is {self.available}"
+        # An asterisk: it does not answer. A dollar sign: it is reserved for maintenance.
+        state = self.state.lower().rstrip("*$")
+        why = f" ({self.reason})" if self.reason not in ("", "none") else ""
+        return f"{self.name} {state}{why}" if state in _OUT else ""
+
+
+def out_of_service(job: Job, nodes: int) -> str:
+    """Return why a job on so many nodes would wait until a person sees to them, with their states.
+
+    Slurm takes such a job, and keeps it as pending; of the reasons that it gives for that, ReFrame 4.10 cancels a job
+    for one only, ``ReqNodeNotAvail``, and another is also given while nodes are merely reserved. Empty where enough
+    nodes of the job's partition are in service, and where there is no Slurm, or it does not tell.
+    """
+    wanted = _partitions(job) if is_slurm(job) else None
+    if wanted is None:
+        return ""
+    own = [one for one in _nodes() if (one.partition.rstrip("*") in wanted if wanted else "*" in one.partition)]
+    every = {one.name for one in own}
+    ready = {one.name for one in own if not one.problem}
+    # More than there are Slurm refuses by itself.
+    if len(ready) >= nodes or len(every) < nodes:
+        return ""
+    problems = list(dict.fromkeys(one.problem for one in own if one.name not in ready))
+    names = ", ".join(sorted({one.partition.rstrip("*") for one in own}))
+    more = f", and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
+    return (
+        f"needs {nodes} node(s), and Slurm's partition {names} has {len(ready)} of {len(every)} in service: "
+        f"{', '.join(problems[:_NAMED])}{more}"
+    )
+
+
+def _partitions(job: Job) -> set[str] | None:
+    """Return the partitions that a job's options name, or none for the default one; None for another cluster's."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-p", "--partition", nargs="?")
+    parser.add_argument("-M", "--clusters", nargs="?")
+    options: Sequence[str] = (*job.sched_access, *job.options, *job.cli_options)
+    asked, _ = parser.parse_known_args([word for option in options for word in option.split()])
+    return None if asked.clusters else set(filter(None, (asked.partition or "").split(",")))
+
+
+def _nodes() -> list[_Node]:
+    """Return what sinfo tells of all nodes; nothing where it does not."""
+    command = ["sinfo", "--all", "--noheader", "--Node", "--format=%P|%a|%N|%T|%E"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=_PROMPT).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    found = (line.strip().split("|", 4) for line in told.splitlines())
+    return [_Node(*words) for words in found if len(words) == 5]
 
 
 def end_of_job(state: str | None, stderr: Path, max_pending_time: float | None) -> str:

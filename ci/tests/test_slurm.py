@@ -1,11 +1,14 @@
-"""What Slurm says of a job that has ended, from what scontrol prints."""
+"""What Slurm says of a job that has ended, and of the nodes for one, from what scontrol and sinfo print."""
 
 from __future__ import annotations
 
+import platform
 from types import SimpleNamespace
 
 import pytest
 from containercheck import slurm
+
+HERE = platform.machine()
 
 
 @pytest.fixture
@@ -24,8 +27,9 @@ def says(tmp_path, monkeypatch):
     return prepare
 
 
-def job(scheduler="squeue"):
-    return SimpleNamespace(jobid="7", scheduler=SimpleNamespace(registered_name=scheduler))
+def job(scheduler="squeue", access=(), options=(), cli_options=()):
+    facts = {"jobid": "7", "sched_access": access, "options": options, "cli_options": cli_options}
+    return SimpleNamespace(scheduler=SimpleNamespace(registered_name=scheduler), **facts)
 
 
 @pytest.mark.parametrize(
@@ -46,3 +50,92 @@ def test_a_job_that_never_settles_is_not_waited_for_for_ever(says, monkeypatch):
     says("COMPLETING")
     monkeypatch.setattr(slurm, "PATIENCE", 0.2)
     assert not slurm.lost_node(job())
+
+
+SINFO = """\
+compute*|up|node1|mixed|none
+compute*|up|node2|down*|Not responding
+dead|up|node2|down*|Not responding
+dead|up|node3|drained|disk | fan
+dead|up|node4|draining|
+dead|up|node5|down$|none
+shut|inact|node1|mixed|none
+calm|up|node6|idle~|none
+calm|up|node7|drained@|reboot ASAP
+calm|up|node8|reserved|none
+calm|up|node9|maint|none
+
+"""
+
+
+@pytest.fixture
+def sinfo(tmp_path, monkeypatch):
+    """Have sinfo print this, and nothing for other options than ours."""
+
+    def prepare(text):
+        (tmp_path / "told").write_text(text)
+        wanted = "--all --noheader --Node --format=%P|%a|%N|%T|%E"
+        (tmp_path / "sinfo").write_text(f'#!/bin/sh\n[ "$*" != "{wanted}" ] || cat {tmp_path}/told\n')
+        (tmp_path / "sinfo").chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+
+    return prepare
+
+
+@pytest.mark.parametrize(
+    ("facts", "nodes", "said"),
+    [
+        ({}, 1, ""),
+        ({}, 2, "needs 2 node(s), and Slurm's partition compute has 1 of 2 in service: node2 down (Not responding)"),
+        # More than there are: Slurm itself says so.
+        ({}, 3, ""),
+        (
+            {"access": ["--partition=dead", "--account=bench"]},
+            1,
+            "needs 1 node(s), and Slurm's partition dead has 0 of 4 in service: node2 down (Not responding), "
+            "node3 drained (disk | fan), node4 draining, and 1 more",
+        ),
+        (
+            {"access": ["-p shut"]},
+            1,
+            "needs 1 node(s), and Slurm's partition shut has 0 of 1 in service: partition shut is inact",
+        ),
+        # What comes later counts.
+        ({"access": ["-p dead"], "options": ["--exclusive"], "cli_options": ["-pcompute"]}, 1, ""),
+        ({"access": ["--partition=dead,compute"]}, 1, ""),
+        # What comes back by itself is waited for.
+        ({"access": ["--partition", "calm"]}, 4, ""),
+        ({"access": ["-p nowhere"]}, 1, ""),
+        ({"access": ["-p dead", "-M other"]}, 1, ""),
+        ({"scheduler": "sge", "access": ["-p dead"]}, 1, ""),
+    ],
+)
+def test_nodes_that_a_person_must_see_to_are_named_with_their_states(sinfo, facts, nodes, said):
+    sinfo(SINFO)
+    assert slurm.out_of_service(job(**facts), nodes) == said
+
+
+@pytest.mark.parametrize("text", ["", "sinfo: error: the controller does not answer\n"])
+def test_what_slurm_does_not_tell_is_no_reason_to_fail(sinfo, text):
+    sinfo(text)
+    assert slurm.out_of_service(job(), 1) == ""
+
+
+def test_a_check_whose_nodes_are_down_fails_before_its_job(session, site, sinfo):
+    sinfo("compute*|up|node1|down*|planted\n")
+    processor = {"arch": HERE, "num_cpus": 2, "num_cpus_per_core": 1, "num_cpus_per_socket": 2, "num_sockets": 1}
+    settings = site(scheduler="squeue", launcher="srun", processor=processor)
+    result = session("-n", "^Planted%variant=bare", "-C", settings)
+    case = result.case("bare")
+    assert (case["result"], case["fail_phase"]) == ("fail", "setup"), result.output
+    assert case["fail_reason"] == (
+        "out of service: here:only needs 1 node(s), and Slurm's partition compute has 0 of 1 in service: "
+        "node1 down (planted)"
+    )
+    # What it would take can be told all the same.
+    assert session("-n", "^Planted%variant=bare", "-C", settings, "--dry-run").status == 0
+
+
+def test_without_sinfo_nothing_is_said_of_nodes(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert slurm.out_of_service(job("slurm"), 1) == ""
