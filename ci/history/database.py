@@ -1,7 +1,8 @@
 """ReFrame's results database, read by sqlite3 and json, a session at a time.
 
 ReFrame 4.10 finds sessions in it with a regular expression that ends at the first ``}``. One session with such a
-character on its command line, and none of its queries works any more. Here only that is left out which is damaged.
+character on its command line, and none of its queries works any more. Here only that is left out which is damaged. Who
+keeps little of each session (``make`` of :func:`read`) never has all of them in memory.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ import contextlib
 import json
 import sqlite3
 import urllib.parse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 #: Version of the tables that this reads: that of ReFrame 4.10.
 SCHEMA = "1.0"
@@ -52,28 +53,39 @@ class StoredSession:
         return self.info.get("time_start_unix") or 0.0
 
 
+#: What is made of the sessions: themselves, or nights.
+Made = TypeVar("Made")
+
+
 @dataclass(frozen=True)
-class Stored:
+class Stored(Generic[Made]):
     """What could be read.
 
-    :ivar sessions: in the order in which they were stored, whatever the clock said.
+    :ivar made: what was made of the sessions.
     :ivar problems: a line for each thing that could not be read, or looks wrong.
     :ivar damage: those of them that could not be read; the others do not matter to who does not ask for the order.
     :ivar is_cut: whether the file itself is damaged, so that ReFrame cannot write to it either.
     """
 
-    sessions: tuple[StoredSession, ...]
+    made: Made
     problems: tuple[str, ...]
     damage: tuple[str, ...] = ()
     is_cut: bool = False
 
+    @property
+    def sessions(self) -> Made:
+        """The sessions themselves, where nothing else was made of them."""
+        return self.made
 
-def read(path: Path, since: float = 0.0) -> Stored:
-    """Return the sessions of a database.
+
+def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]], Made] = tuple) -> Stored[Made]:
+    """Return the sessions of a database, or what is made of them.
 
     It is opened for writing, and nothing is written: so SQLite takes back what a killed writer left half done.
 
     :param since: seconds of the epoch: sessions that began before are left out.
+    :param make: takes all sessions, in the order in which they were stored, whatever the clock said. Each is read when
+        it is asked for. Where the file turns out to be damaged, it is called once more, with what can be saved.
     :raises DatabaseError: there is none, or it is not one of ReFrame's.
     :raises Damaged: nothing in it can be read.
     """
@@ -81,13 +93,13 @@ def read(path: Path, since: float = 0.0) -> Stored:
         raise DatabaseError(f"there is no results database {path}: run ci/run first")
     try:
         try:
-            return _stored(path, since)
+            return _stored(path, since, make)
         except sqlite3.OperationalError:
             raise
         except sqlite3.DatabaseError as error:
             line = f"{path} is damaged ({error}): what can be read of it counts; {SAVING.format(path)}"
-            saved = _stored(path, since, damaged=True)
-            return Stored(saved.sessions, (line, *saved.problems), (line, *saved.damage), is_cut=True)
+            saved = _stored(path, since, make, damaged=True)
+            return Stored(saved.made, (line, *saved.problems), (line, *saved.damage), is_cut=True)
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
             raise DatabaseError(
@@ -98,7 +110,9 @@ def read(path: Path, since: float = 0.0) -> Stored:
         raise Damaged(f"cannot read the results database {path} ({error}): {SAVING.format(path)}") from None
 
 
-def _stored(path: Path, since: float, damaged: bool = False) -> Stored:
+def _stored(
+    path: Path, since: float, make: Callable[[Iterator[StoredSession]], Made], damaged: bool = False
+) -> Stored[Made]:
     # Without creating it; a file that nobody may write to is opened for reading, by SQLite itself.
     name = f"file:{urllib.parse.quote(str(path.absolute()))}?mode=rw"
     with contextlib.closing(sqlite3.connect(name, uri=True, timeout=BUSY)) as database:
@@ -106,7 +120,10 @@ def _stored(path: Path, since: float, damaged: bool = False) -> Stored:
             # Of a file that is cut off SQLite reads nothing, unless it is told that it is to be mended.
             database.execute("PRAGMA writable_schema = ON")
         _check_schema(database, path)
-        return _read(database, path, since)
+        problems: list[str] = []
+        damage: list[str] = []
+        made = make(_sessions(database, path, since, problems, damage))
+        return Stored(made, (*problems, *damage), tuple(damage))
 
 
 def _check_schema(database: sqlite3.Connection, path: Path) -> None:
@@ -124,10 +141,10 @@ def _check_schema(database: sqlite3.Connection, path: Path) -> None:
         )
 
 
-def _read(database: sqlite3.Connection, path: Path, since: float) -> Stored:
-    problems: list[str] = []
-    damage: list[str] = []
-    sessions = []
+def _sessions(
+    database: sqlite3.Connection, path: Path, since: float, problems: list[str], damage: list[str]
+) -> Iterator[StoredSession]:
+    """Yield the sessions, one by one, and add what is wrong with the others to the problems or the damage."""
     latest = 0.0
     for row, uuid, began, ended in _listed(database, path, damage):
         if (ended or 0.0) < latest - TOGETHER:
@@ -141,14 +158,15 @@ def _read(database: sqlite3.Connection, path: Path, since: float) -> Stored:
         try:
             # Each by itself, so that no writer waits for all of them, and what is damaged takes nothing else along.
             found = database.execute("SELECT json_blob FROM sessions WHERE rowid = ?", (row,)).fetchone()
-            # None: somebody has just deleted it.
-            if found:
-                sessions.append(_session(found[0]))
+            session = _session(found[0]) if found else None
         except (ValueError, sqlite3.DatabaseError) as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
             damage.append(f"session {uuid} in {path} is damaged, and left out: {error}")
-    return Stored(tuple(sessions), (*problems, *damage), tuple(damage))
+            continue
+        # None: somebody has just deleted it.
+        if session is not None:
+            yield session
 
 
 def _listed(database: sqlite3.Connection, path: Path, damage: list[str]) -> Iterator[tuple[int, str, float, float]]:

@@ -67,11 +67,11 @@ def write_page(path: Path, database: Path) -> None:
     from report import page
 
     try:
-        stored = read(database)
-        found = nights(stored.sessions)
-        if not found:
+        stored = read(database, make=nights)
+        if not stored.made:
             raise DatabaseError(f"no session in {database} has a case: run ci/run first")
-        files = page.write(found, standing(series(found)), path, stored.problems)
+        found = series(stored.made)
+        files = page.write(stored.made, found, standing(found), path, stored.problems)
     except DatabaseError as error:
         sys.exit(f"report: error: {error}")
     except OSError as error:

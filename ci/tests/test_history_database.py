@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from conftest import REPOSITORY
@@ -52,6 +53,22 @@ def test_sessions_come_in_the_order_in_which_they_were_stored(path, store):
     assert names(stored) == ["First", "Second", "Third"]
     assert [len(session.testcases) for session in stored.sessions] == [2, 2, 2]
     assert stored.problems == ()
+
+
+def test_no_session_is_read_before_the_one_before_it_was_taken(path, store, monkeypatch):
+    """A night's JSON may be tens of megabytes, and a night looks at a hundred of them."""
+    for name in ("First", "Second", "Third"):
+        store(raw(row(), name=name))
+    texts, taken, parse = [], [], database._session
+    monkeypatch.setattr(database, "_session", lambda text: texts.append(text) or parse(text))
+
+    def make(sessions):
+        for session in sessions:
+            taken.append(session.testcases[0]["name"].split()[0])
+            assert len(texts) == len(taken)
+        return "made"
+
+    assert (read(path, make=make).made, taken) == ("made", ["First", "Second", "Third"])
 
 
 def test_of_what_began_before_nothing_is_read(path, store):
@@ -125,6 +142,8 @@ def test_of_half_a_file_what_can_be_read_is_read_and_the_rest_told(path, store, 
     assert 20 * part - 5 < len(stored.sessions) < 20 * part + 1
     assert ".recover prints what can be saved" in stored.problems[0]
     assert all(str(path) in line and "\n" not in line for line in stored.problems)
+    # What was made of the first of them, before the damage was met, does not count twice.
+    assert read(path, make=list) == replace(stored, made=list(stored.sessions))
     path.write_bytes(whole[:5000])
     with pytest.raises(DatabaseError, match=rf"cannot read the results database {path} \(.*\): move it away, and "):
         read(path)

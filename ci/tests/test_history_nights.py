@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -13,6 +14,7 @@ from made_nights import DAY, NOON, confirming, raw, row, session
 sys.path.insert(0, str(REPOSITORY / "ci"))
 from history.nights import nights  # noqa: E402
 from history.series import BARE, LEAST, OVERHEAD, series  # noqa: E402
+from report import policy  # noqa: E402
 
 
 def of(sessions, kind=OVERHEAD):
@@ -107,6 +109,66 @@ def test_axes_nodes_partitions_and_environments_are_series_of_their_own():
     others = [{}, {"axes": " %size=2"}, {"nodes": 2}, {"partition": "two"}, {"environ": "gnu"}, {"name": "Other"}]
     cases = [raw(row(), **other) for other in others]
     assert len([one for one in series(nights([session(*cases)])) if one.kind == OVERHEAD]) == len(others)
+
+
+def test_axes_in_another_order_are_the_same_case_and_series():
+    orders = (" %size=2 %kind=a", " %kind=a %size=2")
+    sessions = [session(raw(row(), axes=axes), began=NOON + number * DAY) for number, axes in enumerate(orders)]
+    first, second = (night.cases[0] for night in nights(sessions))
+    assert first.axes == second.axes
+    assert list(first.axes) != list(second.axes)
+    assert first.identity == second.identity
+    found = of(sessions)
+    assert len(found.points) == 2
+    facts = (found.system, found.partition, found.environ, found.application, found.variant, found.nodes)
+    assert (*facts, tuple(found.axes.items())) == first.identity
+
+
+def test_of_earlier_nights_only_what_series_need_is_kept():
+    more = {"measured": [{"baseline": {"rate": 1.0}}], "prerun_cmds": ["true"], "stagedir": "/stage", "tags": ["x"]}
+    more["perfvalues"] = {"here:one:rate": [1.0, 0, None, None, "x", "pass"]}
+    sessions = [
+        session(raw(row(low=0.5), **more), raw(name="Skipped", result="skip"), nightly=name, began=NOON + place * DAY)
+        for place, name in enumerate(("first", "second", "third"))
+    ]
+
+    def kept(found):
+        return [
+            (len(night.cases), bool(case.measured and case.commands and case.stage and case.tags and case.performance))
+            for night in found
+            for case in night.cases[:1]
+        ]
+
+    assert kept(nights(sessions)) == [(1, False), (1, False), (2, True)]
+    assert kept(nights(sessions, "first")) == [(2, True), (1, False), (2, True)]
+    # The same where another session of an earlier night comes last.
+    assert kept(nights([*sessions, replace(sessions[0])])) == [(1, False), (1, False), (2, True)]
+    first, *_, last = nights(iter(sessions))
+    assert "low" in last.cases[0].rows[0]
+    assert "low" not in first.cases[0].rows[0]
+
+
+def test_a_night_says_the_same_once_others_follow():
+    """Its points, and whether its cases failed."""
+    slow = {"result": "fail", "fail_phase": "performance", "fail_info": {"exc_type": "PerformanceError"}}
+    sessions, ends = [], []
+    for number in range(4):
+        facts = {"nightly": f"night {number}", "began": NOON + number * DAY}
+        provenance = {"host": f"n{number % 2}", "runtimes": {"subject": {"version": f"1.{number}"}}}
+        own = raw(row(overhead=1.0 + number, accepted=[None, 0.5], overhead_unit="s"), provenance=provenance)
+        alone = raw(row(overhead=None), variant="bare", **(slow if number == 1 else {}))
+        sessions.append(session(own, alone, **facts))
+        if number == 2:
+            sessions.append(confirming(raw(row(overhead=9.0, accepted=[None, 0.5], overhead_unit="s")), **facts))
+        ends.append(len(sessions))
+    of_all = nights(sessions)
+    for number, end in enumerate(ends):
+        own = nights(sessions[:end])
+        for then, now in zip(series(own), series(of_all)):
+            assert replace(then.points[-1], night=None) == replace(now.points[number], night=None)
+            assert (then.label, then.least) == (now.label, now.least)
+        failed = [[policy.failure(case) is not None for case in found[number].cases] for found in (own, of_all)]
+        assert failed[0] == failed[1] == [False, number == 1]
 
 
 @pytest.mark.parametrize(
