@@ -84,7 +84,7 @@ class Series:
 
 #: A case, and its row of a figure.
 Told = tuple[Case, Mapping[str, Any]]
-#: What tells series apart: kind, system, partition, environ, application, variant, nodes, axes, figure.
+#: What tells series apart: kind, what identifies a case, and figure; the first facts of a Series, in its order.
 Name = tuple[Any, ...]
 
 
@@ -194,9 +194,7 @@ def _overheads(night: Night) -> Iterator[_Seen]:
 
 
 def _name(kind: str, case: Case, variant: str, figure: str) -> Name:
-    system, _, environ, _ = case.key
-    axes = tuple(case.axes.items())
-    return (kind, system, case.partition, environ, case.application, variant, case.nodes, axes, figure)
+    return (kind, *case.identity_as(variant), figure)
 
 
 def _work(case: Case) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from report import files
+from report.asked import Asked
 
 #: Parameters that every check has, which have columns of their own.
 COMMON = ("variant", "num_nodes")
@@ -50,6 +51,7 @@ class Case:
         that (fractions, None for none), unit, result.
     :ivar commands: what its job does before the rounds; the scripts of the sides are among it.
     :ivar stage: directory that its job ran in.
+    :ivar asked: what its session was asked for.
     :ivar earlier: the runs of this case before this one, the first one first.
     """
 
@@ -80,14 +82,23 @@ class Case:
     performance: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
     stage: str = ""
+    asked: Asked = Asked()
     earlier: tuple[Case, ...] = ()
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What is the same of a case in all nights: ReFrame's own numbers move when a check gets another value."""
+        """What is the same of a case in all nights: ReFrame's own numbers move when a check gets another value.
+
+        System, partition, environment, application, variant, nodes, and the axes by their names.
+        """
+        return self.identity_as(self.variant)
+
+    def identity_as(self, variant: str) -> tuple[Any, ...]:
+        """Return the same of this case in another variant."""
         system, _, environ, _ = self.key
+        # A check may declare its axes in another order one day.
         axes = tuple(sorted(self.axes.items()))
-        return system, self.partition, environ, self.application, self.variant, self.nodes, axes
+        return system, self.partition, environ, self.application, variant, self.nodes, axes
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -125,10 +136,12 @@ def key(raw: dict[str, Any]) -> Key:
 def collect(reports: Iterable[dict[str, Any]]) -> list[Case]:
     """Return each case of all runs of these reports as it came out last, with what it was before."""
     runs: dict[Key, list[Case]] = {}
-    for raw in (raw for report in reports for run in report["runs"] for raw in run["testcases"]):
-        # What other cases share is told only where it failed.
-        if not raw.get("fixture") or raw["result"] != "pass":
-            runs.setdefault(key(raw), []).append(_case(raw))
+    for report in reports:
+        asked = Asked.of(report.get("session_info") or {})
+        for raw in (raw for run in report["runs"] for raw in run["testcases"]):
+            # What other cases share is told only where it failed.
+            if not raw.get("fixture") or raw["result"] != "pass":
+                runs.setdefault(key(raw), []).append(_case(raw, asked))
     return _labelled([_last(attempts) for attempts in runs.values()])
 
 
@@ -159,7 +172,7 @@ def merged(report: dict[str, Any], later: dict[str, Any], cases: Sequence[Case])
     return {**report, "runs": [*report["runs"], {**run, "run_index": len(report["runs"])}]}
 
 
-def _case(raw: dict[str, Any]) -> Case:
+def _case(raw: dict[str, Any], asked: Asked) -> Case:
     # With what --repeat and the like add to the name.
     application, *parameters = (raw.get("display_name") or raw["name"]).split(" %")
     pairs = (text.partition("=") for text in parameters)
@@ -192,6 +205,7 @@ def _case(raw: dict[str, Any]) -> Case:
         performance=raw.get("perfvalues") or {},
         commands=tuple(raw.get("prerun_cmds") or ()),
         stage=raw.get("stagedir") or "",
+        asked=asked,
     )
 
 

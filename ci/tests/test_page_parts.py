@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from xml.etree import ElementTree
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(REPOSITORY / "ci"))
+from report.asked import COMMON  # noqa: E402
 from report.cases import collect  # noqa: E402
 from report.page import drawing, matrix, palette, plots, rerun, shapes, states, wording  # noqa: E402
 from report.page.svg import part_of_page  # noqa: E402
@@ -61,6 +63,62 @@ def test_a_command_names_what_is_needed_and_no_more():
     (other,) = cases(made.case("A", environ="gnu", axes=" %size=1.5"))
     assert "-p '^builtin$' -n" in rerun.command([one], [one, other])
     assert rerun.command([], [one]) == ""
+
+
+def report(words, *raw, files=("<builtin>",)):
+    """Return a report of a session with these arguments of ReFrame's."""
+    info = {"cmdline": shlex.join(["/venv/bin/reframe", "-r", "-c", "checks/", *words]), "config_files": [*files]}
+    return {"session_info": info, "runs": [{"testcases": [*raw]}]}
+
+
+def again(*reports):
+    """Return the command of the only case of some reports."""
+    (one,) = collect(reports)
+    return rerun.command([one], [one])
+
+
+@pytest.mark.parametrize(
+    ("words", "files", "first", "last"),
+    [
+        ([], [COMMON], "", ""),
+        ([], [COMMON, "/my site/a.py"], "RFM_CONFIG_FILES='/my site/a.py' ", ""),
+        # What is common has a place of the person's.
+        ([], ["/a.py", COMMON, "/b.py"], f"RFM_CONFIG_FILES=/a.py:{COMMON}:/b.py ", ""),
+        (["-C", "a.py"], ["/here/a.py"], "", " -C /here/a.py"),
+        (["--config-file=a.py", "-C", "b c.py"], ["/a.py", "/b c.py"], "", " -C /a.py -C '/b c.py'"),
+        (["-S", "x=$HOME", "--setvar=A.y=1"], [COMMON], "", " -S 'x=$HOME' -S A.y=1"),
+        (["-S", "y=it's", "-n", "^A|B$", "--session-extras=nightly=1"], [COMMON], "", " -S 'y=it'\"'\"'s'"),
+    ],
+)
+def test_a_command_has_the_configuration_and_the_variables_of_its_session(words, files, first, last):
+    selection = "ci/run --system=cluster:compute -n '^A%variant=generic%num_nodes=1$'"
+    assert again(report(words, made.case("A"), files=["<builtin>", *files])) == f"{first}{selection}{last}"
+
+
+@given(st.text(), st.text(min_size=1))
+def test_a_shell_reads_of_a_command_what_was_asked(value, name):
+    words = shlex.split(again(report(["-S", f"x={value}"], made.case("A"), files=["<builtin>", f"/{name}"])))
+    assert words[:2] == [f"RFM_CONFIG_FILES=/{name}", "ci/run"]
+    assert words[-2:] == ["-S", f"x={value}"]
+
+
+def test_full_axes_are_asked_for_once():
+    assert again(report(["-S", "full=yes"], made.case("A", tags=["full"]))).endswith("=1$' -S full=yes")
+
+
+def test_what_went_on_from_another_session_is_not_asked_again():
+    first = report(["-S", "x=1"], made.case("A"))
+    later = report(["-S", "x=1", "-S", "A.seconds=9", "-S", "earlier=/gone.json"], made.case("A"))
+    assert again(first, later).endswith("=1$' -S x=1")
+    # Nor is a confirmation, which has more rounds.
+    confirming = report(["-S", "x=1", "-S", "A.rounds=9"], made.case("A", nightly_pass="confirmation"))
+    assert again(first, later, confirming).endswith("=1$' -S x=1")
+    assert again(later).endswith("=1$' -S x=1 -S A.seconds=9")
+
+
+@pytest.mark.parametrize("info", [{}, {"cmdline": "reframe -S 'x", "config_files": None}, {"cmdline": "reframe -S"}])
+def test_what_a_session_does_not_tell_is_left_out(info):
+    assert again({**report([], made.case("A")), "session_info": info}).endswith("=1$'")
 
 
 def test_scripts_are_found_among_what_a_job_does():

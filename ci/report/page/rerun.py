@@ -6,16 +6,20 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from report.asked import Asked
 from report.cases import Case
 
 #: How a job writes a script for one of its sides: containercheck.commands does.
 SCRIPT = re.compile(r"cat >(?P<name>[^.\s]+\.sh) <<'END'\n(?P<text>.*)\nEND", re.DOTALL)
+#: What the cases of the full axes run with.
+FULL = ("-S", "full=yes")
 
 
 def command(cases: Sequence[Case], everything: Sequence[Case]) -> str:
     """Return the command that runs exactly these cases, which have one partition and environment; "" for none.
 
-    ReFrame searches for the expression in the name as it shows it, without the spaces.
+    ReFrame searches for the expression in the name as it shows it, without the spaces. Configuration files and
+    variables are those of the session that the first of the cases was run in.
 
     :param everything: all cases of the night: where a partition has one environment, it need not be told.
     """
@@ -26,10 +30,19 @@ def command(cases: Sequence[Case], everything: Sequence[Case]) -> str:
     words = ["ci/run", f"--system={system}:{partition}"] if system else ["ci/run"]
     if any(case.key[:2] == (system, partition) and case.key[2] != environ for case in everything):
         words += ["-p", f"^{_escaped(environ)}$"]
-    words += ["-n", selection]
-    if any("full" in case.tags for case in cases):
-        words += ["-S", "full=yes"]
-    return shlex.join(words)
+    asked = _asked(cases[0])
+    words += ["-n", selection, *asked.options]
+    if any("full" in case.tags for case in cases) and FULL[1] not in asked.options:
+        words += FULL
+    # What stands before the command's name is quoted by itself: its own name must not be.
+    files = f"RFM_CONFIG_FILES={shlex.quote(':'.join(asked.files))} " if asked.files else ""
+    return files + shlex.join(words)
+
+
+def _asked(case: Case) -> Asked:
+    """Return what the last session was asked for that ran a case from its beginning, of its own accord."""
+    runs = (case, *reversed(case.earlier))
+    return next((run.asked for run in runs if not run.nightly_pass and not run.asked.goes_on), case.asked)
 
 
 def _escaped(text: str) -> str:
