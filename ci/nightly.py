@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import fcntl
+import functools
 import os
 import signal
 import sys
@@ -23,7 +24,7 @@ import processes
 from history import causes, changes, database
 from history.changes import Change
 from history.nights import CONFIRMATION, PASS, Night, nights
-from history.series import series
+from history.series import Series, series
 from passes import Session
 from priority import Priority
 from processes import Workplace
@@ -42,7 +43,8 @@ ROUNDS, MOST_ROUNDS, MORE = 10, 40, 2
 class Result:
     """What came of a night.
 
-    :ivar nights: all that is known, the earliest first; this one is the last, unless nothing of it was stored.
+    :ivar nights: all that are known, the earliest first; this one is the last.
+    :ivar series: of these nights.
     :ivar changes: that stand, confirmed or not.
     :ivar problems: what could not be measured or run, besides cases.
     """
@@ -50,13 +52,20 @@ class Result:
     name: str
     cases: Sequence[Case] = ()
     nights: Sequence[Night] = ()
+    series: Sequence[Series] = ()
     changes: Sequence[Change] = ()
     problems: list[str] = field(default_factory=list)
+
+    def stored(self, nights: Sequence[Night]) -> None:
+        """Take the nights as they are stored, and see what changed in them."""
+        self.nights, self.series = nights, series(nights)
+        self.changes = changes.standing(self.series)
 
     def unstored(self, known: Sequence[Night]) -> None:
         """Take this night as it is, after those that are known."""
         last = Night(self.name, time.time(), "", tuple(self.cases), frozenset(), len(known))
         self.nights = [*known, last]
+        self.series = series(self.nights)
 
     @property
     def alarms(self) -> list[Change]:
@@ -85,12 +94,16 @@ class History:
         """
         self.path = processes.named_database(arguments, place)
 
-    def read(self, problems: list[str]) -> list[Night]:
-        """Return all nights, and add what is wrong with them to the problems. A damaged database is set aside."""
+    def read(self, problems: list[str], whole: str = "") -> list[Night]:
+        """Return all nights, and add what is wrong with them to the problems. A damaged database is set aside.
+
+        :param whole: name of the night of which all is wanted, as of the last one.
+        """
         if not self.path.exists():
             return []
         try:
-            stored = database.read(self.path, time.time() - 86400 * DAYS)
+            make = functools.partial(nights, whole=whole)
+            stored = database.read(self.path, time.time() - 86400 * DAYS, make)
         except database.Damaged as error:
             problems.append(f"{error}; it is kept as {self._set_aside()}, and a new one is begun")
             return []
@@ -101,7 +114,7 @@ class History:
             say(problem)
         if stored.is_cut:
             problems.append(f"{stored.damage[0]}; it is kept as {self._set_aside()}, and a new one is begun")
-        return nights(stored.sessions)
+        return stored.made
 
     def _set_aside(self) -> Path:
         """Keep a file that nobody can write to any more under another name, and return that."""
@@ -141,13 +154,15 @@ def run(wanted: NightSettings, place: Workplace, relay: processes.Relay) -> Resu
 def judge(result: Result, session: Session, history: History) -> None:
     """See what moved, with what the session has stored by now."""
     result.cases = session.cases
-    known = history.read(result.problems)
-    if not known or known[-1].name != result.name:
+    known = history.read(result.problems, result.name)
+    own = next((place for place, night in enumerate(known) if night.name == result.name), None)
+    if own is None:
         result.unstored(known)
         problem = f"the results of this night are not in the database {history.path} (see above)"
         result.problems += [problem] if problem not in result.problems else []
         return
-    result.nights, result.changes = known, changes.standing(series(known))
+    # What somebody else began to store meanwhile (a night of another checkout, ci/run) comes after this night.
+    result.stored(known[: own + 1])
 
 
 def confirm(session: Session, proposals: Sequence[Change]) -> list[Case]:
@@ -185,7 +200,7 @@ def conclude(result: Result, directory: Path) -> int:
         say(f"error: {problem}")
     directory.mkdir(parents=True, exist_ok=True)
     junit.write(directory / "junit.xml", result.cases, told(result.alarms), result.problems)
-    page.write(result.nights, result.changes, directory / "report.html", result.problems)
+    page.write(result.nights, result.series, result.changes, directory / "report.html", result.problems)
     save(directory / "nightly.json", summary(result))
     say(f"{MEANING[result.status]} (status {result.status}): {directory / 'report.html'}")
     return result.status
@@ -227,8 +242,11 @@ def alone(directory: Path) -> Iterator[None]:
         file.truncate(0)
         file.write(f"began {datetime.datetime.now().isoformat(timespec='seconds')}, pid {os.getpid()}\n")
         file.flush()
-        yield
-        file.truncate(0)
+        try:
+            yield
+        finally:
+            # However it ended, it says so itself; only who is killed leaves the note.
+            file.truncate(0)
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:

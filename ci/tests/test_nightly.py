@@ -3,72 +3,21 @@
 from __future__ import annotations
 
 import json
-import random
 import re
-import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from conftest import REPOSITORY, eventually, start_made
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-import processes  # noqa: E402
-
-RUN = """
-import sys
-sys.path.insert(0, {ci!r})
-import nightly
-from pathlib import Path
-place = nightly.Workplace(Path({directory!r}), config=Path({config!r}))
-sys.exit(nightly.main(sys.argv[1:], place))
-"""
-CONFIG = """site_configuration = {{
-    "general": [{{"report_file": "{0}/reports/run-report.json"}}],
-    "storage": [{{"enable": True, "sqlite_db_file": "{0}/reports/results.db"}}],
-}}
-"""
+from conftest import REPOSITORY, eventually
+from night_place import RUN, lines, made, night, start, steady, summary
 
 
 @pytest.fixture
 def place(tmp_path):
-    """Make a place with checks and a configuration."""
-    (tmp_path / "checks").mkdir()
-    shutil.copy(Path(__file__).parent / "night_checks.py", tmp_path / "checks" / "made.py")
-    (tmp_path / "config.py").write_text(CONFIG.format(tmp_path))
-    return processes.Workplace(tmp_path, config=tmp_path / "config.py")
-
-
-def lines(place, name, runs):
-    """Say what the next runs of a check report: overhead, bare and runtime."""
-    text = "".join(f"overhead {overhead} bare {bare} runtime {version}\n" for overhead, bare, version in runs)
-    (place.directory / f"{name}.lines").write_text(text)
-    (place.directory / f"{name}.runs").unlink(missing_ok=True)
-
-
-def steady(number, seed=0):
-    """Return runs that differ as real ones do."""
-    dice = random.Random(seed)
-    return [(round(dice.gauss(1, 0.3), 3), round(dice.gauss(10, 0.03), 4), "1.3.4") for _ in range(number)]
-
-
-def start(place, *arguments, **environment):
-    return start_made(RUN, place, *arguments, **environment)
-
-
-def night(place, *arguments, **environment):
-    """Run a night; return its exit status and what it printed."""
-    process = start(place, *arguments, **environment)
-    output, _ = process.communicate(timeout=300)
-    return process.returncode, output
-
-
-def summary(place):
-    return json.loads((place.directory / "reports" / "nightly" / "nightly.json").read_text())
+    return made(tmp_path)
 
 
 def test_five_clean_nights_end_well_and_leave_all_reports(place):

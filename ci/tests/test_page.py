@@ -201,6 +201,15 @@ def test_a_failure_has_its_reason_its_command_and_what_its_job_ran(shown):
     assert "! not run Odd kind=plain generic, 2 nodes" in part(root, "open")
 
 
+def test_a_command_has_the_configuration_of_its_session():
+    asked = {"cmdline": "reframe -r -S x=1", "config_files": ["<builtin>", "/site/settings.py"]}
+    failed = made.case("Odd", result="fail", fail_phase="sanity", fail_reason="wrong")
+    _, root = rendered(read([made.session(0, [failed], **asked)]))
+    (block,) = [block for block in map(text, root.iter("pre")) if "ci/run " in block]
+    assert block.startswith("RFM_CONFIG_FILES=/site/settings.py ci/run --system=cluster:compute -n ")
+    assert block.endswith(" -S x=1")
+
+
 def test_what_is_open_or_skipped_is_told_with_what_it_takes_or_why(shown):
     _, root = shown
     assert "1 case with verdicts that are open" in part(root, "open")
@@ -236,7 +245,7 @@ def test_start_up_is_drawn_for_each_version_of_the_runtime():
 
 def test_the_data_lie_beside_the_page_as_csv(tmp_path):
     found = read(sessions()[4:])
-    files = page.write(found, [], tmp_path / "night.html")
+    files = page.write(found, series(found), [], tmp_path / "night.html")
     assert [path.name for path in files] == ["night.html", "night-figures.csv", "night-series.csv"]
     assert sorted(tmp_path.iterdir()) == sorted(files)
     rows = list(csv.DictReader(files[1].open()))
@@ -246,6 +255,15 @@ def test_the_data_lie_beside_the_page_as_csv(tmp_path):
     assert len(points) == sum(len(one.points) for one in series(found))
     for path in files[1:]:
         assert f'href="{path.name}"' in files[0].read_text()
+
+
+def test_series_are_those_that_are_handed_in(tmp_path):
+    """Who writes the page has judged them: they are not put together once more."""
+    found = read(sessions())
+    one, *_ = series(found)
+    files = page.write(found, [one], [], tmp_path / "night.html")
+    assert len(list(csv.DictReader(files[2].open()))) == len(one.points) == 5
+    assert "5 nights of history, 1 series" in " ".join(files[0].read_text().split())
 
 
 def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path):

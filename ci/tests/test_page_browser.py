@@ -16,6 +16,7 @@ import pytest
 from conftest import REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "ci"))
+from history.series import series  # noqa: E402
 from test_page import moved, read, sessions  # noqa: E402
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-headless-shell", "google-chrome"))), "")
@@ -51,7 +52,7 @@ def night(tmp_path_factory):
 
     path = tmp_path_factory.mktemp("page") / "night.html"
     found = read(sessions())
-    page.write(found, [moved(found)], path, ["the last session was cut in half"])
+    page.write(found, series(found), [moved(found)], path, ["the last session was cut in half"])
     return path
 
 
@@ -113,6 +114,6 @@ def test_five_thousand_results_load_in_a_second(tmp_path):
     found = read([made.session(number, made.nightly(number, size=67)) for number in range(3)])
     assert sum(len(case.rows) for case in found[-1].cases) >= 5000
     path = tmp_path / "large.html"
-    page.write(found, [], path)
+    page.write(found, series(found), [], path)
     script = "addEventListener('load', () => say(performance.now()));"
     assert min(told(path, script) for _ in range(3)) < 1000

@@ -15,31 +15,36 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from history.changes import Change
     from history.nights import Night
+    from history.series import Series
 
 
-def write(nights: Sequence[Night], changes: Sequence[Change], path: Path, problems: Sequence[str] = ()) -> list[Path]:
+def write(
+    nights: Sequence[Night],
+    series: Sequence[Series],
+    changes: Sequence[Change],
+    path: Path,
+    problems: Sequence[str] = (),
+) -> list[Path]:
     """Write the page, and beside it its data as CSV: ``NAME-figures.csv`` and ``NAME-series.csv``; each in one step.
 
     :param nights: as ``history.nights.nights`` returns them: the last one is shown, with those before it as trends.
-    :param changes: as ``history.changes.standing`` returns them, of all series of these nights.
+    :param series: as ``history.series.series`` returns them, of these nights.
+    :param changes: as ``history.changes.standing`` returns them, of all these series.
     :param problems: what is wrong besides the results, a line each; shown before everything else.
     :returns: the files, the page first.
     :raises OSError: a file cannot be written; what was there before stays.
     :raises ValueError: there is no night.
     """
     # matplotlib takes half a second to load, and who only prints a table draws nothing.
-    from history.series import series
-
     from report import files
     from report.page import contents, data, rendering
 
     if not nights:
         raise ValueError("there is no night to show")
     figures, points = (path.with_name(f"{path.stem}-{what}.csv") for what in ("figures", "series"))
-    all_series = series(nights)
-    shown = contents.page(nights, all_series, changes, problems)
+    shown = contents.page(nights, series, changes, problems)
     files.write(figures, data.figures(nights[-1]))
-    files.write(points, data.series(all_series))
+    files.write(points, data.series(series))
     # Last, because it leads to the others.
     files.write(path, rendering.html(shown, (figures.name, points.name)))
     return [path, figures, points]
