@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import shutil
 import subprocess
@@ -229,71 +228,3 @@ def test_bare_and_both_runtimes_run_in_one_job_and_a_changed_variable_is_named(s
     assert passed["result"] == "pass", passed["fail_reason"]
     assert {(row["baseline_label"], row["subject_label"]) for row in passed["results"]} == {("old", "new")}
     assert set(passed["provenance"]["runtimes"]) == {"old", "new"}
-
-
-#: What is planted: the wrapper of the runtime, programs that it finds first, the check, and what it must be named by.
-FAULTS = {
-    "a start that takes 0.3 s more": (
-        "sleep 0.3",
-        {},
-        "^StartUp%variant=generic",
-        r"start is 0\.\d+ s .*worse than old",
-    ),
-    "squashfuse in place of squashfuse_ll": (
-        "",
-        {"squashfuse_ll": 'exec /usr/bin/squashfuse "$@"'},
-        "^ImageFiles%variant=generic",
-        r"stat_(cold|warm) is 0\.\d+ s .*worse than old",
-    ),
-    "a helper that burns a core": (
-        "",
-        {
-            "squashfuse_ll": "(while read -r _ _ state _ </proc/$$/stat && [ $state != Z ]; do :; done) &\n"
-            'exec /usr/bin/squashfuse_ll "$@"'
-        },
-        "^ImageFiles%variant=generic",
-        r"helpers_warm is \d.* worse than old",
-    ),
-    "ranks in namespaces of their own": (
-        'for word; do shift; [ "$word" = --sharens ] || set -- "$@" "$word"; done',
-        {},
-        "^PingPong%variant=generic%num_nodes=1",
-        # What Apptainer tells its ranks is the first sign.
-        r"new: variable APPTAINER_SHARENS_MASTER is gone",
-    ),
-}
-
-
-def accept(tmp_path, new, check):
-    """Run an acceptance with files of the test's own."""
-    own = {"RFM_REPORT_FILE": str(tmp_path / "report.json"), "RFM_PREFIX": str(tmp_path)}
-    command = [sys.executable, REPOSITORY / "ci" / "acceptance.py", "apptainer", new, "-n", check, "-S", "seconds=200"]
-    return subprocess.run(
-        command, cwd=REPOSITORY, env={**os.environ, **own}, capture_output=True, text=True, timeout=1800
-    )
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_faulty_runtime_is_rejected_by_name(fault, tmp_path):
-    shift, programs, check, said = FAULTS[fault]
-    wrapper = tmp_path / "bin" / "apptainer"
-    path = tmp_path / "programs"
-    for directory in (wrapper.parent, path):
-        directory.mkdir()
-    runtime = shutil.which("apptainer")
-    texts = {path / name: f"#!/bin/sh\n{text}\n" for name, text in programs.items()}
-    texts[wrapper] = f'#!/bin/sh\n{shift}\nexport PATH="{path}:$PATH"\nexec {runtime} "$@"\n'
-    for file, text in texts.items():
-        file.write_text(text)
-        file.chmod(0o755)
-    done = accept(tmp_path, wrapper, check)
-    assert done.returncode == 1, done.stdout
-    assert re.search(rf"^\w+ .* rejected .*{said}", done.stdout, re.MULTILINE), done.stdout
-
-
-@pytest.mark.long
-def test_the_same_runtime_is_accepted_as_its_own_successor(tmp_path):
-    done = accept(tmp_path, "apptainer", "^StartUp%variant=generic")
-    assert done.returncode == 0, done.stdout
-    assert "run: accepted: 1 accepted" in done.stdout
