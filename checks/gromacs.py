@@ -8,7 +8,6 @@ The embedded input is water, 17496 atoms, and more for many cores; ``-S GROMACS.
 document's.
 """
 
-import math
 import shlex
 
 import reframe as rfm
@@ -30,7 +29,7 @@ class Dynamics(ContainerCheck):
     output_files = [LOG]
     seconds = 100
     # Three to twelve boxes in each direction: with more, the input alone takes a minute.
-    work = Work("atoms", 27 * BOX, 400, 12**3 * BOX, start=0.5, parallel=3.4e-4, before=3e-5, memory=1e3)
+    work = Work("atoms", 27 * BOX, 400, 12**3 * BOX, BOX, start=0.5, parallel=3.4e-4, before=3e-5, memory=1e3)
     #: Steps of a run; with the document's input its own 10000.
     timesteps = variable(int, value=200)
 
@@ -39,7 +38,7 @@ class Dynamics(ContainerCheck):
         Identity("instruction set", r"^SIMD instructions: +(\S+)", file=LOG),
     ]
     rank_count = Answer("ranks", r"^Using (\d+) MPI process", file=LOG)
-    figures = [Figure("rate", r"^Performance: +(\S+)", "ns/day", file=LOG)]
+    figures = [Figure("rate", r"^Performance: +(\S+)", "ns/day", file=LOG, scaling="strong")]
     answers = [
         # Single precision, and six digits in the log.
         Answer("potential_energy_at_start", POTENTIAL, file=LOG, take="first", rtol=2e-5),
@@ -53,7 +52,7 @@ class Dynamics(ContainerCheck):
         steps = 10000 if self.published_path else self.timesteps
         self.executable_opts = ["-nobackup", "mdrun", "-s", "topol.tpr", "-noconfout", "-ntomp", str(self.threads)]
         self.executable_opts += ["-nsteps", str(steps)]
-        boxes = math.ceil(round((self.amount / BOX) ** (1 / 3), 6))
+        boxes = round((self.amount / BOX) ** (1 / 3))
         published = f"cp {shlex.quote(self.published_path)} topol.tpr"
         self.input_commands = [
             published if self.published_path else f"sh {self.own('gromacs/prepare')} {self.executable} {boxes}"

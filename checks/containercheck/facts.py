@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -30,6 +31,9 @@ class Figure:
         tolerance. None: the tolerance, or a fifth of it where ``compare`` is ``difference``: that is against the host.
     :param compare: ``ratio``, or ``difference`` for what the baseline hardly has at all, such as a start-up time.
     :param absent: pattern of a line in which the program itself says that the figure does not apply here.
+    :param scaling: ``strong`` or ``weak`` for the figure by which the document shows how the application scales over
+        nodes: a run works on the same there, or on more the more nodes there are. The reports then tell speed-up and
+        parallel efficiency. What ``work`` says of the embedded input counts before that. None: no such figure.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Figure:
     margin: float | None = None
     compare: str = "ratio"
     absent: str | None = None
+    scaling: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what would only be noticed at the end of a run.
@@ -53,6 +58,8 @@ class Figure:
             raise ValueError(f"figure {self.name}: better is {self.better!r}, not 'higher' or 'lower'")
         if self.compare not in ("ratio", "difference"):
             raise ValueError(f"figure {self.name}: compare is {self.compare!r}, not 'ratio' or 'difference'")
+        if self.scaling not in (None, "strong", "weak"):
+            raise ValueError(f"figure {self.name}: scaling is {self.scaling!r}, not 'strong' or 'weak'")
         if self.compare == "difference" and self.tolerance is None:
             raise ValueError(
                 f"figure {self.name}: compared by difference, it needs a tolerance of its own, in {self.unit}: "
@@ -149,6 +156,8 @@ class Work:
     :param least: the amount for few cores, and for any number where the input is a fixed case.
     :param of_core: the amount that a core should have; 0 for a fixed case.
     :param most: the largest input that makes sense; None for any.
+    :param cube: the amount in one of the boxes that the input has a whole number of, as many in each direction, so that
+        it is the next larger cube of them; 0 for an input of any size.
     :param start: seconds that a run takes besides.
     :param serial: seconds for each unit that one process alone takes.
     :param parallel: seconds of a core for each unit.
@@ -162,6 +171,7 @@ class Work:
     least: float
     of_core: float = 0.0
     most: float | None = None
+    cube: float = 0.0
     start: float = 0.0
     serial: float = 0.0
     parallel: float = 0.0
@@ -178,7 +188,11 @@ class Work:
     def amount(self, cores: int) -> float:
         """Return what a run on so many cores works on."""
         grown = max(self.least, self.of_core * cores)
-        return min(grown, self.most) if self.most else grown
+        grown = min(grown, self.most) if self.most else grown
+        if not self.cube:
+            return grown
+        # Rounded first: the root of a whole cube may come out a little above its edge.
+        return self.cube * math.ceil(round((grown / self.cube) ** (1 / 3), 6)) ** 3
 
     def seconds(self, amount: float, cores: int) -> float:
         """Return what a run takes."""

@@ -42,6 +42,15 @@ def test_an_input_that_grows_no_further_has_work_for_so_many_cores():
     assert Work("copies", least=3).amount(1000) == 3
 
 
+@given(st.integers(1, 2000))
+def test_an_input_of_whole_boxes_is_the_next_larger_cube_of_them(cores):
+    """What the job says that it works on is what the input really has."""
+    work = Work("atoms", least=27 * 648, of_core=400, most=12**3 * 648, cube=648)
+    edge = next(edge for edge in range(1, 20) if edge**3 * 648 >= max(27 * 648, min(400 * cores, 12**3 * 648)))
+    assert work.amount(cores) == edge**3 * 648
+    assert replace(work, cube=0.0).amount(cores) == max(27 * 648, min(400 * cores, 12**3 * 648))
+
+
 def test_a_run_is_estimated_on_its_layout():
     layout = Layout(nodes=2, ranks_per_node=4, threads=3)
     run = Run.of(GROWING, GROWING.amount(layout.cores), layout, limit=300)

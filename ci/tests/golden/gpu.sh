@@ -5,7 +5,7 @@
 #SBATCH --cpus-per-task=10
 #SBATCH --output=rfm_job.out
 #SBATCH --error=rfm_job.err
-#SBATCH --time=0:51:42
+#SBATCH --time=0:51:43
 #SBATCH --exclusive
 #SBATCH --partition=gpu
 #SBATCH --gres=gpu:2
