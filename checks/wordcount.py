@@ -45,7 +45,7 @@ class WordCount(ContainerCheck):
 
     rank_count = Answer("ranks", r"^ranks (\d+)")
     figures = [
-        time_of("compute"),
+        time_of("compute", scaling="strong"),
         # As a difference: on few ranks a merge takes 10 to 30 ms, and a text that is read ahead 0.1 to 0.3 s.
         time_of("merging", compare="difference", tolerance=0.1),
         time_of("reading", compare="difference", tolerance=0.5),

@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from history.series import Series, series
 from passes import Session
 from priority import Priority
 from processes import Workplace
-from report import junit, page, policy, table
+from report import junit, page, policy, scaling, table
 from report.cases import Case, ReportError, save
 from report.text import names, say
 from settings import FINE, MEANING, REGRESSION, TROUBLE, NightSettings
@@ -212,7 +212,7 @@ def told(found: Sequence[Change]) -> list[str]:
 
 
 def summary(result: Result) -> dict[str, Any]:
-    """Return the night in a few words, for programs."""
+    """Return the night in a few words, for programs; and how its figures scale: fields of ``scaling.Scaling``."""
     failed = {names([case]): run.reason for case in result.cases if (run := policy.failure(case))}
     return {
         "night": result.name,
@@ -223,6 +223,7 @@ def summary(result: Result) -> dict[str, Any]:
         "changed": told(result.changes),
         "alarms": told(result.alarms),
         "problems": result.problems,
+        "scaling": [asdict(one) for one in scaling.of(result.cases)],
     }
 
 

@@ -1,4 +1,4 @@
-"""The text that a session ends with: a table of the figures, what disturbed it, what was skipped, failed, is open."""
+"""The text that a session ends with: the figures, how they scale, what disturbed it, was skipped, failed, is open."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from report import policy, summary
+from report import policy, scaling, summary
 from report.cases import Case
 from report.text import columns, number
 
@@ -18,7 +18,8 @@ LOPSIDED = 0.3
 
 def lines(cases: Sequence[Case]) -> list[str]:
     """Return all lines to print."""
-    return [*table(cases), *summary.notes(cases), *skips(cases), *failures(cases), *summary.last_line(cases)]
+    figures = [*table(cases), *scaling.lines(cases)]
+    return [*figures, *summary.notes(cases), *skips(cases), *failures(cases), *summary.last_line(cases)]
 
 
 def table(cases: Sequence[Case]) -> list[str]:

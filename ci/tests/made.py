@@ -137,6 +137,7 @@ def nightly(night: int, size: int = 3, worse: float = 0.0, seed: int = 7) -> lis
                     more += worse if (name, variant) == ("PingPong", "generic") else 0
                     verdict = "fail" if more > 10 else "pass"
                     rows.append(row(f"figure_{number + 1}", bare, more, low=more - 2, high=more + 2, verdict=verdict))
+                rows[0]["scaling"] = "strong"
                 work = {"ranks": 4 * nodes, "amount": 1000.0, "unit": "atoms"}
                 found.append(case(name, variant, nodes, rows, expected=work, **_result(rows)))
     return found

@@ -166,6 +166,15 @@ def test_a_row_has_all_that_reports_read():
     assert judged([100] * 4, [99, 101, 99, 100])[1].rows()[0]["rounds_needed"] == 6
 
 
+@pytest.mark.parametrize("sides", [(BARE, GENERIC), (BARE,)], ids=["compared", "by itself"])
+def test_a_row_says_where_its_figure_shows_how_the_application_scales(sides):
+    rounds = [{side.name: {"rate": 1.0} for side in sides}] * 2
+    (row,) = outcome(rounds, [Figure("rate", r"(\S+)", "x", scaling="weak")], sides).rows()
+    assert row["scaling"] == "weak"
+    (row,) = outcome(rounds, [RATE], sides).rows()
+    assert "scaling" not in row
+
+
 def test_a_side_by_itself_has_a_row_without_comparison():
     rounds = [{"baseline": {"rate": value}} for value in (1.0, 2.0, 4.0)]
     (row,) = outcome(rounds, sides=[BARE]).rows()

@@ -58,6 +58,7 @@ def test_figure_that_the_program_says_does_not_apply_is_none(saved):
         {"take": "mode"},
         {"better": "bigger"},
         {"compare": "quotient"},
+        {"scaling": "linear"},
         # The check's own tolerance is in percent.
         {"compare": "difference"},
     ],

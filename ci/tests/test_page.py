@@ -266,6 +266,30 @@ def test_series_are_those_that_are_handed_in(tmp_path):
     assert "5 nights of history, 1 series" in " ".join(files[0].read_text().split())
 
 
+def test_the_data_and_the_plots_say_how_a_figure_scales(tmp_path):
+    """Of one application, whose largest case failed; and nothing of the other, which declares none."""
+    work = {"amount": 1000.0}
+    raw = [made.case("B", nodes=nodes, rows=[made.row()]) for nodes in (1, 2)]
+    for nodes in (1, 2):
+        row = made.row(bare=100.0 * nodes, subject=80.0 * nodes**0.5, scaling="strong")
+        raw.append(made.case("A", nodes=nodes, rows=[row], expected=work))
+    raw.append(made.case("A", nodes=4, result="fail", fail_phase="sanity", fail_reason="energy differs"))
+    found = read([made.session(0, raw)])
+    _, root = rendered(found)
+    said = part(root, "applications")
+    assert "A, cluster:compute: speed-up of rate" in said
+    assert "generic: left out: 4 nodes (failed)" in said
+    assert "B, cluster:compute: speed-up" not in said
+    figures = page.write(found, series(found), [], tmp_path / "night.html")[1]
+    rows = {(row["application"], row["nodes"]): row for row in csv.DictReader(figures.open())}
+    last = rows["A", "2"]
+    assert (last["scaling"], float(last["baseline_speed_up"]), float(last["baseline_efficiency"])) == ("strong", 2, 1)
+    assert float(last["subject_speed_up"]) == pytest.approx(2**0.5)
+    assert float(last["subject_efficiency"]) == pytest.approx(0.5**0.5)
+    assert {(rows[key]["scaling"], rows[key]["subject_speed_up"]) for key in rows if key[0] == "B"} == {("", "")}
+    assert rows["A", "4"]["scaling"] == ""
+
+
 def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path):
     path = tmp_path / "night.html"
     path.mkdir()

@@ -156,19 +156,58 @@ def test_plots_are_drawn_where_they_say_something():
     one = [made.case("A", variant, 1, [made.row()]) for variant in ("integrated", "generic")]
     titles = [chart.title for chart in plots.plots("p", "A", cases(*one), 9)]
     assert titles == ["A: overhead in %"]
-    more = [made.case("A", "generic", nodes, [made.row(bare=100.0 / nodes)]) for nodes in (1, 2, 4)]
+    more = [made.case("A", "generic", nodes, [scaling(100.0 / nodes)]) for nodes in (1, 2, 4)]
     titles = [chart.title for chart in plots.plots("p", "A", cases(*more), 9)]
     assert titles == ["A: overhead in %", "A: speed-up of rate", "A: rate over nodes"]
     assert len(plots.plots("p", "A", cases(*more), 1)) == 1
+    # A figure of which the check does not say that it scales.
     latency = [made.case("A", "generic", nodes, [made.row(unit="us", better="lower")]) for nodes in (1, 2)]
     assert not any("speed-up" in chart.title for chart in plots.plots("p", "A", cases(*latency), 9))
 
 
+def scaling(bare, **facts):
+    """Return a row of a figure that scales, without overhead."""
+    return made.row(bare=bare, overhead=0.0, scaling="strong", **facts)
+
+
 def test_a_speed_up_counts_the_work():
     """Twice the atoms at the same rate, on twice the nodes, is twice the speed."""
-    runs = [made.case("A", "generic", nodes, [made.row(bare=100.0, overhead=0.0)]) for nodes in (1, 2, 4)]
+    runs = [made.case("A", "generic", nodes, [scaling(100.0)]) for nodes in (1, 2, 4)]
     chart = plots.plots("p", "A", cases(*runs), 9)[1]
-    assert [row[1:] for row in chart.table.rows if row[0] == "bare"] == [("1", "1"), ("2", "2"), ("4", "4")]
+    assert chart.table.headings == ("side", "nodes", "speed-up", "efficiency")
+    ideal = [("1", "1", "100 %"), ("2", "2", "100 %"), ("4", "4", "100 %")]
+    assert [row[1:] for row in chart.table.rows if row[0] == "bare"] == ideal
+    assert "A run works on more with more nodes, which counts." in chart.description
+
+
+def test_a_document_s_own_input_of_which_nobody_knows_the_size_has_a_speed_up():
+    known = {"unit": "", "amount": 0.0}
+    runs = [made.case("A", "bare", n, [made.alone(bare=90.0 * n, scaling="strong")], expected=known) for n in (1, 2)]
+    chart = plots.plots("p", "A", cases(*runs), 9)[0]
+    assert chart.table.rows[-1] == ("bare", "2", "2", "100 %")
+    assert "works on more" not in chart.description
+
+
+def test_a_variant_without_the_smallest_run_begins_on_the_line_of_the_ideal(monkeypatch):
+    draw, curves = drawing.over_nodes, {}
+
+    def over_nodes(found, label, ideal=False):
+        if ideal:
+            curves.update({curve.label: curve.points for curve in found})
+        return draw(found, label, ideal)
+
+    monkeypatch.setattr(drawing, "over_nodes", over_nodes)
+    work = {"amount": 1.0}
+    runs = [made.case("A", "bare", n, [made.alone(bare=10.0 * n, scaling="strong")], expected=work) for n in (1, 2, 4)]
+    runs += [made.case("A", "generic", n, [scaling(10.0 * n)], expected=work) for n in (2, 4)]
+    runs.append(made.case("A", "generic", 1, [], expected=work, **FAILED))
+    (chart,) = [one for one in plots.plots("p", "A", cases(*runs), 9) if "speed-up" in one.title]
+    assert [point[:2] for point in curves["bare"]] == [(1, 1.0), (2, 2.0), (4, 4.0)]
+    assert [point[:2] for point in curves["generic"]] == [(2, 2.0), (4, 4.0)]
+    assert "generic is compared with 2 nodes, where it begins on that line." in chart.description
+    assert chart.description.endswith("generic: left out: 1 node (failed).")
+    # In the table each side is compared with its own.
+    assert [row[1:] for row in chart.table.rows if row[0] == "generic"] == [("2", "1", "100 %"), ("4", "2", "100 %")]
 
 
 @pytest.mark.parametrize("place", [0, 1], ids=["light", "dark"])

@@ -142,6 +142,8 @@ class Comparison:
         }
         if self.difference:
             row["difference"] = self.difference
+        if self.figure.scaling:
+            row["scaling"] = self.figure.scaling
         for name, values in (("baseline_error", self.baseline), ("subject_error", self.subject)):
             if len(values) > 1:
                 row[name] = mean_error(values)

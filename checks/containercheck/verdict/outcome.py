@@ -74,13 +74,14 @@ class Outcome:
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each comparison, or for each figure where there is nothing to compare.
 
-        A row has figure, unit, better (which direction is), baseline and baseline_label. A comparison also has subject
-        and subject_label; overhead, the ends of its interval (low, high; None where there is none yet) and half its
-        width (interval), in overhead_unit; accepted, expected and verdict; rounds, and in how many of them the overhead
-        was above what is accepted; spread (in overhead_unit) and correlation of the rounds; for an open verdict,
-        rounds_needed in all (None: too many) and round_seconds; and where the two are not the same build, a line that
-        names both (difference). ``baseline`` and ``subject`` are medians; ``baseline_error`` and ``subject_error``
-        their mean errors, in the figure's unit (absent where there was one run).
+        A row has figure, unit, better (which direction is), baseline and baseline_label; and scaling (strong or weak)
+        where the figure shows how the application scales over nodes. A comparison also has subject and subject_label;
+        overhead, the ends of its interval (low, high; None where there is none yet) and half its width (interval), in
+        overhead_unit; accepted, expected and verdict; rounds, and in how many of them the overhead was above what is
+        accepted; spread (in overhead_unit) and correlation of the rounds; for an open verdict, rounds_needed in all
+        (None: too many) and round_seconds; and where the two are not the same build, a line that names both
+        (difference). ``baseline`` and ``subject`` are medians; ``baseline_error`` and ``subject_error`` their mean
+        errors, in the figure's unit (absent where there was one run).
         """
         if self.comparisons or len(self._sides) > 1:
             return [one.row() for one in self.comparisons]
@@ -91,6 +92,8 @@ class Outcome:
             row = {"figure": name, "unit": figure.unit, "better": figure.better}
             row["baseline"] = statistics.median(values)
             row["baseline_label"] = side.label
+            if figure.scaling:
+                row["scaling"] = figure.scaling
             if len(values) > 1:
                 row["baseline_error"] = mean_error(values)
             rows.append(row)

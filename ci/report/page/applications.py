@@ -48,8 +48,10 @@ def applications(nights: Sequence[Night], most: int) -> list[Application]:
     """
     found: dict[str, list[Case]] = {}
     for case in sorted(nights[-1].cases, key=lambda case: (case.label, shapes.style_of(case.variant), case.nodes)):
-        if case.result != "skip" and case.rows:
+        # One without figures is told where it is missing in those of the others.
+        if case.result != "skip":
             found.setdefault(case.application, []).append(case)
+    found = {name: cases for name, cases in found.items() if _have_figures(cases)}
     each = min(charts.MOST_OF_APPLICATION, max(1, most // max(1, len(found))))
     return [
         Application(name, f"application-{place}", _charts(place, cases, nights, each), _figures(cases))
@@ -63,6 +65,7 @@ def _charts(number_of: int, cases: Sequence[Case], nights: Sequence[Night], most
     for case in cases:
         key = (wording.partition(case), case.key[2], case.label, wording.axes(case.axes))
         groups.setdefault(key, []).append(case)
+    groups = {key: those for key, those in groups.items() if _have_figures(those)}
     often = collections.Counter(key[:-1] for key in groups)
     found: list[Chart] = []
     if cases[0].application == START_UP:
@@ -77,6 +80,10 @@ def _charts(number_of: int, cases: Sequence[Case], nights: Sequence[Night], most
         share = max(1, left // (len(groups) - place))
         found += plots(f"plot-{number_of}-{place + 1}", heading, those, share)
     return tuple(found)
+
+
+def _have_figures(cases: Sequence[Case]) -> bool:
+    return any(case.rows for case in cases)
 
 
 def _figures(cases: Sequence[Case]) -> Table:

@@ -11,6 +11,7 @@ from typing import Any
 from history.nights import Night
 from history.series import Series
 
+from report import scaling
 from report.cases import Case
 from report.page.states import state
 from report.page.wording import axes, plain
@@ -20,6 +21,7 @@ RESULT = ("result", "state", "completed", "reason")
 FIGURE = ("figure", "unit", "better", "baseline_label", "baseline", "baseline_error", "subject_label", "subject")
 FIGURE += ("subject_error", "overhead", "low", "high", "overhead_unit")
 JUDGED = ("expected", "verdict", "rounds", "above", "rounds_needed")
+SCALING = ("scaling", "baseline_speed_up", "baseline_efficiency", "subject_speed_up", "subject_efficiency")
 SERIES = ("kind", "system", "partition", "environ", "application", "axes", "variant", "nodes", "figure", "unit")
 POINT = ("night", "value", "standard_error", "confirmation", "before_a_break", "break")
 
@@ -27,20 +29,24 @@ POINT = ("night", "value", "standard_error", "confirmation", "before_a_break", "
 def figures(night: Night) -> str:
     """Return a row for each figure of each case, and one for a case without any; the first row names the columns.
 
-    Values are in the figure's unit, low and high (the ends of the overhead's interval) in the overhead's.
+    Values are in the figure's unit, low and high (the ends of the overhead's interval) in the overhead's; an efficiency
+    of 1 is the ideal.
     """
-    headings = ("night", *WHAT, *RESULT, *FIGURE, "accepted_low", "accepted_high", *JUDGED)
-    rows = (_figure(night, case, row) for case in night.cases for row in (case.rows or ({},)))
+    headings = ("night", *WHAT, *RESULT, *FIGURE, "accepted_low", "accepted_high", *JUDGED, *SCALING)
+    scaled = scaling.by_row(night.cases)
+    rows = (_figure(night, case, row, scaled) for case in night.cases for row in (case.rows or ({},)))
     return _csv(headings, rows)
 
 
-def _figure(night: Night, case: Case, row: dict[str, Any]) -> list[Any]:
+def _figure(night: Night, case: Case, row: dict[str, Any], scaled: scaling.ByRow) -> list[Any]:
     system, partition, environ, _ = case.key
     what = (system, partition, environ, case.application, axes(case.axes), case.variant, case.nodes)
     result = (case.result, state(case).word, _time(case.when), "" if row else case.reason)
     low, high = row.get("accepted") or (None, None)
     values = (row.get(name) for name in FIGURE)
-    return [night.name, *what, *result, *values, low, high, *(row.get(name) for name in JUDGED)]
+    told = scaled.get((case.key, row.get("figure", ""), row.get("subject_label") or ""), {})
+    judged = (row.get(name) for name in JUDGED)
+    return [night.name, *what, *result, *values, low, high, *judged, *(told.get(name) for name in SCALING)]
 
 
 def series(all_series: Iterable[Series]) -> str:

@@ -7,23 +7,20 @@ would say nothing, as one over a single number of nodes, is not drawn.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from report import table
+from report import scaling, table
 from report.cases import Case
 from report.page import drawing, shapes
 from report.page.charts import Chart
 from report.page.palette import VARIANTS
 from report.page.shapes import Curve, Interval
 from report.page.wording import Table, count, finite, measured
+from report.scaling import Scaling, Side
 from report.text import number
 
-#: Units of what is measured of a network, a memory or a runtime: nodes do not speed it up.
-NO_SPEED = ("us", "ms", "MB", "GB", "MB/s", "GB/s", "KB/s", "%", "GUPS")
-#: Units of work in a time, whatever the amount of work is.
-WORK = ("FLOPS", "FLOP/s", "images/s")
 #: So many rows of intervals are drawn.
 MOST_ROWS = 18
 #: Of the table of overheads.
@@ -37,7 +34,6 @@ class Value:
     """A figure of one side of a case.
 
     :ivar side: bare, or what stands for the variant or the runtime.
-    :ivar amount: what a run worked on; None where nobody knows.
     """
 
     side: str
@@ -47,7 +43,6 @@ class Value:
     nodes: int
     value: float
     error: float | None
-    amount: float | None
 
     @property
     def ends(self) -> tuple[float | None, float | None]:
@@ -76,7 +71,7 @@ def _sides(row: Mapping[str, Any]) -> Iterator[str]:
 def _value(case: Case, row: Mapping[str, Any], side: str) -> Value:
     label = row.get(f"{side}_label") or (case.variant if side == "subject" else "bare")
     facts = (row["figure"], row["unit"], row.get("better", ""), case.nodes)
-    return Value(label, *facts, row[side], finite(row.get(f"{side}_error")), case.expected.get("amount"))
+    return Value(label, *facts, row[side], finite(row.get(f"{side}_error")))
 
 
 def plots(prefix: str, heading: str, cases: Sequence[Case], most: int) -> list[Chart]:
@@ -91,7 +86,7 @@ def plots(prefix: str, heading: str, cases: Sequence[Case], most: int) -> list[C
 
 
 def _all(prefix: str, heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
-    """Yield the overheads by their units, then the speed-up, then the figures over nodes."""
+    """Yield the overheads by their units, then the speed-up of figures that scale, then the figures over nodes."""
     rows = [(case, row) for case in cases for row in case.rows if finite(row.get("overhead")) is not None]
     for place, unit in enumerate(dict.fromkeys(row.get("overhead_unit", "%") for _, row in rows)):
         ones = [(case, row) for case, row in rows if row.get("overhead_unit", "%") == unit]
@@ -100,11 +95,11 @@ def _all(prefix: str, heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     for one in values(cases):
         by_figure.setdefault(one.figure, []).append(one)
     over = {name: ones for name, ones in by_figure.items() if len({one.nodes for one in ones}) > 1}
-    for figure, ones in over.items():
-        chart = speed_up(f"{prefix}-speed-up", f"{heading}: speed-up of {figure}", ones)
-        if chart:
-            yield chart
-            break
+    scaled: dict[str, list[Scaling]] = {}
+    for found in scaling.of(cases):
+        scaled.setdefault(found.figure, []).append(found)
+    for place, (figure, those) in enumerate(scaled.items()):
+        yield speed_up(f"{prefix}-speed-up-{place}", f"{heading}: speed-up of {figure}", those)
     for place, (figure, ones) in enumerate(over.items()):
         yield over_nodes(f"{prefix}-nodes-{place}", f"{heading}: {figure} over nodes", ones)
 
@@ -169,58 +164,75 @@ def _least_room(found: Sequence[Interval], row: str) -> float:
 def over_nodes(name: str, title: str, ones: Sequence[Value]) -> Chart:
     """Return a figure over nodes, a curve for each side."""
     unit, better = ones[0].unit, ones[0].better
-    text = f"{unit} over {_nodes(ones)}; {f'{better} is better; ' if better else ''}bars are two standard errors. "
+    nodes = _nodes(one.nodes for one in ones)
+    text = f"{unit} over {nodes}; {f'{better} is better; ' if better else ''}bars are two standard errors. "
     text += "; ".join(_said(side, those, unit) for side, those in _by_side(ones).items()) + "."
-    curves = _curves(ones, {one: (one.value, *one.ends) for one in ones})
     rows = tuple(
         (one.side, str(one.nodes), measured(one.value, one.error, unit))
         for those in _by_side(ones).values()
         for one in those
     )
     data = Table(f"Data of the plot: {title}", ("side", "nodes", f"value, {unit}"), rows)
-    return Chart.of(name, title, text, drawing.over_nodes(curves, unit), data)
+    return Chart.of(name, title, text, drawing.over_nodes(_curves(ones), unit), data)
 
 
-def speed_up(name: str, title: str, ones: Sequence[Value]) -> Chart | None:
-    """Return how many times faster each side works on more nodes than on the fewest that it ran on.
+def speed_up(name: str, title: str, found: Sequence[Scaling]) -> Chart:
+    """Return how many times faster each side works on more nodes than on the fewest that it ran on, and the ideal.
 
-    Where a run works on more there, that counts: work in a time (J. L. Gustafson, "Reevaluating Amdahl's law", CACM 31
-    (1988)). None for a figure that is no speed, or an amount of work that nobody knows.
+    A side whose fewest nodes are more than those of another one begins on the line of the ideal.
+
+    :param found: the same figure of each variant.
     """
-    speeds = {one: _speed(one) for one in ones}
-    if any(speed is None for speed in speeds.values()):
-        return None
-    ups = {}
-    for those in _by_side(ones).values():
-        for one in those:
-            first = those[0]
-            up = speeds[one] / speeds[first]
-            spread = sum((each.error / each.value) ** 2 for each in {one, first} if each.error) ** 0.5
-            # Against itself there is no doubt.
-            half = ERRORS * up * spread if spread and one is not first else None
-            ups[one] = (up, None if half is None else up - half, None if half is None else up + half)
-    text = f"How many times faster than on the fewest nodes, over {_nodes(ones)}; the ideal is a line. "
-    amounts = {one.amount for one in ones}
-    text += "A run works on more with more nodes, which counts. " if len(amounts) > 1 else ""
-    text += "; ".join(
-        f"{side}: {number(ups[those[-1]][0], 3)} on {those[-1].nodes}" for side, those in _by_side(ones).items()
-    )
+    sides = _scaled(found)
+    fewest = min(side.fewest for side in sides)
+    others = [side.label for side in sides if side.label not in VARIANTS]
+    curves = [_speed_up(side, shapes.style_of(side.label, others), fewest) for side in sides]
+    nodes = _nodes(point.nodes for side in sides for point in side.points)
+    text = [f"How many times faster than on the fewest nodes, over {nodes}; the ideal is a line."]
+    if any(one.kind == "weak" for one in found):
+        text.append("A run works on more with more nodes, which counts.")
+    text += [
+        f"{side.label} is compared with {count(side.fewest, 'node')}, where it begins on that line."
+        for side in sides
+        if side.fewest > fewest
+    ]
+    text.append("; ".join(_told(side) for side in sides) + ".")
+    text += [f"{one.variant}: {scaling.without(one)}." for one in found if one.left_out]
     rows = tuple(
-        (one.side, str(one.nodes), number(ups[one][0], 3)) for those in _by_side(ones).values() for one in those
+        (side.label, str(point.nodes), number(point.speed_up, 3), scaling.percent(point.efficiency))
+        for side in sides
+        for point in side.points
     )
-    data = Table(f"Data of the plot: {title}", ("side", "nodes", "speed-up"), rows)
-    return Chart.of(name, title, f"{text}.", drawing.over_nodes(_curves(ones, ups), "speed-up", ideal=True), data)
+    data = Table(f"Data of the plot: {title}", ("side", "nodes", "speed-up", "efficiency"), rows)
+    return Chart.of(name, title, " ".join(text), drawing.over_nodes(curves, "speed-up", ideal=True), data)
 
 
-def _speed(one: Value) -> float | None:
-    """Return work in a time, up to a factor that is the same on all nodes."""
-    if one.unit in NO_SPEED or one.value <= 0 or not one.better:
-        return None
-    if one.better == "higher" and one.unit.endswith(WORK):
-        return one.value
-    if one.amount is None:
-        return None
-    return one.amount * one.value if one.better == "higher" else one.amount / one.value
+def _scaled(found: Sequence[Scaling]) -> list[Side]:
+    """Return the sides, bare first; of one that several cases have, that over most nodes, or the bare case's own."""
+    sides: dict[str, Side] = {}
+    for one in sorted(found, key=lambda one: (-len(one.sides[0].points), one.variant != "bare")):
+        for side in one.sides:
+            sides.setdefault(side.label, side)
+    return sorted(sides.values(), key=lambda side: (shapes.style_of(side.label), side.label))
+
+
+def _speed_up(side: Side, style: int, fewest: int) -> Curve:
+    """Return the speed-up with intervals.
+
+    :param fewest: nodes with which the line of the ideal begins, at 1.
+    """
+    begin = side.fewest / fewest
+    points = []
+    for point in side.points:
+        half = None if point.error is None else ERRORS * point.error
+        ends = (None, None) if half is None else (begin * (point.speed_up - half), begin * (point.speed_up + half))
+        points.append((point.nodes, begin * point.speed_up, *ends))
+    return Curve(side.label, style, tuple(points))
+
+
+def _told(side: Side) -> str:
+    last = side.points[-1]
+    return f"{side.label}: {number(last.speed_up, 3)} on {last.nodes}, efficiency {scaling.percent(last.efficiency)}"
 
 
 def _by_side(ones: Sequence[Value]) -> dict[str, list[Value]]:
@@ -231,18 +243,18 @@ def _by_side(ones: Sequence[Value]) -> dict[str, list[Value]]:
     return found
 
 
-def _curves(ones: Sequence[Value], y: Mapping[Value, tuple[float, float | None, float | None]]) -> list[Curve]:
+def _curves(ones: Sequence[Value]) -> list[Curve]:
     sides = _by_side(ones)
     others = [side for side in sides if side not in VARIANTS]
     return [
-        Curve(side, shapes.style_of(side, others), tuple((one.nodes, *y[one]) for one in those))
+        Curve(side, shapes.style_of(side, others), tuple((one.nodes, one.value, *one.ends) for one in those))
         for side, those in sides.items()
     ]
 
 
-def _nodes(ones: Sequence[Value]) -> str:
-    nodes = sorted({one.nodes for one in ones})
-    return f"{', '.join(map(str, nodes[:-1]))} and {nodes[-1]} nodes"
+def _nodes(nodes: Iterable[int]) -> str:
+    several = sorted(set(nodes))
+    return f"{', '.join(map(str, several[:-1]))} and {several[-1]} nodes"
 
 
 def _said(side: str, those: Sequence[Value], unit: str) -> str:

@@ -1,0 +1,266 @@
+"""Speed-up and parallel efficiency over nodes, from the cases of a session."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import made
+import pytest
+from conftest import REPOSITORY
+from espresso import QuantumEspresso
+from gromacs import GROMACS
+from hpcc import HPCC
+from hypothesis import given
+from hypothesis import strategies as st
+from wordcount import WordCount
+
+sys.path.insert(0, str(REPOSITORY / "ci"))
+from report import scaling, table  # noqa: E402
+from report.cases import collect  # noqa: E402
+
+#: Units with their better direction, and whether they count the work themselves.
+UNITS = [
+    ("s", "lower", False),
+    ("us", "lower", False),
+    ("ns/day", "higher", False),
+    ("steps/s", "higher", False),
+    ("GFLOPS", "higher", True),
+    ("GFLOP/s", "higher", True),
+    ("images/s", "higher", True),
+]
+FAILED = {"result": "fail", "fail_phase": "sanity", "fail_reason": "energy differs"}
+SLOW = {"result": "fail", "fail_phase": "performance", "fail_reason": "rate is worse"}
+
+
+def ran(variant, values, bare=None, amounts=None, unit="ns/day", better="higher", kind="strong", **facts):
+    """Return test cases of a variant.
+
+    :param values: of the variant, by nodes.
+    :param bare: of its baseline; the same by default.
+    :param amounts: of work, by nodes; the same for all by default, and 0 for what nobody knows.
+    """
+    found = []
+    for nodes, value in values.items():
+        told = {"unit": unit, "better": better, "scaling": kind}
+        if variant == "bare":
+            row = made.alone(bare=value, **told)
+        else:
+            row = made.row(bare=(bare or values)[nodes], subject=value, **told)
+        work = {"amount": 1000.0 if amounts is None else amounts[nodes]}
+        found.append(made.case("Code", variant, nodes, [row], expected=work, **facts))
+    return found
+
+
+def read(*runs):
+    """Return the cases of these runs of ReFrame."""
+    return collect([{"runs": [{"testcases": list(run)} for run in runs]}])
+
+
+def told(*raw):
+    """Return the lines about these test cases."""
+    return scaling.lines(read(raw))
+
+
+def ups(*raw):
+    """Return speed-up and efficiency of the subject, by nodes, of test cases of one variant."""
+    (one,) = scaling.of(read(raw))
+    return {point.nodes: (point.speed_up, point.efficiency) for point in one.sides[-1].points}
+
+
+def test_a_variant_has_a_line_beneath_the_table():
+    raw = ran("integrated", {1: 12.3, 2: 21.9}, bare={1: 12.5, 2: 22.75})
+    said = "Code integrated: 1 node 12.3 ns/day, 2 nodes 21.9 ns/day: speed-up 1.78, efficiency 89 % (bare 91 %)"
+    assert told(*raw) == [said]
+    # A heading and two figures are above it.
+    assert table.lines(read(raw))[3] == said
+
+
+def test_each_number_of_nodes_has_its_speed_up_and_bare_has_a_line_of_its_own():
+    values = {1: 10.0, 2: 19.0, 4: 36.0}
+    assert told(*ran("bare", values), *ran("generic", values)) == [
+        "Code bare: 1 node 10 ns/day, 2 nodes 19 ns/day, 4 nodes 36 ns/day: "
+        "speed-up 1.9 and 3.6, efficiency 95 % and 90 %",
+        "Code generic: 1 node 10 ns/day, 2 nodes 19 ns/day, 4 nodes 36 ns/day: "
+        "speed-up 1.9 and 3.6, efficiency 95 % and 90 % (bare 95 % and 90 %)",
+    ]
+
+
+def test_of_a_time_the_shorter_one_is_the_faster():
+    assert ups(*ran("bare", {1: 8.0, 2: 5.0}, unit="s", better="lower")) == {
+        1: (1.0, 1.0),
+        2: (pytest.approx(1.6), pytest.approx(0.8)),
+    }
+
+
+@pytest.mark.parametrize("amounts", [{1: 500.0, 2: 1000.0}, {1: 0.0, 2: 0.0}], ids=["known", "unknown"])
+def test_weak_scaling_is_the_quotient_of_the_times(amounts):
+    """With as much work on each node; where nobody knows how much that is, the declaration says it."""
+    raw = ran("bare", {1: 10.0, 2: 12.5}, amounts=amounts, unit="s", better="lower", kind="weak")
+    assert ups(*raw)[2] == (pytest.approx(1.6), pytest.approx(10.0 / 12.5))
+    (line,) = told(*raw)
+    assert line.endswith("1 node 10 s, 2 nodes 12.5 s (2 times the work): speed-up 1.6, efficiency 80 %")
+    assert scaling.of(read(raw))[0].kind == "weak"
+
+
+def test_an_input_of_which_nobody_knows_is_the_same_where_it_scales_strongly():
+    raw = ran("bare", {1: 10.0, 2: 18.0}, amounts={1: 0.0, 2: 0.0})
+    assert ups(*raw)[2] == (pytest.approx(1.8), pytest.approx(0.9))
+    assert scaling.of(read(raw))[0].kind == "strong"
+
+
+def test_an_embedded_input_that_grew_counts_whatever_the_document_had():
+    raw = ran("bare", {1: 10.0, 2: 10.0, 4: 10.0}, amounts={1: 1.0, 2: 1.0, 4: 2.0})
+    assert ups(*raw)[4] == (pytest.approx(2.0), pytest.approx(0.5))
+    (line,) = told(*raw)
+    assert "2 nodes 10 ns/day, 4 nodes 10 ns/day (2 times the work): " in line
+    assert scaling.of(read(raw))[0].kind == "weak"
+
+
+@given(
+    st.sampled_from(UNITS),
+    st.lists(st.integers(1, 512), min_size=2, max_size=6, unique=True),
+    st.floats(1e-6, 1e6),
+    st.sampled_from(["strong", "weak"]),
+    st.booleans(),
+)
+def test_ideal_scaling_has_an_efficiency_of_one(unit, nodes, speed, kind, known):
+    """In any unit, of a time or a rate, from any number of nodes on, and whether the work is known or not."""
+    name, better, counts_work = unit
+    work = {n: 100.0 * n if kind == "weak" else 100.0 for n in nodes}
+    seconds = {n: work[n] / (speed * n) for n in nodes}
+    rates = {n: (work[n] if counts_work else 1.0) / seconds[n] for n in nodes}
+    values = seconds if better == "lower" else rates
+    amounts = work if known else dict.fromkeys(nodes, 0.0)
+    found = ups(*ran("bare", values, amounts=amounts, unit=name, better=better, kind=kind))
+    assert list(found) == sorted(nodes)
+    for n, (up, efficiency) in found.items():
+        assert efficiency == pytest.approx(1.0)
+        assert up == pytest.approx(n / min(nodes))
+
+
+@given(st.dictionaries(st.integers(1, 512), st.floats(0.01, 1e4), min_size=2, max_size=6), st.floats(1e-3, 1e3))
+def test_a_time_and_a_rate_say_the_same_in_any_unit(seconds, factor):
+    rates = {nodes: factor / value for nodes, value in seconds.items()}
+    by_time = ups(*ran("bare", seconds, unit="s", better="lower"))
+    by_rate = ups(*ran("bare", rates))
+    assert by_time.keys() == by_rate.keys()
+    for nodes, values in by_time.items():
+        assert by_rate[nodes] == (pytest.approx(values[0]), pytest.approx(values[1]))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        [],
+        ran("bare", {2: 10.0}),
+        ran("bare", {1: 10.0}) + ran("generic", {2: 10.0}),
+        ran("bare", {1: 10.0, 2: 20.0}, kind=None),
+        ran("bare", {1: 10.0}) + ran("bare", {2: 20.0}, partition="other"),
+        ran("bare", {1: 10.0}, axes=" %size=1") + ran("bare", {2: 20.0}, axes=" %size=2"),
+        ran("bare", {1: 10.0}) + ran("bare", {2: 20.0}, **FAILED),
+    ],
+    ids=["nothing", "one number", "two variants", "not declared", "two partitions", "two sizes", "one that failed"],
+)
+def test_of_one_number_of_nodes_nothing_is_shown(raw):
+    assert told(*raw) == []
+    assert scaling.by_row(read(raw)) == {}
+
+
+def test_without_the_smallest_run_the_next_one_is_the_measure():
+    down = made.case("Code", "bare", 1, result="skip", skip_reason="the node is down")
+    (line,) = told(*ran("bare", {2: 10.0, 4: 19.0}), down)
+    assert line == "Code bare: 2 nodes 10 ns/day, 4 nodes 19 ns/day: speed-up 1.9 against 2 nodes, efficiency 95 %"
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 4])
+@pytest.mark.parametrize("with_figures", [False, True])
+def test_a_case_that_failed_is_left_out_and_named(nodes, with_figures):
+    values = {1: 10.0, 2: 19.0, 4: 36.0}
+    raw = ran("generic", values)
+    for one in raw:
+        if one["num_nodes"] == nodes:
+            one.update(FAILED, **({} if with_figures else {"results": []}))
+    (line,) = told(*raw)
+    assert line.endswith(f"; left out: {scaling.nodes(nodes)} (failed)")
+    assert f"{scaling.nodes(nodes)} {values[nodes]:g} ns/day" not in line
+    assert sorted(ups(*raw)) == [n for n in values if n != nodes]
+
+
+def test_a_failure_that_went_away_is_left_out_too():
+    """Wrong answers that go away are not right."""
+    raw = ran("generic", {1: 10.0, 2: 19.0, 4: 36.0})
+    (line,) = scaling.lines(read([{**raw[1], **FAILED, "results": []}], raw))
+    assert line.endswith("; left out: 2 nodes (failed)")
+
+
+def test_a_case_that_was_only_slow_is_shown():
+    """A container that does not scale fails, and its efficiency says why."""
+    raw = ran("generic", {1: 10.0, 2: 11.0}, bare={1: 10.0, 2: 19.0})
+    raw[1].update(SLOW)
+    (line,) = told(*raw)
+    assert line.endswith("speed-up 1.1, efficiency 55 % (bare 95 %)")
+
+
+@pytest.mark.parametrize("value", [None, 0.0, math.nan, math.inf])
+def test_what_is_no_value_is_left_out_and_named(value):
+    raw = ran("generic", {1: 10.0, 2: value, 4: 36.0}, bare={1: 10.0, 2: 19.0, 4: 38.0})
+    (line,) = told(*raw)
+    assert line.endswith("; left out: 2 nodes (no value)")
+
+
+def test_a_figure_that_does_not_apply_somewhere_is_named():
+    raw = ran("generic", {1: 10.0, 2: 19.0, 4: 36.0})
+    raw[0]["results"] = []
+    (line,) = told(*raw)
+    assert line.endswith("against 2 nodes, efficiency 95 % (bare 95 %); left out: 1 node (no value)")
+
+
+def test_lines_that_differ_in_figure_axes_or_partition_say_so():
+    values = {1: 10.0, 2: 20.0}
+    names = [line.partition(":")[0] for line in told(*ran("bare", values), *ran("bare", values, partition="other"))]
+    assert names == ["Code bare, compute", "Code bare, other"]
+    raw = [one for size in (1, 2) for one in ran("bare", values, axes=f" %size={size}")]
+    assert [line.partition(":")[0] for line in told(*raw)] == ["Code size=1 bare", "Code size=2 bare"]
+    raw = ran("bare", values)
+    for one in raw:
+        one["results"].append({**one["results"][0], "figure": "other"})
+    assert [line.partition(":")[0] for line in told(*raw)] == ["Code bare, rate", "Code bare, other"]
+
+
+def test_several_subjects_have_a_line_each():
+    raw = ran("generic", {1: 10.0, 2: 20.0})
+    for one in raw:
+        one["results"] = [{**one["results"][0], "subject_label": name} for name in ("old", "new")]
+    assert [line.partition(":")[0] for line in told(*raw)] == ["Code generic (old)", "Code generic (new)"]
+
+
+def test_a_speed_up_is_as_uncertain_as_both_of_its_values():
+    """Each is known to half a percent."""
+    (one,) = scaling.of(read(ran("bare", {1: 10.0, 2: 18.0})))
+    first, last = one.sides[0].points
+    assert first.error is None
+    assert last.error == pytest.approx(1.8 * 0.005 * math.sqrt(2))
+
+
+def test_rows_get_what_belongs_to_them():
+    raw = ran("bare", {1: 10.0, 2: 20.0}) + ran("generic", {1: 10.0, 2: 15.0}, bare={1: 10.0, 2: 19.0})
+    found = {(key[3], label): row for (key, _, label), row in scaling.by_row(read(raw)).items()}
+    assert len(found) == 4
+    assert found["Code_bare_2", ""] == {"scaling": "strong", "baseline_speed_up": 2.0, "baseline_efficiency": 1.0}
+    assert found["Code_generic_2", "generic"] == {
+        "scaling": "strong",
+        "baseline_speed_up": pytest.approx(1.9),
+        "baseline_efficiency": pytest.approx(0.95),
+        "subject_speed_up": pytest.approx(1.5),
+        "subject_efficiency": pytest.approx(0.75),
+    }
+
+
+@pytest.mark.parametrize(
+    ("check", "figures"),
+    [(GROMACS, ["rate"]), (QuantumEspresso, ["PWSCF"]), (WordCount, ["seconds_compute"]), (HPCC, [])],
+)
+def test_checks_declare_what_their_documents_show_over_nodes(check, figures):
+    assert [one.name for one in check.figures if one.scaling == "strong"] == figures
+    assert not any(one.scaling == "weak" for one in check.figures)
