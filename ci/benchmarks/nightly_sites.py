@@ -153,12 +153,16 @@ def seen(site: Site, alarms: np.ndarray, reruns: np.ndarray) -> Seen:
     return Seen(rates[0], rates[1], tuple(found))
 
 
-def followed(site: Site) -> Seen:
-    """Follow sites as ci/nightly does."""
+def followed(site: Site, is_renewed: bool = False) -> Seen:
+    """Follow sites as ci/nightly does.
+
+    :param is_renewed: whether something that is recorded, such as the runtime, is new in the night of the changes.
+    """
+    renewed = np.broadcast_to(is_renewed & (np.arange(site.values.shape[-1]) == site.changed), site.values.shape[1:])
     nothing = np.full(site.values.shape, np.nan)
     least = np.full(site.values.shape[1], LEAST)
     values, unconfirmed, confirmations = site.values.copy(), nothing, np.zeros(nothing.shape, dtype=bool)
-    watch = Watch(Measured(values, site.errors, confirmations, unconfirmed, least, site.groups))
+    watch = Watch(Measured(values, site.errors, confirmations, unconfirmed, least, renewed, site.groups))
     alarms, reruns = np.zeros(values.shape), np.zeros(values.shape)
     for night in range(site.changed, values.shape[-1]):
         watch.settle(night)

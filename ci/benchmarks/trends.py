@@ -45,7 +45,13 @@ DRAWN = 10
 
 
 def simulated(sites: int, seed: int) -> None:
-    """Print the table of simulated sites."""
+    """Print the tables of simulated sites: first those of which nothing that is recorded changes."""
+    for is_renewed in (False, True):
+        print("\nsomething that is recorded is new in the night of the changes" if is_renewed else "", end="")
+        _simulated(sites, seed, is_renewed)
+
+
+def _simulated(sites: int, seed: int, is_renewed: bool) -> None:
     print(f"\n{SERIES} series, {sites} sites a line; found: half of the changes of 3, 5, 10 %, after nights")
     print(f"{'nights are':12}{'spread':>7}{'history':>9} {HEADING}")
     for name, noise in NOISES.items():
@@ -53,8 +59,8 @@ def simulated(sites: int, seed: int) -> None:
             for history in HISTORIES:
                 draw = np.random.default_rng(seed)
                 site = drawn(draw, noise, (sites, SERIES, history + FOLLOWED), spread)
-                line = f"{name:12}{spread:5.0f} %{history:9} {followed(site)}   {published(site)}"
-                print(line, flush=True)
+                line = f"{name:12}{spread:5.0f} %{history:9} {followed(site, is_renewed)}"
+                print(line if is_renewed else f"{line}   {published(site)}", flush=True)
 
 
 def as_nights(sessions: Iterable[StoredSession]) -> Iterator[StoredSession]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from history import provenance
 from history.series import BARE, Point, Series
 from history.watch import CONFIRMED, Measured, Proposals, Watch
 
@@ -115,12 +116,12 @@ def measured(followed: Sequence[Series]) -> Measured:
     columns = _columns(followed)
     shape = (len(followed), len(columns))
     values, errors, unconfirmed = (np.full(shape, np.nan) for _ in range(3))
-    confirmations = np.zeros(shape, dtype=bool)
+    confirmations, renewed = (np.zeros(shape, dtype=bool) for _ in range(2))
     for number, one in enumerate(followed):
         ratio = one.kind == BARE
-        for point, value in zip(one.points, _values(one)):
+        for point, value, is_new in zip(one.points, _values(one), provenance.renewed(one.points)):
             place = number, columns[point.night.name]
-            values[place], confirmations[place] = value, point.confirmation
+            values[place], confirmations[place], renewed[place] = value, point.confirmation, is_new
             if point.error is not None:
                 errors[place] = 100 * point.error / point.value if ratio else point.error
             if point.unconfirmed is not None:
@@ -128,7 +129,7 @@ def measured(followed: Sequence[Series]) -> Measured:
     least = np.array([100 * math.log1p(one.least / 100) if one.kind == BARE else one.least for one in followed])
     # What has standard errors is measured in them, and what has none cannot be compared with it.
     groups = 2 * np.array([one.kind == BARE for one in followed]) + np.isfinite(errors).any(-1)
-    return Measured(values, errors, confirmations, unconfirmed, least, groups)
+    return Measured(values, errors, confirmations, unconfirmed, least, renewed, groups)
 
 
 def _confirmed(one: Series, begins: Sequence[int], p: Sequence[float]) -> Iterator[Change]:

@@ -19,6 +19,9 @@ from history.scatter import Table
 #: Share of false proposals among all that is accepted; with none that is true, the share of nights that have one.
 #: By ci/benchmark trends: with 0.05 there are 0.15 false alarms per 100 series and night where nights have two modes.
 PROPOSED = 0.02
+#: The same since a night in which something that is recorded was new, such as the runtime: that something changes then
+#: is no surprise, and such nights are few. Three nights and one are seldom sure to 2 %, even of a start that doubled.
+EXPECTED = 0.2
 #: So many nights are looked at: twice as many as the level before and the one after may have.
 HORIZON = 90
 #: Probability that a night's confirmations confirm anything false, as far as they alone say it. With 0.01 changes are
@@ -53,6 +56,8 @@ class Measured:
     :ivar confirmations: which nights are confirmations, of the same shape.
     :ivar unconfirmed: what these nights had measured before, of the same shape; NaN where there was nothing.
     :ivar least: the smallest change worth telling of each series, (series,), in the unit of its values.
+    :ivar renewed: which nights had something new in what is recorded of them (``provenance.renewed``), of that shape
+        without the axes of families.
     :ivar groups: which series belong together, (series,): the scatter of each group is pooled by itself.
     """
 
@@ -61,6 +66,7 @@ class Measured:
     confirmations: Mask
     unconfirmed: Array
     least: Array
+    renewed: Mask
     groups: NDArray[np.int_]
 
 
@@ -86,12 +92,12 @@ class Watch:
             p[..., own] = evidence.changed(_only(table, own))
         p = corrections.false_discoveries(p)
         # What has no value tonight was looked at when it had its last one.
-        proposed = (p <= PROPOSED) & table.present[..., -1]
+        proposed = (p <= EXPECTED) & table.present[..., -1]
         at, sign = np.full(p.shape, -1), np.ones(p.shape)
         for own in self._groups():
             if proposed[..., own].any():
                 at[..., own], sign[..., own] = evidence.began(_only(table, own))
-        proposed &= at >= 0
+        proposed &= (at >= 0) & (p <= np.where(self._is_renewed(at + first), EXPECTED, PROPOSED))
         return Proposals(np.where(proposed, at + first, -1), np.argmax(table.current, axis=-1) + first, sign, p)
 
     def confirm(self, night: int, proposed: Proposals) -> Array:
@@ -124,6 +130,11 @@ class Watch:
         began = np.take_along_axis(np.nan_to_num(table.values), first[..., None], -1)[..., 0]
         gone = (last[..., 0] > 0) & (abs(now - then) < abs(now - began)) & before.any(-1) & after.any(-1)
         self.levels = self.levels - (gone[..., None] & (self.levels == last))
+
+    def _is_renewed(self, nights: NDArray[np.int_]) -> Mask:
+        """Tell of a night of each series whether it had something new."""
+        renewed = np.broadcast_to(self._measured.renewed, self._measured.values.shape)
+        return np.take_along_axis(renewed, np.maximum(nights, 0)[..., None], -1)[..., 0]
 
     def _table(self, night: int) -> tuple[Table, int]:
         """Return the nights that are looked at, and the first of them."""

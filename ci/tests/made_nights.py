@@ -65,7 +65,7 @@ def night(number, changed=""):
 def made_series(values, errors=None, kind=OVERHEAD, figure="rate", again=None, better="higher", **more):
     """Return a series with these values, one a night.
 
-    :param errors: a standard error for all of them, or none.
+    :param errors: a standard error for all of them, one for each, or none.
     :param again: what confirmations said, by night.
     :param more: other facts of the series; ``provenance`` is a function of the night.
     """
@@ -77,7 +77,8 @@ def made_series(values, errors=None, kind=OVERHEAD, figure="rate", again=None, b
             continue
         first = float(value) if number in again else None
         own = float(again.get(number, value))
-        points.append(Point(night(number), own, errors, number in again, provenance(number), first))
+        error = errors[number] if isinstance(errors, list) else errors
+        points.append(Point(night(number), own, error, number in again, provenance(number), first))
     facts = {"system": "here", "partition": "one", "environ": "builtin", "application": "Fine", "nodes": 1, "axes": {}}
     facts.update(variant="" if kind == BARE else "generic", label="Fine", unit="x" if kind == BARE else "%")
     facts.update({"least": LEAST, **more})

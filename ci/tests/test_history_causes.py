@@ -9,7 +9,8 @@ from conftest import REPOSITORY
 from made_nights import made_series
 
 sys.path.insert(0, str(REPOSITORY / "ci"))
-from history.causes import causes, provenance_changes  # noqa: E402
+from history import provenance  # noqa: E402
+from history.causes import causes  # noqa: E402
 from history.changes import Change  # noqa: E402
 from history.series import BARE  # noqa: E402
 
@@ -76,19 +77,19 @@ def points(*provenances):
 
 def test_what_differs_from_night_to_night_is_no_difference():
     nodes = points(*({"host": host} for host in ("n1", "n2", "n1", "n2")))
-    assert provenance_changes(nodes[:2], nodes[2:]) == []
-    assert provenance_changes(nodes[:1], nodes[1:2]) == ["host: n1 -> n2"]
+    assert provenance.differences(nodes[:2], nodes[2:]) == []
+    assert provenance.differences(nodes[:1], nodes[1:2]) == ["host: n1 -> n2"]
 
 
 def test_what_an_older_library_did_not_record_is_no_difference():
     found = points({}, {"machine": {"kernel": "6.1"}})
-    assert provenance_changes(found[:1], found[1:]) == []
+    assert provenance.differences(found[:1], found[1:]) == []
 
 
 def test_digests_are_short_and_take_the_place_of_the_path():
     images = [{"image": f"/images/{n}.sif", "image_sha256": 64 * n, "mpi": {"subject": ["/a", n]}} for n in "ab"]
     found = points(*images)
-    assert provenance_changes(found[:1], found[1:]) == [
+    assert provenance.differences(found[:1], found[1:]) == [
         "image: aaaaaaaaaaaa -> bbbbbbbbbbbb",
         "MPI library: /a, a -> /a, b",
     ]
@@ -98,3 +99,22 @@ def test_the_provenance_of_a_level_before_the_last_does_not_count():
     old = change(at=4, provenance=lambda number: (NEW, NEW, OLD, OLD, NEW, NEW)[number])
     assert causes([old])[0].differences == NOTHING
     assert causes([replace(old, since=2)])[0].differences == NEWER
+
+
+def renewed(*provenances):
+    return provenance.renewed(points(*provenances))
+
+
+def test_a_night_with_something_new_is_told_from_the_others():
+    assert renewed(OLD, OLD, OLD, NEW, NEW) == [False, False, False, True, False]
+    assert renewed(OLD, OLD, OLD, NEW, OLD, NEW) == [False, False, False, True, False, False]
+
+
+def test_another_node_is_nothing_new_and_neither_is_what_was_not_recorded():
+    assert not any(renewed(*({"host": host} for host in "aaab")))
+    assert not any(renewed({}, {}, {}, OLD))
+
+
+def test_what_is_new_every_night_or_so_says_nothing():
+    assert not any(renewed(*({"image_sha256": digest * 64} for digest in "abcdefab")))
+    assert renewed(OLD, OLD, NEW, OLD) == [False] * 4

@@ -84,6 +84,36 @@ def test_a_change_that_is_too_small_to_be_worth_telling_is_not_told():
     assert told(standing([*quiet, replace(small, least=1.0)])) == [("rate", 8, True, False)]
 
 
+#: StartUp on a virtual machine of two cores in four nights: overheads, and in the last one a start that takes 0.15 s
+#: more, by a wrapper of the runtime; with their standard errors, and the least change worth telling.
+START_UP = {
+    "start": ([0.163759, 0.176901, 0.161595, 0.337565], [0.006141, 0.00752, 0.003993, 0.020998], 0.05),
+    "end": ([0.004467, 0.005089, 0.004613, 0.00785], [0.000147, 0.000314, 0.000137, 0.001581], 0.005),
+    "memory": ([26.91, 26.65825, 26.79675, 26.7915], [0.048749, 0.055825, 0.061067, 0.043769], 4.8),
+    "start_several": ([0.16776, 0.182142, 0.155019, 0.337027], [0.007238, 0.010958, 0.003926, 0.012237], 0.05),
+    "end_several": ([0.004774, 0.005713, 0.004763, 0.011463], [0.000209, 9.6e-05, 9.5e-05, 0.003649], 0.005),
+    "memory_several": ([26.8665, 26.71925, 26.7715, 26.7635], [0.062377, 0.106408, 0.061067, 0.063426], 3.6),
+}
+
+
+def started(**more):
+    """Return these series."""
+    return [
+        made_series(values, errors, figure=figure, unit="s", better="lower", least=least, **more)
+        for figure, (values, errors, least) in START_UP.items()
+    ]
+
+
+def test_a_start_that_doubled_is_proposed_where_the_runtime_is_another_one_since_that_night():
+    """Of six series three nights are too few to be surprised; with a reason they are not."""
+    assert standing(started()) == []
+    versions = [{"runtimes": {"subject": {"version": f"1.{number > 2:d}"}}} for number in range(4)]
+    expected = [(figure, 3, True, False) for figure in ("start", "start_several")]
+    assert told(standing(started(provenance=versions.__getitem__))) == expected
+    # One that was new in the night before explains nothing of this one.
+    assert standing(started(provenance=lambda number: versions[min(number + 1, 3)])) == []
+
+
 def test_a_night_of_few_rounds_proposes_less():
     shifted = with_shift(5, 11)
     assert standing([*QUIET, shifted])
