@@ -100,6 +100,9 @@ site_configuration = {
                         "image_cache": "/shared/containercheck/images",
                         # Where jars from a Maven repository lie. Default: ~/.cache/containercheck/jars.
                         "jar_cache": "/shared/containercheck/jars",
+                        # Where compiled programs of ours lie, those in C++; all nodes must see it. Default:
+                        # ~/.cache/containercheck/programs.
+                        "program_cache": "/shared/containercheck/programs",
                         # The documents' own inputs, by check: a path, or address#sha256=<digest>, fetched once.
                         # Default: the embedded input. What each check takes is in its docstring.
                         "inputs": {"GROMACS": "/shared/inputs/ueabs-case-a/topol.tpr"},

@@ -21,6 +21,7 @@ PROGRAMS = {
     "pull": "build.registry",
     "venv": "build.venvs",
     "jars": "build.jars",
+    "compile": "build.compiled",
     "download": "build.downloads",
     "machine": "build.machine",
 }

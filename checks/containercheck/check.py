@@ -137,6 +137,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
             own_modules=tuple(self._sites_own.modules),
             environ=self._sites_own.environ,
             source=self.source,
+            compile_options=tuple(self.compile_options),
+            headers=self.headers,
             requirements=self.requirements,
             artifacts=self.artifacts,
             published=self.published,

@@ -23,8 +23,12 @@ class ApplicationFacts(rfm.RegressionTest):
 
     #: Name of the definition file in ``images/``.
     recipe = variable(str)
-    #: Source below ``checks/src`` of a program of the project's own, C or a script; the image has it on its PATH.
+    #: Source below ``checks/src`` of a program of the project's own, C, C++ or a script; the image has it on its PATH.
     source = variable(str, type(None), value=None)
+    #: For C++: options that it is compiled with, its libraries last; the image's recipe has the same.
+    compile_options = variable(typ.List[str], value=[])
+    #: For C++: headers that it cannot do without, and Debian's package of each; without them the check is skipped.
+    headers = variable(typ.Dict[str, str], value={})
     #: Pinned requirements from PyPI, a file below ``checks/src``, that bring the program; the image installs the same.
     requirements = variable(str, type(None), value=None)
     #: Pinned jars from a Maven repository, a file below ``checks/src``; the job finds them in ``jars/``.

@@ -83,6 +83,7 @@ class Site:
     image_cache: str | None = extra(str)
     venv_cache: str | None = extra(str)
     jar_cache: str | None = extra(str)
+    program_cache: str | None = extra(str)
     input_cache: str | None = extra(str)
     foreign: list[str] | None = extra(typ.List[str])
 

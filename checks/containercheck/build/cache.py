@@ -1,4 +1,4 @@
-"""Things that are built once into a cache: images, Python environments, jars, inputs.
+"""Things that are built once into a cache: images, Python environments, jars, programs, inputs.
 
 A thing and its record, ``<name>-<key>.json`` beside it, count only together. It is built once, however many ask for it
 at the same time, and what a killed build leaves behind is never taken for finished.
@@ -49,6 +49,8 @@ class Entry:
     kind, setting = "cache", "cache"
     #: What a check lacks without it, and what there is to do but to build it on another machine.
     lacking, instead = "software", ""
+    #: What is said of one that is there, and not what was built.
+    broken = "corrupt"
     #: What is done to have it, in messages.
     doing, done = "building", "built"
 
@@ -125,7 +127,7 @@ class Entry:
             with locks.flocked(cache / f"{self.name}.lock", shared=False, waiting=waiting):
                 if not self.is_intact():
                     if self.path.exists():
-                        print(f"{self.name}: {self.path} is corrupt, building it again", flush=True)
+                        print(f"{self.name}: {self.path} is {self.broken}, {self.doing} it again", flush=True)
                         files.remove(self.path)
                     with locks.building():
                         self._build()

@@ -43,6 +43,8 @@ class Wanted:
     own_modules: tuple[str, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     source: str | None = None
+    compile_options: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
     requirements: str | None = None
     artifacts: str | None = None
     published: str = ""

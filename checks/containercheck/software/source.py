@@ -1,4 +1,4 @@
-"""Provider: programs of the project's own: C, compiled with the host's MPI, or a script."""
+"""Provider: programs of the project's own: C or C++, compiled with the host's MPI, or a script."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ import shutil
 
 from containercheck import contract, programs
 from containercheck.sites import Site
-from containercheck.software.provision import CHECKS, Provision, Unavailable, Wanted
+from containercheck.software.provision import CHECKS, Provision, Unavailable, Wanted, architecture_of
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
     """Return the program that is made of a source below ``checks/src``.
 
-    :raises Unavailable: there is no compiler.
+    :raises Unavailable: there is no compiler; or, for C++, the partition's architecture is not known.
     """
     if wanted.source is None:
         return Provision()
+    if wanted.source.endswith(".cpp"):
+        return _from_cache(wanted, site)
     program, source = f"bin/{wanted.executable}", shlex.quote(str(CHECKS / "src" / wanted.source))
     if wanted.source.endswith(".py"):
         return Provision(program=f"./{program}", build=("mkdir -p bin", f"install {source} {program}"))
@@ -28,3 +30,12 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     look = f"{{ {programs.unless_found('mpicc', f'echo {shlex.quote(said)} >&2', contract.UNSUPPORTED)}; }}"
     compile_ = f"mpicc -O2 -Wall -o {program} {source}"
     return Provision(program=f"./{program}", build=(look, "mkdir -p bin", compile_))
+
+
+def _from_cache(wanted: Wanted, site: Site) -> Provision:
+    """Return a program in C++: on top of a library it takes a minute to compile, and so it is kept."""
+    words = ["--cache", site.cache("program_cache"), "--architecture", architecture_of(site), "--mpi", site.mpi_family]
+    words += [f"--header={header}={package}" for header, package in wanted.headers.items()]
+    words += [f"--option={option}" for option in wanted.compile_options]
+    words += ["--source", CHECKS / "src" / wanted.source, "--link", wanted.executable, wanted.executable]
+    return Provision(program=f"./{wanted.executable}", build=(programs.in_build(site, "compile", *words),))
