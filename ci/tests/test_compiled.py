@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from conftest import REPOSITORY, eventually
 from containercheck import contract, software
 from containercheck.sites import Site
 from containercheck.software import Wanted, source
+from palabos import Palabos
 
 PROGRAM = REPOSITORY / "checks" / "containercheck"
 HERE = platform.machine()
@@ -241,3 +243,22 @@ def test_a_partition_of_unknown_architecture_is_a_reason_for_a_skip():
     site = Site("a:b", is_here=False, architecture=None, cores=2, gpus=0)
     with pytest.raises(software.Unavailable, match="architecture unknown"):
         source.provide(Wanted("Code", "code", source="code/code.cpp"), site)
+
+
+def stated(check, name):
+    """Return what a class states for a variable; of a class, ReFrame gives it as an object of its own."""
+    value = getattr(check, name)
+    return getattr(value, "default_value", value)
+
+
+@pytest.mark.parametrize("check", [Palabos])
+def test_the_image_has_the_same_program_compiled_in_the_same_way(check):
+    recipe = (REPOSITORY / "images" / f"{stated(check, 'recipe')}.def").read_text()
+    compiled = re.search(r"mpicxx (.*?)\n +sh ", recipe.replace("\\\n", " "), re.DOTALL)[1].split()
+    name = stated(check, "source").partition("/")[2]
+    assert f"checks/src/{stated(check, 'source')} /usr/local/src/{name}" in recipe
+    program = f"/usr/local/bin/{stated(check, 'executable')}"
+    assert compiled[:5] == ["-O2", "-Wall", "-o", program, f"/usr/local/src/{name}"]
+    assert compiled[5:] == list(stated(check, "compile_options"))
+    # Debian's package of each header is one that the recipe installs.
+    assert all(package in recipe for package in stated(check, "headers").values())

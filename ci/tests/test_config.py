@@ -26,6 +26,7 @@ PLAIN = {
     "IOzone",
     "ImageFiles",
     "OpenFOAM",
+    "Palabos",
     "PingPong",
     "QuantumEspresso",
     "RAMP",

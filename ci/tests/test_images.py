@@ -138,6 +138,18 @@ def test_a_recipe_for_one_mpi_is_a_skip_on_another(recipes, tmp_path):
     assert build(recipes, tmp_path / "cache").returncode == 0
 
 
+def test_a_recipe_for_one_release_is_a_skip_on_another(recipes, tmp_path):
+    (recipes / "tiny.def").write_text(RECIPE + "    MPI openmpi\n    RELEASE bookworm\n")
+    result = build(recipes, tmp_path / "cache", release="trixie")
+    assert result.returncode == contract.UNSUPPORTED
+    assert result.stderr == (
+        "error: no image: tiny.def is for bookworm only, which has its software, and the image would be of trixie: "
+        "name a ready image in the site's extras, images\n"
+    )
+    assert images(tmp_path / "cache") == []
+    assert build(recipes, tmp_path / "cache").returncode == 0
+
+
 def test_two_that_start_at_once_build_it_once(recipes, tmp_path):
     cache = tmp_path / "cache"
     running = [subprocess.Popen(command(recipes, cache), stdout=subprocess.PIPE, text=True) for _ in range(3)]

@@ -10,8 +10,9 @@ makes ``image.sif`` a link to an image that is complete and intact, writes which
 file, the files that it copies, the image below it), by the release of Debian, the family of MPI and the architecture.
 It is built under another name and gets its own by an atomic rename. The bottommost recipe gets the release as
 ``{{ RELEASE }}`` and the mirror as ``{{ MIRROR }}``; any may take the family as ``{{ MPI }}``, and a label ``MPI`` says
-that a recipe is for one family only. Recipes that use pip find this machine's settings of pip in ``/mnt/pip.conf``; the
-default of an argument ``JARS`` is a list of pinned jars, which they are given as the directory ``{{ JARS }}``.
+that a recipe is for one family only, a label ``RELEASE`` that it is for one release. Recipes that use pip find this
+machine's settings of pip in ``/mnt/pip.conf``; the default of an argument ``JARS`` is a list of pinned jars, which they
+are given as the directory ``{{ JARS }}``.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -73,9 +74,9 @@ def copied_files(recipes: Path, text: str) -> List[Path]:
     return [*paths, pinned] if pinned else paths
 
 
-def only_family(text: str) -> Optional[str]:
-    """Return the only family of MPI that a recipe is for, or None: its label ``MPI``."""
-    match = re.search(r"^%labels\s*\n(?:\s+.*\n)*?\s+MPI (\S+)$", text, re.MULTILINE)
+def label_of(text: str, name: str) -> Optional[str]:
+    """Return a label of a recipe, or None: ``MPI`` is the only family that it is for, ``RELEASE`` the only release."""
+    match = re.search(r"^%labels\s*\n(?:\s+.*\n)*?\s+" + name + r" (\S+)$", text, re.MULTILINE)
     return match[1] if match else None
 
 
@@ -163,10 +164,16 @@ class Image(cache.FileEntry):
         """Get the image that it is built upon, or a mirror, and the jars.
 
         :raises CacheError: one of them cannot be had.
-        :raises UnsupportedError: the recipe is for another family of MPI.
+        :raises UnsupportedError: the recipe is for another family of MPI, or for another release.
         """
         base, pinned = base_of(self.text), jar_list(self.workshop.recipes, self.text)
-        only = only_family(self.text)
+        release = label_of(self.text, "RELEASE")
+        if release not in (None, self.workshop.release):
+            raise UnsupportedError(
+                f"no image: {self.name}.def is for {release} only, which has its software, and the image would be of "
+                f"{self.workshop.release}: name a ready image in the site's extras, images"
+            )
+        only = label_of(self.text, "MPI")
         if only not in (None, self.workshop.family):
             raise UnsupportedError(
                 f"no image: {self.name}.def is for {mpi.FAMILIES[only].title} only, and the partition's MPI is "

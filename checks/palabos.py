@@ -1,0 +1,65 @@
+"""Palabos: flow past an obstacle by the lattice Boltzmann method, bound by memory and by the processor's features.
+
+D12.6 section 8.1.3, HLRS EXCESS: air around the profile of a car, 10 s of it, on one node (figure 8.7) and on two
+(figures 8.8 and 8.9, seconds and speed-up against one rank). Slightly faster in the container on one node, with a
+slight trend to a slow-down over InfiniBand. The profile is not public: here the obstacle is a sphere, in a program of
+the project's own on Debian's library, which Debian 12 has and Debian 13 has not. The channel has more sites for more
+cores, and the same for any number of ranks on them, which the full axes take; speed-up comes from those cases.
+"""
+
+import reframe as rfm
+from containercheck import Answer, ContainerCheck, Figure, Identity, Work, sites
+from reframe.core.builtins import parameter, run_after, run_before, variable
+
+
+@rfm.simple_test
+class Palabos(ContainerCheck):
+    """The project's own program."""
+
+    descr = "Palabos, flow past a sphere"
+    executable = "palabos-flow"
+    source = "palabos/flow.cpp"
+    # The library's own, as Debian builds it, and no other standard of C++ than it was written for.
+    compile_options = ["-O3", "-std=gnu++14", "-DPLB_MPI_PARALLEL", "-DPLB_USE_POSIX", "-DPLB_SMP_PARALLEL"]
+    compile_options += ["-isystem/usr/include/palabos", "-isystem/usr/include/eigen3", "-lplb"]
+    headers = {"palabos3D.h": "libplb-dev"}
+    recipe = "palabos"
+    run_limit = 300
+    seconds = 70
+    #: Ranks on a node; 0 for one on each core.
+    ranks = parameter([0, *sites.core_counts()], loggable=True)
+    plain = {"ranks": 0}
+    #: Steps that are timed.
+    timesteps = variable(int, value=60)
+
+    identity = [Identity("version", r"^compiler (\S.*)")]
+    rank_count = Answer("ranks", r"^ranks (\d+)")
+    figures = [
+        # With the start of the program, which reads its libraries from the image.
+        Figure("seconds", r"^seconds (\S+)", "s", better="lower"),
+        Figure("MLUPS", r"^MLUPS (\S+)", "MLUPS"),
+    ]
+    answers = [Answer(name, rf"^{name} (\d+)") for name in ("sites", "steps")]
+    # Sums over all sites: compilers and MPI libraries differ in the order.
+    answers += [Answer(name, rf"^{name} (\S+)", rtol=1e-6) for name in ("drag", "mass", "energy")]
+
+    @run_after("init")
+    def choose_ranks(self):
+        """The library lays them out."""
+        self.ranks_per_node = self.ranks or None
+
+    @run_before("run")
+    def choose_size(self):
+        """A channel twice as long as it is wide and high."""
+        edge = round((self.amount / 2) ** (1 / 3) / 4) * 4
+        self.executable_opts = [str(edge), str(self.timesteps)]
+
+    @property
+    def work(self):
+        """A core does some 7 million sites a second."""
+        return Work("lattice sites", 2 * 64**3, 64**3, start=0.7, parallel=self.timesteps / 7e6, memory=250)
+
+    @property
+    def amount(self):
+        """Of the nodes' cores: with fewer ranks on them, it is the same channel."""
+        return self.work.amount((self.site.cores or 1) * self.num_nodes)
