@@ -15,6 +15,7 @@ from conftest import REPOSITORY, eventually
 from containercheck import contract, software
 from containercheck.sites import Site
 from containercheck.software import Wanted, source
+from muelu import MueLu
 from palabos import Palabos
 
 PROGRAM = REPOSITORY / "checks" / "containercheck"
@@ -251,7 +252,7 @@ def stated(check, name):
     return getattr(value, "default_value", value)
 
 
-@pytest.mark.parametrize("check", [Palabos])
+@pytest.mark.parametrize("check", [Palabos, MueLu])
 def test_the_image_has_the_same_program_compiled_in_the_same_way(check):
     recipe = (REPOSITORY / "images" / f"{stated(check, 'recipe')}.def").read_text()
     compiled = re.search(r"mpicxx (.*?)\n +sh ", recipe.replace("\\\n", " "), re.DOTALL)[1].split()

@@ -25,6 +25,7 @@ PLAIN = {
     "IMB",
     "IOzone",
     "ImageFiles",
+    "MueLu",
     "OpenFOAM",
     "Palabos",
     "PingPong",

@@ -1,0 +1,51 @@
+"""Trilinos MueLu: algebraic multigrid; memory, and over nodes many small messages and collectives.
+
+SANDIA section IV.B: Trilinos 12.8.1 and the MueLu tutorial as the example of a container that a developer builds, and
+runs elsewhere; no figures are given. That the image builds and computes what the host does is what is checked; how long
+the levels take to make, and the solution, is measured beside it. The program is the project's own, and solves what the
+tutorial's first chapters do, on Debian's Trilinos: Laplace's equation, by conjugate gradients with smoothed
+aggregation.
+"""
+
+import reframe as rfm
+from containercheck import Answer, ContainerCheck, Identity, Work, seconds_of
+from reframe.core.builtins import run_before
+
+
+@rfm.simple_test
+class MueLu(ContainerCheck):
+    """The project's own program."""
+
+    descr = "Trilinos MueLu, Laplace's equation"
+    executable = "muelu-laplace"
+    source = "muelu/laplace.cpp"
+    # Of Trilinos' libraries those that call others bring them along.
+    compile_options = ["-fopenmp", "-isystem/usr/include/trilinos", "-Wl,--copy-dt-needed-entries"]
+    compile_options += ["-ltrilinos_muelu-adapters", "-ltrilinos_muelu-interface", "-ltrilinos_muelu"]
+    compile_options += ["-ltrilinos_belostpetra", "-ltrilinos_belos", "-ltrilinos_galeri-xpetra"]
+    headers = {
+        "MueLu_CreateTpetraPreconditioner.hpp": "libtrilinos-muelu-dev",
+        "Galeri_XpetraMaps.hpp": "trilinos-all-dev",
+    }
+    recipe = "muelu"
+    run_limit = 300
+    seconds = 70
+    tolerance = 10.0
+    work = Work("unknowns", 80**3, 80**3 / 2, start=0.7, parallel=7e-6, memory=800)
+
+    identity = [Identity("version", r"^Trilinos (\S+)")]
+    rank_count = Answer("ranks", r"^ranks (\d+)")
+    figures = [seconds_of("setup"), seconds_of("solve")]
+    answers = [
+        Answer("unknowns", r"^unknowns (\d+)"),
+        # Sums in another order may need one more.
+        Answer("iterations", r"^iterations (\d+)", atol=1),
+        Answer("convergence", r"^convergence (\w+)", equals="reached"),
+        Answer("residual", r"^residual (\S+)", at_most=1e-8),
+        Answer("norm", r"^norm (\S+)", rtol=1e-7),
+    ]
+
+    @run_before("run")
+    def choose_size(self):
+        """A cube."""
+        self.executable_opts = [str(round(self.amount ** (1 / 3)))]
