@@ -137,6 +137,11 @@ site_configuration = {
                                 "tolerance": 3.0,
                                 # As in 'inputs', and not in both.
                                 "input": None,
+                                # For Alya and PACE3D only, whose program and input are the site's: how the program is
+                                # run, as in ["sphere"]; and what its output looks like, by figure or answer, as in
+                                # {"LUPS": r"^performance (\S+)", "ranks": r"^processes (\d+)"}.
+                                "options": [],
+                                "patterns": {},
                             },
                         },
                         # File systems that IOzone measures besides the one of the stage directory, by name.

@@ -40,9 +40,11 @@ from containercheck.facts import (  # noqa: E402
     by_ratio,
     seconds_of,
 )
+from containercheck.licensed import SITES  # noqa: E402
 
 __all__ = [
     "RUN_BEGAN",
+    "SITES",
     "STDOUT",
     "Answer",
     "ContainerCheck",

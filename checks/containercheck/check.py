@@ -19,6 +19,7 @@ from containercheck import (
     commands,
     contract,
     earlier,
+    licensed,
     references,
     schedulers,
     sites,
@@ -77,6 +78,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         try:
             if self.full_only and not self.full:
                 raise software.Unavailable("belongs to the full axes, which run with -S full=yes")
+            self._take_what_only_the_site_has()
             self._lay_out()
             self.job.options = [*self.job.options, *schedulers.options_of(self.job, self.site, self.layout)]
             self._allow()
@@ -97,6 +99,18 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if sites_own.executable:
             self.executable, self.source, self.requirements = sites_own.executable, None, None
         self.tolerance = self.tolerance if sites_own.tolerance is None else sites_own.tolerance
+
+    def _take_what_only_the_site_has(self):
+        """Of a program that nobody can download: its options, and what its output looks like."""
+        check = type(self).__name__
+        if not self.sites_input:
+            licensed.refuse_patterns(check, self.site)
+            return
+        ready = bool(self.compared_images) or self.recipe in (self.site.images or {})
+        licensed.require(check, self.site, self.published, self.contained and not ready)
+        self.executable_opts = [*self._sites_own.options]
+        facts = (self.figures, self.answers, self.rank_count)
+        self.figures, self.answers, self.rank_count = licensed.filled_in(check, self.site, *facts)
 
     def _lay_out(self):
         most = self.known_work and self.known_work.most_cores
@@ -157,6 +171,12 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def published_path(self) -> str:
         """Where the job finds the published input; empty where there is none."""
         return self._provision.published
+
+    @run_before("run")
+    def copy_sites_input(self):
+        """Have the input that only the site has put into the working directory; each run writes its output there."""
+        if self.sites_input:
+            self.input_commands = [licensed.copy_command(self.published_path), *self.input_commands]
 
     @run_before("run", always_last=True)
     def write_job(self):

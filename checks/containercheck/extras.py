@@ -51,6 +51,8 @@ class Software:
     :ivar tolerance: accepted overhead in percent, for figures that name none of their own. The extra ``tolerances``,
         which is by figure, goes before it.
     :ivar input: the document's input; the same as in the extra ``inputs``.
+    :ivar options: options of the program, for a check whose program only sites have.
+    :ivar patterns: regular expressions, by figure or answer of such a check; group 1 of each is the value.
     """
 
     modules: list[str] = extra(typ.List[str], list)
@@ -63,6 +65,21 @@ class Software:
     image_launcher_options: list[str] = extra(typ.List[str], list)
     tolerance: float | None = extra(numbers.Real)
     input: str | None = extra(str)
+    options: list[str] = extra(typ.List[str], list)
+    patterns: dict[str, str] = extra(typ.Dict[str, str], dict)
+
+    def check_patterns(self, where: str) -> None:
+        """Refuse a pattern from which no value could be read.
+
+        :raises SiteError: one is no regular expression, or has not one group.
+        """
+        for name, pattern in self.patterns.items():
+            try:
+                groups = re.compile(pattern).groups
+            except re.error as error:
+                raise SiteError(f"{where}: patterns: {name} is no regular expression: {error}") from None
+            if groups != 1:
+                raise SiteError(f"{where}: patterns: {name} has {groups} groups, and needs one, for the value")
 
     @property
     def trees(self) -> dict[str, str]:

@@ -29,6 +29,8 @@ class ApplicationFacts(rfm.RegressionTest):
     compile_options = variable(typ.List[str], value=[])
     #: For C++: headers that it cannot do without, and Debian's package of each; without them the check is skipped.
     headers = variable(typ.Dict[str, str], value={})
+    #: Whether nobody can download program and input: both, with options and patterns, are the site's (licensed.py).
+    sites_input = variable(typ.Bool, value=False)
     #: Pinned requirements from PyPI, a file below ``checks/src``, that bring the program; the image installs the same.
     requirements = variable(str, type(None), value=None)
     #: Pinned jars from a Maven repository, a file below ``checks/src``; the job finds them in ``jars/``.

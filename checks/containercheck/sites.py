@@ -195,6 +195,8 @@ def _by_check(found: dict[str, Any], others: Collection[str], where: str) -> dic
         check: Software(**extras.checked(Software, entry, f"{where}: software: {check}"))
         for check, entry in given.get("software", {}).items()
     }
+    for check, own in software.items():
+        own.check_patterns(f"{where}: software: {check}")
     for check in sorted(given.get("inputs", {}).keys() & {check for check, own in software.items() if own.input}):
         raise SiteError(f"{where}: the input of {check} is named in inputs and in software: leave one out")
     return {"software": software} if software else {}

@@ -18,6 +18,7 @@ FILES = sorted(path for path in (REPOSITORY / "config").glob("*.py") if path.ste
 
 #: Checks of a plain run.
 PLAIN = {
+    "Alya",
     "DB12",
     "GROMACS",
     "HPCC",
@@ -27,6 +28,7 @@ PLAIN = {
     "ImageFiles",
     "MueLu",
     "OpenFOAM",
+    "PACE3D",
     "Palabos",
     "PingPong",
     "QuantumEspresso",
@@ -76,10 +78,13 @@ FAMILIES = {
 
 #: Why a case of a plain run may be skipped in a dry run, where all is as the site file says it.
 TRUE_REASONS = ("its input has work for ", "needs 2 ranks: ", "no image: docker cannot build ")
+TRUE_REASONS += ("no software: nobody can download ",)
 
 
 def never_written(path, name, variant):
     """Whether no case of a check is written for a site: of the others there is one at least."""
+    if name in ("Alya", "PACE3D"):
+        return True
     if path.stem == "ec2":
         return variant != "bare" and name != "IMB"
     # Of 192 cores a node: the input has work for 128.

@@ -184,6 +184,18 @@ def test_an_unknown_extra_is_refused_with_the_nearest_name(partition):
             "the input of GROMACS is named in inputs and in software: leave one out",
         ),
         ({"binding": "socket"}, "binding is 'socket', and must be one of cores, none"),
+        (
+            {"software": {"PACE3D": {"patterns": {"LUPS": r"^rate \S+"}}}},
+            "software: PACE3D: patterns: LUPS has 0 groups, and needs one, for the value",
+        ),
+        (
+            {"software": {"PACE3D": {"patterns": {"LUPS": "^rate ("}}}},
+            "software: PACE3D: patterns: LUPS is no regular expression: missing ), unterminated subpattern",
+        ),
+        (
+            {"software": {"PACE3D": {"options": "case"}}},
+            "software: PACE3D: options is 'case', and must be of the type List[str]",
+        ),
     ],
 )
 def test_an_extra_of_the_wrong_type_or_value_is_refused(partition, extras, said):

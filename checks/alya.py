@@ -1,0 +1,71 @@
+"""Alya: multi-physics with finite elements; the assembly is bound by the processor, the solver by the network.
+
+D12.6 section 6.5, BSC: a pulsating artery filled with blood, as CFD on Lenox (112 cores as 4 x 28 to 112 x 1 ranks x
+threads), CTE-POWER and ThunderX, as FSI on MareNostrum4. A step is the assembly and the solver; reported are the mean
+seconds of each over 20 steps, and the speed-up against the smallest run. Integrated equals bare everywhere; generic is
+slower in the solver beyond 32 nodes of MareNostrum4, and did not start on 256.
+
+Nobody can download it: the site's file names program, input (with the files of the case, for 20 steps), options (the
+case comes last) and the pattern of the rank count, which is read from the case's log. The seconds are those of the
+slowest rank in the convergence file of its module NASTIN, one line for each inner iteration: its columns 20 and 22, as
+the README of PRACE's benchmark suite (UEABS) has them. It says too that with Runge-Kutta the first has only the last of
+the step's assemblies: with that scheme ``assembly`` is the time of one of them, not of the step's. FSI, two programs at
+once, is not run here.
+"""
+
+import shlex
+
+import reframe as rfm
+from containercheck import SITES, Answer, ContainerCheck, Figure, Step
+from reframe.core.builtins import parameter, run_after, run_before
+
+
+def column(name, number):
+    """Return the figure of a column: the mean of its lines, which begin with step and iterations, three numbers."""
+    pattern = rf"^ *\d+ +\d+ +\d+(?: +\S+){{{number - 4}}} +(\S+)"
+    return Figure(name, pattern, "s", better="lower", take="mean")
+
+
+@rfm.simple_test
+class Alya(ContainerCheck):
+    """The site's own program."""
+
+    descr = "Alya, CFD"
+    executable = "Alya.x"
+    recipe = "mpi"
+    sites_input = True
+    #: Threads of a rank.
+    openmp = parameter([1, 2, 4, 7, 14, 28], loggable=True)
+    plain = {"openmp": 1}
+    run_limit = 1800
+    seconds = 600
+
+    rank_count = Answer("ranks", SITES)
+    figures = [column("assembly", 20), column("solver", 22)]
+    answers = [
+        Answer("steps", r"^ *(\d+) +\d+ +\d+(?: +\S+){19}"),
+        # What the site wants to have compared: a number of the case's log.
+        Answer("answer", SITES, rtol=1e-6),
+    ]
+
+    @run_after("init")
+    def choose_threads(self):
+        """The document's axis."""
+        self.threads = self.openmp
+
+    @run_after("setup")
+    def need_case(self):
+        """Skip where the options do not name the case."""
+        if not self.executable_opts:
+            self.skip_because("no input: the options of the site's software, Alya, have to end with the case's name")
+
+    @run_before("run")
+    def write_steps(self):
+        """It writes files, which are printed."""
+        case = self.executable_opts[-1]
+        written = shlex.join([f"{case}.log", f"{case}.nsi.cvg"])
+        self.reset_commands = [f"rm -f {written}"]
+        self.steps = [
+            Step("run", f"{self.program} {shlex.join(self.executable_opts)}", parallel=True),
+            Step("print", f"cat {written}"),
+        ]

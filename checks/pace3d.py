@@ -1,0 +1,41 @@
+"""PACE3D: sintering by the phase-field method; optimised for the processor, and bound by memory.
+
+D12.6 section 8.1.4, HLRS EXCESS: domains of 640 x 480 x 640 and 1920 x 6720 x 1280 cells, ranks only. No effect of the
+container on the efficiency (speed-up by cores, figure 8.10); and with all optimisation turned off, 60 runs on two nodes
+of each domain, in lattice updates per second, which spread a little less in the container (figure 8.11).
+
+It is not public, and neither is what it prints: the site's file names program, input, options, and the patterns of the
+rate (LUPS) and of the rank count, and may name that of an answer. The other domain, or the program without
+optimisation, is another session's: ``-S PACE3D.published=<its input>``. The full axes have the 60 runs, whose spread is
+in the report; the efficiency comes from the node counts.
+"""
+
+import reframe as rfm
+from containercheck import SITES, Answer, ContainerCheck, Figure
+from reframe.core.builtins import parameter, run_after
+
+
+@rfm.simple_test
+class PACE3D(ContainerCheck):
+    """The site's own program."""
+
+    descr = "PACE3D, sintering"
+    executable = "pace3d"
+    recipe = "mpi"
+    sites_input = True
+    #: Runs of each side; 0 for as many as the verdict needs.
+    runs = parameter([0, 60], loggable=True)
+    plain = {"runs": 0}
+    run_limit = 1800
+    seconds = 600
+
+    rank_count = Answer("ranks", SITES)
+    figures = [Figure("LUPS", SITES, "LUPS")]
+    answers = [Answer("answer", SITES, rtol=1e-6)]
+
+    @run_after("init")
+    def choose_rounds(self):
+        """Two runs a round, each of which is expected to take a quarter of its limit."""
+        if self.runs:
+            self.rounds = self.rounds or self.runs
+            self.seconds = self.rounds * self.run_limit / 2
