@@ -86,12 +86,12 @@ def drop(path: Path) -> None:
             os.close(descriptor)
 
 
-def processor_seconds(own: List[int]) -> float:
-    """Return the processor time of all processes below this one, without those of the program.
+def ticks_below(own: List[int]) -> Dict[int, int]:
+    """Return the processor time (in clock ticks) of each process below this one, without those of the program.
 
     :param own: process ids of what was started, which the runtime's command became, or is the parent of.
     """
-    ticks, found, todo = 0, [], [os.getpid()]
+    ticks, found, todo = {}, [], [os.getpid()]  # type: Dict[int, int], List[int], List[int]
     while todo:
         for task in Path("/proc", str(todo.pop()), "task").glob("*/children"):
             children = [int(word) for word in task.read_text().split()]
@@ -105,8 +105,8 @@ def processor_seconds(own: List[int]) -> float:
             fields = Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+        ticks[pid] = int(fields[11]) + int(fields[12])
+    return ticks
 
 
 def measure(command: List[str], copies: int) -> Dict[str, Any]:
@@ -115,6 +115,8 @@ def measure(command: List[str], copies: int) -> Dict[str, Any]:
     :return: of each step the seconds of the slowest copy, what all of them found, and the processor time of helpers.
     :raises RuntimeError: one did not do its work, or found something else than the others.
     """
+    # Helpers of copies before, which have ended or will: what they have worked is not these copies'.
+    before = ticks_below([])
     running = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(copies)]
     told = []
     for process in running:
@@ -122,7 +124,8 @@ def measure(command: List[str], copies: int) -> Dict[str, Any]:
         if not line.startswith(b"{"):
             raise RuntimeError(f"{command[0]} did not do its work (exit status {process.wait()})")
         told.append(json.loads(line.decode()))
-    helpers = processor_seconds([process.pid for process in running])
+    after = ticks_below([process.pid for process in running])
+    helpers = sum(ticks - before.get(pid, 0) for pid, ticks in after.items()) / os.sysconf("SC_CLK_TCK")
     for process in running:
         process.stdin.close()
     statuses = [process.wait() for process in running]
