@@ -255,8 +255,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if broken:
             # First: what ended the job may have spoilt its last run too.
             problems.insert(0, f"the job ended after {len(found.runs)} runs, before all rounds were done: {end}")
-        elif problems and slurm.lost_node(self.job):
-            problems.insert(0, "Slurm says NODE_FAIL: the job lost a node")
+        elif problems and (lost := slurm.lost_node(self.job)):
+            problems.insert(0, f"the job lost a node: {lost}")
         if problems:
             more = f"\n({len(problems) - 4} more)" if len(problems) > 4 else ""
             raise (NotMeasured if broken else SanityError)("\n".join(problems[:4]) + more)

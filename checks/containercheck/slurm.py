@@ -42,8 +42,13 @@ def state_of(jobid: str) -> str | None:
 
     :raises Unreachable: the controller does not answer.
     """
+    return _told(jobid, "JobState")
+
+
+def _told(jobid: str, name: str) -> str | None:
+    """Return one of the values that scontrol tells of a job; otherwise as :func:`state_of`."""
     result = subprocess.run(["scontrol", "show", "job", "-o", jobid], capture_output=True, text=True)
-    if found := re.search(r"\bJobState=(\S+)", result.stdout):
+    if found := re.search(rf"\b{name}=(\S+)", result.stdout):
         return found[1]
     if "Invalid job id" in result.stderr:
         return None
@@ -73,10 +78,23 @@ def outlast(job: Job, finished: Callable[[], bool]) -> str | None:
     return None
 
 
-def lost_node(job: Job) -> bool:
-    """Tell whether a job lost one of its nodes: that spoils its last runs, whether it came to its end or not."""
+def lost_node(job: Job) -> str:
+    """Return how Slurm says that a job lost one of its nodes, or nothing: that spoils its last runs.
+
+    A job whose runs fail soon enough comes to its end by itself before Slurm gives the node up, and its state need not
+    be ``NODE_FAIL`` then; it stays ``COMPLETING`` until the node is down.
+    """
+    if not is_slurm(job):
+        return ""
     deadline = time.monotonic() + PATIENCE
-    return is_slurm(job) and outlast(job, lambda: time.monotonic() > deadline) == "NODE_FAIL"
+    if outlast(job, lambda: time.monotonic() > deadline) == "NODE_FAIL":
+        return "Slurm says NODE_FAIL"
+    try:
+        nodes = _told(job.jobid, "NodeList")
+    except Unreachable:
+        return ""
+    down = [node.problem for node in _nodes(f"--nodes={nodes}") if node.is_down] if nodes else []
+    return f"Slurm says {', '.join(dict.fromkeys(down))}" if down else ""
 
 
 def met_limit(state: str | None) -> bool:
@@ -103,10 +121,18 @@ class _Node:
         """Why it gets no job; empty where it does."""
         if self.available != "up":
             return f"partition {self.partition.rstrip('*')} is {self.available}"
-        # An asterisk: it does not answer. A dollar sign: it is reserved for maintenance.
-        state = self.state.lower().rstrip("*$")
         why = f" ({self.reason})" if self.reason not in ("", "none") else ""
-        return f"{self.name} {state}{why}" if state in _OUT else ""
+        return f"{self.name} {self._plain}{why}" if self._plain in _OUT else ""
+
+    @property
+    def is_down(self) -> bool:
+        """Whether Slurm has given it up, by itself or because it was told to."""
+        return self._plain == "down"
+
+    @property
+    def _plain(self) -> str:
+        # An asterisk: it does not answer. A dollar sign: it is reserved for maintenance.
+        return self.state.lower().rstrip("*$")
 
 
 def out_of_service(job: Job, nodes: int) -> str:
@@ -144,9 +170,9 @@ def _partitions(job: Job) -> set[str] | None:
     return None if asked.clusters else set(filter(None, (asked.partition or "").split(",")))
 
 
-def _nodes() -> list[_Node]:
-    """Return what sinfo tells of all nodes; nothing where it does not."""
-    command = ["sinfo", "--all", "--noheader", "--Node", "--format=%P|%a|%N|%T|%E"]
+def _nodes(*options: str) -> list[_Node]:
+    """Return what sinfo tells of all nodes, or of those that options choose; nothing where it does not."""
+    command = ["sinfo", "--all", "--noheader", "--Node", "--format=%P|%a|%N|%T|%E", *options]
     try:
         told = subprocess.run(command, capture_output=True, text=True, timeout=_PROMPT).stdout
     except (OSError, subprocess.TimeoutExpired):

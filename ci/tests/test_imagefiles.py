@@ -75,7 +75,7 @@ def test_processor_time_beside_the_program_is_that_of_helpers(installed, tmp_pat
     wrapper.write_text(HELPED.format(seconds=0.3))
     done = measure(sys.executable, wrapper, installed)
     assert done.returncode == 0, done.stderr
-    # Two of them, in each state of the cache: those that have ended, and that nobody has waited for, are not told again.
+    # Two of them in each state of the cache: those that have ended, with nobody to wait for them, are not told again.
     assert 0.5 < helpers(done.stdout, "cold") < 1.0
     assert 0.5 < helpers(done.stdout, "warm") < 1.0
 

@@ -13,10 +13,10 @@ HERE = platform.machine()
 
 @pytest.fixture
 def says(tmp_path, monkeypatch):
-    """Have scontrol print these states, one after the other, and then the last."""
+    """Have scontrol print these states of a job on two nodes, one after the other, and then the last."""
 
     def prepare(*states):
-        lines = "\n".join(f"JobId=7 JobState={state} Reason=None" for state in states)
+        lines = "\n".join(f"JobId=7 JobState={state} Reason=None NodeList=node[1-2]" for state in states)
         (tmp_path / "states").write_text(lines + "\n")
         script = f'#!/bin/sh\ncd {tmp_path}\nhead -n 1 states\n[ "$(wc -l <states)" = 1 ] || sed -i 1d states\n'
         (tmp_path / "scontrol").write_text(script)
@@ -30,26 +30,6 @@ def says(tmp_path, monkeypatch):
 def job(scheduler="squeue", access=(), options=(), cli_options=()):
     facts = {"jobid": "7", "sched_access": access, "options": options, "cli_options": cli_options}
     return SimpleNamespace(scheduler=SimpleNamespace(registered_name=scheduler), **facts)
-
-
-@pytest.mark.parametrize(
-    ("states", "lost"),
-    [(["COMPLETING", "NODE_FAIL"], True), (["NODE_FAIL"], True), (["COMPLETING", "COMPLETED"], False)],
-)
-def test_a_job_that_lost_a_node_is_known_once_slurm_has_settled_it(says, states, lost):
-    says(*states)
-    assert slurm.lost_node(job()) is lost
-
-
-def test_a_job_that_slurm_never_had_lost_no_node(says):
-    says("NODE_FAIL")
-    assert not slurm.lost_node(job("local"))
-
-
-def test_a_job_that_never_settles_is_not_waited_for_for_ever(says, monkeypatch):
-    says("COMPLETING")
-    monkeypatch.setattr(slurm, "PATIENCE", 0.2)
-    assert not slurm.lost_node(job())
 
 
 SINFO = """\
@@ -72,14 +52,45 @@ calm|up|node9|maint|none
 def sinfo(tmp_path, monkeypatch):
     """Have sinfo print this, and nothing for other options than ours."""
 
-    def prepare(text):
+    def prepare(text, *options):
         (tmp_path / "told").write_text(text)
-        wanted = "--all --noheader --Node --format=%P|%a|%N|%T|%E"
+        wanted = " ".join(["--all --noheader --Node --format=%P|%a|%N|%T|%E", *options])
         (tmp_path / "sinfo").write_text(f'#!/bin/sh\n[ "$*" != "{wanted}" ] || cat {tmp_path}/told\n')
         (tmp_path / "sinfo").chmod(0o755)
         monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
 
     return prepare
+
+
+@pytest.mark.parametrize(
+    ("states", "told", "lost"),
+    [
+        (["COMPLETING", "NODE_FAIL"], "", "Slurm says NODE_FAIL"),
+        (["NODE_FAIL"], "", "Slurm says NODE_FAIL"),
+        (["COMPLETING", "COMPLETED"], "compute*|up|node1|idle|none\ncompute*|up|node2|drained|planted\n", ""),
+        # Its runs failed, and it was over, before Slurm had given the node up; a node is told once for each partition.
+        (
+            ["COMPLETING", "FAILED"],
+            "compute*|up|node1|idle|none\ncompute*|up|node2|down*|Not responding\ndead|up|node2|down*|Not responding\n",
+            "Slurm says node2 down (Not responding)",
+        ),
+    ],
+)
+def test_a_job_that_lost_a_node_is_known_once_slurm_has_settled_it(says, sinfo, states, told, lost):
+    says(*states)
+    sinfo(told, "--nodes=node[1-2]")
+    assert slurm.lost_node(job()) == lost
+
+
+def test_a_job_that_slurm_never_had_lost_no_node(says):
+    says("NODE_FAIL")
+    assert not slurm.lost_node(job("local"))
+
+
+def test_a_job_that_never_settles_is_not_waited_for_for_ever(says, monkeypatch):
+    says("COMPLETING")
+    monkeypatch.setattr(slurm, "PATIENCE", 0.2)
+    assert not slurm.lost_node(job())
 
 
 @pytest.mark.parametrize(
