@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -20,13 +19,18 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-CHECKS = REPOSITORY / "checks"
+CHECKS, OWN = REPOSITORY / "checks", REPOSITORY / "ci" / "benchmarks"
 sys.path.append(str(REPOSITORY / "ci"))
 
 from processes import Relay  # noqa: E402 - ci/ is no package
 from report.text import columns  # noqa: E402, F401 - for those that import this file, which finds ci/
 
+#: Not by PYTHONPATH, which the job would have too: a check may be called like the package that its program is from.
 FILE = '''"""{name} against itself."""
+
+import sys
+
+sys.path[:0] = {path!r}
 
 import {module}
 import reframe as rfm
@@ -143,7 +147,7 @@ def write_checks(directory: Path, names: Iterable[str], more: Mapping[str, Any] 
     modules = applications()
     for name in names:
         facts = {"name": name, "module": modules[name], "prefix": str(CHECKS), "more": (more or {}).get(name, {})}
-        (directory / file_of(name)).write_text(FILE.format(**facts))
+        (directory / file_of(name)).write_text(FILE.format(path=[str(CHECKS), str(OWN)], **facts))
 
 
 class Sessions:
@@ -166,13 +170,12 @@ class Sessions:
             write_checks(sessions.checks, names, more)
             yield sessions
 
-    def command(self, *arguments: str, check: str = "") -> tuple[list[str], dict[str, str]]:
-        """Return the command of one session, of all checks or of one, and its environment."""
+    def command(self, *arguments: str, check: str = "") -> list[str]:
+        """Return the command of one session, of all checks or of one."""
         reframe = str(Path(sys.executable).parent / "reframe")
-        paths = [str(CHECKS), str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH", "")]
         path = self.checks / file_of(check) if check else self.checks
         words = [reframe, f"--checkpath={path}", f"--prefix={self._directory}", "--exclude-tag=full", "--nocolor"]
-        return [*words, *arguments], {**os.environ, "PYTHONPATH": ":".join(filter(None, paths))}
+        return [*words, *arguments]
 
     def run(self, *arguments: str, check: str = "") -> list[Case]:
         """Run one session, with more arguments for ReFrame, of all checks or of one, and return its cases.
@@ -182,9 +185,9 @@ class Sessions:
         """
         report, log = self._directory / "report.json", self._directory / "log"
         report.unlink(missing_ok=True)
-        command, environment = self.command("--run", f"--report-file={report}", *arguments, check=check)
+        command = self.command("--run", f"--report-file={report}", *arguments, check=check)
         with log.open("wb") as output:
-            options = {"cwd": self._directory, "env": environment, "stdout": output, "stderr": subprocess.STDOUT}
+            options = {"cwd": self._directory, "stdout": output, "stderr": subprocess.STDOUT}
             run_to_end(self._relay, command, **options)
         try:
             cases = read(json.loads(report.read_text()))

@@ -87,8 +87,8 @@ def test_an_unknown_check_and_one_without_more_work_are_refused(capsys):
 
 def listing(directory, *arguments, check=""):
     sessions = twice.Sessions(directory, None)
-    command, environment = sessions.command("--list-detailed", *arguments, check=check)
-    result = subprocess.run(command, cwd=directory, env=environment, text=True, capture_output=True)
+    command = sessions.command("--list-detailed", *arguments, check=check)
+    result = subprocess.run(command, cwd=directory, text=True, capture_output=True)
     assert result.returncode == 0, result.stdout
     return result.stdout
 
