@@ -103,6 +103,14 @@ site_configuration = {
                         # Where compiled programs of ours lie, those in C++; all nodes must see it. Default:
                         # ~/.cache/containercheck/programs.
                         "program_cache": "/shared/containercheck/programs",
+                        # Spack's command, for software that comes from it. Default: spack on the PATH.
+                        "spack": "/apps/spack/bin/spack",
+                        # What the environments in spack-envs/ include of the site's: compilers and MPI as externals,
+                        # mirrors, build caches, upstreams. Default: nothing but Spack's own configuration.
+                        "spack_site": "/site/containercheck/spack.yaml",
+                        # Where environments and what they install lie; all nodes must see it. Default:
+                        # ~/.cache/containercheck/spacks.
+                        "spack_cache": "/shared/containercheck/spacks",
                         # The documents' own inputs, by check: a path, or address#sha256=<digest>, fetched once.
                         # Default: the embedded input. What each check takes is in its docstring.
                         "inputs": {"GROMACS": "/shared/inputs/ueabs-case-a/topol.tpr"},
@@ -124,6 +132,9 @@ site_configuration = {
                                 # The bare program, a path or a name; and that of the container.
                                 "executable": "gmx_mpi",
                                 "image_executable": "/usr/local/gromacs/avx_512/bin/gmx_mpi",
+                                # Or where that comes from: an environment of Spack, by its name in spack-envs/ or by
+                                # the path of its directory. The program is looked for in its view.
+                                "spack": None,
                                 # A ready image, in place of that in 'images'.
                                 "image": "/shared/images/gromacs-2024.sif",
                                 # Files and directories for this application's containers, besides 'binds' above. With

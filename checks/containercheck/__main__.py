@@ -22,6 +22,7 @@ PROGRAMS = {
     "venv": "build.venvs",
     "jars": "build.jars",
     "compile": "build.compiled",
+    "spack": "build.spack",
     "download": "build.downloads",
     "machine": "build.machine",
 }

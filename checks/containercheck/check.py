@@ -96,8 +96,11 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def _take_over(self, sites_own):
         """Let the site's own software take the place of the check's."""
         self._sites_own, self._in_image = sites_own, sites_own.image_executable or self.executable
-        if sites_own.executable:
-            self.executable, self.source, self.requirements = sites_own.executable, None, None
+        if sites_own.executable or sites_own.modules or sites_own.spack:
+            self.spack = sites_own.spack
+        if sites_own.executable or sites_own.spack:
+            self.executable = sites_own.executable or self.executable
+            self.source, self.requirements = None, None
         self.tolerance = self.tolerance if sites_own.tolerance is None else sites_own.tolerance
 
     def _take_what_only_the_site_has(self):
@@ -154,6 +157,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             compile_options=tuple(self.compile_options),
             headers=self.headers,
             requirements=self.requirements,
+            spack=self.spack,
             artifacts=self.artifacts,
             published=self.published,
             mpi_family=self.mpi_family,

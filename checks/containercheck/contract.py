@@ -22,6 +22,10 @@ IMAGE_RECORD = "image.json"
 #: File in the stage directory with what a container runtime calls an image that it keeps itself.
 IMAGE_ID = "image.id"
 
+#: Link to an installed environment of Spack, its view in there, and what the build step says of it: its ``specs``, and
+#: the SHA-256 of its ``lock``. JSON, beside the link.
+SPACK, SPACK_VIEW, SPACK_RECORD = "spack", ".spack-env/view", "spack.json"
+
 #: The facts that the runner reads runs by: figures, answers, ranks. JSON, in the stage directory.
 FACTS = "facts.json"
 #: What the runner says of all runs. JSON, in the stage directory; and the directory of what the runs printed.

@@ -31,6 +31,8 @@ class ApplicationFacts(rfm.RegressionTest):
     headers = variable(typ.Dict[str, str], value={})
     #: Whether nobody can download program and input: both, with options and patterns, are the site's (licensed.py).
     sites_input = variable(typ.Bool, value=False)
+    #: Environment of Spack in ``spack-envs/`` that brings the program.
+    spack = variable(str, type(None), value=None)
     #: Pinned requirements from PyPI, a file below ``checks/src``, that bring the program; the image installs the same.
     requirements = variable(str, type(None), value=None)
     #: Pinned jars from a Maven repository, a file below ``checks/src``; the job finds them in ``jars/``.

@@ -44,6 +44,7 @@ class Site:
     :ivar partition: its full name.
     :ivar is_here: whether its jobs run on this machine.
     :ivar architecture: of its nodes, as ``uname -m`` says it; None where the site file does not tell.
+    :ivar arch: the processor of its nodes, as the site file calls it; None where it does not tell.
     :ivar cores: physical cores of a node; None where the site file does not tell.
     :ivar gpus: GPUs of a node.
     :ivar hardware_threads: of a core; 1 where the site file does not tell.
@@ -57,6 +58,7 @@ class Site:
     gpus: int
     hardware_threads: int = 1
     time_limit: float | None = None
+    arch: str | None = None
     max_nodes: int = extra(int, 1)
     memory_per_node: int | None = extra(int)
     max_pending_time: str | None = extra(str)
@@ -85,6 +87,9 @@ class Site:
     jar_cache: str | None = extra(str)
     program_cache: str | None = extra(str)
     input_cache: str | None = extra(str)
+    spack: str = extra(str, "spack")
+    spack_site: str | None = extra(str)
+    spack_cache: str | None = extra(str)
     foreign: list[str] | None = extra(typ.List[str])
 
     @classmethod
@@ -94,6 +99,15 @@ class Site:
         :raises SiteError: an extra is unknown, or of the wrong type.
         """
         return _site(partition)
+
+    @property
+    def target(self) -> str | None:
+        """The processor that is compiled for, as archspec and Spack call it; None where it is not known."""
+        from archspec.cpu import TARGETS, host
+
+        if self.arch in TARGETS:
+            return self.arch
+        return host().name if self.is_here else self.architecture
 
     @property
     def memory(self) -> int:
@@ -180,6 +194,7 @@ def _site(partition: SystemPartition) -> Site:
         gpus,
         (partition.processor.info and partition.processor.num_cpus_per_core) or 1,
         None if partition.time_limit is None else typ.Duration(partition.time_limit),
+        _arch(partition),
         # Slurm binds nothing where a centre does not want it to.
         **{"binding": "launcher" if is_here else "cores", **found},
     )
@@ -202,9 +217,13 @@ def _by_check(found: dict[str, Any], others: Collection[str], where: str) -> dic
     return {"software": software} if software else {}
 
 
+def _arch(partition: SystemPartition) -> str | None:
+    return (partition.processor.info and partition.processor.arch) or None
+
+
 def _architecture(partition: SystemPartition, is_here: bool) -> str | None:
-    arch = partition.processor.info and partition.processor.arch
-    if not arch:
+    arch = _arch(partition)
+    if arch is None:
         return platform.machine() if is_here else None
     # ReFrame's processor.arch is archspec's name of a microarchitecture, or any other.
     from archspec.cpu import TARGETS

@@ -22,6 +22,7 @@ PLAIN = {
     "DB12",
     "GROMACS",
     "HPCC",
+    "HPCG",
     "HPL",
     "IMB",
     "IOzone",
@@ -78,12 +79,14 @@ FAMILIES = {
 
 #: Why a case of a plain run may be skipped in a dry run, where all is as the site file says it.
 TRUE_REASONS = ("its input has work for ", "needs 2 ranks: ", "no image: docker cannot build ")
-TRUE_REASONS += ("no software: nobody can download ",)
+TRUE_REASONS += ("no software: nobody can download ", "no image: there is no definition file images/hpcg.def")
 
 
 def never_written(path, name, variant):
     """Whether no case of a check is written for a site: of the others there is one at least."""
     if name in ("Alya", "PACE3D"):
+        return True
+    if name == "HPCG" and variant != "bare":
         return True
     if path.stem == "ec2":
         return variant != "bare" and name != "IMB"

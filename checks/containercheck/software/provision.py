@@ -9,9 +9,9 @@ from pathlib import Path
 from containercheck.sides import Candidate
 from containercheck.sites import Site
 
-#: The checks, and the definition files of images.
+#: The checks, the definition files of images, and the environments of Spack.
 CHECKS = Path(__file__).resolve().parents[2]
-RECIPES = CHECKS.parent / "images"
+RECIPES, ENVIRONMENTS = CHECKS.parent / "images", CHECKS.parent / "spack-envs"
 
 
 class Unavailable(Exception):
@@ -47,6 +47,7 @@ class Wanted:
     headers: Mapping[str, str] = field(default_factory=dict)
     requirements: str | None = None
     artifacts: str | None = None
+    spack: str | None = None
     published: str = ""
     mpi_family: str | None = None
     recipe: str | None = None

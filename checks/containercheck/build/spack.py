@@ -1,0 +1,291 @@
+"""Installs an environment of Spack into a cache: concretised once, installed once, used through its view.
+
+    python3 checks/containercheck spack --environment spack-envs/hpcg --site /site/spack.yaml \\
+        --target skylake_avx512 --architecture x86_64 --cache ~/.cache/containercheck/spacks --link spack hpcg
+
+makes ``spack`` a link to the installed environment, and prints its path. Beside its ``spack.yaml`` lie the two files
+that this includes: ``site.yaml``, the site's (its compilers and its MPI as externals, its mirrors, build caches and
+upstreams), and ``partition.yaml``, written here: the target that everything is compiled for, and the tree that all
+environments of the cache are installed into. The programs are in ``.spack-env/view/bin``.
+
+The lock file is a thing of its own, so that an installation that failed goes on from what was concretised. Both are
+keyed by the content of these files and by what Spack says of its version.
+
+Standard library only, Python 3.6 or newer.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from containercheck import contract
+from containercheck.build import cache, files
+from containercheck.build.cache import CacheError, UnsupportedError
+
+#: The environment's own file, what Spack makes of it, and the files that it includes.
+NAME, LOCK, SITE, PARTITION = "spack.yaml", "spack.lock", "site.yaml", "partition.yaml"
+#: In each prefix: what Spack installed there.
+_RECEIPT = Path(".spack", "spec.json")
+#: What Spack says of an environment that cannot be had here, wherever in its noise; the more telling ones first.
+_TELLING = (
+    "is not compatible with this machine",
+    "contains unknown targets",
+    "No version exists that satisfies",
+    "does not exist",
+    "Timed out waiting for a",
+)
+#: What stands before such a line.
+_NOISE = re.compile(r"^\s*(?:==> )?(?:Error: )?(?:[\w.]+Error: )?(?:\d+\. )?")
+#: What it picks from a build's output (its older installer with numbers of lines), and its own errors.
+_PICKED, _ERROR = re.compile(r"^ *>+ +(?:\d+ +)?(?!==>)(.*)"), re.compile(r"^(?:==> )?Error: (.*)")
+
+
+class Parts(NamedTuple):
+    """What an environment is made of.
+
+    ``directory`` has its file, ``site`` is the site's file, if it has one, ``target`` what archspec calls the processor
+    that is compiled for, and ``command`` that of Spack.
+    """
+
+    directory: Path
+    site: Optional[Path]
+    target: str
+    command: str
+
+    def texts(self, tree: Path) -> Dict[str, str]:
+        """Return the texts of its files, by name.
+
+        :param tree: that Spack installs into.
+        :raises CacheError: one of them cannot be read.
+        """
+        found = {NAME: self.directory / NAME}
+        if self.site:
+            found[SITE] = self.site
+        # JSON is YAML too, whatever is in the path. The site's own words come first, and so this is what is usual.
+        usual = {
+            "config": {"install_tree": {"root": str(tree)}},
+            "packages": {"all": {"require": [f"target={self.target}"]}},
+        }
+        texts = {SITE: "config: {}\n", PARTITION: json.dumps(usual, indent=1) + "\n"}
+        for name, path in found.items():
+            try:
+                texts[name] = path.read_text()
+            except OSError as error:
+                raise CacheError(f"no software: Spack's file {path} cannot be read: {error.strerror}") from None
+        return texts
+
+
+class _Made:
+    """What a lock file and an installed environment have in common, besides being in a cache."""
+
+    kind, setting = "cache of Spack's environments", "spack_cache"
+
+    def failed(self, why: str) -> str:
+        """Say in two lines what could not be had."""
+        return f"{self.doing} {self.name} failed: {why}\nthe whole log: {self.log}"  # type: ignore[attr-defined]
+
+    def last_words(self) -> str:
+        """Return the line of Spack's output that says what is wrong."""
+        lines = self.log.read_text(errors="replace").splitlines()  # type: ignore[attr-defined]
+        for text in _TELLING:
+            for number, line in enumerate(lines):
+                if text in line:
+                    more = lines[number + 1].strip() if line.endswith(":") and lines[number + 1 :] else ""
+                    return f"{_NOISE.sub('', line).strip()} {more}".strip()
+        picked = [match.group(1).strip() for match in map(_PICKED.match, lines) if match]
+        said = [match.group(1).strip() for match in map(_ERROR.match, lines) if match]
+        return (
+            next((line for line in picked if re.search(r"\berror\b", line, re.IGNORECASE)), "")
+            or (
+                (picked[-1:] or said[:1] or [super().last_words()])[0]  # type: ignore[misc]
+            )
+        )
+
+
+class Lock(_Made, cache.FileEntry):
+    """What Spack makes of an environment on a machine: each package with its version, options and dependencies.
+
+    :param directory: of the cache.
+    """
+
+    doing, done = "concretising", "concretised"
+
+    def __init__(self, name: str, parts: Parts, directory: Path, architecture: str) -> None:
+        """Find its place in the cache.
+
+        :raises CacheError: a file cannot be read, or Spack does not run.
+        :raises UnsupportedError: there is no Spack.
+        """
+        self.parts, self.texts = parts, parts.texts(directory / "tree")
+        facts = [sorted(self.texts.items()), told_by(parts.command, name)]
+        self.key = hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
+        super().__init__(name, directory / f"{name}-{parts.target}-{self.key}.lock", architecture)
+
+    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Concretise.
+
+        :raises CacheError: that fails.
+        """
+        write(work, self.texts)
+        self.run([spack(self.parts.command, work, "concretize")], env=_environment())
+        return work / LOCK, self.known(work / LOCK)
+
+
+class Environment(_Made, cache.Entry):
+    """An installed environment, with its lock file.
+
+    :param directory: of the cache.
+    """
+
+    broken = "not complete"
+    doing, done = "installing", "installed"
+    #: Of a compiler that is built too, many times that; the site's tree may lie elsewhere.
+    needed_space = 4 << 30
+
+    def __init__(self, name: str, lock: Lock) -> None:
+        """Find its place in the cache, beside its lock."""
+        super().__init__(name, lock.path.parent / lock.path.stem, lock.architecture)
+        self.lock = lock
+
+    def intact(self, record: Dict[str, Any]) -> bool:
+        """Tell whether everything that was installed is still there: Spack does not look."""
+        return self.path.is_dir() and not any(map(_is_gone, record["prefixes"]))
+
+    def prepare(self) -> None:
+        """Concretise it.
+
+        :raises CacheError: that fails.
+        """
+        self.lock.ensure()
+
+    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Install it, where it stays: the view knows its place.
+
+        :raises CacheError: that fails.
+        """
+        self.path.mkdir()
+        try:
+            write(self.path, {**self.lock.texts, LOCK: self.lock.path.read_text()})
+            install = self._spack("install", "--only-concrete", "--fail-fast")
+            self.run([install], env=_environment())
+            if any(map(_is_gone, self._prefixes())):
+                # What was removed by hand counts as installed until Spack looks, and as in the view ever after.
+                files.remove(self.path / contract.SPACK_VIEW)
+                self.run([self._spack("reindex"), install], env=_environment())
+            prefixes = self._prefixes()
+        except BaseException:
+            files.remove(self.path)
+            raise
+        return self.path, {"bytes": sum(files.content_of(Path(prefix))[1] for prefix in prefixes), "prefixes": prefixes}
+
+    def facts(self) -> Dict[str, Any]:
+        """Return what was installed: the packages that were asked for, with version and hash, and the lock's SHA-256.
+
+        :raises CacheError: it is gone again.
+        """
+        locked = self._locked()
+        found = ((locked["concrete_specs"][root["hash"]], root["hash"]) for root in locked["roots"])
+        specs = sorted("{}@{}/{}".format(one["name"], one["version"], digest[:7]) for one, digest in found)
+        return {"specs": specs, "lock": self.lock.facts()["sha256"]}
+
+    def _prefixes(self) -> List[str]:
+        """Return where its packages are, without those that are not Spack's.
+
+        :raises CacheError: Spack does not tell.
+        """
+        own = {digest for digest, one in self._locked()["concrete_specs"].items() if "external" not in one}
+        process = subprocess.run(
+            self._spack("find", "--format", "{hash} {prefix}"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=_environment(),
+        )
+        if process.returncode != 0:
+            raise CacheError(self.failed(process.stderr.decode(errors="replace").strip()))
+        lines = (line.strip().partition(" ") for line in process.stdout.decode().splitlines())
+        return sorted(prefix for digest, _, prefix in lines if digest in own)
+
+    def _locked(self) -> Dict[str, Any]:
+        """Return the content of its lock file.
+
+        :raises CacheError: it cannot be read.
+        """
+        try:
+            return json.loads((self.path / LOCK).read_text())
+        except (OSError, ValueError) as error:
+            raise CacheError(f"{self.path / LOCK} cannot be read: {error}") from None
+
+    def _spack(self, *words: str) -> List[str]:
+        return spack(self.lock.parts.command, self.path, *words)
+
+
+def _is_gone(prefix: str) -> bool:
+    return not (Path(prefix) / _RECEIPT).is_file()
+
+
+def spack(command: str, directory: Path, *words: str) -> List[str]:
+    """Return the words of a command of Spack's on an environment."""
+    return [command, "--color=never", "--env-dir", str(directory), *words]
+
+
+def write(directory: Path, texts: Dict[str, str]) -> None:
+    """Write files."""
+    for name, text in texts.items():
+        (directory / name).write_text(text)
+
+
+def told_by(command: str, name: str) -> str:
+    """Return what Spack says of its version.
+
+    :param name: of the environment.
+    :raises UnsupportedError: it is not there.
+    :raises CacheError: it does not run.
+    """
+    try:
+        process = subprocess.run(
+            [command, "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+    except OSError as error:
+        raise UnsupportedError(
+            f"no software: {name} comes from Spack, and there is no {command} ({error.strerror}): name it, or a "
+            "program of the site's: site's extras, spack or software"
+        ) from None
+    said = process.stdout.decode(errors="replace").strip()
+    if process.returncode != 0:
+        raise CacheError(f"{command} --version fails: {(said.splitlines() or ['it prints nothing'])[-1]}")
+    return said
+
+
+def _environment() -> Dict[str, str]:
+    # Its output is searched for errors.
+    return {**os.environ, "LC_ALL": "C"}
+
+
+def main() -> None:
+    """Print the path of the environment, or one error; the status ``contract.UNSUPPORTED`` is a reason to skip."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--environment", type=Path, required=True, help="directory with its spack.yaml")
+    parser.add_argument("--spack", default="spack", help="command; by default that on the PATH")
+    parser.add_argument("--site", type=Path, help="the site's file, which the environment includes")
+    parser.add_argument("--target", required=True, help="what is compiled for, one of archspec's names")
+    parser.add_argument("--architecture", required=True, help="of the partition, as uname -m says it")
+    parser.add_argument("--cache", type=Path, required=True, help="directory of the environments, and of their tree")
+    parser.add_argument("--link", type=Path, required=True, help="make this a symbolic link to the environment")
+    parser.add_argument("name", help="what to call it")
+    arguments = parser.parse_args()
+
+    def get() -> Path:
+        parts = Parts(arguments.environment.resolve(), arguments.site, arguments.target, arguments.spack)
+        lock = Lock(arguments.name, parts, arguments.cache.resolve(), arguments.architecture)
+        environment = Environment(arguments.name, lock)
+        environment.ensure()
+        record = arguments.link.parent / contract.SPACK_RECORD
+        record.write_text(json.dumps(environment.facts()))
+        return environment.path
+
+    cache.deliver(get, arguments.link)

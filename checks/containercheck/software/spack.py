@@ -1,0 +1,35 @@
+"""Provider: environments of Spack, from ``spack-envs/`` or the site's own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from containercheck import contract, programs
+from containercheck.sites import Site, path_of
+from containercheck.software.provision import ENVIRONMENTS, Provision, Unavailable, Wanted, architecture_of
+
+
+def provide(wanted: Wanted, site: Site) -> Provision:
+    """Return the program of an environment; it is concretised and installed into the cache by the build step.
+
+    :raises Unavailable: there is no such environment or no Spack, or the partition's processor is not known.
+    """
+    if wanted.spack is None:
+        return Provision()
+    directory = path_of(wanted.spack) if os.sep in wanted.spack else ENVIRONMENTS / wanted.spack
+    if not (directory / "spack.yaml").is_file():
+        raise Unavailable(f"no software: there is no {directory}/spack.yaml")
+    command = str(path_of(site.spack)) if os.sep in site.spack else site.spack
+    # Elsewhere, or after modules were loaded, the build step looks for it.
+    asked = not (wanted.dry and not site.is_here) and not site.builds_on_node and not wanted.modules
+    if asked and shutil.which(command) is None:
+        raise Unavailable(
+            f"no software: {wanted.check} comes from Spack, and {command} is not on the PATH: name it in the site's "
+            "extras, spack; or modules or a program of the site's, in software"
+        )
+    words = ["--environment", directory, "--spack", command, "--architecture", architecture_of(site)]
+    words += ["--target", site.target, "--cache", site.cache("spack_cache"), "--link", contract.SPACK]
+    words += ["--site", path_of(site.spack_site)] if site.spack_site else []
+    program = f"./{contract.SPACK}/{contract.SPACK_VIEW}/bin/{wanted.executable}"
+    return Provision(program=program, build=(programs.in_build(site, "spack", *words, directory.name),))

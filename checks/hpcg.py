@@ -1,0 +1,82 @@
+"""HPCG: preconditioned conjugate gradients on a sparse matrix (memory), with a sum over all ranks in each step.
+
+D12.6 sections 6.7 and 6.8.3, BSC on Lenox: 120 points in each direction for a rank, all mixes of ranks and threads; in
+Singularity and Shifter as bare, in GFLOPS and in GB/s. SANDIA section VI.C, weak scaling to 768 ranks on Volta: with
+the host's MPI within 0.5 % on one node, and 18.1 % slower at scale with an MPI over TCP. Debian does not have it: it
+comes from Spack, or from the site (its modules, or a program).
+"""
+
+import reframe as rfm
+from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work, sites
+from reframe.core.builtins import parameter, run_after, run_before, variable
+
+RESULTS = "HPCG-Benchmark_*.txt"
+#: Points in each direction that a rank has: the documents', and a plain run's.
+DOCUMENTS, QUICK = 120, 32
+#: One rank on each core.
+PLAIN, ALL = "plain", "all"
+
+
+@rfm.simple_test
+class HPCG(ContainerCheck):
+    """The same for each rank, whatever their number."""
+
+    descr = "HPCG"
+    executable = "xhpcg"
+    spack = "hpcg"
+    recipe = "hpcg"
+    run_limit = 300
+    full_run_limit = 3600
+    seconds = 100
+    #: The documents' problem with so many ranks on a node, and threads for the rest of its cores; or the plain one.
+    ranks = parameter([PLAIN, *sites.core_counts(), ALL], loggable=True)
+    plain = {"ranks": PLAIN}
+    #: Seconds of what is timed; an official result takes 1800.
+    timed = variable(int, value=1)
+
+    identity = [Identity("version", r"^version=(\S+)")]
+    rank_count = Answer("ranks", r"^Machine Summary::Distributed Processes=(\d+)")
+    figures = [
+        Figure(
+            "HPCG", r"^Final Summary::HPCG result is VALID with a GFLOP/s rating of=(\S+)", "GFLOPS", scaling="weak"
+        ),
+        Figure("bandwidth", r"^GB/s Summary::Raw Total B/W=(\S+)", "GB/s"),
+    ]
+    answers = [
+        Answer("result", r"^Final Summary::HPCG result is[ =](\w+)", equals="VALID"),
+        Answer("unknowns", r"^Linear System Information::Number of Equations=(\d+)"),
+        # Of all sets of 50 steps; of a small problem little more than rounding is left.
+        Answer("residual", r"^Reproducibility Information::Scaled residual mean=(\S+)", atol=1e-9),
+    ]
+
+    @run_after("init")
+    def choose_ranks(self):
+        """Fewer ranks have more threads each."""
+        if self.ranks not in (PLAIN, ALL):
+            self.ranks_per_node, self.threads = self.ranks, 0
+
+    @run_before("run")
+    def choose_problem(self):
+        """The file that it writes is called after the time of day."""
+        size = " ".join(f"--n{axis}={self.points}" for axis in "xyz")
+        self.reset_commands = [f"rm -f {RESULTS} hpcg20*.txt"]
+        self.steps = [
+            Step("solve", f"{self.program} {size} --rt={self.timed}", parallel=True),
+            Step("results", f"cat {RESULTS}"),
+        ]
+
+    @property
+    def points(self):
+        """Of a rank, in each direction."""
+        return QUICK if self.ranks == PLAIN else DOCUMENTS
+
+    @property
+    def work(self):
+        """What is not timed, a solution by the reference among it, takes a core a second for 13000 unknowns."""
+        own = self.points**3
+        return Work("unknowns", own, own, start=1 + self.timed, parallel=8e-5, memory=1000)
+
+    @property
+    def amount(self):
+        """Of the ranks, whatever threads they have."""
+        return self.work.amount(self.layout.ranks)

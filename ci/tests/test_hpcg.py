@@ -1,0 +1,38 @@
+"""HPCG's output: what it writes into its file, which the check prints."""
+
+import pytest
+from containercheck.verdict.reading import read_answer
+from hpcg import HPCG
+from saved import OUTPUTS, build, figures, problems
+
+
+def test_the_figures_of_a_run():
+    found = figures(HPCG, "hpcg/passing", ranks=2)
+    assert set(found) == {"HPCG", "bandwidth"}
+    # Its own arithmetic: some 7.6 bytes are moved for each operation.
+    assert found["bandwidth"] / found["HPCG"] == pytest.approx(7.65, rel=0.05)
+
+
+def test_the_answers_of_a_run():
+    found = {answer.name: read_answer(answer, OUTPUTS / "hpcg" / "passing") for answer in HPCG.answers}
+    assert (found["result"], found["unknowns"]) == ("VALID", 2 * 32**3)
+    assert 0 < found["residual"] < 1e-9
+
+
+def test_it_says_its_version():
+    assert build(HPCG, "hpcg/passing") == {"version": "3.1"}
+
+
+def test_singletons_are_told():
+    (problem,) = problems(HPCG, "hpcg/singletons", ranks=2)
+    assert "ran with 1 ranks instead of 2" in problem
+
+
+def test_a_result_that_is_not_valid_is_no_figure(tmp_path):
+    """Made from a passing one, in the words of HPCG's source, ReportResults.cpp."""
+    text = (OUTPUTS / "hpcg" / "passing" / "out").read_text()
+    rating = "HPCG result is VALID with a GFLOP/s rating of="
+    assert rating in text
+    (tmp_path / "out").write_text(text.replace(rating, "HPCG result is=INVALID. "))
+    found = problems(HPCG, str(tmp_path), ranks=2)
+    assert any(problem.startswith("round 1, baseline: figure HPCG not found") for problem in found), found

@@ -1,0 +1,287 @@
+"""Environments of Spack: installed once into a cache, or not at all.
+
+With a real Spack, where one is on the PATH, from a package of the tests' own that takes a second to install; what does
+not need one, everywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import REPOSITORY, eventually
+from containercheck import contract, software
+from containercheck.build import spack as building
+from containercheck.sites import Site
+from containercheck.software import Wanted, spack
+
+PROGRAM = REPOSITORY / "checks" / "containercheck"
+HERE = platform.machine()
+OUTPUTS = Path(__file__).resolve().parent / "outputs" / "spack"
+
+#: A package without a source: its program says its version, and what it was told to.
+PACKAGE = """
+from spack_repo.builtin.build_systems.generic import Package
+
+from spack.package import *
+
+
+class Tiny(Package):
+    homepage = "https://example.org"
+    has_code = False
+
+    version("1.1")
+    version("1.0")
+
+    def install(self, spec, prefix):
+        {install}
+        mkdirp(prefix.bin)
+        with open(prefix.bin.tiny, "w") as stream:
+            stream.write("#!/bin/sh\\necho %s %s\\n" % (spec.version, spec.target))
+        set_executable(prefix.bin.tiny)
+"""
+#: Until whoever installs it is gone.
+WAITING = """
+        import os, time
+
+        parent = os.getppid()
+        open("{place}/begun", "w").close()
+        while os.getppid() == parent:
+            time.sleep(0.1)
+"""
+ENVIRONMENT = """
+spack:
+  include: [site.yaml, partition.yaml]
+  specs: ["{spec}"]
+  view: true
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Write an environment of one package, and a site's file with the repository that has it."""
+    if shutil.which("spack") is None:
+        pytest.skip("no spack on the PATH")
+    package = tmp_path / "repository" / "spack_repo" / "tests" / "packages" / "tiny"
+    package.mkdir(parents=True)
+    (package.parents[1] / "repo.yaml").write_text("repo:\n  namespace: tests\n  api: v2.0\n")
+    (tmp_path / "environment").mkdir()
+    (tmp_path / "site.yaml").write_text(f"repos:\n  tests: {package.parents[1]}\n")
+    write(tmp_path)
+    return tmp_path
+
+
+def write(place, spec="tiny@1.1", install="pass"):
+    package = place / "repository" / "spack_repo" / "tests" / "packages" / "tiny" / "package.py"
+    package.write_text(PACKAGE.format(install=install))
+    (place / "environment" / "spack.yaml").write_text(ENVIRONMENT.format(spec=spec))
+
+
+def command(place, *options, target=HERE, architecture=HERE, command="spack", site=True):
+    words = ["--environment", place / "environment", "--spack", command, "--target", target]
+    words += ["--site", place / "site.yaml"] if site else []
+    words += ["--architecture", architecture, "--cache", place / "cache", "--link", place / "spack", *options, "tiny"]
+    return [sys.executable, str(PROGRAM), "spack", *map(str, words)]
+
+
+def install(place, *options, environment=None, **facts):
+    return subprocess.run(
+        command(place, *options, **facts),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, **(environment or {})},
+    )
+
+
+def said(place):
+    """Return what the program prints that the check would run."""
+    program = place / contract.SPACK / contract.SPACK_VIEW / "bin" / "tiny"
+    return subprocess.run([program], capture_output=True, text=True, check=True).stdout
+
+
+def environments(place):
+    """Return the installed environments in the cache, by name."""
+    return sorted(path.name for path in (place / "cache").glob("tiny-*") if path.is_dir())
+
+
+def test_an_environment_is_concretised_and_installed_once(place):
+    first = install(place)
+    assert first.returncode == 0, first.stderr + first.stdout
+    assert "tiny: concretised in " in first.stdout
+    assert "tiny: installed in " in first.stdout
+    assert said(place) == f"1.1 {HERE}\n"
+    again = install(place)
+    assert " in 0 s" not in again.stdout and "installed in" not in again.stdout
+    assert again.stdout.splitlines()[-1] == first.stdout.splitlines()[-1]
+    (spec,) = json.loads((place / contract.SPACK_RECORD).read_text())["specs"]
+    assert spec.startswith("tiny@1.1/")
+
+
+def test_what_it_is_made_of_makes_another_one(place):
+    install(place)
+    write(place, "tiny@1.0")
+    assert install(place).returncode == 0
+    assert said(place) == f"1.0 {HERE}\n"
+    with (place / "site.yaml").open("a") as stream:
+        stream.write("# another site\n")
+    install(place)
+    assert len(environments(place)) == 3
+
+
+def test_the_target_is_the_partitions(place):
+    if HERE != "x86_64":
+        pytest.skip("of x86_64")
+    result = install(place, target="x86_64_v2")
+    assert result.returncode == 0, result.stderr
+    assert said(place) == "1.1 x86_64_v2\n"
+
+
+def test_a_prefix_that_somebody_removed_is_installed_again(place):
+    install(place)
+    (prefix,) = json.loads(next((place / "cache").glob("tiny-*[!k].json")).read_text())["prefixes"]
+    shutil.rmtree(prefix)
+    result = install(place)
+    assert result.returncode == 0, result.stderr
+    assert "is not complete, installing it again" in result.stdout
+    assert "concretised" not in result.stdout
+    assert said(place) == f"1.1 {HERE}\n"
+
+
+@pytest.mark.parametrize(
+    ("spec", "target", "why"),
+    [
+        ("no-such-package", HERE, "no-such-package"),
+        ("tiny@7", HERE, "tiny@7"),
+        ("tiny", "pdp11", "pdp11"),
+    ],
+)
+def test_what_cannot_be_concretised_is_one_line(place, spec, target, why):
+    write(place, spec)
+    result = install(place, target=target)
+    assert result.returncode != 0
+    assert result.stderr.startswith("error: concretising tiny failed: ")
+    assert why in result.stderr.splitlines()[0]
+    assert len(result.stderr.splitlines()) == 2
+    assert environments(place) == []
+    assert not (place / contract.SPACK).is_symlink()
+
+
+def test_a_build_that_fails_is_one_line_and_goes_on_from_the_lock(place):
+    write(place, install='Executable("sh")("-c", "echo tiny.c:1: error: planted; exit 1")')
+    result = install(place)
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: installing tiny failed: ")
+    assert "planted" in result.stderr.splitlines()[0]
+    assert result.stderr.splitlines()[1] == f"the whole log: {place / 'cache' / 'tiny.log'}"
+    assert environments(place) == []
+    write(place)
+    result = install(place)
+    assert result.returncode == 0, result.stderr
+    assert "concretised" not in result.stdout
+
+
+def test_two_sessions_install_it_once(place):
+    running = [subprocess.Popen(command(place), stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    outputs = [process.communicate(timeout=600)[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0]
+    assert sum("tiny: installed in" in output for output in outputs) == 1
+
+
+def test_a_killed_installation_leaves_nothing_that_is_taken_for_one(place):
+    write(place, install=WAITING.format(place=place))
+    process = subprocess.Popen(command(place), start_new_session=True, stdout=subprocess.DEVNULL)
+    try:
+        assert eventually((place / "begun").exists, patience=600)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert not (place / contract.SPACK).is_symlink()
+    write(place)
+    result = install(place)
+    assert result.returncode == 0, result.stderr
+    assert said(place) == f"1.1 {HERE}\n"
+
+
+# Without a Spack.
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [(path.name, (path / "why").read_text().strip()) for path in sorted(OUTPUTS.iterdir())],
+)
+def test_the_line_that_tells_most_is_found(tmp_path, output, why):
+    environment = tmp_path / "environment"
+    environment.mkdir()
+    (environment / building.NAME).write_text("spack: {}\n")
+    parts = building.Parts(environment, None, HERE, "true")
+    lock = building.Lock("tiny", parts, tmp_path, HERE)
+    lock.log.write_text((OUTPUTS / output / "log").read_text())
+    assert lock.last_words() == why
+
+
+def site(**facts):
+    return Site("a:b", is_here=True, architecture="x86_64", cores=2, gpus=0, **{"arch": "x86_64_v3", **facts})
+
+
+def test_the_build_step_installs_into_the_sites_cache(monkeypatch):
+    monkeypatch.setattr(shutil, "which", str)
+    facts = {"spack": "/apps/spack", "spack_site": "/site/spack.yaml", "spack_cache": "/shared/spacks"}
+    found = spack.provide(Wanted("HPCG", "xhpcg", spack="hpcg"), site(**facts))
+    (build,) = found.build
+    assert found.program == "./spack/.spack-env/view/bin/xhpcg"
+    assert f" spack --environment {REPOSITORY}/spack-envs/hpcg --spack /apps/spack --architecture x86_64 " in build
+    assert " --target x86_64_v3 --cache /shared/spacks --link spack --site /site/spack.yaml hpcg" in build
+
+
+def test_no_spack_is_a_reason_for_a_skip(tmp_path):
+    with pytest.raises(software.Unavailable, match="HPCG comes from Spack, and no-such-spack is not on the PATH"):
+        spack.provide(Wanted("HPCG", "xhpcg", spack="hpcg"), site(spack="no-such-spack"))
+    (tmp_path / "environment").mkdir()
+    (tmp_path / "environment" / "spack.yaml").write_text("spack: {}\n")
+    result = install(tmp_path, command="no-such-spack", site=False)
+    assert result.returncode == contract.UNSUPPORTED
+    assert result.stderr.startswith("error: no software: tiny comes from Spack, and there is no no-such-spack (")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_environment_that_is_not_there_is_a_reason_for_a_skip():
+    with pytest.raises(software.Unavailable, match="no software: there is no /no/such/spack.yaml"):
+        spack.provide(Wanted("HPCG", "xhpcg", spack="/no/such"), site())
+
+
+def test_a_sites_file_that_cannot_be_read_is_one_line(tmp_path):
+    (tmp_path / "environment").mkdir()
+    (tmp_path / "environment" / "spack.yaml").write_text("spack: {}\n")
+    result = install(tmp_path, command="true")
+    said = f"error: no software: Spack's file {tmp_path / 'site.yaml'} cannot be read: No such file or directory\n"
+    assert (result.returncode, result.stderr) == (1, said)
+
+
+def test_a_spack_that_does_not_run_is_one_line(tmp_path):
+    (tmp_path / "environment").mkdir()
+    (tmp_path / "environment" / "spack.yaml").write_text("spack: {}\n")
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho no python >&2\nexit 1\n")
+    broken.chmod(0o755)
+    result = install(tmp_path, command=broken, site=False)
+    assert (result.returncode, result.stderr) == (1, f"error: {broken} --version fails: no python\n")
+
+
+# The environments.
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (REPOSITORY / "spack-envs").iterdir()))
+def test_an_environment_names_exact_versions_and_no_target(name):
+    environment = yaml.safe_load((REPOSITORY / "spack-envs" / name / building.NAME).read_text())["spack"]
+    assert environment["include"] == [building.SITE, building.PARTITION]
+    assert all("@" in spec and "target=" not in spec for spec in environment["specs"])
+    assert environment["view"] is True
