@@ -9,7 +9,8 @@ upstreams), and ``partition.yaml``, written here: the target that everything is 
 environments of the cache are installed into. The programs are in ``.spack-env/view/bin``.
 
 The lock file is a thing of its own, so that an installation that failed goes on from what was concretised. Both are
-keyed by the content of these files and by what Spack says of its version.
+keyed by the content of these files and by what Spack says of its version; what else it is configured with, for all of
+its users or for one, counts when it concretises.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -31,14 +32,6 @@ from containercheck.build.cache import CacheError, UnsupportedError
 NAME, LOCK, SITE, PARTITION = "spack.yaml", "spack.lock", "site.yaml", "partition.yaml"
 #: In each prefix: what Spack installed there.
 _RECEIPT = Path(".spack", "spec.json")
-#: What Spack says of an environment that cannot be had here, wherever in its noise; the more telling ones first.
-_TELLING = (
-    "is not compatible with this machine",
-    "contains unknown targets",
-    "No version exists that satisfies",
-    "does not exist",
-    "Timed out waiting for a",
-)
 #: What stands before such a line.
 _NOISE = re.compile(r"^\s*(?:==> )?(?:Error: )?(?:[\w.]+Error: )?(?:\d+\. )?")
 #: What it picks from a build's output (its older installer with numbers of lines), and its own errors.
@@ -84,6 +77,8 @@ class _Made:
     """What a lock file and an installed environment have in common, besides being in a cache."""
 
     kind, setting = "cache of Spack's environments", "spack_cache"
+    #: Parts of lines that say more than the first error, the most telling one first.
+    telling: Tuple[str, ...] = ()
 
     def failed(self, why: str) -> str:
         """Say in two lines what could not be had."""
@@ -92,19 +87,16 @@ class _Made:
     def last_words(self) -> str:
         """Return the line of Spack's output that says what is wrong."""
         lines = self.log.read_text(errors="replace").splitlines()  # type: ignore[attr-defined]
-        for text in _TELLING:
+        for text in self.telling:
             for number, line in enumerate(lines):
                 if text in line:
                     more = lines[number + 1].strip() if line.endswith(":") and lines[number + 1 :] else ""
                     return f"{_NOISE.sub('', line).strip()} {more}".strip()
         picked = [match.group(1).strip() for match in map(_PICKED.match, lines) if match]
-        said = [match.group(1).strip() for match in map(_ERROR.match, lines) if match]
-        return (
-            next((line for line in picked if re.search(r"\berror\b", line, re.IGNORECASE)), "")
-            or (
-                (picked[-1:] or said[:1] or [super().last_words()])[0]  # type: ignore[misc]
-            )
-        )
+        errors = [line for line in picked if re.search(r"\berror\b", line, re.IGNORECASE)]
+        own = [match.group(1).strip() for match in map(_ERROR.match, lines) if match]
+        found = errors[:1] or picked[-1:] or own[:1]
+        return found[0] if found else super().last_words()  # type: ignore[misc]
 
 
 class Lock(_Made, cache.FileEntry):
@@ -114,6 +106,13 @@ class Lock(_Made, cache.FileEntry):
     """
 
     doing, done = "concretising", "concretised"
+    needed_space = 64 << 20
+    telling = (
+        "is not compatible with this machine",
+        "contains unknown targets",
+        "No version exists that satisfies",
+        "does not exist",
+    )
 
     def __init__(self, name: str, parts: Parts, directory: Path, architecture: str) -> None:
         """Find its place in the cache.
@@ -146,6 +145,7 @@ class Environment(_Made, cache.Entry):
     doing, done = "installing", "installed"
     #: Of a compiler that is built too, many times that; the site's tree may lie elsewhere.
     needed_space = 4 << 30
+    telling = ("Timed out waiting for a",)
 
     def __init__(self, name: str, lock: Lock) -> None:
         """Find its place in the cache, beside its lock."""
