@@ -65,7 +65,7 @@ LENGTHS = {
     "HPL": Length("repeats", "solutions", 2, 8),
     # Of all messages; those that are large move so many megabytes.
     "IMB": Length("trials", "trials", 2000, 8000, {"volume": 0.1}),
-    "Palabos": Length("timesteps", "steps", 30, 120),
+    "Palabos": Length("timesteps", "steps", 15, 60),
     # Three trials take as long as they take.
     "PingPong": Length("seconds_of_pairs", "s", 1, 4),
     # With one epoch the loss cannot fall.
