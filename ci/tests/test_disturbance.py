@@ -113,6 +113,16 @@ def test_kernel_threads_and_our_own_processes_are_not_looked_at():
     assert os.getppid() in seen
 
 
+def test_our_own_process_that_has_ended_is_not_taken_for_another_before_somebody_waited_for_it():
+    own = subprocess.Popen(["true"], start_new_session=True)
+    try:
+        os.waitid(os.P_PID, own.pid, os.WEXITED | os.WNOWAIT)
+        assert Path(f"/proc/{own.pid}/stat").read_text().split()[2] == "Z"
+        assert own.pid not in disturbance.look().usage
+    finally:
+        own.wait()
+
+
 def test_a_real_one_is_seen(tmp_path):
     # Adopted by whoever adopts, so that it is no descendant of ours.
     command = "exec 1>&-; setsid bash -c 'echo $$ >pid.new; mv pid.new pid; while :; do :; done' & sleep 0.2"

@@ -127,25 +127,27 @@ def adopt_orphans() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def _parents() -> Dict[int, int]:
-    """Every process of the machine and its parent."""
+def _parents(ended: bool) -> Dict[int, int]:
+    """Every process of the machine and its parent; with those that have ended and nobody has waited for, or without."""
     parents = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError):
                 fields = fields_of(int(entry))
-                if fields[0] != "Z":
+                if ended or fields[0] != "Z":
                     parents[int(entry)] = int(fields[1])
     return parents
 
 
-def descendants(*roots: int) -> Set[int]:
+def descendants(*roots: int, ended: bool = False) -> Set[int]:
     """Return all living descendants of these processes, without themselves and :data:`HELPERS`.
 
     All processes are looked at once.
+
+    :param ended: those too that have ended and that nobody has waited for yet: what they took still shows.
     """
     children = {}  # type: Dict[int, List[int]]
-    for pid, parent in _parents().items():
+    for pid, parent in _parents(ended).items():
         children.setdefault(parent, []).append(pid)
     found = set()  # type: Set[int]
     todo = list(roots)
@@ -170,12 +172,12 @@ def _of_slurm_job(job: str) -> Set[int]:
                 elif Path("/proc", entry, "cmdline").read_bytes().startswith(daemon):
                     daemons.append(int(entry))
     # A container runtime hides its environment, but not its parent.
-    return found.union(daemons, descendants(*daemons)) if daemons else found
+    return found.union(daemons, descendants(*daemons, ended=True)) if daemons else found
 
 
 def processes_of_run() -> Set[int]:
-    """Return the processes on this node that belong to the run in progress."""
-    pids = descendants(os.getpid())
+    """Return the processes on this node that belong to the run in progress, ended ones that still show among them."""
+    pids = descendants(os.getpid(), ended=True)
     job = os.environ.get("SLURM_JOB_ID")
     if job:
         pids |= _of_slurm_job(job)
