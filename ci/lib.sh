@@ -59,6 +59,15 @@ machine() {
     python3 "$repo/checks/containercheck" machine "$1"
 }
 
+# source_of DIRECTORY PACKAGE: downloads the source of a Debian package, as its authors released it, to DIRECTORY.
+source_of() {
+    local directory=$1
+    private_apt "$directory/apt" "$(. /etc/os-release && echo "$VERSION_CODENAME") main"
+    sed -i 's/^deb /deb-src /' "$directory/apt/sources.list"
+    (cd "$directory" && apt-get "${private_apt[@]}" -q update && apt-get "${private_apt[@]}" -q source --tar-only "$2")
+    rm -rf "$directory/apt"
+}
+
 # private_apt DIRECTORY 'SUITE COMPONENT'...
 # Sets the array private_apt to the options of an apt configuration in DIRECTORY: the machine's own mirror and
 # settings, but these suites and components only. Packages are to be downloaded to DIRECTORY/debs.

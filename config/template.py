@@ -111,6 +111,15 @@ site_configuration = {
                         # Where environments and what they install lie; all nodes must see it. Default:
                         # ~/.cache/containercheck/spacks.
                         "spack_cache": "/shared/containercheck/spacks",
+                        # EasyBuild's command, for software that comes from it. Default: eb on the PATH. The system's
+                        # modules_system loads what it installs.
+                        "easybuild": "/apps/easybuild/bin/eb",
+                        # Its configuration file for that: where sources and other easyconfigs lie, optarch ...
+                        # Default: EasyBuild's own.
+                        "easybuild_site": "/site/containercheck/easybuild.cfg",
+                        # Where what it installs lies; all nodes must see it. Default:
+                        # ~/.cache/containercheck/easybuilds.
+                        "easybuild_cache": "/shared/containercheck/easybuilds",
                         # The documents' own inputs, by check: a path, or address#sha256=<digest>, fetched once.
                         # Default: the embedded input. What each check takes is in its docstring.
                         "inputs": {"GROMACS": "/shared/inputs/ueabs-case-a/topol.tpr"},
@@ -135,6 +144,9 @@ site_configuration = {
                                 # Or where that comes from: an environment of Spack, by its name in spack-envs/ or by
                                 # the path of its directory. The program is looked for in its view.
                                 "spack": None,
+                                # Or an easyconfig, in place of that: by its name in easyconfigs/, by that of one that
+                                # EasyBuild has, or by its path.
+                                "easybuild": None,
                                 # A ready image, in place of that in 'images'.
                                 "image": "/shared/images/gromacs-2024.sif",
                                 # Files and directories for this application's containers, besides 'binds' above. With

@@ -23,6 +23,7 @@ PROGRAMS = {
     "jars": "build.jars",
     "compile": "build.compiled",
     "spack": "build.spack",
+    "easybuild": "build.easybuild",
     "download": "build.downloads",
     "machine": "build.machine",
 }

@@ -82,8 +82,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
             self._lay_out()
             self.job.options = [*self.job.options, *schedulers.options_of(self.job, self.site, self.layout)]
             self._allow()
-            # Before the software: of what is not known of a partition, a job of its own asks.
             self._require_nodes()
+            # Of what is not known of a partition, a job of its own asks.
             self._provision = software.provide(self._wanted(), self.site)
         except (software.Unavailable, LayoutError) as error:
             self.skip_because(str(error))
@@ -96,10 +96,10 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def _take_over(self, sites_own):
         """Let the site's own software take the place of the check's."""
         self._sites_own, self._in_image = sites_own, sites_own.image_executable or self.executable
-        if sites_own.executable or sites_own.modules or sites_own.spack:
-            self.spack = sites_own.spack
-        if sites_own.executable or sites_own.spack:
-            self.executable = sites_own.executable or self.executable
+        if sites_own.executable or sites_own.modules or sites_own.spack or sites_own.easybuild:
+            self.spack, self.easybuild = sites_own.spack, sites_own.easybuild
+        self.executable = sites_own.executable or self.executable
+        if sites_own.executable or self.spack or self.easybuild:
             self.source, self.requirements = None, None
         self.tolerance = self.tolerance if sites_own.tolerance is None else sites_own.tolerance
 
@@ -118,10 +118,10 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def _lay_out(self):
         most = self.known_work and self.known_work.most_cores
         self.layout = Layout.on(self.site, self.num_nodes, self.ranks_per_node, self.threads, self.min_ranks, most)
+        self.executable, self._in_image = (one + self.program_suffix for one in (self.executable, self._in_image))
         self.threads = self.num_cpus_per_task = self.layout.threads
         self.num_tasks, self.num_tasks_per_node = self.layout.ranks, self.layout.ranks_per_node
-        if self.gpu:
-            self.num_gpus_per_node = self.site.gpus or None
+        self.num_gpus_per_node = (self.gpu and self.site.gpus) or None
         self.exclusive_access = self.site.exclusive
         if self.site.hardware_threads > 1:
             # Slurm then counts cores where it would count hardware threads.
@@ -158,6 +158,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
             headers=self.headers,
             requirements=self.requirements,
             spack=self.spack,
+            easybuild=self.easybuild,
+            view_directory=self.view_directory,
             artifacts=self.artifacts,
             published=self.published,
             mpi_family=self.mpi_family,

@@ -25,6 +25,10 @@ IMAGE_ID = "image.id"
 #: Link to an installed environment of Spack, its view in there, and what the build step says of it: its ``specs``, and
 #: the SHA-256 of its ``lock``. JSON, beside the link.
 SPACK, SPACK_VIEW, SPACK_RECORD = "spack", ".spack-env/view", "spack.json"
+#: Link to what EasyBuild installed, and what the build step says of it: its ``module``, and name and SHA-256 of its
+#: ``easyconfig``. JSON, beside the link. In there: its modules, and a link to the tree of what it depends on.
+EASYBUILD, EASYBUILD_RECORD = "easybuild", "easybuild.json"
+EASYBUILD_MODULES, EASYBUILD_DEPENDENCIES = "modules/all", "dependencies"
 
 #: The facts that the runner reads runs by: figures, answers, ranks. JSON, in the stage directory.
 FACTS = "facts.json"

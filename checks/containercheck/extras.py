@@ -43,6 +43,7 @@ class Software:
     :ivar environ: variables that the bare program has, as they are, and no container.
     :ivar executable: the bare program, a path or a name on the PATH; nothing is built or installed for it then.
     :ivar spack: environment of Spack that the bare program comes from: a name in spack-envs/, or a directory.
+    :ivar easybuild: easyconfig that it comes from: a name in easyconfigs/ or of EasyBuild's own, or a path.
     :ivar image: a ready image: a path, or a name in a registry.
     :ivar image_executable: the program in the image.
     :ivar binds: what containers of this application have too, as ``path`` or ``path:target``. MPI that is loaded from
@@ -60,6 +61,7 @@ class Software:
     environ: dict[str, str] = extra(typ.Dict[str, str], dict)
     executable: str | None = extra(str)
     spack: str | None = extra(str)
+    easybuild: str | None = extra(str)
     image: str | None = extra(str)
     image_executable: str | None = extra(str)
     binds: list[str] = extra(typ.List[str], list)

@@ -33,6 +33,10 @@ class ApplicationFacts(rfm.RegressionTest):
     sites_input = variable(typ.Bool, value=False)
     #: Environment of Spack in ``spack-envs/`` that brings the program.
     spack = variable(str, type(None), value=None)
+    #: Easyconfig that brings it: a name in ``easyconfigs/`` or of EasyBuild's own, or a path.
+    easybuild = variable(str, type(None), value=None)
+    #: Where the program lies in the view of that environment, as its package installs it.
+    view_directory = variable(str, value="bin")
     #: Pinned requirements from PyPI, a file below ``checks/src``, that bring the program; the image installs the same.
     requirements = variable(str, type(None), value=None)
     #: Pinned jars from a Maven repository, a file below ``checks/src``; the job finds them in ``jars/``.
@@ -71,6 +75,8 @@ class ApplicationFacts(rfm.RegressionTest):
     container_options = variable(typ.List[str], value=[])
     #: Files that every run writes and that figures or answers are read from.
     output_files = variable(typ.List[str], value=[])
+    #: What follows the program's name in a case, where each has a program of its own.
+    program_suffix = ""
     #: The commands of an application that runs in several steps; they take the place of executable and options.
     steps = variable(typ.List[Step], value=[], loggable=False)
     #: Commands that make the input, once, before all runs; for what takes more than a moment.

@@ -90,6 +90,9 @@ class Site:
     spack: str = extra(str, "spack")
     spack_site: str | None = extra(str)
     spack_cache: str | None = extra(str)
+    easybuild: str = extra(str, "eb")
+    easybuild_site: str | None = extra(str)
+    easybuild_cache: str | None = extra(str)
     foreign: list[str] | None = extra(typ.List[str])
 
     @classmethod
@@ -212,6 +215,8 @@ def _by_check(found: dict[str, Any], others: Collection[str], where: str) -> dic
     }
     for check, own in software.items():
         own.check_patterns(f"{where}: software: {check}")
+        if own.spack and own.easybuild:
+            raise SiteError(f"{where}: software: {check}: spack or easybuild, not both: leave one out")
     for check in sorted(given.get("inputs", {}).keys() & {check for check, own in software.items() if own.input}):
         raise SiteError(f"{where}: the input of {check} is named in inputs and in software: leave one out")
     return {"software": software} if software else {}

@@ -11,14 +11,23 @@ from reframe.core.exceptions import ReframeError
 
 from containercheck import contract
 from containercheck.sites import Site
-from containercheck.software import host, images, inputs, maven, modules, pypi, source, spack
+from containercheck.software import easybuild, host, images, inputs, maven, modules, pypi, source, spack
 from containercheck.software.host import told_by
 from containercheck.software.provision import Provision, Unavailable, Wanted
 
 __all__ = ["PROVIDERS", "Provision", "Unavailable", "Wanted", "provide", "require_built", "told_by"]
 
 #: In the order in which their commands run; modules come before all of them.
-PROVIDERS = (pypi.provide, source.provide, spack.provide, host.provide, maven.provide, inputs.provide, images.provide)
+PROVIDERS = (
+    pypi.provide,
+    source.provide,
+    spack.provide,
+    easybuild.provide,
+    host.provide,
+    maven.provide,
+    inputs.provide,
+    images.provide,
+)
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:

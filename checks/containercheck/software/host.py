@@ -27,7 +27,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     """
     if wanted.mpi_family:
         _require_mpi(wanted, site)
-    if wanted.source or wanted.requirements or wanted.spack:
+    if wanted.source or wanted.requirements or wanted.spack or wanted.easybuild:
         return Provision()
     if not site.is_here:
         look = _look_for(wanted, f">{contract.UNSUPPORTED_WHY}", 1)

@@ -9,9 +9,9 @@ from pathlib import Path
 from containercheck.sides import Candidate
 from containercheck.sites import Site
 
-#: The checks, the definition files of images, and the environments of Spack.
+#: The checks, the definition files of images, the environments of Spack, and easyconfigs.
 CHECKS = Path(__file__).resolve().parents[2]
-RECIPES, ENVIRONMENTS = CHECKS.parent / "images", CHECKS.parent / "spack-envs"
+RECIPES, ENVIRONMENTS, EASYCONFIGS = (CHECKS.parent / name for name in ("images", "spack-envs", "easyconfigs"))
 
 
 class Unavailable(Exception):
@@ -48,6 +48,8 @@ class Wanted:
     requirements: str | None = None
     artifacts: str | None = None
     spack: str | None = None
+    easybuild: str | None = None
+    view_directory: str = "bin"
     published: str = ""
     mpi_family: str | None = None
     recipe: str | None = None

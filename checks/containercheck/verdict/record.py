@@ -114,8 +114,9 @@ class Record:
             # A site's own image does not tell.
             found.update({"image_release": image["release"]} if "release" in image else {})
             found.update({"image_id": image["id"]} if "id" in image else {})
-        if (stagedir / contract.SPACK_RECORD).exists():
-            found["spack"] = json.loads((stagedir / contract.SPACK_RECORD).read_text())
+        for provider, name in (("spack", contract.SPACK_RECORD), ("easybuild", contract.EASYBUILD_RECORD)):
+            if (stagedir / name).exists():
+                found[provider] = json.loads((stagedir / name).read_text())
         # Of sides that have their own.
         for path in sorted(stagedir.glob(contract.image_file("*").replace(".sif", ".json"))):
             image = json.loads(path.read_text())

@@ -27,19 +27,16 @@ furnish() {
 # Debian's HPCC is linked with Open MPI: a Cray's staff would have built their own.
 hpcc_from_source() {
     say "building HPCC with the cluster's MPI"
-    private_apt "$cray/apt" "$(. /etc/os-release && echo "$VERSION_CODENAME") main"
-    sed -i 's/^deb /deb-src /' "$cray/apt/sources.list"
     (
         mkdir "$cray/source"
         cd "$cray/source"
-        apt-get "${private_apt[@]}" -q update
-        apt-get "${private_apt[@]}" -q source --tar-only hpcc
+        source_of "$cray/source" hpcc
         tar --strip-components=1 -xf hpcc_*.orig.tar.gz
         cp "$repo/checks/src/hpcc/Make.image" hpl/
         PATH=$cray/bin:$PATH make arch=image
         cp hpcc "$cray/bin/"
     ) >"$state/log/hpcc.log" 2>&1 || die "HPCC could not be built: see $state/log/hpcc.log"
-    rm -rf "$cray/source" "$cray/apt"
+    rm -rf "$cray/source"
 }
 
 # Prints the paths of Open MPI's programs, by all of their names.

@@ -1,0 +1,341 @@
+"""Software from EasyBuild: installed once into a cache, loaded as a module, or not at all.
+
+With a real EasyBuild and a real Lmod, where they are here (``ci/test`` installs both), on easyconfigs of the project's
+and on tiny ones of the tests' own; what does not need them, everywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import archspec.cpu
+import pytest
+from conftest import REPOSITORY, eventually
+from containercheck import contract, software
+from containercheck.sites import Site
+from containercheck.software import Wanted, easybuild
+from reframe.core.runtime import runtime
+
+CHECKS = REPOSITORY / "checks"
+PROGRAM = CHECKS / "containercheck"
+EASYCONFIGS = sorted((REPOSITORY / "easyconfigs").glob("*.eb"))
+HERE = platform.machine()
+EB = Path(sys.executable).parent / "eb"
+LMOD = Path("/usr/share/lmod/lmod/init/bash")
+#: With the Python that has it, and as root too.
+SETTINGS = {"EB_PYTHON": sys.executable, "EASYBUILD_ALLOW_USE_AS_ROOT_AND_ACCEPT_CONSEQUENCES": "1"}
+SETTINGS["PATH"] = f"{EB.parent}:{os.environ['PATH']}"
+
+#: Of a program that says its version.
+TINY = """
+easyblock = 'MakeCp'
+name = 'Tiny'
+version = '1.0'
+homepage = 'https://example.org'
+description = 'tiny'
+toolchain = SYSTEM
+prebuildopts = '''{before}; printf '#!/bin/sh\\necho {says}\\n' >tiny; chmod 755 tiny; '''
+buildopts = '--version'
+files_to_copy = [(['tiny'], 'bin')]
+sanity_check_paths = {{'files': [], 'dirs': ['.']}}
+{more}
+"""
+
+
+@pytest.fixture
+def modules():
+    """Give what a shell has that EasyBuild and Lmod can be used in."""
+    if not EB.is_file():
+        pytest.skip("no EasyBuild beside this Python")
+    if not LMOD.is_file():
+        pytest.skip("no Lmod: Debian has it as lmod")
+    said = subprocess.run(["bash", "-c", f". {LMOD} && env -0"], capture_output=True, check=True).stdout.decode()
+    found = dict(one.split("=", 1) for one in said.split("\0") if "=" in one)
+    return {**{name: text for name, text in found.items() if name.startswith(("LMOD", "MODULE", "BASH_"))}, **SETTINGS}
+
+
+@pytest.fixture
+def place(tmp_path, modules):
+    """Write an easyconfig, and return how it is installed."""
+    write(tmp_path)
+    return tmp_path
+
+
+def write(place, before="true", says="1.0", more=""):
+    (place / "Tiny-1.0.eb").write_text(TINY.format(before=before, says=says, more=more))
+
+
+def command(place, *options, easyconfig=None, command="eb", program="tiny"):
+    words = ["--easyconfig", easyconfig or place / "Tiny-1.0.eb", "--easybuild", command, "--target", HERE]
+    words += ["--architecture", HERE, "--cache", place / "cache", "--link", place / "easybuild", *options]
+    return [sys.executable, str(PROGRAM), "easybuild", *map(str, words), "--program", program, "Tiny"]
+
+
+def install(place, modules, *options, **facts):
+    environment = {**os.environ, **modules}
+    return subprocess.run(
+        command(place, *options, **facts), capture_output=True, text=True, timeout=600, env=environment
+    )
+
+
+def said(place):
+    return subprocess.run([next(place.glob("easybuild/software/*/*/bin/tiny"))], capture_output=True, text=True).stdout
+
+
+def installed(place):
+    return sorted(path.name for path in (place / "cache").glob("Tiny-*") if path.is_dir())
+
+
+def test_an_easyconfig_is_installed_once_and_a_changed_one_beside_it(place, modules):
+    first = install(place, modules)
+    assert first.returncode == 0, first.stderr + first.stdout
+    assert "Tiny: installed in " in first.stdout
+    assert said(place) == "1.0\n"
+    record = json.loads((place / contract.EASYBUILD_RECORD).read_text())
+    assert (record["module"], record["easyconfig"]) == ("Tiny/1.0", "Tiny-1.0.eb")
+    assert record["sha256"]
+    again = install(place, modules)
+    assert "installed in" not in again.stdout
+    assert again.stdout.splitlines()[-1] == first.stdout.splitlines()[-1]
+    write(place, says="changed")
+    assert install(place, modules).returncode == 0
+    assert said(place) == "changed\n"
+    assert len(installed(place)) == 2
+
+
+def test_what_somebody_removed_is_installed_again(place, modules):
+    install(place, modules)
+    shutil.rmtree(place / "cache" / installed(place)[0] / "software")
+    result = install(place, modules)
+    assert result.returncode == 0, result.stderr
+    assert "is not complete, installing it again" in result.stdout
+    assert said(place) == "1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("facts", "more", "program", "why"),
+    [
+        ({"before": "echo 'tiny.c:1: error: planted' >&2; exit 1"}, "", "tiny", "tiny.c:1: error: planted"),
+        ({"more": "dependencies = [('NoSuch', '1.0')]"}, "", "tiny", "NoSuch"),
+        ({"more": "nonsense nonsense"}, "", "tiny", "Tiny-1.0.eb"),
+        ({}, "", "huge", "what Tiny/1.0 installed has no huge"),
+    ],
+    ids=["build", "dependency", "easyconfig", "program"],
+)
+def test_what_fails_is_one_line_and_the_place_of_the_log(place, modules, facts, more, program, why):
+    write(place, **facts)
+    result = install(place, modules, program=program)
+    assert result.returncode == 1
+    lines = result.stderr.splitlines()
+    assert lines[0].startswith("error: installing Tiny failed: ")
+    assert why in lines[0]
+    assert lines[1:] == [f"the whole log: {place / 'cache' / 'Tiny.log'}"]
+    assert installed(place) == []
+    assert not (place / contract.EASYBUILD).is_symlink()
+
+
+def test_an_easyconfig_that_nobody_has_is_one_line(place, modules):
+    result = install(place, modules, easyconfig="NoSuchSoftware-1.0.eb")
+    assert result.returncode == 1
+    assert "NoSuchSoftware-1.0.eb" in result.stderr.splitlines()[0]
+    assert len(result.stderr.splitlines()) == 2
+
+
+def test_two_sessions_install_it_once(place, modules):
+    facts = {"stdout": subprocess.PIPE, "text": True, "env": {**os.environ, **modules}}
+    running = [subprocess.Popen(command(place), **facts) for _ in range(2)]
+    outputs = [process.communicate(timeout=600)[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0]
+    assert sum("Tiny: installed in" in output for output in outputs) == 1
+
+
+def test_a_killed_installation_leaves_nothing_that_is_taken_for_one(place, modules):
+    write(place, before=f"touch {place}/begun; while [ -e {place}/begun ]; do sleep 0.1; done")
+    facts = {"start_new_session": True, "stdout": subprocess.DEVNULL, "env": {**os.environ, **modules}}
+    process = subprocess.Popen(command(place), **facts)
+    try:
+        assert eventually((place / "begun").exists, patience=600)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        (place / "begun").unlink()
+    assert not (place / contract.EASYBUILD).is_symlink()
+    write(place)
+    result = install(place, modules)
+    assert result.returncode == 0, result.stderr
+    assert said(place) == "1.0\n"
+
+
+# Easyconfigs of the project's, and checks that run with them.
+
+
+def test_easyconfigs_are_as_easybuild_wants_them_and_all_that_they_need_is_there(modules, tmp_path):
+    for words in (["--check-style"], [f"--robot={REPOSITORY / 'easyconfigs'}:", "--dry-run"]):
+        done = subprocess.run(
+            [str(EB), *words, f"--prefix={tmp_path}", *map(str, EASYCONFIGS)],
+            cwd=tmp_path,
+            env={**os.environ, **modules},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    for path in EASYCONFIGS:
+        assert f"{path} (module: {easybuild.module_of(path.name)})" in done.stdout
+
+
+@pytest.fixture
+def with_easybuild(modules, session, site, tmp_path):
+    """Run bare checks on one node with what EasyBuild installs."""
+
+    def run(**own):
+        path = Path(site(extras={"easybuild_cache": str(tmp_path / "cache"), "software": own}))
+        path.write_text(path.read_text().replace("'partitions':", "'modules_system': 'lmod', 'partitions':"))
+        names = f"({'|'.join(own)})%variant=bare%num_nodes=1"
+        facts = {**modules, "EASYBUILD_SOURCEPATH": str(tmp_path / "sources")}
+        return session("-C", str(path), "-n", names, checks=CHECKS, **facts)
+
+    return run
+
+
+def test_checks_run_with_what_easybuild_installed(with_easybuild, tmp_path):
+    (tmp_path / "sources").mkdir()
+    script = '. "$1/ci/lib.sh"; source_of "$2" hpcc && mv "$2"/hpcc_*.orig.tar.gz "$2/hpcc-1.5.0.tar.gz"'
+    words = ["bash", "-ec", script, "-", REPOSITORY, tmp_path / "sources"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    own = {name: f"{name}-{version}-gompi-system.eb" for name, version in (("HPCC", "1.5.0"), ("PingPong", "1.0"))}
+    result = with_easybuild(**{name: {"easybuild": easyconfig} for name, easyconfig in own.items()})
+    assert result.status == 0, result.output
+    for name, easyconfig in own.items():
+        case = result.case("bare", name)
+        module = easybuild.module_of(easyconfig)
+        assert case["result"] == "pass", result.output
+        assert case["provenance"]["easybuild"]["module"] == module
+        assert f"module load {module}\n" in Path(case["stagedir"], "rfm_job.sh").read_text()
+
+
+def test_a_program_that_is_not_the_modules_is_a_failure(with_easybuild, place):
+    write(place, more="files_to_copy = [(['tiny'], 'libexec')]")
+    result = with_easybuild(PingPong={"easybuild": str(place / "Tiny-1.0.eb"), "executable": "tiny"})
+    (case,) = [case for case in result.cases if case["result"] == "fail"]
+    said = "the module Tiny/1.0 is loaded, and the PATH has another tiny than its, or none:"
+    assert said in case["fail_reason"], result.output
+
+
+# Without an EasyBuild.
+
+
+def site_of(is_here=True, arch="x86_64_v3", **facts):
+    return Site("a:b", is_here=is_here, architecture="x86_64", cores=2, gpus=0, arch=arch, **facts)
+
+
+@pytest.fixture
+def lmod(monkeypatch):
+    """Give ReFrame a system of modules, which is asked for nothing but words."""
+
+    class Modules:
+        name = "lmod"
+
+        def emit_load_commands(self, name):
+            return [f"module load {name}"]
+
+    monkeypatch.setattr(runtime().system, "_modules_system", Modules())
+    monkeypatch.setattr(shutil, "which", str)
+
+
+def test_the_build_step_installs_into_the_sites_cache_and_the_job_loads_it(lmod):
+    facts = {"easybuild": "/apps/eb", "easybuild_site": "/site/eb.cfg", "easybuild_cache": "/shared/easybuilds"}
+    found = easybuild.provide(Wanted("HPCC", "hpcc", easybuild="HPCC-1.5.0-gompi-system.eb"), site_of(**facts))
+    (build,) = found.build
+    assert found.program == "hpcc"
+    directory = REPOSITORY / "easyconfigs"
+    assert f" easybuild --easyconfig {directory}/HPCC-1.5.0-gompi-system.eb --robot={directory} " in build
+    assert " --easybuild /apps/eb --architecture x86_64 --target x86_64_v3 --cache /shared/easybuilds " in build
+    assert build.endswith(" --site /site/eb.cfg --program hpcc HPCC")
+    assert found.activate[2] == "module load HPCC/1.5.0-gompi-system"
+
+
+def test_one_that_easybuild_has_is_named_by_its_file(lmod):
+    (build,) = easybuild.provide(Wanted("HPCC", "hpcc", easybuild="HPCC-1.5.0-foss-2022a.eb"), site_of()).build
+    assert f" --easyconfig HPCC-1.5.0-foss-2022a.eb --robot={REPOSITORY}/easyconfigs " in build
+
+
+@pytest.mark.parametrize(
+    ("easyconfig", "module"),
+    [
+        ("WRF-4.7.1-foss-2025a-dmpar.eb", "WRF/4.7.1-foss-2025a-dmpar"),
+        ("OpenFOAM-v2512-foss-2025a.eb", "OpenFOAM/v2512-foss-2025a"),
+        ("Quantum-ESPRESSO-7.5-foss-2025b.eb", "Quantum-ESPRESSO/7.5-foss-2025b"),
+        ("gompi-system.eb", "gompi/system"),
+        ("OpenMPI-system-GCC-system.eb", "OpenMPI/system-GCC-system"),
+    ],
+)
+def test_a_module_is_called_as_easybuild_calls_it(easyconfig, module):
+    assert easybuild.module_of(easyconfig) == module
+
+
+@pytest.mark.parametrize(
+    ("named", "facts", "said"),
+    [
+        ("/no/Such-1.0.eb", {}, "no software: there is no easyconfig /no/Such-1.0.eb"),
+        ("such.eb", {}, "no software: such.eb is not called as an easyconfig is: <name>-<version>.eb"),
+        ("Such-1.0.eb", {"easybuild": "no-such-eb"}, "HPCC comes from EasyBuild, and no-such-eb is not on the PATH"),
+    ],
+)
+def test_what_is_not_there_is_a_reason_for_a_skip(lmod, monkeypatch, named, facts, said):
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "no-such-eb" else name)
+    with pytest.raises(software.Unavailable, match=re.escape(said)):
+        easybuild.provide(Wanted("HPCC", "hpcc", easybuild=named), site_of(**facts))
+
+
+def test_without_a_system_of_modules_there_is_nothing_that_loads_it():
+    with pytest.raises(software.Unavailable, match="a:b loads no modules: write the system's modules_system into"):
+        easybuild.provide(Wanted("HPCC", "hpcc", easybuild="HPCC-1.5.0-gompi-system.eb"), site_of())
+
+
+def test_no_easybuild_is_a_reason_for_a_skip_in_the_build_step(tmp_path):
+    write(tmp_path)
+    result = install(tmp_path, {}, command="no-such-eb")
+    assert result.returncode == contract.UNSUPPORTED
+    assert result.stderr.startswith("error: no software: Tiny comes from EasyBuild, and there is no no-such-eb (")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_an_easybuild_that_does_not_run_is_one_line(tmp_path):
+    write(tmp_path)
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho no python >&2\nexit 1\n")
+    broken.chmod(0o755)
+    result = install(tmp_path, {}, command=broken)
+    assert (result.returncode, result.stderr) == (1, f"error: {broken} --version fails: no python\n")
+
+
+@pytest.mark.parametrize(
+    ("facts", "flags"),
+    [
+        ({"is_here": False, "arch": "skylake_avx512"}, "GCC:march=skylake-avx512 -mtune=skylake-avx512"),
+        ({"is_here": False, "arch": "skylake_avx512", "build_on_node": True}, ""),
+        ({"is_here": True, "arch": "skylake_avx512"}, ""),
+        ({"is_here": False, "arch": "power9le"}, ""),
+        ({"is_here": False, "arch": None}, ""),
+    ],
+)
+def test_easybuild_is_told_of_another_processor_than_the_one_that_compiles(facts, flags, monkeypatch):
+    if HERE != "x86_64":
+        pytest.skip("of x86_64")
+    monkeypatch.setattr(archspec.cpu, "host", lambda: archspec.cpu.TARGETS["haswell"])
+    assert easybuild.compiled_for(site_of(**facts)) == flags
+
+
+def test_the_checksum_of_our_own_source_is_todays():
+    text = (REPOSITORY / "easyconfigs" / "PingPong-1.0-gompi-system.eb").read_text()
+    assert hashlib.sha256((CHECKS / "src" / "pingpong" / "pingpong.c").read_bytes()).hexdigest() in text

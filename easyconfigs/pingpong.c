@@ -1,0 +1,1 @@
+../checks/src/pingpong/pingpong.c
