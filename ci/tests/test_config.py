@@ -19,6 +19,7 @@ FILES = sorted(path for path in (REPOSITORY / "config").glob("*.py") if path.ste
 #: Checks of a plain run.
 PLAIN = {
     "Alya",
+    "BTMZ",
     "DB12",
     "GROMACS",
     "HPCC",

@@ -243,6 +243,12 @@ def test_the_build_step_installs_into_the_sites_cache(monkeypatch):
     assert " --target x86_64_v3 --cache /shared/spacks --link spack --site /site/spack.yaml hpcg" in build
 
 
+def test_a_program_lies_where_its_package_installs_it(monkeypatch):
+    monkeypatch.setattr(shutil, "which", str)
+    found = spack.provide(Wanted("WRF", "wrf.exe", spack="hpcg", view_directory="main"), site())
+    assert found.program == "./spack/.spack-env/view/main/wrf.exe"
+
+
 def test_no_spack_is_a_reason_for_a_skip(tmp_path):
     with pytest.raises(software.Unavailable, match="HPCG comes from Spack, and no-such-spack is not on the PATH"):
         spack.provide(Wanted("HPCG", "xhpcg", spack="hpcg"), site(spack="no-such-spack"))

@@ -41,8 +41,8 @@ _PICKED, _ERROR = re.compile(r"^ *>+ +(?:\d+ +)?(?!==>)(.*)"), re.compile(r"^(?:
 class Parts(NamedTuple):
     """What an environment is made of.
 
-    ``directory`` has its file, ``site`` is the site's file, if it has one, ``target`` what archspec calls the processor
-    that is compiled for, and ``command`` that of Spack.
+    ``directory`` has its file, and packages of its own beside it, if any; ``site`` is the site's file, if it has one,
+    ``target`` what archspec calls the processor that is compiled for, and ``command`` that of Spack.
     """
 
     directory: Path
@@ -56,7 +56,9 @@ class Parts(NamedTuple):
         :param tree: that Spack installs into.
         :raises CacheError: one of them cannot be read.
         """
-        found = {NAME: self.directory / NAME}
+        own = sorted(path for path in self.directory.rglob("*") if path.is_file() and path.name != LOCK)
+        found = {str(path.relative_to(self.directory)): path for path in own if path.suffix != ".pyc"}
+        found[NAME] = self.directory / NAME
         if self.site:
             found[SITE] = self.site
         # JSON is YAML too, whatever is in the path. The site's own words come first, and so this is what is usual.
@@ -234,8 +236,9 @@ def spack(command: str, directory: Path, *words: str) -> List[str]:
 
 
 def write(directory: Path, texts: Dict[str, str]) -> None:
-    """Write files."""
+    """Write files, by their names in a directory."""
     for name, text in texts.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_text(text)
 
 
@@ -276,6 +279,7 @@ def main() -> None:
     parser.add_argument("--architecture", required=True, help="of the partition, as uname -m says it")
     parser.add_argument("--cache", type=Path, required=True, help="directory of the environments, and of their tree")
     parser.add_argument("--link", type=Path, required=True, help="make this a symbolic link to the environment")
+    parser.add_argument("--program", help="what has to be there then, in the view")
     parser.add_argument("name", help="what to call it")
     arguments = parser.parse_args()
 
@@ -284,6 +288,9 @@ def main() -> None:
         lock = Lock(arguments.name, parts, arguments.cache.resolve(), arguments.architecture)
         environment = Environment(arguments.name, lock)
         environment.ensure()
+        if arguments.program and not (environment.path / contract.SPACK_VIEW / arguments.program).is_file():
+            told = f"{arguments.program}: see the specs in {arguments.environment / NAME}"
+            raise UnsupportedError(f"no software: the environment {arguments.name} does not build {told}")
         record = arguments.link.parent / contract.SPACK_RECORD
         record.write_text(json.dumps(environment.facts()))
         return environment.path

@@ -15,7 +15,8 @@ def provide(wanted: Wanted, site: Site) -> Provision:
 
     :raises Unavailable: there is no such environment or no Spack, or the partition's processor is not known.
     """
-    if wanted.spack is None:
+    # What -S says of EasyBuild goes before what the check says.
+    if wanted.spack is None or wanted.easybuild:
         return Provision()
     directory = path_of(wanted.spack) if os.sep in wanted.spack else ENVIRONMENTS / wanted.spack
     if not (directory / "spack.yaml").is_file():
@@ -31,5 +32,6 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     words = ["--environment", directory, "--spack", command, "--architecture", architecture_of(site)]
     words += ["--target", site.target, "--cache", site.cache("spack_cache"), "--link", contract.SPACK]
     words += ["--site", path_of(site.spack_site)] if site.spack_site else []
-    program = f"./{contract.SPACK}/{contract.SPACK_VIEW}/bin/{wanted.executable}"
-    return Provision(program=program, build=(programs.in_build(site, "spack", *words, directory.name),))
+    words += ["--program", program := f"{wanted.view_directory}/{wanted.executable}", directory.name]
+    program = f"./{contract.SPACK}/{contract.SPACK_VIEW}/{program}"
+    return Provision(program=program, build=(programs.in_build(site, "spack", *words),))

@@ -1,0 +1,86 @@
+"""BT-MZ of the NAS Parallel Benchmarks: a solver on zones of unequal size, with MPI between them and OpenMP within.
+
+D12.6 sections 6.6 and 6.8.2, BSC on Lenox: class C in all mixes of ranks and threads (table 6.2), 50 runs each, in
+seconds and Mop/s; in Singularity and Shifter as bare, while Docker's virtual network doubled the time in MPI with each
+doubling of the ranks (table 6.3). Each class and number of ranks has a program of its own, ``bt-mz.C.16``. Debian does
+not have them: they come from Spack, or from the site (its modules, or the path of one without class and ranks).
+"""
+
+import reframe as rfm
+from containercheck import Answer, ContainerCheck, Figure, Identity, Work, sites
+from reframe.core.builtins import parameter, run_after, run_before
+
+#: Points and time steps of each class, and its zones: no more ranks than these (NPB's sys/setparams.c).
+CLASSES = {
+    "S": (24 * 24 * 6, 60, 4),
+    "W": (64 * 64 * 8, 200, 16),
+    "A": (128 * 128 * 16, 200, 16),
+    "B": (304 * 208 * 17, 200, 64),
+    "C": (480 * 320 * 28, 200, 256),
+    "D": (1632 * 1216 * 34, 250, 1024),
+    "E": (4224 * 3456 * 92, 250, 4096),
+    "F": (12032 * 8960 * 250, 250, 16384),
+}
+#: The plain run's. The document's is C.
+QUICK = "W"
+#: One rank on each core.
+ALL = "all"
+#: Asks for the times of the program's parts; the defaults for the number of steps and their length.
+INPUT = "inputbt-mz.data"
+
+
+@rfm.simple_test
+class BTMZ(ContainerCheck):
+    """A class, on a number of ranks of which each has as many threads as make use of its cores."""
+
+    descr = "NAS Parallel Benchmarks, BT-MZ"
+    executable = "bt-mz"
+    spack = "btmz"
+    recipe = "btmz"
+    run_limit = 300
+    full_run_limit = 3600
+    seconds = 60
+    size = parameter([QUICK, *(name for name in CLASSES if name != QUICK)], loggable=True)
+    #: On a node, with threads for the rest of its cores (table 6.2).
+    ranks = parameter([ALL, *sites.core_counts()], loggable=True)
+    plain = {"size": QUICK, "ranks": ALL}
+
+    identity = [Identity("version", r"^ Version\s+=\s+(\S+)")]
+    rank_count = Answer("ranks", r"^ Total processes =\s+(\d+)")
+    figures = [
+        Figure("seconds", r"^ Time in seconds =\s+(\S+)", "s", better="lower", scaling="strong"),
+        Figure("rate", r"^ Mop/s total\s+=\s+(\S+)", "Mop/s"),
+        # Of the ranks' time (table 6.3b), in points.
+        Figure(
+            "communication", r"^  qbc_comm:.*\( *(\S+)%\)", "%", "lower", "mean", compare="difference", tolerance=10.0
+        ),
+    ]
+    answers = [
+        Answer("verification", r"^ Verification\s+=\s+(\w+)", equals="SUCCESSFUL"),
+        Answer("threads", r"^ Total threads\s+=\s+(\d+)"),
+        # What the class is verified by: five norms of the residual, and five of the solution's error.
+        Answer("norms", r"^ +\d+ +(\d\.\d+E[+-]\d+) +\d\.\d+E", rtol=1e-8, take="sum"),
+    ]
+
+    @run_after("init")
+    def choose_ranks(self):
+        """Fewer ranks have more threads each."""
+        if self.ranks != ALL:
+            self.ranks_per_node, self.threads = self.ranks, 0
+
+    @run_before("run")
+    def ask_for_timers(self):
+        """Three lines: steps, their length, and whether to time the parts."""
+        self.input_commands = [f"printf '0\\n0.0\\n1\\n' >{INPUT}"]
+
+    @property
+    def program_suffix(self):
+        """Class and ranks."""
+        return f".{self.size}.{self.layout.ranks}"
+
+    @property
+    def work(self):
+        """No rank without a zone; with threads there is more to have than that."""
+        points, steps, zones = CLASSES[self.size]
+        of_core = points / zones if self.ranks == ALL else 0
+        return Work("grid points", points, of_core=of_core, most=points, parallel=steps * 1.2e-6, memory=1000)
