@@ -55,7 +55,7 @@ class Dynamics(ContainerCheck):
         boxes = round((self.amount / BOX) ** (1 / 3))
         published = f"cp {shlex.quote(self.published_path)} topol.tpr"
         self.input_commands = [
-            published if self.published_path else f"sh {self.own('gromacs/prepare')} {self.executable} {boxes}"
+            published if self.published_path else f"sh {self.own('gromacs/prepare')} {self.bare_program} {boxes}"
         ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 from reframe.core.exceptions import ReframeError
@@ -14,6 +15,11 @@ from containercheck.software import runtimes
 
 class VariantSides(RegressionTestPlugin):
     """The sides of a check, made of its facts, its place and its software, once the base class knows them."""
+
+    @property
+    def bare_program(self) -> str:
+        """Return the bare program, as the job finds it; quoted. For commands that make the input."""
+        return shlex.quote(self._provision.program)
 
     def sides(self) -> list[Side]:
         """Return what is run and compared: the bare program and, for the container variants, the same in an image.
