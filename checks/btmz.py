@@ -21,8 +21,8 @@ CLASSES = {
     "E": (4224 * 3456 * 92, 250, 4096),
     "F": (12032 * 8960 * 250, 250, 16384),
 }
-#: The plain run's. The document's is C.
-QUICK = "W"
+#: A plain run's: the first of these that has a zone for each rank. The document's class is C.
+FITTING, FITTED = "fitting", "WBCDEF"
 #: One rank on each core.
 ALL = "all"
 #: Asks for the times of the program's parts; the defaults for the number of steps and their length.
@@ -40,10 +40,10 @@ class BTMZ(ContainerCheck):
     run_limit = 300
     full_run_limit = 3600
     seconds = 60
-    size = parameter([QUICK, *(name for name in CLASSES if name != QUICK)], loggable=True)
+    size = parameter([FITTING, *CLASSES], loggable=True)
     #: On a node, with threads for the rest of its cores (table 6.2).
     ranks = parameter([ALL, *sites.core_counts()], loggable=True)
-    plain = {"size": QUICK, "ranks": ALL}
+    plain = {"size": FITTING, "ranks": ALL}
 
     identity = [Identity("version", r"^ Version\s+=\s+(\S+)")]
     rank_count = Answer("ranks", r"^ Total processes =\s+(\d+)")
@@ -76,11 +76,22 @@ class BTMZ(ContainerCheck):
     @property
     def program_suffix(self):
         """Class and ranks."""
-        return f".{self.size}.{self.layout.ranks}"
+        return f".{self.fitted}.{self.layout.ranks}"
+
+    @property
+    def fitted(self):
+        """The class."""
+        enough = (name for name in FITTED if CLASSES[name][2] >= self.layout.ranks)
+        return next(enough, FITTED[-1]) if self.size == FITTING else self.size
 
     @property
     def work(self):
         """No rank without a zone; with threads there is more to have than that."""
-        points, steps, zones = CLASSES[self.size]
+        points, steps, zones = CLASSES[FITTED[-1] if self.size == FITTING else self.size]
         of_core = points / zones if self.ranks == ALL else 0
-        return Work("grid points", points, of_core=of_core, most=points, parallel=steps * 1.2e-6, memory=1000)
+        return Work("grid points", CLASSES["S"][0], of_core, points, parallel=steps * 1.2e-6, memory=300)
+
+    @property
+    def amount(self):
+        """Of the class."""
+        return CLASSES[self.fitted][0]

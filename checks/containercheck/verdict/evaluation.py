@@ -25,6 +25,8 @@ HANG, STATUS, RANKS, UNREADABLE, WRONG, DIFFER = (
 )
 #: So many of a kind, and no more, are waited for: node-hours are not spent on proving it a third time.
 ENOUGH = 2
+#: Lines of a program that say only that the next one has the reason: GROMACS's, and WRF's.
+HEADING = re.compile(r"Fatal error:$|FATAL CALLED FROM FILE:")
 
 #: Why a run is not valid, in one line.
 Problem = collections.namedtuple("Problem", "kind side round text")
@@ -236,6 +238,6 @@ def telling_line(text: str) -> str:
     # Rulers, such as mpirun draws around its messages, say nothing.
     lines = [line.strip() for line in text.splitlines() if re.search(r"\w", line)]
     # A heading is no reason, but the line after it; what MPI_Abort says of it comes last.
-    headed = [f"{one} {line}" for one, line in zip(lines, lines[1:]) if one == "Fatal error:"]
+    headed = [f"{one} {line}" for one, line in zip(lines, lines[1:]) if HEADING.match(one)]
     telling = headed[:1] or [line for line in lines if "FATAL" in line or "rror" in line] or lines
     return telling[-1] if telling else ""

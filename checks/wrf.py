@@ -1,0 +1,105 @@
+"""WRF, the tropical cyclone: a weather model on a grid, with a halo exchange in each step; memory and the network.
+
+D12.6 section 5, ICHEC on Kay: the case em_tropical_cyclone of WRF 4.0's distribution (200 x 200 x 20 points, six days
+in steps of a minute), initialised once with ideal.exe; execution time of wrf.exe on 1 to 8 nodes of 40 cores (figure
+5.1), the same in Singularity with the host's MPI as bare. A plain run is 40 steps, of a grid that grows with the cores.
+Debian does not have it: it comes from Spack, or from the site (its modules, or a program), and has to be compiled for
+this case. The input is made with what the distribution has of it.
+"""
+
+import reframe as rfm
+from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work, by_ratio, seconds_of
+from reframe.core.builtins import parameter, run_after, run_before, variable
+
+#: What the first rank prints.
+LOG = "rsl.out.0000"
+#: When the first step ends, in the case's own time.
+FIRST = "2007-09-01_00:01:00"
+#: Grid points in each direction, and steps: the document's, and a plain run's.
+DOCUMENTS, DAYS = 200, 6 * 24 * 60
+QUICK, MOST = 60, 506
+#: Seconds of a core for a step of a column, with 20 points.
+STEP = 5e-5
+#: WRF refuses fewer points than that in a rank's part of the grid, in each direction.
+NARROWEST = 10
+
+
+def mean(what, number, **facts):
+    """Return an answer: a mean over the grid, before the last step; the number is its place in the line, from 1."""
+    return Answer(what, rf"Domain average of .*\b{what}\b.*: +(?:\S+ +){{{number}}}(\S+)", file=LOG, **facts)
+
+
+@rfm.simple_test
+class WRF(ContainerCheck):
+    """One rank on each core; WRF lays them out."""
+
+    descr = "WRF tropical cyclone"
+    executable = "wrf.exe"
+    spack = "wrf"
+    view_directory = "main"
+    recipe = "wrf"
+    output_files = [LOG]
+    run_limit = 300
+    full_run_limit = 4 * 3600
+    seconds = 100
+    #: In each direction; 0 for as many as the cores need.
+    points = parameter([0, DOCUMENTS], loggable=True)
+    plain = {"points": 0}
+    #: Steps of a plain run.
+    timesteps = variable(int, value=40)
+    # A fatal error is said in the logs only.
+    reset_commands = [
+        "rm -f rsl.* wrfout_d01_* wrfrst_d01_*",
+        "trap 'grep -hA 1 \"FATAL CALLED FROM\" rsl.error.* >&2' ERR",
+    ]
+
+    identity = [Identity("version", r"^ *WRF V(\S+) MODEL", file=LOG)]
+    # Its grid of ranks: so many in one direction, and so many in the other.
+    rank_count = Answer("ranks", r"(?:Ntasks in X|ntasks in Y) +(\d+)", file=LOG, take="product")
+    # Of all steps but the first, in which the program's code is still being read.
+    figures = [
+        Figure("step", rf"^Timing for main: time (?!{FIRST}).*: +(\S+) elapsed", "s", "lower", "mean", LOG),
+        seconds_of("wrf", compare="difference", tolerance=0.5, scaling="strong"),
+    ]
+    answers = [
+        Answer("success", r"SUCCESS COMPLETE (\w+)", equals="WRF", file=LOG),
+        Answer("minutes", r"Domain average of dpsdt, dmudt \(mb/3h\): +(\S+)", file=LOG),
+        # Single precision. The mean change of the air's mass in a step, of which rounding is 0.04 %; and evaporation,
+        # heat flux and latent heat at the surface.
+        mean("dmudt", 2, rtol=1e-2),
+        mean("sfcevp", 1, rtol=1e-3),
+        mean("hfx", 2, rtol=1e-3),
+        mean("lh", 3, rtol=1e-3),
+    ]
+
+    @run_after("setup")
+    def need_points(self):
+        """Skip the document's grid where ranks would have too few of its points."""
+        rows = max(self.layout.grid)
+        if self.points and self.points < NARROWEST * rows:
+            self.skip_because(f"its input has work for {self.points // NARROWEST} ranks in a row, and has {rows}")
+
+    @run_before("run")
+    def write_input(self):
+        """The bare program makes it, once."""
+        steps = DAYS if self.points else self.timesteps
+        edge = round(self.amount ** (1 / 2))
+        # It counts one more: the last point is that of the staggered grid.
+        self.fill_in("wrf/namelist.input", "namelist.input", edge=edge + 1, minutes=steps)
+        self.input_commands = [f"sh {self.own('wrf/prepare')} {self.bare_program}"]
+        self.steps = [Step("wrf", self.program, parallel=True)]
+        if self.points:
+            self.figures = by_ratio(self.figures)
+
+    @property
+    def work(self):
+        """One process makes the input, and writes all of it."""
+        facts = {"start": 1, "before": 6e-5, "memory": 4e4, "memory_of_core": 6e7}
+        if self.points:
+            return Work("grid columns", DOCUMENTS**2, parallel=DAYS * STEP, **facts)
+        return Work("grid columns", QUICK**2, 400, MOST**2, parallel=self.timesteps * STEP, **facts)
+
+    @property
+    def amount(self):
+        """No part of the grid is narrower than WRF takes it."""
+        return max(self.work.amount(self.layout.cores), (NARROWEST * max(self.layout.grid)) ** 2)
