@@ -239,6 +239,7 @@ def test_the_build_step_installs_into_the_sites_cache(monkeypatch):
     found = spack.provide(Wanted("HPCG", "xhpcg", spack="hpcg"), site(**facts))
     (build,) = found.build
     assert found.program == "./spack/.spack-env/view/bin/xhpcg"
+    assert found.activate == ('export PATH="$PWD/spack/.spack-env/view/bin:$PATH"',)
     assert f" spack --environment {REPOSITORY}/spack-envs/hpcg --spack /apps/spack --architecture x86_64 " in build
     assert " --target x86_64_v3 --cache /shared/spacks --link spack --site /site/spack.yaml hpcg" in build
 

@@ -33,5 +33,10 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     words += ["--target", site.target, "--cache", site.cache("spack_cache"), "--link", contract.SPACK]
     words += ["--site", path_of(site.spack_site)] if site.spack_site else []
     words += ["--program", program := f"{wanted.view_directory}/{wanted.executable}", directory.name]
-    program = f"./{contract.SPACK}/{contract.SPACK_VIEW}/{program}"
-    return Provision(program=program, build=(programs.in_build(site, "spack", *words),))
+    view = f"{contract.SPACK}/{contract.SPACK_VIEW}"
+    return Provision(
+        program=f"./{view}/{program}",
+        build=(programs.in_build(site, "spack", *words),),
+        # The program's companions, and what makes its input, must be of the same environment.
+        activate=(f'export PATH="$PWD/{view}/bin:$PATH"',),
+    )
