@@ -16,7 +16,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 from conftest import REPOSITORY, eventually
 from containercheck import contract, software
 from containercheck.build import spack as building
@@ -282,14 +281,3 @@ def test_a_spack_that_does_not_run_is_one_line(tmp_path):
     broken.chmod(0o755)
     result = install(tmp_path, command=broken, site=False)
     assert (result.returncode, result.stderr) == (1, f"error: {broken} --version fails: no python\n")
-
-
-# The environments.
-
-
-@pytest.mark.parametrize("name", sorted(path.name for path in (REPOSITORY / "spack-envs").iterdir()))
-def test_an_environment_names_exact_versions_and_no_target(name):
-    environment = yaml.safe_load((REPOSITORY / "spack-envs" / name / building.NAME).read_text())["spack"]
-    assert environment["include"] == [building.SITE, building.PARTITION]
-    assert all("@" in spec and "target=" not in spec for spec in environment["specs"])
-    assert environment["view"] is True
