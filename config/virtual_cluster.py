@@ -7,7 +7,8 @@ To use it, in the shell that runs ReFrame (its squeue and sbatch read SLURM_CONF
     reframe -C config/virtual_cluster.py --system=virtual-cluster -c checks/ -r
 
 For one that is like another (``up --like NAME``) it says what the site file there would. Where there is a login node,
-reframe runs there: ``ci/virtual-cluster exec login bash -l``.
+reframe runs there: ``ci/virtual-cluster exec login bash -l``. With nodes of other architectures (``up --arm N
+--power N``) it has their partitions, too.
 """
 
 import platform
@@ -63,6 +64,45 @@ SPECIAL = {
 }
 special = SPECIAL.get(like, {})
 
+# Of the nodes with another userland (``up --arm N --power N``), by partition: their processors, as archspec calls what
+# qemu-user emulates.
+EMULATED = {"arm": "aarch64", "power": "power9le"}
+
+
+def emulated():
+    """Return by partition how many such nodes there are."""
+    line = r"^PartitionName=(\w+) Nodes=\1\[1-(\d+)\]"
+    return {name: int(count) for name, count in re.findall(line, written("slurm.conf"), re.MULTILINE)}
+
+
+def partition(name, arch, count, more):
+    """Return a partition.
+
+    :param arch: its processors.
+    :param count: its nodes.
+    :param more: extras of its own.
+    """
+    return {
+        "name": name,
+        "scheduler": "squeue",
+        "launcher": "srun",
+        "environs": ["builtin"],
+        "container_platforms": [{"type": "Apptainer"}],
+        # Jobs side by side would share the machine's memory and disturb each other's timings.
+        "max_jobs": 1,
+        "processor": {
+            "arch": arch,
+            "num_cpus": threads * cores,
+            "num_cpus_per_core": threads,
+            "num_cpus_per_socket": threads * cores,
+            "num_sockets": 1,
+        },
+        "resources": [{"name": "memory", "options": ["--mem={size}"]}],
+        # The memory is no node's own: this is each node's part of it.
+        "extras": {"max_nodes": count, "memory_per_node": memory << 20, **more},
+    }
+
+
 site_configuration = {
     "systems": [
         {
@@ -72,31 +112,15 @@ site_configuration = {
             "hostnames": [r"virtual-cluster\.invalid$"],
             "modules_system": "lmod" if like == "modules" else "nomod",
             "partitions": [
+                # The cluster is this machine, which its file may say of it.
                 {
-                    "name": "compute",
-                    "scheduler": "squeue",
-                    "launcher": "srun",
-                    "environs": ["builtin"],
-                    "container_platforms": [{"type": "Apptainer"}],
-                    # Jobs side by side would share the machine's memory and disturb each other's timings.
-                    "max_jobs": 1,
-                    # The cluster is this machine, which its file may say of it.
-                    "processor": {
-                        "arch": platform.machine(),
-                        "num_cpus": threads * cores,
-                        "num_cpus_per_core": threads,
-                        "num_cpus_per_socket": threads * cores,
-                        "num_sockets": 1,
-                    },
-                    "resources": [{"name": "memory", "options": ["--mem={size}"]}],
-                    # The memory is no node's own: this is each node's part of it.
-                    "extras": {
-                        "max_nodes": nodes,
-                        "memory_per_node": memory << 20,
-                        **special.get("extras", {}),
-                    },
+                    **partition("compute", platform.machine(), nodes, special.get("extras", {})),
                     **special.get("partition", {}),
                 },
+                *(
+                    {**partition(name, EMULATED[name], count, {}), "access": [f"--partition={name}"]}
+                    for name, count in emulated().items()
+                ),
             ],
         },
     ],

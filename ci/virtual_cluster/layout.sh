@@ -13,6 +13,9 @@ eth=198.18.0
 # (Of libfabric, through which Intel MPI sends, see part.sh.)
 fab=127.19.0
 
+# shellcheck source=ci/virtual_cluster/emulated.sh
+. "$(dirname "${BASH_SOURCE[0]}")/emulated.sh"
+
 # A cluster that is like a real one has a file in like/, which changes these.
 packages=()             # of Debian, that it needs besides
 parts=()                # besides the usual ones, started before the nodes: login, or one whose daemon is daemon_PART, and
@@ -91,10 +94,10 @@ write_files() {
 }
 
 hosts_file() {
-    local i
+    local name
     printf '%s\n' "127.0.0.1 localhost" "$eth.253 login" "$eth.254 controller"
-    for ((i = 1; i <= $1; i++)); do
-        printf '%s.%d node%d\n%s.%d node%d-fab\n' "$eth" "$i" "$i" "$fab" "$i" "$i"
+    for name in $(node_names "$1"); do
+        printf '%s.%d %s\n%s.%d %s-fab\n' "$eth" "$(number_of "$name")" "$name" "$fab" "$(number_of "$name")" "$name"
     done
 }
 
@@ -109,14 +112,14 @@ mca_file() {
 	# Each node is pinned to cores of its own, and mpirun would put the first rank of every node on core 0.
 	hwloc_base_binding_policy = none
 	END
-    if [ $(($1 * $2)) -gt "$(nproc)" ]; then
+    if [ $((($1 + $(count_emulated)) * $2)) -gt "$(nproc)" ]; then
         printf '# More cores than the machine has: a waiting rank must let the others run.\nmpi_yield_when_idle = 1\n'
     fi
 }
 
 slurm_conf() {
     local memory
-    memory=$(awk '/^MemTotal:/ {print int($2 / 1024)}' /proc/meminfo)
+    memory=$(awk -v nodes=$(($1 + $(count_emulated))) '/^MemTotal:/ {print int($2 / 1024 / nodes)}' /proc/meminfo)
     cat <<-END
 	ClusterName=virtual-cluster
 	SlurmctldHost=$(hostname -s)($eth.254)
@@ -145,9 +148,10 @@ slurm_conf() {
 	# Ends an interactive job whose srun is gone, such as one that the controller recalls from just before it was killed.
 	InactiveLimit=30
 	SlurmdParameters=config_overrides
-	NodeName=node[1-$1] NodeAddr=$eth.[1-$1] CPUs=$2 Sockets=1 CoresPerSocket=$2 ThreadsPerCore=1 RealMemory=$((memory / $1))
+	NodeName=node[1-$1] NodeAddr=$eth.[1-$1] CPUs=$2 Sockets=1 CoresPerSocket=$2 ThreadsPerCore=1 RealMemory=$memory
 	PartitionName=compute Nodes=node[1-$1] Default=YES MaxTime=INFINITE State=UP
 	END
+    emulated_conf "$2" "$memory"
 }
 
 # Prints "NODES CORES" of the cluster that is written down, or nothing.

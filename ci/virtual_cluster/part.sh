@@ -35,7 +35,8 @@ switch() {
 }
 
 node() {
-    local number=${part#node}
+    local number
+    number=$(number_of "$part")
     rm -rf "${state:?}/spool/$part"   # what jobs left that died with the node, such as sockets, is in the way of new ones
     ip link set lo up
     ip address delete 127.0.0.1/8 dev lo   # the fabric has a part of that
@@ -69,6 +70,7 @@ node() {
     mount --move /tmp/cgroup /sys/fs/cgroup
     rmdir /tmp/cgroup
     furnish_node
+    [ "$(partition_of "$part")" = compute ] || enter_userland "$part"
 }
 
 case $part in
@@ -76,7 +78,7 @@ case $part in
     munge) daemon=(munged --foreground --socket="$state/munge/socket" --key-file="$state/munge/key" --pid-file="$state/munge/pid"
                    --log-file="$state/munge/log" --seed-file="$state/munge/seed") ;;
     controller) daemon=(nsenter --net=/proc/self/fd/8 slurmctld -D -f "$conf") ;;
-    node*) node; daemon=(slurmd -D -f "$conf" -N "$part") ;;
+    node* | arm* | power*) node; daemon=(slurmd -D -f "$conf" -N "$part") ;;
     login) be_called login; furnish_login; daemon=(sleep infinity) ;;
     *) daemon=("daemon_$part") ;;
 esac

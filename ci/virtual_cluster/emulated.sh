@@ -1,0 +1,203 @@
+# shellcheck shell=bash disable=SC2034,SC2154  # the scripts that source this give and use the names
+# Nodes of another architecture: their userland is that architecture's Debian, run by qemu-user, so that jobs there see
+# its programs and its uname -m. Slurm's daemon and the container runtime stay the machine's own. Sourced by layout.sh.
+
+# By partition: what Debian and the kernel call the architecture, and what is added to a node's number for its address.
+declare -gA debian_of=([arm]=arm64 [power]=ppc64el) kernel_of=([arm]=aarch64 [power]=ppc64le)
+declare -gA address_of=([arm]=100 [power]=150)
+# How many nodes of each the cluster has.
+declare -gA emulated=([arm]=0 [power]=0)
+architectures=(arm power)
+
+# What a node has besides a minimal Debian: the bare software of the checks.
+userland_packages=(
+    ca-certificates procps gcc g++ libc6-dev make python3 openmpi-bin libopenmpi-dev hpcc libopenblas0-serial
+)
+userlands=/var/cache/virtual-cluster
+formats=/proc/sys/fs/binfmt_misc
+
+# Programs of the machine's own that emulated nodes have too: Slurm's, and those that a container runtime starts.
+own_programs=(
+    slurmd slurmstepd srun sbatch salloc squeue scancel scontrol sinfo
+    apptainer singularity squashfuse squashfuse_ll fusermount fusermount3 fuse-overlayfs fuse2fs
+    newuidmap newgidmap mksquashfs unsquashfs
+)
+
+# Prints how many emulated nodes there are.
+count_emulated() { echo $((emulated[arm] + emulated[power])); }
+
+# Prints the partition of node $1, which may be one that is not emulated.
+partition_of() {
+    case $1 in
+        arm* | power*) echo "${1%%[0-9]*}" ;;
+        *) echo compute ;;
+    esac
+}
+
+# Prints the names of all nodes: $1 that are not emulated, and the others.
+node_names() {
+    local partition
+    seq -f node%.0f "$1"
+    for partition in "${architectures[@]}"; do
+        seq -f "$partition%.0f" "${emulated[$partition]}"
+    done
+}
+
+# Prints the last number of the addresses of node $1.
+number_of() {
+    local partition
+    partition=$(partition_of "$1")
+    echo $((${address_of[$partition]:-0} + ${1//[a-z]/}))
+}
+
+# Prints "ARM POWER", the numbers of nodes of the cluster that is written down.
+written_emulated() {
+    local partition count
+    for partition in "${architectures[@]}"; do
+        count=$(sed -nE "s/^PartitionName=$partition Nodes=$partition\[1-([0-9]+)\].*/\1/p" "$conf" 2>/dev/null || true)
+        printf '%s ' "${count:-0}"
+    done
+}
+
+# Prints the lines of slurm.conf for them: $1 cores and $2 MiB each.
+emulated_conf() {
+    local partition count
+    for partition in "${architectures[@]}"; do
+        count=${emulated[$partition]}
+        [ "$count" -gt 0 ] || continue
+        echo "NodeName=${partition}[1-$count] NodeAddr=$eth.[$((address_of[$partition] + 1))-$((address_of[$partition] + count))]" \
+            "CPUs=$1 Sockets=1 CoresPerSocket=$1 ThreadsPerCore=1 RealMemory=$2"
+        echo "PartitionName=$partition Nodes=${partition}[1-$count] MaxTime=INFINITE State=UP"
+    done
+}
+
+# Prints the directory of the userland of partition $1. Another list of packages makes another one.
+userland_of() {
+    local key
+    key=$(printf '%s\n' "${userland_packages[@]}" | sha256sum | cut -c1-8)
+    echo "$userlands/${debian_of[$1]}-$(. /etc/os-release && echo "$VERSION_CODENAME")-$key"
+}
+
+# Makes the userlands of all partitions that have nodes, where they are not there yet.
+make_userlands() {
+    local partition tree log begun
+    for partition in "${architectures[@]}"; do
+        tree=$(userland_of "$partition")
+        if [ "${emulated[$partition]}" -eq 0 ] || [ -d "$tree" ]; then continue; fi
+        begun=$SECONDS log=$tree.log
+        say "making a Debian for ${debian_of[$partition]}, once: some minutes (log: $log)"
+        mkdir -p "$userlands"
+        rm -rf --one-file-system "$tree.new"
+        debootstrap --variant=minbase --arch="${debian_of[$partition]}" \
+            --include="$(IFS=,; echo "${userland_packages[*]}")" \
+            "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$tree.new" "$(machine mirror)" >"$log" 2>&1 ||
+            die "debootstrap could not make a Debian for ${debian_of[$partition]}: $(tail -n 1 "$log"). See $log"
+        rm -rf "$tree.new"/var/cache/apt/archives/*.deb "$tree.new"/var/lib/apt/lists/*
+        mv "$tree.new" "$tree"
+        say "made it in $((SECONDS - begun)) s"
+    done
+}
+
+# Lets the kernel start programs of these architectures. The flag F opens qemu now, so that no node and no image has to
+# have it; what was not there before is written down, for forget_formats.
+register_formats() {
+    local partition name
+    [ "$(count_emulated)" -gt 0 ] || return 0
+    mkdir -p "$state/formats"
+    if [ ! -e "$formats/register" ]; then
+        touch "$state/formats/mounted"
+        mount -t binfmt_misc binfmt_misc "$formats" || die "the kernel has no binfmt_misc, by which it would start qemu"
+    fi
+    for partition in "${architectures[@]}"; do
+        name=qemu-${kernel_of[$partition]}
+        [ "${emulated[$partition]}" -gt 0 ] || continue
+        if [ ! -e "$formats/$name" ]; then
+            touch "$state/formats/$name"
+            cat "/usr/lib/binfmt.d/$name.conf" >"$formats/register"
+        fi
+        grep -q '^flags:.*F' "$formats/$name" ||
+            die "$formats/$name has not the flag F. Remove it, and up makes one that has: echo -1 >$formats/$name"
+    done
+}
+
+# Removes what register_formats added.
+forget_formats() {
+    local file
+    for file in "$state"/formats/qemu-*; do
+        if [ -e "$file" ] && [ -e "$formats/${file##*/}" ]; then echo -1 >"$formats/${file##*/}"; fi
+    done
+    [ ! -e "$state/formats/mounted" ] || umount "$formats" 2>/dev/null || true
+}
+
+# Has $1 of the machine at the same place in the tree $root.
+lend() {
+    if [ -d "$1" ]; then
+        mkdir -p "$root$1"
+    else
+        mkdir -p "$root${1%/*}"
+        rm -f "$root$1"
+        touch "$root$1"
+    fi
+    mount --rbind "$1" "$root$1"
+}
+
+# Lends the libraries, Slurm's programs and the container runtime. Debian has the libraries of each architecture in a
+# directory of its own: they do not meet.
+lend_own_programs() {
+    local program path place
+    lend "/usr/lib/$(uname -m)-linux-gnu"
+    mkdir -p "$root/usr/lib64"
+    [ -e "$root/lib64" ] || ln -s usr/lib64 "$root/lib64"
+    cp -a /lib64/ld-* "$root/usr/lib64/"
+    for program in "${own_programs[@]}"; do
+        path=$(type -P "$program") || continue
+        place=$(readlink -f "$path")
+        case $place in
+            /usr/local/lib/*/*)
+                # In a prefix of its own, as ci/install leaves it.
+                place=/usr/local/lib/$(cut -d/ -f5 <<<"$place")
+                [ -e "$root$place" ] || lend "$place"
+                cp -a "$path" "$root$path" ;;
+            *) lend "$path" ;;
+        esac
+    done
+    { dpkg -L apptainer singularity-container 2>/dev/null || true; } |
+        grep -E '^/(etc|usr/libexec|var/lib)/(apptainer|singularity)$' | while read -r path; do lend "$path"; done
+}
+
+# In the namespaces of node $1: from here on its root is that of the userland, which stays as it is: what changes is
+# gone with the node. Users see their files, and the cluster's, where they are on the machine.
+enter_userland() {
+    local base=$state/userland root path checkout
+    root=$base/root
+    mkdir -p "$base"
+    mount -t tmpfs -o mode=755 tmpfs "$base"
+    mkdir "$base"/{root,upper,work}
+    mount -t overlay overlay \
+        -o "lowerdir=$(userland_of "$(partition_of "$1")"),upperdir=$base/upper,workdir=$base/work" "$root"
+    mount -t binfmt_misc binfmt_misc "$formats"
+    for path in /*; do
+        case $path in
+            /bin | /boot | /etc | /lib* | /lost+found | /opt | /run | /sbin | /usr | /var) ;;
+            *) [ ! -d "$path" ] || [ -L "$path" ] || lend "$path" ;;
+        esac
+    done
+    lend /var/tmp
+    mkdir -p "$root$state"
+    mount --bind "$state" "$root$state"
+    for path in passwd group shadow subuid subgid hosts resolv.conf; do
+        [ ! -e "/etc/$path" ] || cp -pL "/etc/$path" "$root/etc/$path"
+    done
+    cp -a "$state/openmpi/." "$root/etc/openmpi/"
+    mkdir -p "$root$ucx"
+    cp -a "$state/ucx/." "$root$ucx/"
+    lend_own_programs
+    checkout=$(readlink -f "$(dirname "${BASH_SOURCE[0]}")/../..")
+    [ -e "$root$checkout" ] || lend "$checkout"
+    cd "$root"
+    mkdir .machine
+    pivot_root . .machine
+    umount -l .machine
+    rmdir .machine
+    cd /
+}
