@@ -72,6 +72,8 @@ site_configuration = {
                         # then has to reach what they are downloaded from. Default: where ReFrame's machine is of
                         # another architecture than 'arch'.
                         "build_on_node": False,
+                        # More options of the jobs that build, after 'access': which nodes reach the outside, say.
+                        "build_access": ["--partition=build"],
                         # Family of the partition's MPI, for which images are built: openmpi or mpich (MPICH, Cray's,
                         # Intel's, MVAPICH). Default: what the name of host_mpi tells, else openmpi.
                         "mpi": "openmpi",

@@ -75,6 +75,15 @@ def emulated():
     return {name: int(count) for name, count in re.findall(line, written("slurm.conf"), re.MULTILINE)}
 
 
+def of_emulated(name):
+    """Return the extras of such a partition: its nodes have their own Python, and one of them the machine's network."""
+    return {
+        "python": "/usr/bin/python3",
+        "build_access": [f"--partition={name}-build"],
+        "image_mirror": written("mirror").strip() or None,
+    }
+
+
 def partition(name, arch, count, more):
     """Return a partition.
 
@@ -118,8 +127,12 @@ site_configuration = {
                     **special.get("partition", {}),
                 },
                 *(
-                    {**partition(name, EMULATED[name], count, {}), "access": [f"--partition={name}"]}
-                    for name, count in emulated().items()
+                    {
+                        **partition(name, arch, emulated()[name], of_emulated(name)),
+                        "access": [f"--partition={name}"],
+                    }
+                    for name, arch in EMULATED.items()
+                    if name in emulated()
                 ),
             ],
         },

@@ -63,7 +63,7 @@ class BuiltCheck(ApplicationFacts):
 
 def _ask_for_little(job: Job, site: Site) -> None:
     """Let a job that builds have one task with a few cores: it measures nothing, and needs no node to itself."""
-    job.options = schedulers.options_of(job, replace(site, exclusive=False), Layout(1, 1, 1))
+    job.options = [*schedulers.options_of(job, replace(site, exclusive=False), Layout(1, 1, 1)), *site.build_access]
     job.num_tasks, job.num_tasks_per_node = 1, 1
     job.num_cpus_per_task = min(CORES, site.cores or 1)
     job.max_pending_time = site.max_pending_time

@@ -67,6 +67,7 @@ class Site:
     binding: str = extra(str, "launcher")
     python: str | None = extra(str)
     build_on_node: bool | None = extra(bool)
+    build_access: list[str] = extra(typ.List[str], list)
     mpi: str | None = extra(str)
     host_mpi: str | None = extra(str)
     host_mpich: str | None = extra(str)

@@ -41,7 +41,7 @@ PLAIN = {
     "WRF",
     "WordCount",
 }
-LIKE = runpy.run_path(str(REPOSITORY / "config" / "virtual_cluster.py"))["like"]
+CLUSTER = runpy.run_path(str(REPOSITORY / "config" / "virtual_cluster.py"))
 
 #: Family of each partition's MPI, and where its document says so.
 FAMILIES = {
@@ -73,8 +73,11 @@ FAMILIES = {
     "mipt": {"pair": "mpich"},
     # D12.6 section 6.3, as CTE-POWER.
     "thunderx": {"main": "openmpi"},
-    # Ours; a cluster may be up that is like a Cray.
-    "virtual_cluster": {"compute": "mpich" if LIKE == "cray" else "openmpi"},
+    # Ours; a cluster may be up that is like a Cray, or has nodes of other architectures.
+    "virtual_cluster": {
+        "compute": "mpich" if CLUSTER["like"] == "cray" else "openmpi",
+        **dict.fromkeys(CLUSTER["emulated"](), "openmpi"),
+    },
     # SANDIA section V: Cray's MPI, of the ABI of MPICH.
     "volta": {"compute": "mpich"},
 }

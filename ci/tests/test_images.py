@@ -16,7 +16,7 @@ import time
 import pytest
 from conftest import REPOSITORY
 from containercheck import contract
-from containercheck.build import cache
+from containercheck.build import architecture, cache
 from containercheck.build.images import key_of
 
 PROGRAM = REPOSITORY / "checks" / "containercheck"
@@ -60,8 +60,9 @@ def build(*arguments, **options):
     return run(command(*arguments, **options))
 
 
-def take(tmp_path, path):
-    return run([sys.executable, str(PROGRAM), "image", "--ready", str(path), "--link", str(tmp_path / "image.sif")])
+def take(tmp_path, path, *options):
+    words = ["image", "--ready", str(path), "--link", str(tmp_path / "image.sif"), *options]
+    return run([sys.executable, str(PROGRAM), *words])
 
 
 def recorded(directory):
@@ -315,6 +316,34 @@ def test_an_unpacked_image_has_no_digest(tmp_path):
     (tmp_path / "unpacked").mkdir()
     assert take(tmp_path, tmp_path / "unpacked").returncode == 0
     assert recorded(tmp_path) == {"path": str(tmp_path / "unpacked"), "sha256": None, "bytes": None}
+
+
+SIF = b"#!/usr/bin/env run-singularity\n\0SIF_MAGIC\x0001\x00%s\x00"
+
+
+@pytest.mark.parametrize("digits, wanted", [(b"02", "x86_64"), (b"04", "aarch64"), (b"06", "ppc64le")])
+def test_an_image_of_another_architecture_is_refused(tmp_path, digits, wanted):
+    """Before any run: a node that emulates others would run it."""
+    (tmp_path / "own.sif").write_bytes(SIF % digits)
+    assert take(tmp_path, tmp_path / "own.sif", "--architecture", wanted).returncode == 0
+    assert take(tmp_path, tmp_path / "own.sif", "--architecture", "power9-of-the-site").returncode == 0
+    result = take(tmp_path, tmp_path / "own.sif", "--architecture", "riscv64")
+    assert result.returncode == 1
+    assert result.stderr == (
+        f"error: the image {tmp_path}/own.sif is for {wanted}, and the partition's nodes are riscv64: name one for "
+        "these in the site's extras, images\n"
+    )
+
+
+def test_the_architecture_of_an_unpacked_image_is_that_of_its_shell(tmp_path):
+    unpacked = tmp_path / "unpacked"
+    (unpacked / "usr" / "bin").mkdir(parents=True)
+    (unpacked / "bin").symlink_to("usr/bin")
+    (unpacked / "bin" / "sh").symlink_to("dash")
+    shutil.copy("/bin/sh", unpacked / "bin" / "dash")
+    assert architecture.of_image(unpacked) == platform.machine()
+    assert take(tmp_path, unpacked, "--architecture", platform.machine()).returncode == 0
+    assert "is for" in take(tmp_path, unpacked, "--architecture", "riscv64").stderr
 
 
 def test_a_ready_image_that_is_not_there_is_one_line(tmp_path):

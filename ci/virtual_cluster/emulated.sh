@@ -1,17 +1,20 @@
 # shellcheck shell=bash disable=SC2034,SC2154  # the scripts that source this give and use the names
 # Nodes of another architecture: their userland is that architecture's Debian, run by qemu-user, so that jobs there see
-# its programs and its uname -m. Slurm's daemon and the container runtime stay the machine's own. Sourced by layout.sh.
+# its programs and its uname -m. Slurm's daemon and the container runtime stay the machine's own. Each architecture has a
+# node for builds besides, arm-build or power-build, which has the machine's network. Sourced by layout.sh.
 
 # By partition: what Debian and the kernel call the architecture, and what is added to a node's number for its address.
 declare -gA debian_of=([arm]=arm64 [power]=ppc64el) kernel_of=([arm]=aarch64 [power]=ppc64le)
 declare -gA address_of=([arm]=100 [power]=150)
+# Where the build nodes' daemons listen, beside each other.
+declare -gA port_of=([arm-build]=6821 [power-build]=6822)
 # How many nodes of each the cluster has.
 declare -gA emulated=([arm]=0 [power]=0)
 architectures=(arm power)
 
 # What a node has besides a minimal Debian: the bare software of the checks.
 userland_packages=(
-    ca-certificates procps gcc g++ libc6-dev make python3 openmpi-bin libopenmpi-dev hpcc libopenblas0-serial
+    ca-certificates procps debootstrap gcc g++ libc6-dev make python3 openmpi-bin libopenmpi-dev hpcc libopenblas0-serial
 )
 userlands=/var/cache/virtual-cluster
 formats=/proc/sys/fs/binfmt_misc
@@ -29,7 +32,7 @@ count_emulated() { echo $((emulated[arm] + emulated[power])); }
 # Prints the partition of node $1, which may be one that is not emulated.
 partition_of() {
     case $1 in
-        arm* | power*) echo "${1%%[0-9]*}" ;;
+        arm* | power*) echo "${1%%[0-9-]*}" ;;
         *) echo compute ;;
     esac
 }
@@ -40,6 +43,14 @@ node_names() {
     seq -f node%.0f "$1"
     for partition in "${architectures[@]}"; do
         seq -f "$partition%.0f" "${emulated[$partition]}"
+    done
+}
+
+# Prints the names of the nodes for builds.
+build_names() {
+    local partition
+    for partition in "${architectures[@]}"; do
+        [ "${emulated[$partition]}" -eq 0 ] || echo "$partition-build"
     done
 }
 
@@ -68,6 +79,9 @@ emulated_conf() {
         echo "NodeName=${partition}[1-$count] NodeAddr=$eth.[$((address_of[$partition] + 1))-$((address_of[$partition] + count))]" \
             "CPUs=$1 Sockets=1 CoresPerSocket=$1 ThreadsPerCore=1 RealMemory=$2"
         echo "PartitionName=$partition Nodes=${partition}[1-$count] MaxTime=INFINITE State=UP"
+        echo "NodeName=$partition-build NodeAddr=$eth.253 Port=${port_of[$partition-build]}" \
+            "CPUs=$(nproc) Sockets=1 CoresPerSocket=$(nproc) ThreadsPerCore=1 RealMemory=$2"
+        echo "PartitionName=$partition-build Nodes=$partition-build MaxTime=INFINITE State=UP"
     done
 }
 
@@ -80,22 +94,39 @@ userland_of() {
 
 # Makes the userlands of all partitions that have nodes, where they are not there yet.
 make_userlands() {
-    local partition tree log begun
+    local partition tree begun
     for partition in "${architectures[@]}"; do
         tree=$(userland_of "$partition")
         if [ "${emulated[$partition]}" -eq 0 ] || [ -d "$tree" ]; then continue; fi
-        begun=$SECONDS log=$tree.log
-        say "making a Debian for ${debian_of[$partition]}, once: some minutes (log: $log)"
+        begun=$SECONDS
+        say "making a Debian for ${debian_of[$partition]}, once: some minutes (log: $tree.log)"
         mkdir -p "$userlands"
         rm -rf --one-file-system "$tree.new"
-        debootstrap --variant=minbase --arch="${debian_of[$partition]}" \
-            --include="$(IFS=,; echo "${userland_packages[*]}")" \
-            "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$tree.new" "$(machine mirror)" >"$log" 2>&1 ||
-            die "debootstrap could not make a Debian for ${debian_of[$partition]}: $(tail -n 1 "$log"). See $log"
-        rm -rf "$tree.new"/var/cache/apt/archives/*.deb "$tree.new"/var/lib/apt/lists/*
+        (make_userland "$partition" "$tree.new") </dev/null >"$tree.log" 2>&1 ||
+            die "no Debian for ${debian_of[$partition]}: $(tail -n 1 "$tree.log"). See $tree.log"
         mv "$tree.new" "$tree"
         say "made it in $((SECONDS - begun)) s"
     done
+}
+
+# Makes that of partition $1 in directory $2. Of alternative and virtual packages apt knows more than debootstrap.
+make_userland() {
+    local mirror file
+    set -e
+    mirror=$(machine mirror)
+    debootstrap --variant=minbase --arch="${debian_of[$1]}" --include=ca-certificates \
+        "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$2" "$mirror"
+    cp -L /etc/resolv.conf "$2/etc/"
+    # What this machine's apt is told of fetching: proxies, say.
+    for file in /etc/apt/apt.conf /etc/apt/apt.conf.d/*; do
+        if [ -f "$file" ] && grep -q 'Acquire::' "$file"; then cp "$file" "$2/etc/apt/apt.conf.d/"; fi
+    done
+    export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
+    # In a namespace of its own, because nothing is to stay mounted there.
+    unshare --mount sh -ec 'mount -t proc proc "$1/proc"; shift; exec "$@"' - "$2" \
+        chroot "$2" sh -ec 'apt-get -q update; apt-get -qy install --no-install-recommends "$@"; apt-get clean' - \
+        "${userland_packages[@]}"
+    rm -rf "$2"/var/lib/apt/lists/*
 }
 
 # Lets the kernel start programs of these architectures. The flag F opens qemu now, so that no node and no image has to
@@ -129,16 +160,17 @@ forget_formats() {
     [ ! -e "$state/formats/mounted" ] || umount "$formats" 2>/dev/null || true
 }
 
-# Has $1 of the machine at the same place in the tree $root.
+# Has $1 of the machine at the same place in the tree $root, or at $2.
 lend() {
+    local place=$root${2:-$1}
     if [ -d "$1" ]; then
-        mkdir -p "$root$1"
+        mkdir -p "$place"
     else
-        mkdir -p "$root${1%/*}"
-        rm -f "$root$1"
-        touch "$root$1"
+        mkdir -p "${place%/*}"
+        rm -f "$place"
+        touch "$place"
     fi
-    mount --rbind "$1" "$root$1"
+    mount --rbind "$1" "$place"
 }
 
 # Lends the libraries, Slurm's programs and the container runtime. Debian has the libraries of each architecture in a
@@ -165,6 +197,26 @@ lend_own_programs() {
         grep -E '^/(etc|usr/libexec|var/lib)/(apptainer|singularity)$' | while read -r path; do lend "$path"; done
 }
 
+# Has debootstrap, with which the container runtime makes images, work for the node's architecture: the runtime is a
+# program of the machine's, and asks for the machine's. What unpacks and looks through packages is the machine's too.
+make_debootstrap() {
+    local tools=/usr/local/lib/machine tool
+    mkdir -p "$root$tools"
+    for tool in dash perl wget xz gzip zstd tar ar dpkg-deb sha256sum sed grep sort cut cat tr mv cp ln rm mkdir chmod; do
+        [ ! -e "/usr/bin/$tool" ] || lend "/usr/bin/$tool" "$tools/$tool"
+    done
+    cat >"$root/usr/local/bin/debootstrap" <<-END
+	#!/bin/sh
+	for word; do
+	    shift
+	    case \$word in --arch=*) word=--arch=\$(dpkg --print-architecture) ;; esac
+	    set -- "\$@" "\$word"
+	done
+	PATH=$tools:\$PATH exec $tools/dash /usr/sbin/debootstrap "\$@"
+	END
+    chmod 755 "$root/usr/local/bin/debootstrap"
+}
+
 # In the namespaces of node $1: from here on its root is that of the userland, which stays as it is: what changes is
 # gone with the node. Users see their files, and the cluster's, where they are on the machine.
 enter_userland() {
@@ -185,13 +237,16 @@ enter_userland() {
     lend /var/tmp
     mkdir -p "$root$state"
     mount --bind "$state" "$root$state"
-    for path in passwd group shadow subuid subgid hosts resolv.conf; do
+    for path in passwd group shadow subuid subgid hosts resolv.conf pip.conf ssl/certs/ca-certificates.crt; do
         [ ! -e "/etc/$path" ] || cp -pL "/etc/$path" "$root/etc/$path"
     done
     cp -a "$state/openmpi/." "$root/etc/openmpi/"
     mkdir -p "$root$ucx"
     cp -a "$state/ucx/." "$root$ucx/"
     lend_own_programs
+    # On the build node, names beyond the cluster count too.
+    [[ $1 != *-build ]] || cat "$state/machine-hosts" >>"$root/etc/hosts"
+    make_debootstrap
     checkout=$(readlink -f "$(dirname "${BASH_SOURCE[0]}")/../..")
     [ -e "$root$checkout" ] || lend "$checkout"
     cd "$root"

@@ -80,6 +80,9 @@ write_files() {
     install -d -m 755 "$state/munge"
     (umask 077; head -c 1024 /dev/urandom >"$state/munge/key")
     hosts_file "$1" >"$state/hosts"
+    cp /etc/hosts "$state/machine-hosts"
+    # Where there are nodes for builds: of what apt would have to be asked on them.
+    [ "$(count_emulated)" -eq 0 ] || machine mirror >"$state/mirror"
     if [ -d /etc/openmpi ]; then
         cp -a /etc/openmpi/. "$state/openmpi/"
         mca_file "$1" "$2" >"$state/openmpi/openmpi-mca-params.conf"
@@ -96,6 +99,7 @@ write_files() {
 hosts_file() {
     local name
     printf '%s\n' "127.0.0.1 localhost" "$eth.253 login" "$eth.254 controller"
+    for name in $(build_names); do echo "$eth.253 $name"; done
     for name in $(node_names "$1"); do
         printf '%s.%d %s\n%s.%d %s-fab\n' "$eth" "$(number_of "$name")" "$name" "$fab" "$(number_of "$name")" "$name"
     done

@@ -34,10 +34,9 @@ switch() {
     nsenter --net=/proc/self/fd/7 sh -c "ip address add $eth.253/24 dev $host_link && ip link set $host_link up"
 }
 
-node() {
+connect_node() {
     local number
     number=$(number_of "$part")
-    rm -rf "${state:?}/spool/$part"   # what jobs left that died with the node, such as sockets, is in the way of new ones
     ip link set lo up
     ip address delete 127.0.0.1/8 dev lo   # the fabric has a part of that
     ip address add 127.0.0.1/16 dev lo
@@ -49,6 +48,21 @@ node() {
     tc qdisc add dev eth0 root tbf rate 1gbit burst 128kb latency 50ms
     # Without a limit two runs of the same program have 2 to 5 GB/s: that is the machine's memory, and nothing to compare.
     tc qdisc add dev fab0 root tbf rate 10gbit burst 128kb latency 50ms
+}
+
+# A fresh /sys, so that the node's own interfaces are in /sys/class/net; with the control groups slurmd looks for.
+show_own_interfaces() {
+    mkdir /tmp/cgroup
+    mount --rbind /sys/fs/cgroup /tmp/cgroup
+    mount -t sysfs sysfs /sys
+    mount --move /tmp/cgroup /sys/fs/cgroup
+    rmdir /tmp/cgroup
+}
+
+node() {
+    rm -rf "${state:?}/spool/$part"   # what jobs left that died with the node, such as sockets, is in the way of new ones
+    # A node for builds has the machine's network.
+    [[ $part == *-build ]] || connect_node
     # Where the checks lie must be seen in the jobs, even if it is in the /tmp that the node's own hides.
     local checkout
     checkout=$(readlink -f "$(dirname "$0")/../..")
@@ -63,12 +77,7 @@ node() {
     be_called "$part"
     [ ! -d /etc/openmpi ] || mount --bind "$state/openmpi" /etc/openmpi
     mount --bind "$state/ucx" "$ucx"
-    # A fresh /sys, so that the node's own interfaces are in /sys/class/net; with the control groups slurmd looks for.
-    mkdir /tmp/cgroup
-    mount --rbind /sys/fs/cgroup /tmp/cgroup
-    mount -t sysfs sysfs /sys
-    mount --move /tmp/cgroup /sys/fs/cgroup
-    rmdir /tmp/cgroup
+    [[ $part == *-build ]] || show_own_interfaces
     furnish_node
     [ "$(partition_of "$part")" = compute ] || enter_userland "$part"
 }

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from containercheck import contract, mpi
-from containercheck.build import cache, files, jars, machine, pipsettings
+from containercheck.build import architecture, cache, files, jars, machine, pipsettings
 from containercheck.build.cache import CacheError, UnsupportedError
 
 #: Where a build finds pip's settings: a directory that every distribution has, because a bind needs one that is there.
@@ -216,15 +216,17 @@ class Image(cache.FileEntry):
         return {**super().facts(), "recipe": self.name, "release": self.workshop.release, "mpi": self.workshop.family}
 
 
-def ready(path: Path) -> Dict[str, Any]:
+def ready(path: Path, wanted: Optional[str] = None) -> Dict[str, Any]:
     """Return which image a site's own is: path, digest and size; a directory, an unpacked image, has neither of these.
 
-    :raises CacheError: it cannot be read.
+    :param wanted: architecture of the machines that are to run it; None for any.
+    :raises CacheError: it cannot be read, or is for another architecture.
     :raises UnsupportedError: it is not there.
     """
     try:
         # The digest is that of the file which the check runs, whatever a link in its path leads to tomorrow.
         path = path.resolve(strict=True)
+        architecture.require(path, wanted)
         if path.is_dir():
             return {"path": str(path), "sha256": None, "bytes": None}
         return {"path": str(path), "sha256": files.digest_of(path), "bytes": path.stat().st_size}
@@ -257,7 +259,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--link", type=Path, required=True, help="make this a symbolic link to the image")
     one = parser.add_mutually_exclusive_group(required=True)
-    one.add_argument("--ready", type=Path, help="this image, file or directory; no other option is needed")
+    one.add_argument("--ready", type=Path, help="this image, file or directory; --architecture may say for what")
     one.add_argument("name", nargs="?", help="the image of this recipe")
     recipe = parser.add_argument_group("for the image of a recipe")
     options = [
@@ -278,7 +280,7 @@ def main() -> None:
 
     def get() -> Dict[str, Any]:
         if arguments.ready:
-            return ready(arguments.ready)
+            return ready(arguments.ready, arguments.architecture)
         directories = (path.resolve() for path in (arguments.recipes, arguments.cache, arguments.jar_cache))
         words = [arguments.runtime, arguments.architecture, arguments.release, arguments.mpi, arguments.mirror]
         words += [builder_of(arguments.runtime)] if arguments.own else []

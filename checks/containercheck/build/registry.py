@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from containercheck import contract
-from containercheck.build import cache, images
+from containercheck.build import architecture, cache, images
 from containercheck.build.cache import CacheError, UnsupportedError
 
 #: Seconds that a pull may take, and that a runtime may take to say which images it has.
@@ -207,6 +207,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, required=True, help="directory of the images")
     parser.add_argument("--link", type=Path, default=Path("image.sif"), help="make this a symbolic link to the image")
     parser.add_argument("--limit", type=float, default=LIMIT, help="give up after so many seconds (%(default)g)")
+    parser.add_argument("--architecture", help="of the machines that are to run it, as uname -m says it")
     parser.add_argument("reference", help="address@sha256:digest")
     arguments = parser.parse_args()
     kept = Path(arguments.runtime).name in KEEPERS
@@ -217,6 +218,8 @@ def main() -> None:
         )
         image.ensure()
         facts = image.facts()
+        if not kept:
+            architecture.require(Path(facts["path"]), arguments.architecture)
         if kept:
             Path(contract.IMAGE_ID).write_text(facts["id"] + "\n")
         return facts

@@ -86,15 +86,17 @@ def _release(wanted: Wanted, site: Site) -> str:
 
 def _ready(ready: str, of: str, runtime: str, site: Site, link: str) -> Provision:
     command = runtimes.command_of(runtime)
+    architecture = ["--architecture", site.architecture] if site.architecture else []
     words = ["pull", "--runtime", command, "--cache", site.cache("image_cache")]
     if command not in runtimes.BUILDERS:
         return _kept(ready, runtime, words, site)
     if "://" in ready:
-        return Provision(image=link, build=(programs.in_build(site, *words, "--link", link, ready),))
+        return Provision(image=link, build=(programs.in_build(site, *words, *architecture, "--link", link, ready),))
     path = path_of(ready)
     if not path.exists():
         raise Unavailable(f"no image: {path}, which {of}, does not exist")
-    return Provision(image=link, build=(programs.in_build(site, "image", "--ready", path, "--link", link),))
+    words = ["--ready", path, "--link", link, *architecture]
+    return Provision(image=link, build=(programs.in_build(site, "image", *words),))
 
 
 def _kept(ready: str, runtime: str, words: list[object], site: Site) -> Provision:
