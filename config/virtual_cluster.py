@@ -78,6 +78,7 @@ def emulated():
 def of_emulated(name):
     """Return the extras of such a partition: its nodes have their own Python, and one of them the machine's network."""
     return {
+        "emulated": True,
         "python": "/usr/bin/python3",
         "build_access": [f"--partition={name}-build"],
         "image_mirror": written("mirror").strip() or None,

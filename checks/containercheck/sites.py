@@ -68,6 +68,7 @@ class Site:
     python: str | None = extra(str)
     build_on_node: bool | None = extra(bool)
     build_access: list[str] = extra(typ.List[str], list)
+    emulated: bool = extra(bool, False)
     mpi: str | None = extra(str)
     host_mpi: str | None = extra(str)
     host_mpich: str | None = extra(str)

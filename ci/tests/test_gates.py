@@ -147,6 +147,15 @@ def test_slow_container_fails_with_figure_and_interval(session):
     assert 100 * (0.6 / 0.51 - 1) - 1e-6 <= row["overhead"] <= 20 + 1e-6
 
 
+def test_where_processors_are_emulated_a_slow_container_is_reported_and_does_not_fail(session, site):
+    result = session("-C", site(extras={"emulated": True}), "-n", "Planted%variant=generic", "-S", "fault=slow")
+    assert result.status == 0, result.output
+    (row,) = result.case("generic")["results"]
+    assert row["verdict"] == "fail"
+    said = r"time is \S+ % ± \S+ % worse than bare .*\(decides nothing: this partition's processors are emulated\)"
+    assert re.search(said, result.output), result.output
+
+
 def test_wrong_answer_fails_though_it_is_fast(session):
     result = session("-n", "Planted%variant=generic", "-S", "fault=wrong", "-S", "rounds=2")
     case = result.case("generic")

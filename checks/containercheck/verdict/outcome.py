@@ -71,6 +71,11 @@ class Outcome:
         passed = [one for one in self.comparisons if one.difference and one.verdict == PASS]
         return lines + list(dict.fromkeys(f"{one.subject_label}: {one.difference}" for one in passed))
 
+    @property
+    def not_gated(self) -> list[str]:
+        """The lines of :attr:`failures` for a partition whose processors are emulated, where none of them decides."""
+        return [f"{line} (decides nothing: this partition's processors are emulated)" for line in self.failures]
+
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each comparison, or for each figure where there is nothing to compare.
 
