@@ -144,6 +144,28 @@ def test_the_target_is_the_partitions(place):
     assert said(place) == "1.1 x86_64_v2\n"
 
 
+def test_packages_beside_an_environment_are_taken_along(place):
+    shutil.move(place / "repository", place / "environment" / "repository")
+    named = "  repos:\n    tests: $env/repository/spack_repo/tests\n"
+    (place / "environment" / "spack.yaml").write_text(ENVIRONMENT.format(spec="tiny@1.1") + named)
+    first = install(place, site=False)
+    assert first.returncode == 0, first.stderr
+    assert said(place) == f"1.1 {HERE}\n"
+    package = next((place / "environment").rglob("package.py"))
+    package.write_text(package.read_text().replace("echo %s", "echo changed %s"))
+    assert install(place, site=False).returncode == 0
+    assert said(place) == f"changed 1.1 {HERE}\n"
+
+
+def test_a_program_that_an_environment_does_not_build_is_a_reason_for_a_skip(place):
+    result = install(place, "--program", "bin/huge")
+    assert result.returncode == contract.UNSUPPORTED
+    where = place / "environment" / "spack.yaml"
+    assert (
+        result.stderr == f"error: no software: the environment tiny does not build bin/huge: see the specs in {where}\n"
+    )
+
+
 def test_a_prefix_that_somebody_removed_is_installed_again(place):
     install(place)
     (prefix,) = json.loads(next((place / "cache").glob("tiny-*[!k].json")).read_text())["prefixes"]
@@ -240,7 +262,8 @@ def test_the_build_step_installs_into_the_sites_cache(monkeypatch):
     assert found.program == "./spack/.spack-env/view/bin/xhpcg"
     assert found.activate == ('export PATH="$PWD/spack/.spack-env/view/bin:$PATH"',)
     assert f" spack --environment {REPOSITORY}/spack-envs/hpcg --spack /apps/spack --architecture x86_64 " in build
-    assert " --target x86_64_v3 --cache /shared/spacks --link spack --site /site/spack.yaml hpcg" in build
+    assert " --target x86_64_v3 --cache /shared/spacks --link spack --site /site/spack.yaml " in build
+    assert build.endswith(" --program bin/xhpcg hpcg")
 
 
 def test_a_program_lies_where_its_package_installs_it(monkeypatch):
