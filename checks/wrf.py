@@ -19,7 +19,7 @@ FIRST = "2007-09-01_00:01:00"
 DOCUMENTS, DAYS = 200, 6 * 24 * 60
 QUICK, MOST = 60, 506
 #: Seconds of a core for a step of a column, with 20 points.
-STEP = 5e-5
+STEP = 3.5e-5
 #: WRF refuses fewer points than that in a rank's part of the grid, in each direction.
 NARROWEST = 10
 
@@ -94,7 +94,7 @@ class WRF(ContainerCheck):
     @property
     def work(self):
         """One process makes the input, and writes all of it."""
-        facts = {"start": 1, "before": 6e-5, "memory": 4e4, "memory_of_core": 6e7}
+        facts = {"start": 0.6, "before": 6e-5, "memory": 4e4, "memory_of_core": 6e7}
         if self.points:
             return Work("grid columns", DOCUMENTS**2, parallel=DAYS * STEP, **facts)
         return Work("grid columns", QUICK**2, 400, MOST**2, parallel=self.timesteps * STEP, **facts)
