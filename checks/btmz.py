@@ -90,7 +90,7 @@ class BTMZ(ContainerCheck):
         """No rank without a zone; with threads there is more to have than that."""
         points, steps, zones = CLASSES[FITTED[-1] if self.size == FITTING else self.size]
         of_core = points / zones if self.ranks == ALL else 0
-        return Work("grid points", CLASSES["S"][0], of_core, points, parallel=steps * 1.2e-6, memory=300)
+        return Work("grid points", CLASSES["S"][0], of_core, points, parallel=steps * 4e-7, memory=300)
 
     @property
     def amount(self):
