@@ -56,10 +56,11 @@ class WRF(ContainerCheck):
     identity = [Identity("version", r"^ *WRF V(\S+) MODEL", file=LOG)]
     # Its grid of ranks: so many in one direction, and so many in the other.
     rank_count = Answer("ranks", r"(?:Ntasks in X|ntasks in Y) +(\d+)", file=LOG, take="product")
-    # Of all steps but the first, in which the program's code is still being read.
+    # Of all steps but the first, in which the program is still being read; from an image, through FUSE, that took
+    # 0.4 to 0.8 s more in all.
     figures = [
         Figure("step", rf"^Timing for main: time (?!{FIRST}).*: +(\S+) elapsed", "s", "lower", "mean", LOG),
-        seconds_of("wrf", compare="difference", tolerance=0.5, scaling="strong"),
+        seconds_of("wrf", compare="difference", tolerance=1.0, scaling="strong"),
     ]
     answers = [
         Answer("success", r"SUCCESS COMPLETE (\w+)", equals="WRF", file=LOG),
