@@ -137,7 +137,8 @@ def with_images(**ready):
 def test_an_image_in_a_registry_is_pulled_in_the_build_step(name):
     found = images.provide(WANTED, with_images(hpcc=name))
     assert found.image == "image.sif"
-    assert re.search(rf" pull --runtime apptainer --cache \S+ --link image.sif {name}$", found.build[0])
+    words = rf" pull --runtime apptainer --cache \S+ --architecture x86_64 --link image.sif {name}$"
+    assert re.search(words, found.build[0])
 
 
 def test_a_runtime_that_builds_no_images_needs_a_ready_one():
@@ -150,7 +151,7 @@ def test_a_ready_image_is_linked_in_the_build_step(tmp_path):
     (tmp_path / "hpcc.sif").touch()
     found = images.provide(WANTED, with_images(hpcc=str(tmp_path / "hpcc.sif")))
     assert found.image == "image.sif"
-    assert found.build[0].endswith(f" image --ready {tmp_path}/hpcc.sif --link image.sif")
+    assert found.build[0].endswith(f" image --ready {tmp_path}/hpcc.sif --link image.sif --architecture x86_64")
     with pytest.raises(Unavailable, match="no image: /nowhere.sif, which the site's extras name for hpcc, does not"):
         images.provide(WANTED, with_images(hpcc="/nowhere.sif"))
 

@@ -16,13 +16,12 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from containercheck import contract, locks
-from containercheck.build import cache, files
-from containercheck.build.cache import CacheError, UnsupportedError
+from containercheck.build import cache, files, tools
+from containercheck.build.cache import CacheError
 
 _COLOUR = re.compile(r"\x1b\[[\d;]*m")
 #: A line of what would be done: whether it is there, the easyconfig, and its module.
@@ -80,7 +79,9 @@ class Module(cache.Entry):
         :raises CacheError: a file cannot be read, or EasyBuild does not run.
         :raises UnsupportedError: there is no EasyBuild.
         """
-        facts = [parts.easyconfig, parts.content(), parts.compiled_for, told_by(parts.command, name)]
+        # It says the machine's name too.
+        version = re.sub(r" on host \S+$", "", tools.version_of("EasyBuild", parts.command, name))
+        facts = [parts.easyconfig, parts.content(), parts.compiled_for, version]
         key = hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
         super().__init__(name, directory / f"{Path(parts.easyconfig).stem}-{target}-{key}", architecture)
         self.parts = parts
@@ -205,28 +206,6 @@ class Module(cache.Entry):
 
     def _lines(self) -> List[str]:
         return _COLOUR.sub("", self.log.read_text(errors="replace")).splitlines()
-
-
-def told_by(command: str, name: str) -> str:
-    """Return what EasyBuild says of its version, without the machine's name.
-
-    :param name: of the software.
-    :raises UnsupportedError: it is not there.
-    :raises CacheError: it does not run.
-    """
-    try:
-        process = subprocess.run(
-            [command, "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-    except OSError as error:
-        raise UnsupportedError(
-            f"no software: {name} comes from EasyBuild, and there is no {command} ({error.strerror}): name it, or a "
-            "program of the site's: site's extras, easybuild or software"
-        ) from None
-    said = process.stdout.decode(errors="replace").strip()
-    if process.returncode != 0:
-        raise CacheError(f"{command} --version fails: {(said.splitlines() or ['it prints nothing'])[-1]}")
-    return re.sub(r" on host \S+$", "", said)
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from containercheck import contract
-from containercheck.build import cache, files
+from containercheck.build import cache, files, tools
 from containercheck.build.cache import CacheError, UnsupportedError
 
 #: The environment's own file, what Spack makes of it, and the files that it includes.
@@ -123,7 +123,7 @@ class Lock(_Made, cache.FileEntry):
         :raises UnsupportedError: there is no Spack.
         """
         self.parts, self.texts = parts, parts.texts(directory / "tree")
-        facts = [sorted(self.texts.items()), told_by(parts.command, name)]
+        facts = [sorted(self.texts.items()), tools.version_of("Spack", parts.command, name)]
         self.key = hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
         super().__init__(name, directory / f"{name}-{parts.target}-{self.key}.lock", architecture)
 
@@ -240,28 +240,6 @@ def write(directory: Path, texts: Dict[str, str]) -> None:
     for name, text in texts.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_text(text)
-
-
-def told_by(command: str, name: str) -> str:
-    """Return what Spack says of its version.
-
-    :param name: of the environment.
-    :raises UnsupportedError: it is not there.
-    :raises CacheError: it does not run.
-    """
-    try:
-        process = subprocess.run(
-            [command, "--version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-    except OSError as error:
-        raise UnsupportedError(
-            f"no software: {name} comes from Spack, and there is no {command} ({error.strerror}): name it, or a "
-            "program of the site's: site's extras, spack or software"
-        ) from None
-    said = process.stdout.decode(errors="replace").strip()
-    if process.returncode != 0:
-        raise CacheError(f"{command} --version fails: {(said.splitlines() or ['it prints nothing'])[-1]}")
-    return said
 
 
 def _environment() -> Dict[str, str]:

@@ -6,14 +6,20 @@ import os
 import platform
 import re
 import shlex
-import shutil
 from pathlib import Path
 
 from reframe.core.runtime import runtime
 
 from containercheck import contract, programs
 from containercheck.sites import Site, path_of
-from containercheck.software.provision import EASYCONFIGS, Provision, Unavailable, Wanted, architecture_of
+from containercheck.software.provision import (
+    EASYCONFIGS,
+    Provision,
+    Unavailable,
+    Wanted,
+    architecture_of,
+    command_of,
+)
 
 #: How an easyconfig is called: its module is the name, and what follows.
 _NAMED = re.compile(r"(?P<name>.+?)-(?P<version>(?:v?\d|system).*)\.eb")
@@ -35,14 +41,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
             f"no software: {wanted.check} comes from EasyBuild, and {site.partition} loads no modules: write the "
             "system's modules_system into the site file"
         )
-    command = str(path_of(site.easybuild)) if os.sep in site.easybuild else site.easybuild
-    # Elsewhere, or after modules were loaded, the build step looks for it.
-    asked = not (wanted.dry and not site.is_here) and not site.builds_on_node and not wanted.modules
-    if asked and shutil.which(command) is None:
-        raise Unavailable(
-            f"no software: {wanted.check} comes from EasyBuild, and {command} is not on the PATH: name it in the "
-            "site's extras, easybuild; or modules or a program of the site's, in software"
-        )
+    command = command_of("EasyBuild", site.easybuild, wanted, site)
     words = ["--easyconfig", easyconfig, *(f"--robot={path}" for path in robot), "--easybuild", command]
     words += ["--architecture", architecture_of(site), "--target", site.target]
     words += [f"--compiled-for={flags}"] if (flags := compiled_for(site)) else []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from containercheck.sides import Candidate
-from containercheck.sites import Site
+from containercheck.sites import Site, path_of
 
 #: The checks, the definition files of images, the environments of Spack, and easyconfigs.
 CHECKS = Path(__file__).resolve().parents[2]
@@ -106,3 +108,21 @@ def architecture_of(site: Site) -> str:
             f"architecture unknown: write 'arch' of {site.partition} into the site file, under 'processor'"
         )
     return site.architecture
+
+
+def command_of(tool: str, named: str, wanted: Wanted, site: Site) -> str:
+    """Return the command of what builds software.
+
+    :param tool: what it is called; the site's extra of that name, in lower case, is its command.
+    :param named: that extra.
+    :raises Unavailable: it is not there, where that can be known before the build step.
+    """
+    command = str(path_of(named)) if os.sep in named else named
+    # Elsewhere, or after modules were loaded, the build step looks for it.
+    asked = not (wanted.dry and not site.is_here) and not site.builds_on_node and not wanted.modules
+    if asked and shutil.which(command) is None:
+        raise Unavailable(
+            f"no software: {wanted.check} comes from {tool}, and {command} is not on the PATH: name it in the site's "
+            f"extras, {tool.lower()}; or modules or a program of the site's, in software"
+        )
+    return command

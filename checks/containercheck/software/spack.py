@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 
 from containercheck import contract, programs
 from containercheck.sites import Site, path_of
-from containercheck.software.provision import ENVIRONMENTS, Provision, Unavailable, Wanted, architecture_of
+from containercheck.software.provision import (
+    ENVIRONMENTS,
+    Provision,
+    Unavailable,
+    Wanted,
+    architecture_of,
+    command_of,
+)
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
@@ -21,14 +27,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     directory = path_of(wanted.spack) if os.sep in wanted.spack else ENVIRONMENTS / wanted.spack
     if not (directory / "spack.yaml").is_file():
         raise Unavailable(f"no software: there is no {directory}/spack.yaml")
-    command = str(path_of(site.spack)) if os.sep in site.spack else site.spack
-    # Elsewhere, or after modules were loaded, the build step looks for it.
-    asked = not (wanted.dry and not site.is_here) and not site.builds_on_node and not wanted.modules
-    if asked and shutil.which(command) is None:
-        raise Unavailable(
-            f"no software: {wanted.check} comes from Spack, and {command} is not on the PATH: name it in the site's "
-            "extras, spack; or modules or a program of the site's, in software"
-        )
+    command = command_of("Spack", site.spack, wanted, site)
     words = ["--environment", directory, "--spack", command, "--architecture", architecture_of(site)]
     words += ["--target", site.target, "--cache", site.cache("spack_cache"), "--link", contract.SPACK]
     words += ["--site", path_of(site.spack_site)] if site.spack_site else []
