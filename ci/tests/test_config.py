@@ -156,14 +156,15 @@ def test_on_volta_an_integrated_check_takes_an_image_of_the_familys(session):
 
 @pytest.fixture
 def anywhere(tmp_path):
-    """Return variables of a session for which this machine has what a site's has: Singularity; and no modules to load.
+    """Return variables of a session for which this machine has what a site's has, Singularity and Spack; no modules.
 
-    Without the second ReFrame would look for the modules here; what the job loads stays the same.
+    With these ReFrame would look for the modules here; what the job loads stays the same.
     """
     programs = tmp_path / "programs"
     programs.mkdir()
-    (programs / "singularity").write_text("#!/bin/sh\nexit 1\n")
-    (programs / "singularity").chmod(0o755)
+    for name in ("singularity", "spack"):
+        (programs / name).write_text("#!/bin/sh\nexit 1\n")
+        (programs / name).chmod(0o755)
     return {"PATH": f"{programs}:{os.environ['PATH']}", "RFM_RESOLVE_MODULE_CONFLICTS": "no"}
 
 
