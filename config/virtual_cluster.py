@@ -67,12 +67,9 @@ special = SPECIAL.get(like, {})
 # Of the nodes with another userland (``up --arm N --power N``), by partition: their processors, as archspec calls what
 # qemu-user emulates.
 EMULATED = {"arm": "aarch64", "power": "power9le"}
-
-
-def emulated():
-    """Return by partition how many such nodes there are."""
-    line = r"^PartitionName=(\w+) Nodes=\1\[1-(\d+)\]"
-    return {name: int(count) for name, count in re.findall(line, written("slurm.conf"), re.MULTILINE)}
+# How many such nodes there are, by partition.
+LINE = r"^PartitionName=(\w+) Nodes=\1\[1-(\d+)\]"
+emulated = {name: int(count) for name, count in re.findall(LINE, written("slurm.conf"), re.MULTILINE)}
 
 
 def of_emulated(name):
@@ -129,11 +126,11 @@ site_configuration = {
                 },
                 *(
                     {
-                        **partition(name, arch, emulated()[name], of_emulated(name)),
+                        **partition(name, arch, emulated[name], of_emulated(name)),
                         "access": [f"--partition={name}"],
                     }
                     for name, arch in EMULATED.items()
-                    if name in emulated()
+                    if name in emulated
                 ),
             ],
         },

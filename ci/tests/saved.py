@@ -37,3 +37,11 @@ def figures(check: type, directory: str, ranks: int) -> dict[str, float]:
 def build(check: type, directory: str) -> dict[str, str]:
     """Return what such a run says of the program's build."""
     return builds.read(check.identity, [run_of("baseline", directory)], OUTPUTS).get("baseline", {})
+
+
+def changed(directory: str, into: Path, old: str, new: str) -> str:
+    """Write such an output with another text in place of one that it must have; return where to read it from."""
+    text = (OUTPUTS / directory / "out").read_text()
+    assert old in text
+    (into / "out").write_text(text.replace(old, new))
+    return str(into)

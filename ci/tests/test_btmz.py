@@ -3,7 +3,7 @@
 import pytest
 from btmz import BTMZ, CLASSES
 from containercheck.verdict.reading import read_answer
-from saved import OUTPUTS, build, figures, problems
+from saved import OUTPUTS, build, changed, figures, problems
 
 
 def test_the_figures_of_a_run():
@@ -29,11 +29,8 @@ def test_singletons_are_told():
 
 def test_a_result_that_is_not_verified_is_a_failure(tmp_path):
     """Made from a passing one, in the words of NPB's common/print_results.f."""
-    text = (OUTPUTS / "btmz" / "passing" / "out").read_text()
-    verified = "Verification    =               SUCCESSFUL"
-    assert verified in text
-    (tmp_path / "out").write_text(text.replace(verified, "Verification    =             UNSUCCESSFUL"))
-    found = problems(BTMZ, str(tmp_path), ranks=2)
+    verified, not_verified = (f"Verification    = {word:>24}" for word in ("SUCCESSFUL", "UNSUCCESSFUL"))
+    found = problems(BTMZ, changed("btmz/passing", tmp_path, verified, not_verified), ranks=2)
     assert any("verification is 'UNSUCCESSFUL'" in problem for problem in found), found
 
 

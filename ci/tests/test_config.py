@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import runpy
@@ -76,7 +77,7 @@ FAMILIES = {
     # Ours; a cluster may be up that is like a Cray, or has nodes of other architectures.
     "virtual_cluster": {
         "compute": "mpich" if CLUSTER["like"] == "cray" else "openmpi",
-        **dict.fromkeys(CLUSTER["emulated"](), "openmpi"),
+        **dict.fromkeys(CLUSTER["emulated"], "openmpi"),
     },
     # SANDIA section V: Cray's MPI, of the ABI of MPICH.
     "volta": {"compute": "mpich"},
@@ -87,6 +88,7 @@ TRUE_REASONS = ("its input has work for ", "needs 2 ranks: ", "no image: docker 
 TRUE_REASONS += ("no software: nobody can download ", "no image: there is no definition file images/")
 
 
+@functools.cache
 def without_recipe():
     """Return the checks of programs from Spack whose image has no definition file yet; all others have to have one."""
     found = set()

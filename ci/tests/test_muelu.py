@@ -2,7 +2,7 @@
 
 from containercheck.verdict.reading import read_answer
 from muelu import MueLu
-from saved import OUTPUTS, build, figures, problems
+from saved import OUTPUTS, build, changed, figures, problems
 
 
 def test_figures_and_answers_are_read():
@@ -22,8 +22,7 @@ def test_it_says_which_trilinos_it_is():
 
 def test_a_solution_that_was_not_reached_is_a_wrong_answer(tmp_path):
     """Made from the saved one: what the program prints when the iterations are used up."""
-    text = (OUTPUTS / "muelu" / "passing" / "out").read_text()
-    (tmp_path / "out").write_text(text.replace("convergence reached", "convergence failed"))
+    changed("muelu/passing", tmp_path, "convergence reached", "convergence failed")
     answer = next(answer for answer in MueLu.answers if answer.name == "convergence")
     assert read_answer(answer, tmp_path) == "failed" != answer.equals
 

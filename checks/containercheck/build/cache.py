@@ -222,10 +222,13 @@ class Entry:
         """Say in one line or two what could not be had."""
         return f"building {self.name} failed: {why}\nthe whole log: {self.log}"
 
+    def lines(self) -> List[str]:
+        """Return the lines of the log, without the colours that some programs print where none are wanted."""
+        return re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", self.log.read_text(errors="replace")).splitlines()
+
     def last_words(self) -> str:
         """Return the line of the log that tells most: the last error, or the last of all."""
-        text = re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", self.log.read_text(errors="replace")).replace("\r", "\n")
-        lines = [line.strip() for line in text.splitlines() if line.strip()] or ["it printed nothing"]
+        lines = [line.strip() for line in self.lines() if line.strip()] or ["it printed nothing"]
         telling = [line for line in lines if line.startswith(("FATAL", "E: ", "ERROR", "Error response"))] or lines
         return telling[-1]
 

@@ -141,8 +141,7 @@ class Program(cache.FileEntry):
 
     def last_words(self) -> str:
         """Return the last line of the log that says what is wrong."""
-        lines = self.log.read_text(errors="replace").splitlines()
-        telling = [line.strip() for line in lines if _TELLING.search(line)]
+        telling = [line.strip() for line in self.lines() if _TELLING.search(line)]
         return telling[-1] if telling else super().last_words()
 
 

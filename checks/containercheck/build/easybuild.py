@@ -23,7 +23,6 @@ from containercheck import contract, locks
 from containercheck.build import cache, files, tools
 from containercheck.build.cache import CacheError
 
-_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 #: A line of what would be done: whether it is there, the easyconfig, and its module.
 _PLANNED = re.compile(r"^ \* \[([ xFR])\] (\S.*) \(module: (\S+)\)$")
 #: A line of EasyBuild's that says what is wrong, with what stands before it.
@@ -97,8 +96,7 @@ class Module(cache.Entry):
 
         :raises CacheError: that fails, or what it installed has no such program.
         """
-        plan = self._plan(work)
-        *before, (_, _, module) = plan
+        *before, (_, _, module) = self._plan(work)
         before = [path for there, path, _ in before if there != "x"]
         if before:
             waiting = f"{self.name}: somebody else is installing what it depends on"
@@ -119,7 +117,7 @@ class Module(cache.Entry):
         :raises CacheError: EasyBuild finds no easyconfig for something, or says nothing that can be read.
         """
         self._run(work, [*self._options(work, self.tree), "--dry-run", self.parts.easyconfig])
-        found = [match.groups() for match in map(_PLANNED.match, self._lines()) if match]
+        found = [match.groups() for match in map(_PLANNED.match, self.lines()) if match]
         if not found:
             raise CacheError(self.failed(f"{self.parts.command} --dry-run names no module"))
         return found  # type: ignore[return-value]
@@ -189,7 +187,7 @@ class Module(cache.Entry):
 
     def last_words(self) -> str:
         """Return the line that says what is wrong: of the command that failed, where there is one."""
-        lines = self._lines()
+        lines = self.lines()
         for match in filter(None, map(_OUTPUT.match, lines)):
             output = Path(match.group(1))
             if not output.is_file():
@@ -203,9 +201,6 @@ class Module(cache.Entry):
                 return telling[0]
         errors = [match.group(1).strip() for match in map(_ERROR.match, lines) if match]
         return errors[-1] if any(errors) else super().last_words()
-
-    def _lines(self) -> List[str]:
-        return _COLOUR.sub("", self.log.read_text(errors="replace")).splitlines()
 
 
 def main() -> None:

@@ -96,9 +96,8 @@ class Jars(cache.Entry):
         return place, {"bytes": sum(jar.stat().st_size for jar in place.iterdir())}
 
     def _failure(self) -> str:
-        # Maven ends with advice on itself; what went wrong stands first, in colours even where none are wanted.
-        text = re.sub(r"\x1b\[[\d;]*m", "", self.log.read_text(errors="replace"))
-        first = re.search(r"^\[ERROR\] (\S.*)", text, re.MULTILINE)
+        # Maven ends with advice on itself; what went wrong stands first.
+        first = re.search(r"^\[ERROR\] (\S.*)", "\n".join(self.lines()), re.MULTILINE)
         return f"{self.name}: Maven: {first[1]}\nthe whole log: {self.log}" if first else super()._failure()
 
 

@@ -88,7 +88,7 @@ class _Made:
 
     def last_words(self) -> str:
         """Return the line of Spack's output that says what is wrong."""
-        lines = self.log.read_text(errors="replace").splitlines()  # type: ignore[attr-defined]
+        lines = self.lines()  # type: ignore[attr-defined]
         for text in self.telling:
             for number, line in enumerate(lines):
                 if text in line:
