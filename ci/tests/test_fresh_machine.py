@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, alive
+from containercheck.locks import flocked
 
 SCRIPT = REPOSITORY / "ci" / "fresh-machine"
 #: Seconds; debootstrap downloads a hundred megabytes the first time.
@@ -50,6 +51,14 @@ def test_only_root_can_make_one():
         result = fresh_machine("bookworm", "true", script=Path(place, SCRIPT.name), user="nobody", cwd="/")
     assert (result.returncode, result.stdout) == (1, "")
     assert "needs root" in result.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make one")
+def test_two_at_once_need_a_directory_of_downloads_each(tmp_path):
+    with flocked(tmp_path / "lock", shared=False, waiting=""):
+        result = fresh_machine("bookworm", "true", env={**os.environ, "FRESH_MACHINE_CACHE": str(tmp_path)})
+    assert (result.returncode, result.stdout) == (1, "")
+    assert f"another fresh machine downloads to {tmp_path}: wait for it" in result.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make one")
