@@ -43,6 +43,8 @@ class Session:
         self._arguments = settings.arguments
         # Whether passes over what is open follow.
         self._going_on = settings.only_open or (settings.minutes is not None and not settings.fixed)
+        # Seconds that the first pass takes at most, building not counted.
+        self._first_takes = 0.0
         self._confirmed: set[Key] = set()
         self._budget = Budget(settings.node_hours)
         self.report: dict[str, Any] = {}
@@ -59,6 +61,7 @@ class Session:
         if not settings.limits and not settings.fixed:
             self._arguments = (*self._first_seconds(policy.ran(collect([foreseen]))), *self._arguments)
         known, chosen = self._first_chosen(foreseen) if self._choice else (foreseen, [])
+        began = time.monotonic()
         status = self._reframe(f"--report-file={place.report}", *chosen, known=known)
         problems = [] if self._relay.stopped_by else processes.left_out(place.log)
         self.report = load(place.report)
@@ -67,7 +70,7 @@ class Session:
         self._keep()
         if settings.minutes is None:
             # The person did not limit it, and the first session of a machine builds for many minutes.
-            self._deadline += sum(max(0.0, case.building - verdicts.START) for case in self.cases)
+            self._deadline += verdicts.built(self.cases, time.monotonic() - began, self._first_takes)
         if status != 0 and not self._relay.stopped_by and not any(map(policy.failure, self.cases)):
             problems.append(f"ReFrame ended with status {status}, though no check failed (see above)")
         return problems
@@ -158,7 +161,8 @@ class Session:
             self._going_on = True
             self._deadline = time.monotonic() + 60 * minutes
         seconds = verdicts.first_seconds(cases, 60 * minutes)
-        takes = verdicts.first_takes(cases, seconds) / 60
+        self._first_takes = verdicts.first_takes(cases, seconds)
+        takes = self._first_takes / 60
         more = "" if takes <= minutes else f", more than the {minutes:g} that it should: select fewer checks"
         say(f"the first pass has {len(cases)} case(s), {seconds} s each: at most {takes:.0f} minutes{more}")
         return ["-S", f"seconds={seconds}"]

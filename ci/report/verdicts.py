@@ -162,6 +162,18 @@ def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, flo
     return _plan(chosen, limits)
 
 
+def built(cases: Iterable[Case], took: float, foreseen: float) -> float:
+    """Return the seconds of a first pass that went into building.
+
+    Cases build side by side, and wait for each other's images and for other sessions: no more than the pass took beyond
+    what was foreseen for it, however long each of them waited.
+
+    :param took: seconds of the pass.
+    :param foreseen: what it takes at most where nothing is to be built.
+    """
+    return max(0.0, min(sum(max(0.0, case.building - START) for case in cases), took - foreseen))
+
+
 def _limit(limits: Mapping[str, float], name: str) -> float:
     return limits.get(name, limits.get("", math.inf))
 

@@ -147,6 +147,16 @@ def test_the_first_pass_takes_its_part_of_the_session():
     assert verdicts.first_seconds([], 60) == 40
 
 
+def test_images_that_are_built_side_by_side_count_once():
+    # Three checks waited for the same image, and one for nothing.
+    cases = [case(name, building=300.0) for name in "ABC"] + [case("D", building=5.0)]
+    assert verdicts.built(cases, took=1600, foreseen=1200) == 400
+    assert verdicts.built(cases, took=1000, foreseen=1200) == 0
+    # Waiting for another session is not building.
+    assert verdicts.built(cases, took=9000, foreseen=1200) == 3 * 290
+    assert verdicts.built([case("A", building=5.0)], took=9000, foreseen=1200) == 0
+
+
 CLOSE = case("GROMACS", row("pass", spread=9.04), row("pass", spread=8.0, figure="other"), row("pass", spread=99.0))
 WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.0, figure="other"))
 
