@@ -19,7 +19,7 @@ from pathlib import Path
 
 import sessions
 from processes import Workplace
-from report import policy, table, versions
+from report import policy, table, verdicts, versions
 from report.cases import Case
 from report.text import columns, say
 
@@ -79,8 +79,8 @@ def verdict(case: Case) -> str:
     """Return what is to be said of a case."""
     if policy.failure(case):
         return REJECTED
-    verdicts = {row.get("verdict") for row in case.rows}
-    return ACCEPTED if verdicts == {"pass"} else UNDECIDED
+    found = {row.get("verdict") for row in case.rows}
+    return ACCEPTED if found == {"pass"} else UNDECIDED
 
 
 def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequence[str]) -> int:
@@ -112,6 +112,8 @@ def because(case: Case, word: str) -> str:
     if run:
         return "; ".join(run.reason.splitlines()) or run.result
     if word == UNDECIDED:
+        if any(row.get("verdict") == verdicts.EMULATED for row in case.rows):
+            return verdicts.NOT_JUDGED
         left = [row["figure"] for row in case.rows if row.get("verdict") != "pass"]
         return f"open: {', '.join(left)}" if case.rows else "nothing was compared"
     return ""

@@ -74,7 +74,7 @@ site_configuration = {
                         "build_on_node": False,
                         # More options of the jobs that build, after 'access': which nodes reach the outside, say.
                         "build_access": ["--partition=build"],
-                        # Whether its processors are emulated, as by qemu: no overhead then makes a check fail.
+                        # Whether its processors are emulated, as by qemu: what they take is reported, not judged.
                         "emulated": False,
                         # Family of the partition's MPI, for which images are built: openmpi or mpich (MPICH, Cray's,
                         # Intel's, MVAPICH). Default: what the name of host_mpi tells, else openmpi.

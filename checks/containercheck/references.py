@@ -60,14 +60,15 @@ def of_case(check: RegressionTest) -> dict[str, tuple]:
 
 
 def split(
-    found: Mapping[str, tuple], figures: Iterable[Figure]
+    found: Mapping[str, tuple], figures: Iterable[Figure], emulated: bool = False
 ) -> tuple[dict[str, tuple], dict[str, tuple[float, float]]]:
     """Return the references of a case: the absolute ones, and the ranges of expected overheads by figure.
 
     :param found: see :func:`of_case`.
+    :param emulated: whether the nodes' processors are: absolute figures then say nothing, and have no reference.
     :raises ReframeError: an overhead is given for a figure that the check does not have.
     """
-    absolute = {name: value for name, value in found.items() if not name.endswith(OVERHEAD)}
+    absolute = {name: value for name, value in found.items() if not name.endswith(OVERHEAD) and not emulated}
     ranges = {}
     for name, value in found.items():
         if name.endswith(OVERHEAD):

@@ -146,8 +146,10 @@ def series(nights: Sequence[Night]) -> list[Series]:
 
 
 def _rows(case: Case) -> Iterator[Mapping[str, Any]]:
-    """Return what was compared with bare, or is the bare value itself."""
+    """Return what was compared with bare, or is the bare value itself; nothing where processors are emulated."""
     for row in case.rows:
+        if row.get("emulated"):
+            continue
         if row.get("baseline_label", "bare") == "bare" and row.get("subject_label", case.variant) == case.variant:
             yield row
 

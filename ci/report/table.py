@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from report import policy, scaling, summary
+from report import policy, scaling, summary, verdicts
 from report.cases import Case
 from report.text import columns, number
 
@@ -113,6 +113,7 @@ def side(row: dict[str, Any], which: str, labelled: bool) -> str:
 
 def verdict(row: dict[str, Any]) -> str:
     """Return a row's verdict, with what has to be said of it."""
-    said = ["expected overhead"] if row.get("expected") else []
+    emulated = row.get("verdict") == verdicts.EMULATED
+    said = ["expected overhead"] if row.get("expected") and not emulated else []
     said += [row["difference"]] if row.get("difference") else []
-    return row.get("verdict", "") + (f" ({'; '.join(said)})" if said else "")
+    return (verdicts.NOT_JUDGED if emulated else row.get("verdict", "")) + (f" ({'; '.join(said)})" if said else "")

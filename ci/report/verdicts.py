@@ -15,6 +15,8 @@ from typing import Any
 from report.cases import Case, Key
 
 OPEN = "inconclusive"
+#: What a row says where nothing is judged, and what is said of it.
+EMULATED, NOT_JUDGED = "emulated", "emulated: overheads are reported, not judged"
 #: With fewer rounds than this a job goes on in any case, and a forecast that there is no end says nothing yet.
 TELLING = 10
 #: No figure passes after fewer. That is the forecast where there is but one round, which has no spread.
@@ -69,9 +71,9 @@ class Plan:
 def judged(case: Case) -> list[dict[str, Any]]:
     """Return the figures that have a verdict or should: a check that failed has its own, and its others are not open.
 
-    The rounds end with the first figure that failed.
+    The rounds end with the first figure that failed. Where processors are emulated none has a verdict.
     """
-    found = [row for row in case.rows if row.get("verdict")]
+    found = [row for row in case.rows if row.get("verdict") not in (None, EMULATED)]
     if case.result != "pass" or any(row["verdict"] == "fail" for row in found):
         return [row for row in found if row["verdict"] != OPEN]
     return found

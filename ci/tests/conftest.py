@@ -105,6 +105,7 @@ def facts_of(
     sides: Iterable[dict[str, Any]] = (BARE, GENERIC),
     expected: Mapping[str, tuple[float, float]] | None = None,
     earlier: Iterable[dict[str, dict[str, float]]] = (),
+    emulated: bool = False,
 ) -> dict[str, Any]:
     """Return what a check with a tolerance of 5 % writes into facts.json.
 
@@ -120,6 +121,7 @@ def facts_of(
         "answers": [asdict(answer) for answer in answers],
         "rank_count": asdict(rank_count) if rank_count else None,
         "ranks": ranks,
+        "emulated": emulated,
         "sides": list(sides),
         "earlier": list(earlier),
     }

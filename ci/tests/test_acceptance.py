@@ -90,6 +90,7 @@ def case(*verdicts, result="pass", reason=""):
         ([case("pass", "pass")], [], 0, "run: accepted: 1 accepted, 0 rejected, 0 undecided"),
         ([case("pass"), case("pass", "inconclusive")], [], 2, "open: figure1"),
         ([case("inconclusive"), case(result="fail", reason="start is 0.3 s worse")], [], 1, "start is 0.3 s worse"),
+        ([case("emulated")], [], 2, "emulated: overheads are reported, not judged"),
         # Nothing that was not looked at is accepted.
         ([case()], [], 2, "nothing was compared"),
         (

@@ -20,10 +20,10 @@ GENERIC = Side("subject", "generic", PROGRAM, against="baseline")
 RATE = Figure("rate", r"(\S+)", "x")
 
 
-def outcome(rounds, figures=(RATE,), sides=(BARE, GENERIC), expected=None, seconds=0.0, builds=None):
+def outcome(rounds, figures=(RATE,), sides=(BARE, GENERIC), expected=None, seconds=0.0, builds=None, **facts):
     """Judge rounds: of each round, side, figure and value."""
     told = [{"name": side.name, "label": side.label, "against": side.against} for side in sides]
-    evaluation = Evaluation(Facts(facts_of(figures, sides=told, expected=expected, earlier=rounds)), Path())
+    evaluation = Evaluation(Facts(facts_of(figures, sides=told, expected=expected, earlier=rounds, **facts)), Path())
     evaluation.seconds = seconds
     return Outcome(figures, sides, evaluation, expected or {}, builds or {})
 
@@ -164,6 +164,19 @@ def test_a_row_has_all_that_reports_read():
     assert low < row["overhead"] < high
     # What an open one needs.
     assert judged([100] * 4, [99, 101, 99, 100])[1].rows()[0]["rounds_needed"] == 6
+
+
+def test_where_processors_are_emulated_nothing_is_judged_in_one_line():
+    slower = ([100] * 8, [80, 81, 80, 79, 80, 81, 80, 79])
+    assert judged(*slower)[1].failures
+    one, found = judged(*slower, emulated=True)
+    assert (one.verdict, found.failures) == ("emulated", [])
+    assert found.doubts == ["emulated: overheads are reported, not judged"]
+    (row,) = found.rows()
+    assert (row["verdict"], row["emulated"], row["overhead"]) == ("emulated", True, pytest.approx(20, abs=0.5))
+    # Of a side by itself, too, reports have to know.
+    (row,) = outcome([{"baseline": {"rate": 1.0}}], sides=[BARE], emulated=True).rows()
+    assert row["emulated"]
 
 
 @pytest.mark.parametrize("sides", [(BARE, GENERIC), (BARE,)], ids=["compared", "by itself"])

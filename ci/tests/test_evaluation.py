@@ -315,6 +315,13 @@ def test_sides_and_figures_are_judged_together(run, evaluated):
     assert {pairs.figures for pairs in result.pairs.values()} == {4}
 
 
+def test_where_processors_are_emulated_two_rounds_do(run, evaluated):
+    runs = [pair(run, number, 100, 80) for number in (1, 2)]
+    assert evaluated(*runs[0], emulated=True).more_would_tell()
+    assert not evaluated(*runs[0], *runs[1], emulated=True).more_would_tell()
+    assert evaluated(*runs[0], *runs[1]).more_would_tell()
+
+
 def test_a_side_by_itself_has_nothing_to_be_told_of(run, evaluated):
     assert evaluated(sides=[BARE]).more_would_tell()
     assert not evaluated(run(1, "baseline"), sides=[BARE]).more_would_tell()

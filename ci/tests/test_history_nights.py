@@ -214,6 +214,12 @@ def test_what_is_no_number_is_no_point():
     assert series(nights([session(raw(result="fail"))])) == []
 
 
+def test_emulated_processors_have_no_series():
+    """Neither bare nor overhead: nothing there is an alarm."""
+    assert len(series(nights([session(raw(row()))]))) == 2
+    assert series(nights([session(raw(row(verdict="emulated", emulated=True)))])) == []
+
+
 def test_bare_has_the_provenance_of_the_bare_side():
     known = {"runtimes": {"subject": {"version": "1"}}, "mpi": {"baseline": ["a"], "subject": ["b"]}, "host": "n1"}
     sessions = [session(raw(row(), provenance=known))]

@@ -34,6 +34,7 @@ def cases(*raw):
         ({"rows": [made.row(), made.row("other", verdict="inconclusive")]}, states.OPEN),
         ({"rows": [made.row(expected=True)]}, states.KNOWN),
         ({"result": "xfail"}, states.KNOWN),
+        ({"rows": [made.row(verdict="emulated", expected=True)]}, states.EMULATED),
         ({"rows": [made.alone()], "variant": "bare"}, states.BARE),
         ({"rows": [made.alone()], "variant": "bare", "perfvalues": {"s:p:rate": REFERENCED}}, states.PASS),
         ({"result": "skip", "skip_reason": "no image"}, states.SKIP),
@@ -44,14 +45,14 @@ def cases(*raw):
         ({}, states.PASS),
     ],
 )
-def test_a_case_comes_to_one_of_seven_things(facts, state):
+def test_a_case_comes_to_one_of_eight_things(facts, state):
     (one,) = cases(made.case(**facts))
     assert states.state(one) is state
 
 
 def test_no_two_states_share_word_or_sign():
     for what in ("word", "sign", "meaning"):
-        assert len({getattr(one, what) for one in states.ALL}) == len(states.ALL) == 7
+        assert len({getattr(one, what) for one in states.ALL}) == len(states.ALL) == 8
 
 
 def test_a_command_names_what_is_needed_and_no_more():

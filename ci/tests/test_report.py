@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.verdict import boundaries, prospects, sequential
+from containercheck.verdict import boundaries, comparison, prospects, sequential
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -213,3 +213,10 @@ def test_the_report_counts_on_the_limits_of_the_verdict():
     first = next(n for n in range(1, 40) if boundaries.reaches(boundaries.averages(n), boundaries.boundary("pass", n)))
     assert first == verdicts.FEWEST
     assert verdicts.OPEN == sequential.INCONCLUSIVE
+    assert (verdicts.EMULATED, verdicts.NOT_JUDGED) == (comparison.EMULATED, comparison.NOT_JUDGED)
+
+
+def test_where_processors_are_emulated_the_table_says_so():
+    row = {**COMPARED, "verdict": "emulated", "emulated": True}
+    lines, _ = summarise(case("pass", [row], variant="generic"))
+    assert lines[1].endswith("+10 ± 1.5 %  emulated: overheads are reported, not judged")

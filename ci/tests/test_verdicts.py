@@ -166,6 +166,8 @@ WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.
     [
         ([case("A")], None),
         ([case("A", row("pass"))], "pairs here spread by 4 % (A); the only verdict is closed"),
+        # Where processors are emulated there is nothing to close.
+        ([case("A", row("emulated"))], None),
         ([CLOSE], "pairs here spread by 9 % (GROMACS); all 3 verdicts closed"),
         (
             [CLOSE, WIDE],

@@ -11,6 +11,9 @@ from typing import Any
 from containercheck.facts import Figure
 from containercheck.verdict.sequential import FAIL, HORIZON, INCONCLUSIVE, Pairs
 
+#: The verdict on a figure where processors are emulated, and what is said of it.
+EMULATED = "emulated"
+NOT_JUDGED = "emulated: overheads are reported, not judged"
 #: Correlation of successive rounds above which the promises of the verdict do not hold (notes of the method:
 #: sequential.py). For n independent rounds it scatters by 1 / sqrt(n).
 CORRELATED = 0.3
@@ -25,6 +28,7 @@ class Comparison:
     :ivar pairs: the same as pairs, with the verdict.
     :ivar expected: whether a reference says what the overhead must be.
     :ivar round_seconds: what a round takes.
+    :ivar emulated: whether the nodes' processors are emulated, so that nothing is judged.
     :ivar difference: the line that says that the two are not the same build; empty where they are, or do not tell.
     """
 
@@ -36,12 +40,13 @@ class Comparison:
     pairs: Pairs
     expected: bool
     round_seconds: float
+    emulated: bool
     difference: str = ""
 
     @property
     def verdict(self) -> str:
-        """``pass``, ``fail`` or ``inconclusive``."""
-        return self.pairs.verdict
+        """``pass``, ``fail`` or ``inconclusive``; ``emulated`` where nothing is judged."""
+        return EMULATED if self.emulated else self.pairs.verdict
 
     @property
     def interval(self) -> float | None:
@@ -107,7 +112,7 @@ class Comparison:
     def warning(self) -> str | None:
         """A line where successive rounds correlate, so that the promises of the verdict do not hold; else None."""
         correlation = self.pairs.correlation
-        if correlation is None or correlation <= max(CORRELATED, 2 / math.sqrt(self.pairs.rounds)):
+        if self.emulated or correlation is None or correlation <= max(CORRELATED, 2 / math.sqrt(self.pairs.rounds)):
             return None
         return (
             f"{self.figure.name}: successive rounds correlate by {correlation:.2g}, so its verdict is bolder than "

@@ -25,6 +25,8 @@ HANG, STATUS, RANKS, UNREADABLE, WRONG, DIFFER = (
 )
 #: So many of a kind, and no more, are waited for: node-hours are not spent on proving it a third time.
 ENOUGH = 2
+#: Rounds where processors are emulated: nothing is judged there, and each side comes first and second, mostly.
+WHERE_EMULATED = 2
 #: Lines of a program that say only that the next one has the reason: GROMACS's, and WRF's.
 HEADING = re.compile(r"Fatal error:$|FATAL CALLED FROM FILE:")
 
@@ -41,6 +43,7 @@ class Facts:
     :ivar ranks: how many it must be.
     :ivar sides: ``name``, ``label`` and ``against`` of each side; ``against`` names the side that it is compared
         with, None for one that is only a measure. ``accepted`` are ranges for this side alone, by figure.
+    :ivar emulated: whether the nodes' processors are emulated, so that no overhead says anything.
     :ivar earlier: the figures of rounds of an earlier job, which count: of each round side, figure and value.
     """
 
@@ -54,6 +57,7 @@ class Facts:
         self.rank_count = types.SimpleNamespace(**known["rank_count"]) if known["rank_count"] else None
         self.ranks = known["ranks"]  # type: int
         self.sides = [types.SimpleNamespace(**{"accepted": {}, **side}) for side in known["sides"]]
+        self.emulated = known["emulated"]  # type: bool
         self.earlier = known["earlier"]  # type: List[Dict[str, Dict[str, float]]]
 
     def label(self, name: str) -> str:
@@ -69,11 +73,13 @@ class Evaluation:
     :ivar rounds: of each complete round side, figure and value; earlier ones first, replaced ones left out.
     :ivar replaced: how many rounds were replaced because something else disturbed them.
     :ivar pairs: by side and figure, the pairs of all rounds with their verdict.
+    :ivar emulated: whether that verdict is none, because the nodes' processors are emulated.
     """
 
     def __init__(self, facts: Facts, stagedir: Path) -> None:
         """No runs yet."""
         self._facts, self._stagedir = facts, stagedir
+        self.emulated = facts.emulated
         self.problems = []  # type: List[Problem]
         self.seconds = 0.0
         self.rounds = []  # type: List[Dict[str, Dict[str, float]]]
@@ -122,6 +128,8 @@ class Evaluation:
         """Tell whether another round has something to expect: a figure that is open, and not without hope."""
         if not self.rounds:
             return True
+        if self.emulated:
+            return len(self.rounds) < WHERE_EMULATED
         return sequential.more_would_tell(list(self.pairs.values()), len(self.rounds))
 
     def add(self, run: Dict[str, Any]) -> None:

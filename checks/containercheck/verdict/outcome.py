@@ -11,7 +11,7 @@ from containercheck.facts import Figure
 from containercheck.sides import Side
 from containercheck.verdict import builds
 from containercheck.verdict.builds import Build
-from containercheck.verdict.comparison import Comparison, mean_error
+from containercheck.verdict.comparison import EMULATED, NOT_JUDGED, Comparison, mean_error
 from containercheck.verdict.evaluation import Evaluation
 from containercheck.verdict.sequential import INCONCLUSIVE, PASS
 
@@ -37,6 +37,7 @@ class Outcome:
     ) -> None:
         """Compare the sides."""
         self._sides = {side.name: side for side in sides}
+        self._emulated = evaluation.emulated
         self._values = evaluation.values()
         self._figures = {figure.name: figure for figure in figures if figure.name in self._values}
         self.comparisons = []
@@ -53,6 +54,7 @@ class Outcome:
                     pairs,
                     figure in expected,
                     evaluation.round_seconds,
+                    evaluation.emulated,
                     builds.difference(told.get(side.against, {}), told.get(name, {})),
                 )
             )
@@ -64,23 +66,23 @@ class Outcome:
 
     @property
     def doubts(self) -> list[str]:
-        """A line for each figure whose verdict is not clear, with what it would take, or less clear than it looks."""
-        lines = [one.doubt for one in self.comparisons if one.verdict == INCONCLUSIVE]
+        """A line for each figure whose verdict is not clear, with what it would take, or less clear than it looks.
+
+        One for all where nothing is judged.
+        """
+        lines = [NOT_JUDGED] if self.comparisons and self._emulated else []
+        lines += [one.doubt for one in self.comparisons if one.verdict == INCONCLUSIVE]
         lines += [one.warning for one in self.comparisons if one.warning]
         # What is no doubt has no line of its own.
-        passed = [one for one in self.comparisons if one.difference and one.verdict == PASS]
+        passed = [one for one in self.comparisons if one.difference and one.verdict in (PASS, EMULATED)]
         return lines + list(dict.fromkeys(f"{one.subject_label}: {one.difference}" for one in passed))
-
-    @property
-    def not_gated(self) -> list[str]:
-        """The lines of :attr:`failures` for a partition whose processors are emulated, where none of them decides."""
-        return [f"{line} (decides nothing: this partition's processors are emulated)" for line in self.failures]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each comparison, or for each figure where there is nothing to compare.
 
         A row has figure, unit, better (which direction is), baseline and baseline_label; and scaling (strong or weak)
-        where the figure shows how the application scales over nodes. A comparison also has subject and subject_label;
+        where the figure shows how the application scales over nodes; and emulated (true) where the nodes' processors
+        are, so that nothing is judged. A comparison also has subject and subject_label;
         overhead, the ends of its interval (low, high; None where there is none yet) and half its width (interval), in
         overhead_unit; accepted, expected and verdict; rounds, and in how many of them the overhead was above what is
         accepted; spread (in overhead_unit) and correlation of the rounds; for an open verdict, rounds_needed in all
@@ -89,7 +91,7 @@ class Outcome:
         errors, in the figure's unit (absent where there was one run).
         """
         if self.comparisons or len(self._sides) > 1:
-            return [one.row() for one in self.comparisons]
+            return [self._marked(one.row()) for one in self.comparisons]
         (side,) = self._sides.values()
         rows = []
         for name, figure in self._figures.items():
@@ -101,8 +103,11 @@ class Outcome:
                 row["scaling"] = figure.scaling
             if len(values) > 1:
                 row["baseline_error"] = mean_error(values)
-            rows.append(row)
+            rows.append(self._marked(row))
         return rows
+
+    def _marked(self, row: dict[str, Any]) -> dict[str, Any]:
+        return {**row, "emulated": True} if self._emulated else row
 
     def performance(self) -> Iterator[tuple[str, float, str]]:
         """Yield name, value and unit of all that ReFrame logs: for a comparison the subject's figure by its own name.

@@ -30,12 +30,13 @@ FAIL = State("fail", "✗", "bad", "slower than accepted, confirmed by a second 
 UNMEASURED = State("not run", "!", "bad", "ended before anything was measured: aborted, not set up, not built")
 OPEN = State("inconclusive", "?", "doubt", "more rounds would tell, or nothing would; see what could not be measured")
 KNOWN = State("known", "≈", "good", "an overhead or a failure that a reference expects")
+EMULATED = State("emulated", "∿", "muted", "overheads are reported, not judged: its nodes' processors are emulated")
 PASS = State("pass", "✓", "good", "every figure is within what is accepted")
 BARE = State("measured", "○", "muted", "bare only: there is no reference to compare it with")
 SKIP = State("skipped", "–", "muted", "was not run; the number leads to the reason")
 FAILED = (FAIL, UNMEASURED)
 #: The worst one first.
-ALL = (FAIL, UNMEASURED, OPEN, KNOWN, PASS, BARE, SKIP)
+ALL = (FAIL, UNMEASURED, OPEN, KNOWN, PASS, EMULATED, BARE, SKIP)
 
 
 def state(case: Case) -> State:
@@ -47,6 +48,8 @@ def state(case: Case) -> State:
         return SKIP
     if verdicts.open_figures([case]):
         return OPEN
+    if any(row.get("verdict") == verdicts.EMULATED for row in case.rows):
+        return EMULATED
     if case.result in ("xfail", "xpass") or any(row.get("expected") for row in case.rows):
         return KNOWN
     compared = any("overhead" in row for row in case.rows)
