@@ -6,9 +6,9 @@ built for it. Plain C is there in every build, but only for the non-bonded force
 """
 
 import reframe as rfm
-from containercheck import Answer, software
+from containercheck import Answer, sites, software
 from gromacs import LOG, Dynamics
-from reframe.core.builtins import parameter, run_before
+from reframe.core.builtins import parameter, run_after, run_before
 
 
 @rfm.simple_test
@@ -17,9 +17,15 @@ class GROMACSKernels(Dynamics):
 
     descr = "GROMACS, instruction sets on one core"
     num_nodes = parameter([1], loggable=True)
-    simd = parameter(["C", "SSE2", "SSE4.1", "AVX_256", "AVX2_256", "AVX_512"], loggable=True)
+    simd = parameter(sites.instruction_sets(), loggable=True)
     ranks_per_node = 1
     full_only = True
+
+    @run_after("init")
+    def choose_machines(self):
+        """An instruction set is of one architecture."""
+        having = sites.partitions_with_instructions(self.simd)
+        self.valid_systems = [name for name in self.valid_systems if name in having]
 
     @run_before("setup")
     def find_kernels(self):

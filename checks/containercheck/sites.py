@@ -21,7 +21,7 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
 from reframe.core.systems import SystemPartition
 
-from containercheck import extras, mpi, releases
+from containercheck import architectures, extras, mpi, releases
 from containercheck.extras import SiteError, Software, extra
 
 #: The node axis: powers of two, to the largest run of the documents (D12.6 section 6.9.1, 256 nodes).
@@ -272,3 +272,13 @@ def core_counts() -> list[int]:
 def file_systems() -> list[str]:
     """Return the names of the file systems that the site offers for measurements (extra ``file_systems``)."""
     return sorted({name for site in current() for name in site.file_systems or ()})
+
+
+def instruction_sets() -> list[str]:
+    """Return GROMACS's instruction sets of the partitions of the current system, plain C first."""
+    return architectures.kernels([site.architecture for site in current()])
+
+
+def partitions_with_instructions(wanted: str) -> list[str]:
+    """Return the partitions whose architecture has such an instruction set."""
+    return [site.partition for site in current() if architectures.has_kernels(site.architecture, wanted)]

@@ -7,6 +7,7 @@ import statistics
 
 import pytest
 from conftest import REPOSITORY
+from containercheck import architectures
 
 CHECKS = REPOSITORY / "checks"
 PACKAGE = CHECKS / "containercheck"
@@ -72,7 +73,7 @@ def test_who_is_known_by_none_is_known_by_none():
 
 @pytest.mark.parametrize("room", ["job", "build"])
 def test_what_runs_elsewhere_imports_little(room):
-    allowed = {f"containercheck.{name}" for name in ("contract", "locks", "mpi")}
+    allowed = {f"containercheck.{name}" for name in ("architectures", "contract", "locks", "mpi")}
     allowed |= {f"containercheck.verdict.{name}" for name in ("reading", "evaluation", "sequential")}
     for name, path in FILES.items():
         if name.startswith(f"containercheck.{room}."):
@@ -86,9 +87,60 @@ def test_what_runs_elsewhere_reaches_nothing_of_reframes_side():
     for name in todo:
         todo += imports(FILES[name]) - set(todo)
     rooms = {name.split(".")[1] for name in todo}
-    assert rooms == {"contract", "locks", "mpi", "verdict", "job", "build"}
+    assert rooms == {"architectures", "contract", "locks", "mpi", "verdict", "job", "build"}
     ours = {f"containercheck.verdict.{name}" for name in ("record", "outcome", "comparison")}
     assert not ours & set(todo)
+
+
+#: What depends on the architecture, and stands in architectures.py alone.
+SPECIAL = {
+    word
+    for one in architectures.KNOWN.values()
+    for word in (one.name, one.debian, one.triplet, *one.kernels)
+    # As short as other words are.
+    if word not in ("SSE2",)
+}
+
+
+def architectures_named(path):
+    """Return what a file says of an architecture, but in its comments: of Python its docstrings are comments too."""
+    text = path.read_text()
+    if path.suffix != ".py":
+        said = [line for line in text.splitlines() if not line.lstrip().startswith(("#", "/*", "*", "//"))]
+    else:
+        tree = ast.parse(text)
+        told = {
+            node.body[0].value
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None
+        }
+        constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in told)
+        said = [node.value if isinstance(node.value, str) else repr(node.value) for node in constants]
+    return sorted(word for word in SPECIAL if any(word in one for one in said))
+
+
+def test_what_a_file_says_of_an_architecture_is_found(tmp_path):
+    path = tmp_path / "check.py"
+    path.write_text('"""Of x86_64."""\n\nSETS = ["AVX_256"]  # aarch64\nLIBRARIES = "/usr/lib/aarch64-linux-gnu"\n')
+    assert architectures_named(path) == ["AVX_256", "aarch64", "aarch64-linux-gnu"]
+    path = tmp_path / "image.def"
+    path.write_text("# On x86_64:\n%post\n    [ $(uname -m) = ppc64le ] || exit 1\n")
+    assert architectures_named(path) == ["ppc64le"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *APPLICATIONS,
+        *(path for name, path in FILES.items() if name != "containercheck.architectures"),
+        *sorted((REPOSITORY / "images").glob("*.def")),
+        # For which wheels are pinned is said in the requirements: it is the project's own business.
+        *sorted(path for path in (CHECKS / "src").glob("*/*") if path.suffix != ".txt" or path.name == "hpccinf.txt"),
+    ],
+    ids=lambda path: path.name,
+)
+def test_only_one_file_names_an_architecture(path):
+    assert architectures_named(path) == []
 
 
 @pytest.mark.parametrize("path", FILES.values(), ids=FILES.keys())

@@ -151,6 +151,14 @@ def test_a_recipe_for_one_release_is_a_skip_on_another(recipes, tmp_path):
     assert build(recipes, tmp_path / "cache").returncode == 0
 
 
+def test_the_recipe_gets_the_instruction_set_of_the_architecture(recipes, tmp_path):
+    """Which is another image than that of another one."""
+    text = (recipes / "tiny.def").read_text()
+    before = key_of(recipes, "tiny", "x86_64", "bookworm", "openmpi")
+    (recipes / "tiny.def").write_text(f"{text}\n# {{{{ SIMD }}}}\n")
+    assert key_of(recipes, "tiny", "x86_64", "bookworm", "openmpi") != before
+
+
 def test_two_that_start_at_once_build_it_once(recipes, tmp_path):
     cache = tmp_path / "cache"
     running = [subprocess.Popen(command(recipes, cache), stdout=subprocess.PIPE, text=True) for _ in range(3)]

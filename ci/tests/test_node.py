@@ -30,10 +30,12 @@ def told(tmp_path, monkeypatch):
     ("cpuinfo", "processor"),
     [
         (X86, "Intel(R) Xeon(R) Platinum 8160 CPU @ 2.10GHz"),
-        (ARM, "0x0a1"),
+        (ARM, "ThunderX"),
+        # One that is not known by a name.
+        (ARM.replace("0x0a1", "0xfff"), "0x43 0xfff"),
         (POWER, "POWER9, altivec supported"),
     ],
-    ids=["x86", "arm", "power"],
+    ids=["x86", "arm", "unknown", "power"],
 )
 def test_the_processor_is_told_on_each_architecture(told, cpuinfo, processor):
     assert told(cpuinfo)["processor"] == processor

@@ -7,14 +7,12 @@ without a word, many times slower, and ``uname -m`` in there says Arm. Standard 
 from pathlib import Path
 from typing import Optional
 
+from containercheck import architectures
 from containercheck.build.cache import CacheError
 
-#: What a SIF file has after a script of 32 bytes, where the two digits of its architecture are (its global header:
-#: sylabs/sif, pkg/sif/sif.go), and what they say (arch.go).
+#: What a SIF file has after a script of 32 bytes, and where the two digits of its architecture are (its global header:
+#: sylabs/sif, pkg/sif/sif.go).
 _MAGIC, _DIGITS, _LENGTH = b"SIF_MAGIC\0", slice(45, 47), 48
-_OF_SIF = {b"01": "i386", b"02": "x86_64", b"03": "arm", b"04": "aarch64", b"06": "ppc64le", b"12": "riscv64"}
-#: What an ELF file has in bytes 18 and 19, for those with the lower byte first (elf.h, e_machine).
-_OF_ELF = {3: "i386", 62: "x86_64", 40: "arm", 183: "aarch64", 21: "ppc64le", 243: "riscv64"}
 #: A program that every image has; by its place in an unpacked one.
 _PROGRAMS = ("bin/sh", "usr/bin/sh", "bin/bash", "usr/bin/bash", "usr/bin/dash", "bin/busybox")
 
@@ -27,7 +25,7 @@ def of_image(path: Path) -> Optional[str]:
     if not path.is_dir():
         with path.open("rb") as stream:
             header = stream.read(_LENGTH)
-        return _OF_SIF.get(header[_DIGITS]) if header[32:].startswith(_MAGIC) else None
+        return architectures.of_sif(header[_DIGITS]) if header[32:].startswith(_MAGIC) else None
     for name in _PROGRAMS:
         program = path / name
         # An absolute link would lead out of the image.
@@ -35,7 +33,8 @@ def of_image(path: Path) -> Optional[str]:
             with program.open("rb") as stream:
                 header = stream.read(20)
             if header[:4] == b"\x7fELF" and header[5:6] == b"\x01":
-                return _OF_ELF.get(int.from_bytes(header[18:20], "little"))
+                # Bytes 18 and 19, where the lower byte comes first (elf.h, e_machine).
+                return architectures.of_elf(int.from_bytes(header[18:20], "little"))
     return None
 
 
@@ -46,7 +45,7 @@ def require(path: Path, architecture: Optional[str]) -> None:
     :raises CacheError: it is for another one.
     """
     found = of_image(path)
-    if architecture in _OF_SIF.values() and found not in (None, architecture):
+    if architectures.is_known(architecture) and found not in (None, architecture):
         raise CacheError(
             f"the image {path} is for {found}, and the partition's nodes are {architecture}: name one for these "
             "in the site's extras, images"

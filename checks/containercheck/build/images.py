@@ -9,10 +9,11 @@ makes ``image.sif`` a link to an image that is complete and intact, writes which
 (``image.json``), and prints its path. An image is keyed by the content of what it is built from (definition
 file, the files that it copies, the image below it), by the release of Debian, the family of MPI and the architecture.
 It is built under another name and gets its own by an atomic rename. The bottommost recipe gets the release as
-``{{ RELEASE }}`` and the mirror as ``{{ MIRROR }}``; any may take the family as ``{{ MPI }}``, and a label ``MPI`` says
-that a recipe is for one family only, a label ``RELEASE`` that it is for one release. Recipes that use pip find this
-machine's settings of pip in ``/mnt/pip.conf``; the default of an argument ``JARS`` is a list of pinned jars, which they
-are given as the directory ``{{ JARS }}``.
+``{{ RELEASE }}`` and the mirror as ``{{ MIRROR }}``; any may take the family as ``{{ MPI }}``, and as ``{{ SIMD }}``
+the instruction set with which GROMACS runs on every machine of the architecture. A label ``MPI`` says that a recipe is
+for one family only, a label ``RELEASE`` that it is for one release. Recipes that use pip find this machine's settings
+of pip in ``/mnt/pip.conf``; the default of an argument ``JARS`` is a list of pinned jars, which they are given as the
+directory ``{{ JARS }}``.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -26,7 +27,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from containercheck import contract, mpi
+from containercheck import architectures, contract, mpi
 from containercheck.build import architecture, cache, files, jars, machine, pipsettings
 from containercheck.build.cache import CacheError, UnsupportedError
 
@@ -87,6 +88,7 @@ def key_of(recipes: Path, name: str, architecture: str, release: str, family: st
     """
     text = read_recipe(recipes, name)
     facts = [architecture, release, COMPRESSION, *([family] if takes(text, "MPI") else []), text]
+    facts += [architectures.portable_kernels(architecture)] if takes(text, "SIMD") else []
     digest = hashlib.sha256("\n".join(map(str, facts)).encode())
     for path in copied_files(recipes, text):
         try:
@@ -180,6 +182,8 @@ class Image(cache.FileEntry):
                 f"{mpi.FAMILIES[self.workshop.family].title}: name a ready image in the site's extras, images"
             )
         self.arguments = [f"MPI={self.workshop.family}"] if takes(self.text, "MPI") else []
+        if takes(self.text, "SIMD"):
+            self.arguments.append(f"SIMD={architectures.portable_kernels(self.workshop.architecture)}")
         if base:
             self.arguments.append(f"BASE={Image(self.workshop, base).ensure()}")
         else:

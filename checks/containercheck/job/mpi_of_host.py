@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 from typing import Dict, List, Optional, Set, Tuple
 
-from containercheck import mpi
+from containercheck import architectures, mpi
 
 #: Of the image in any case: libc's own family.
 _LIBC = re.compile(
-    r"^(ld-linux.*|ld64|lib(c|m|dl|rt|pthread|util|resolv|anl|nsl|nss_.*|BrokenLocale|thread_db|mvec))\.so"
+    rf"^({architectures.LOADER}|lib(c|m|dl|rt|pthread|util|resolv|anl|nsl|nss_.*|BrokenLocale|thread_db|mvec))\.so"
 )
 #: Directories with plugins, beside the library that loads them.
 _PLUGINS = ("openmpi", "openmpi3", "openmpi4", "openmpi5", "pmix", "prte", "ucx", "ucc", "libfabric", "libibverbs")

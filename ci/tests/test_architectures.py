@@ -1,0 +1,49 @@
+"""What depends on the architecture."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from archspec.cpu import TARGETS
+from conftest import REPOSITORY
+from containercheck import architectures
+
+
+@pytest.mark.parametrize("one", architectures.KNOWN.values(), ids=architectures.KNOWN.keys())
+def test_what_is_known_of_one_agrees_with_others(one):
+    """Spack's generic target of it is archspec's family; images and programs tell it; GROMACS runs portably."""
+    assert TARGETS[one.name].family.name == one.name
+    assert architectures.of_sif(one.sif) == architectures.of_elf(one.elf) == one.name
+    assert architectures.is_known(one.name)
+    assert architectures.portable_kernels(one.name) in one.kernels
+
+
+def test_the_clusters_nodes_have_the_same_names():
+    text = (REPOSITORY / "ci" / "virtual_cluster" / "emulated.sh").read_text()
+    names = {
+        array: dict(re.findall(r"\[(\w+)\]=(\w+)", re.search(rf"{array}=\((.*?)\)", text)[1]))
+        for array in ("debian_of", "kernel_of")
+    }
+    assert set(names["kernel_of"]) == {"arm", "power"}
+    for partition, name in names["kernel_of"].items():
+        assert names["debian_of"][partition] == architectures.KNOWN[name].debian
+
+
+def test_what_is_not_known_has_no_name_and_no_instruction_set():
+    assert architectures.of_sif(b"99") is architectures.of_elf(4711) is None
+    assert (architectures.of_sif(b"12"), architectures.of_elf(3)) == ("riscv64", "i386")
+    assert not architectures.is_known("pdp11")
+    assert architectures.portable_kernels("pdp11") == "None"
+
+
+def test_instruction_sets_are_those_of_the_partitions():
+    both = architectures.kernels(["x86_64", "aarch64"])
+    assert both[0] == "C"
+    assert {"AVX_512", "ARM_SVE"} < set(both)
+    assert "IBM_VSX" not in both
+    # Of a partition that does not tell, any.
+    assert "IBM_VSX" in architectures.kernels(["x86_64", None])
+    assert architectures.has_kernels("aarch64", "C")
+    assert not architectures.has_kernels("aarch64", "AVX_512")
+    assert architectures.has_kernels(None, "AVX_512")
