@@ -7,7 +7,11 @@ import re
 import pytest
 from archspec.cpu import TARGETS
 from conftest import REPOSITORY
-from containercheck import architectures
+from containercheck import architectures, pins
+from containercheck.sites import Site
+from containercheck.software import Unavailable, Wanted, pypi
+
+SOURCES = REPOSITORY / "checks" / "src"
 
 
 @pytest.mark.parametrize("one", architectures.KNOWN.values(), ids=architectures.KNOWN.keys())
@@ -47,3 +51,29 @@ def test_instruction_sets_are_those_of_the_partitions():
     assert architectures.has_kernels("aarch64", "C")
     assert not architectures.has_kernels("aarch64", "AVX_512")
     assert architectures.has_kernels(None, "AVX_512")
+
+
+def site_of(architecture):
+    return Site("cluster:compute", is_here=False, architecture=architecture, cores=4, gpus=0)
+
+
+@pytest.mark.parametrize(
+    ("requirements", "lacking"),
+    [("imb", {"aarch64", "ppc64le"}), ("tensorflow", {"ppc64le"}), ("db12", set())],
+)
+def test_requirements_have_files_for_an_architecture_or_are_a_skip_before_any_build(requirements, lacking):
+    wanted = Wanted("Code", "code", requirements=f"{requirements}/requirements.txt")
+    for name in architectures.KNOWN:
+        if name not in lacking:
+            assert pypi.provide(wanted, site_of(name)).build
+            continue
+        with pytest.raises(
+            Unavailable, match=f"^no software: {requirements} is pinned for .*, and the partition is {name}"
+        ):
+            pypi.provide(wanted, site_of(name))
+
+
+def test_what_requirements_are_for_is_known_by_its_name():
+    """A misspelt one would be a skip everywhere."""
+    for path in SOURCES.glob("*/requirements.txt"):
+        assert set(pins.limits_of(path.read_text())[0]) <= set(architectures.KNOWN), path

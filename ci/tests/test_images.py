@@ -151,6 +151,15 @@ def test_a_recipe_for_one_release_is_a_skip_on_another(recipes, tmp_path):
     assert build(recipes, tmp_path / "cache").returncode == 0
 
 
+def test_a_recipe_that_is_pinned_for_other_machines_is_a_skip(recipes, tmp_path):
+    (recipes.parent / "requirements.txt").write_text("# only for: pdp11\nsix==1.16.0\n")
+    text = (recipes / "tiny.def").read_text()
+    (recipes / "tiny.def").write_text(text.replace("%files\n", "%files\n    requirements.txt /requirements.txt\n"))
+    result = run(command(recipes, tmp_path / "cache"))
+    assert result.returncode == 3
+    assert result.stderr.startswith(f"error: no image: tiny is pinned for pdp11, and the partition is {HERE}: pin it")
+
+
 def test_the_recipe_gets_the_instruction_set_of_the_architecture(recipes, tmp_path):
     """Which is another image than that of another one."""
     text = (recipes / "tiny.def").read_text()

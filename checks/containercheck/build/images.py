@@ -27,7 +27,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from containercheck import architectures, contract, mpi
+from containercheck import architectures, contract, mpi, pins
 from containercheck.build import architecture, cache, files, jars, machine, pipsettings
 from containercheck.build.cache import CacheError, UnsupportedError
 
@@ -166,7 +166,7 @@ class Image(cache.FileEntry):
         """Get the image that it is built upon, or a mirror, and the jars.
 
         :raises CacheError: one of them cannot be had.
-        :raises UnsupportedError: the recipe is for another family of MPI, or for another release.
+        :raises UnsupportedError: the recipe is for another family of MPI, release or architecture.
         """
         base, pinned = base_of(self.text), jar_list(self.workshop.recipes, self.text)
         release = label_of(self.text, "RELEASE")
@@ -181,6 +181,10 @@ class Image(cache.FileEntry):
                 f"no image: {self.name}.def is for {mpi.FAMILIES[only].title} only, and the partition's MPI is "
                 f"{mpi.FAMILIES[self.workshop.family].title}: name a ready image in the site's extras, images"
             )
+        for path in copied_files(self.workshop.recipes, self.text):
+            problem = path.name == "requirements.txt" and pins.not_for(self.name, path, self.workshop.architecture)
+            if problem:
+                raise UnsupportedError(f"no image: {problem}")
         self.arguments = [f"MPI={self.workshop.family}"] if takes(self.text, "MPI") else []
         if takes(self.text, "SIMD"):
             self.arguments.append(f"SIMD={architectures.portable_kernels(self.workshop.architecture)}")

@@ -6,9 +6,7 @@
 makes ``venv`` a link to a complete environment, and prints its path. It is keyed by the content of the requirements, by
 the version of Python and by the architecture. An environment cannot be moved (its scripts name their interpreter), so
 it is built at its place, and its record, which is written last, is what makes it complete. pip uses the machine's own
-settings. Where the pinned files are not for every machine, a comment in the requirements says for which:
-
-    # only for: x86_64; Python 3.11, 3.12
+settings. Where the pinned files are not for every machine, a comment in the requirements says for which (``pins``).
 
 Standard library only, Python 3.6 or newer.
 """
@@ -16,21 +14,12 @@ Standard library only, Python 3.6 or newer.
 import argparse
 import hashlib
 import os
-import re
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, Tuple
 
+from containercheck import pins
 from containercheck.build import cache, files, machine
 from containercheck.build.cache import CacheError, UnsupportedError
-
-
-def limits_of(requirements: str) -> Tuple[List[str], List[str]]:
-    """Return the architectures and the versions of Python that requirements are pinned for; empty lists for all."""
-    limits = re.search(r"^# only for: ([^;\n]*)(?:; Python (.*))?$", requirements, re.MULTILINE)
-    if not limits:
-        return [], []
-    architectures, versions = (re.findall(r"[\w.]+", part or "") for part in limits.groups())
-    return architectures, versions
 
 
 class Environment(cache.Entry):
@@ -52,16 +41,13 @@ class Environment(cache.Entry):
         """
         try:
             content = requirements.read_bytes()
+            problem = pins.not_for(name, requirements, architecture)
         except OSError as error:
             raise CacheError(f"no requirements {requirements}: {error.strerror}") from None
         self.requirements = requirements
-        architectures, versions = limits_of(content.decode())
-        if architectures and architecture not in architectures:
-            raise UnsupportedError(
-                f"no software: {name} is pinned for {', '.join(architectures)}, and the partition is {architecture}: "
-                f"pin it for that too, in {requirements}"
-            )
-        self.python, version = machine.python(versions)
+        if problem:
+            raise UnsupportedError(f"no software: {problem}")
+        self.python, version = machine.python(pins.limits_of(content.decode())[1])
         key = hashlib.sha256(content).hexdigest()[:12]
         super().__init__(name, directory / f"{name}-{architecture}-python{version}-{key}", architecture)
 

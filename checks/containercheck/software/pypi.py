@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from containercheck import programs
+from containercheck import pins, programs
 from containercheck.sites import Site
-from containercheck.software.provision import CHECKS, Provision, Wanted, architecture_of
+from containercheck.software.provision import CHECKS, Provision, Unavailable, Wanted, architecture_of
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
     """Return a program that requirements below ``checks/src`` bring; their directory gives the environment its name.
 
-    :raises Unavailable: the partition's architecture is not known.
+    :raises Unavailable: the partition's architecture is not known, or has none of the pinned files.
     """
     if wanted.requirements is None:
         return Provision()
     path = CHECKS / "src" / wanted.requirements
+    if path.exists() and (problem := pins.not_for(path.parent.name, path, architecture_of(site))):
+        raise Unavailable(f"no software: {problem}")
     words = ["--cache", site.cache("venv_cache"), "--architecture", architecture_of(site), "--link", "venv"]
     build = programs.in_build(site, "venv", *words, "--requirements", path, path.parent.name)
     return Provision(program=wanted.executable, build=(build,), activate=(". venv/bin/activate",))
