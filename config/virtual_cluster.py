@@ -79,6 +79,8 @@ def of_emulated(name):
         "python": "/usr/bin/python3",
         "build_access": [f"--partition={name}-build"],
         "image_mirror": written("mirror").strip() or None,
+        # CHPCE's MPI is MPICH.
+        **({"mpi": "mpich"} if like == "chpce" else {}),
     }
 
 

@@ -77,7 +77,7 @@ FAMILIES = {
     # Ours; a cluster may be up that is like a Cray, or has nodes of other architectures.
     "virtual_cluster": {
         "compute": "mpich" if CLUSTER["like"] == "cray" else "openmpi",
-        **dict.fromkeys(CLUSTER["emulated"], "openmpi"),
+        **dict.fromkeys(CLUSTER["emulated"], "mpich" if CLUSTER["like"] == "chpce" else "openmpi"),
     },
     # SANDIA section V: Cray's MPI, of the ABI of MPICH.
     "volta": {"compute": "mpich"},

@@ -125,7 +125,7 @@ def test_another_size_needs_down_first(up):
 @pytest.mark.parametrize("name", ["", "nobody", "../layout", "cray.sh"])
 def test_it_is_like_what_there_is_a_file_for(name):
     said = cluster("up", "--like", name, check=False)
-    assert said == "virtual-cluster: error: --like needs one of: cray gridengine modules smt\n"
+    assert said == "virtual-cluster: error: --like needs one of: chpce cray cte_power gridengine modules smt thunderx\n"
 
 
 def test_what_it_is_like_stays_until_it_is_down(up):

@@ -12,11 +12,6 @@ declare -gA port_of=([arm-build]=6821 [power-build]=6822)
 declare -gA emulated=([arm]=0 [power]=0)
 architectures=(arm power)
 
-# What a node has besides a minimal Debian: the bare software of the checks.
-userland_packages=(
-    ca-certificates procps debootstrap gcc g++ libc6-dev make python3 openmpi-bin libopenmpi-dev hpcc libopenblas0-serial
-)
-userlands=/var/cache/virtual-cluster
 formats=/proc/sys/fs/binfmt_misc
 
 # Programs of the machine's own that emulated nodes have too: Slurm's, and those that a container runtime starts.
@@ -85,49 +80,16 @@ emulated_conf() {
     done
 }
 
-# Prints the directory of the userland of partition $1. Another list of packages makes another one.
-userland_of() {
-    local key
-    key=$(printf '%s\n' "${userland_packages[@]}" | sha256sum | cut -c1-8)
-    echo "$userlands/${debian_of[$1]}-$(. /etc/os-release && echo "$VERSION_CODENAME")-$key"
+# For special_conf, of a cluster that is like a site of another architecture: the nodes of partition $2 are those of the
+# site's partition $1, the usual one of jobs, with $3 sockets of $4 cores of $5 threads each.
+as_partition() {
+    local processor="CPUs=$(($3 * $4 * $5)) Sockets=$3 CoresPerSocket=$4 ThreadsPerCore=$5"
+    sed -E -e "/^NodeName=$2\[/s/CPUs=.* (RealMemory=)/$processor \\1/" -e 's/ Default=YES//'
+    echo "PartitionName=$1 Nodes=$2[1-${emulated[$2]}] Default=YES MaxTime=INFINITE State=UP"
 }
 
-# Makes the userlands of all partitions that have nodes, where they are not there yet.
-make_userlands() {
-    local partition tree begun
-    for partition in "${architectures[@]}"; do
-        tree=$(userland_of "$partition")
-        if [ "${emulated[$partition]}" -eq 0 ] || [ -d "$tree" ]; then continue; fi
-        begun=$SECONDS
-        say "making a Debian for ${debian_of[$partition]}, once: some minutes (log: $tree.log)"
-        mkdir -p "$userlands"
-        rm -rf --one-file-system "$tree.new"
-        (make_userland "$partition" "$tree.new") </dev/null >"$tree.log" 2>&1 ||
-            die "no Debian for ${debian_of[$partition]}: $(tail -n 1 "$tree.log"). See $tree.log"
-        mv "$tree.new" "$tree"
-        say "made it in $((SECONDS - begun)) s"
-    done
-}
-
-# Makes that of partition $1 in directory $2. Of alternative and virtual packages apt knows more than debootstrap.
-make_userland() {
-    local mirror file
-    set -e
-    mirror=$(machine mirror)
-    debootstrap --variant=minbase --arch="${debian_of[$1]}" --include=ca-certificates \
-        "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$2" "$mirror"
-    cp -L /etc/resolv.conf "$2/etc/"
-    # What this machine's apt is told of fetching: proxies, say.
-    for file in /etc/apt/apt.conf /etc/apt/apt.conf.d/*; do
-        if [ -f "$file" ] && grep -q 'Acquire::' "$file"; then cp "$file" "$2/etc/apt/apt.conf.d/"; fi
-    done
-    export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
-    # In a namespace of its own, because nothing is to stay mounted there.
-    unshare --mount sh -ec 'mount -t proc proc "$1/proc"; shift; exec "$@"' - "$2" \
-        chroot "$2" sh -ec 'apt-get -q update; apt-get -qy install --no-install-recommends "$@"; apt-get clean' - \
-        "${userland_packages[@]}"
-    rm -rf "$2"/var/lib/apt/lists/*
-}
+# For furnish_userland: Apptainer by the name of its forebear, which those sites have.
+have_singularity() { ln -sf "$(type -P apptainer)" /usr/local/bin/singularity; }
 
 # Lets the kernel start programs of these architectures. The flag F opens qemu now, so that no node and no image has to
 # have it; what was not there before is written down, for forget_formats.
@@ -240,6 +202,8 @@ enter_userland() {
     for path in passwd group shadow subuid subgid hosts resolv.conf pip.conf ssl/certs/ca-certificates.crt; do
         [ ! -e "/etc/$path" ] || cp -pL "/etc/$path" "$root/etc/$path"
     done
+    # It may be taken for an image: it is an unpacked one.
+    lend "$(userland_of "$(partition_of "$1")")"
     cp -a "$state/openmpi/." "$root/etc/openmpi/"
     mkdir -p "$root$ucx"
     cp -a "$state/ucx/." "$root$ucx/"

@@ -15,6 +15,8 @@ fab=127.19.0
 
 # shellcheck source=ci/virtual_cluster/emulated.sh
 . "$(dirname "${BASH_SOURCE[0]}")/emulated.sh"
+# shellcheck source=ci/virtual_cluster/userlands.sh
+. "$(dirname "${BASH_SOURCE[0]}")/userlands.sh"
 
 # A cluster that is like a real one has a file in like/, which changes these.
 packages=()             # of Debian, that it needs besides
@@ -26,6 +28,9 @@ special_env() { :; }    # what users' shells need besides
 furnish() { :; }        # makes what all parts see, for $1 nodes of $2 cores, before anything starts
 furnish_node() { :; }   # runs in each node's own namespaces, before its daemon
 furnish_login() { :; }  # runs in the login node's
+declare -gA usual_emulated=()   # nodes of other architectures, by partition; none means that it goes without
+userland_more=()                # packages that these have besides
+furnish_userland() { :; }       # runs in each of them, where its own architecture's programs are
 
 # For furnish: hides programs, which are given by their paths. A device 0/0 is, to an overlay, a file that was removed.
 hide() {
@@ -92,6 +97,7 @@ write_files() {
     echo CgroupPlugin=cgroup/v1 >"$state/cgroup.conf"
     echo "$like" >"$state/like"
     furnish "$1" "$2"
+    write_userlands
     slurm_conf "$1" "$2" | special_conf "$1" "$2" >"$conf.new"
     mv "$conf.new" "$conf"
 }

@@ -79,7 +79,10 @@ node() {
     mount --bind "$state/ucx" "$ucx"
     [[ $part == *-build ]] || show_own_interfaces
     furnish_node
-    [ "$(partition_of "$part")" = compute ] || enter_userland "$part"
+    if [ "$(partition_of "$part")" != compute ]; then
+        enter_userland "$part"
+        furnish_userland
+    fi
 }
 
 case $part in

@@ -1,0 +1,92 @@
+"""What the tests of nodes of other architectures share: the cluster that has them, jobs and sessions there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY, STATE, Session, cluster
+from containercheck import architectures
+
+#: What is known of the architecture of each partition.
+PARTITIONS = {"arm": architectures.KNOWN["aarch64"], "power": architectures.KNOWN["ppc64le"]}
+#: Where the kernel keeps the programs that start those of other architectures.
+FORMATS = Path("/proc/sys/fs/binfmt_misc")
+#: Seconds: userlands and images are made the first time, by programs that qemu runs.
+PATIENCE = 3600
+#: Where programs lie on the machine and on its nodes. A Python of root's own would be the machine's there, too.
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+#: One case of each variant of these checks.
+START_UP = "^StartUp%.*image_in=shared%image_release=fitting%circumstances=usual"
+PING_PONG = "^PingPong%.*num_nodes={nodes}%image_release=fitting"
+#: Where such tests can run at all.
+MARKS = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
+    pytest.mark.skipif(not Path("/etc/debian_version").exists(), reason="userlands are of this machine's Debian"),
+]
+
+
+@contextlib.contextmanager
+def up(*words: str) -> Iterator[None]:
+    """Have a cluster with such nodes; afterwards the kernel starts what it started before."""
+    if STATE.exists():
+        pytest.skip("a virtual cluster is up already: ci/virtual-cluster down")
+    before = formats()
+    try:
+        cluster("up", "--nodes", "1", "--cores-per-node", "2", *words, patience=PATIENCE)
+        yield
+    finally:
+        cluster("down")
+    assert formats() == before
+
+
+def formats() -> list[str]:
+    """Return what the kernel starts by other programs."""
+    return sorted(path.name for path in FORMATS.glob("*"))
+
+
+def on_node(partition: str, script: str, *options: str, user: Sequence[str] = ()) -> str:
+    """Run a shell script as a job on a node of a partition, and return what it prints.
+
+    :param user: the command that makes it another user's.
+    """
+    environment = {**os.environ, "SLURM_CONF": str(STATE / "slurm.conf"), "PATH": PATH}
+    command = [*user, "srun", "--chdir=/", f"--partition={partition}", *options, "bash", "-c", script]
+    done = subprocess.run(command, env=environment, cwd="/", text=True, capture_output=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def reframe(place: Path, system: str, *words: str, site: Path | None = None) -> Session:
+    """Run a session on one partition.
+
+    :param place: a directory that the nodes see.
+    :param site: its file; the virtual cluster's where none is given.
+    """
+    report = place / "report.json"
+    report.unlink(missing_ok=True)
+    command = [Path(sys.executable).parent / "reframe", "-c", REPOSITORY / "checks", "-r", "--keep-stage-files"]
+    command += ["--nocolor", f"--report-file={report}", f"--prefix={place}", f"--system={system}", *words]
+    settings = str(site or REPOSITORY / "config" / "virtual_cluster.py")
+    environment = {**os.environ, "SLURM_CONF": str(STATE / "slurm.conf"), "RFM_CONFIG_FILES": settings, "PATH": PATH}
+    result = subprocess.run(
+        command, env=environment, timeout=PATIENCE, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    cases = json.loads(report.read_text())["runs"][-1]["testcases"] if report.exists() else []
+    return Session(result.returncode, result.stdout, cases, place / "stage")
+
+
+def with_image(place: Path, image: Path) -> Path:
+    """Write a site file of the virtual cluster whose base image for MPI is this one; return its path."""
+    text = (REPOSITORY / "config" / "virtual_cluster.py").read_text()
+    site = place / "site.py"
+    site.write_text(text.replace('"emulated": True,', f'"emulated": True, "images": {{"mpi": "{image}"}},'))
+    assert site.read_text() != text
+    return site

@@ -1,0 +1,57 @@
+"""Partitions of other architectures, in short: start-up there in three variants, in minutes on a machine that has none.
+
+The userland is a small one, and is itself the image: nothing is built.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from conftest import SHARED, STATE
+from emulated import MARKS, PARTITIONS, START_UP, on_node, reframe, up, with_image
+
+ORDINARY_USER = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
+
+pytestmark = MARKS
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nodes():
+    with up("--arm", "1", "--power", "1", "--small"):
+        yield
+
+
+def userland(partition):
+    """Return the tree of a partition."""
+    return Path((STATE / f"userland-{partition}").read_text().strip())
+
+
+@pytest.mark.parametrize("partition", PARTITIONS)
+def test_start_up_runs_in_all_variants_and_nothing_is_judged(partition):
+    place = Path(tempfile.mkdtemp(dir=SHARED))
+    try:
+        site = with_image(place, userland(partition))
+        result = reframe(place, f"virtual-cluster:{partition}", "-n", START_UP, site=site)
+        assert result.status == 0, result.output
+        for variant in ("bare", "integrated", "generic"):
+            case = result.case(variant)
+            assert case["result"] == "pass", result.output
+            assert case["provenance"]["host"] == f"{partition}1"
+            assert all(row["emulated"] for row in case["results"])
+            if variant != "bare":
+                assert {row["verdict"] for row in case["results"]} == {"emulated"}
+        # The host's MPI of that architecture, brought into the container.
+        libraries = result.case("integrated")["provenance"]["mpi"]["subject"]
+        assert any(one.startswith("/host/") for one in libraries), libraries
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.mark.parametrize("partition", PARTITIONS)
+def test_an_ordinary_user_has_jobs_and_containers_there(partition):
+    script = f"id -un; uname -m; apptainer -s exec {userland(partition)} uname -m"
+    name = PARTITIONS[partition].name
+    assert on_node(partition, script, user=ORDINARY_USER).split() == ["nobody", name, name]

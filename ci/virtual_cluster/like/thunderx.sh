@@ -1,0 +1,8 @@
+# shellcheck shell=bash disable=SC2034,SC2154  # the scripts that source this give and use the names
+# Like BSC's ThunderX, for config/thunderx.py: Arm nodes of two sockets, 48 cores each. They have no network but the
+# cluster's: images are made before, in the session of config/virtual_cluster.py, in the same cache.
+
+usual_emulated=([arm]=1)
+
+special_conf() { as_partition main arm 2 48 1; }
+furnish_userland() { have_singularity; }
