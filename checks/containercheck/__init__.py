@@ -39,6 +39,7 @@ from containercheck.facts import (  # noqa: E402
     Work,
     by_ratio,
     seconds_of,
+    skip_unless,
 )
 from containercheck.licensed import SITES  # noqa: E402
 
@@ -58,4 +59,5 @@ __all__ = [
     "Work",
     "by_ratio",
     "seconds_of",
+    "skip_unless",
 ]

@@ -7,12 +7,21 @@ import re
 from dataclasses import dataclass, replace
 
 from containercheck.contract import OUT as STDOUT
+from containercheck.contract import UNSUPPORTED
 from containercheck.verdict.reading import TAKE
 
 #: Stands in a step's command for the check's ``executable``, which may be another one bare than in the image.
 PROGRAM = "{program}"
 #: Command that notes when a run began, for programs that tell what they took less their computation.
 RUN_BEGAN = "export RUN_BEGAN=$(date +%s.%N)"
+
+
+def skip_unless(test: str, reason: str) -> str:
+    """Return the command, for ``input_commands``, that skips a check where a shell's test fails on the node.
+
+    :param reason: may have what the shell fills in.
+    """
+    return f'{test} || {{ echo "error: {reason}" >&2; exit {UNSUPPORTED}; }}'
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,12 @@
 """IOzone's output, in each of its modes."""
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 from conftest import REPOSITORY
+from containercheck import skip_unless
 from iozone import MODES, IOzone, report
 from saved import figures, problems
 
@@ -58,3 +63,23 @@ def test_another_file_system_is_measured_in_the_container_and_left_as_it_was(ses
     assert f" -f '{scratch}/containercheck-" in script
     assert f" '-B{scratch}:{scratch}' " in script
     assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize(("page", "status"), [(4096, 0), (65536, 3)])
+def test_records_of_less_than_a_page_are_a_skip_with_mmap(page, status, tmp_path):
+    """As on POWER, whose pages have 64 KiB: IOzone would write them, and flush nothing."""
+    (tmp_path / "getconf").write_text(f"#!/bin/sh\n[ $1 = PAGESIZE ] && echo {page}\n")
+    (tmp_path / "getconf").chmod(0o755)
+    command = skip_unless("[ $(getconf PAGESIZE) -le 4096 ]", "less than a page: $(getconf PAGESIZE) bytes")
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-e", "-c", command], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (status, "error: less than a page: 65536 bytes\n" if status else "")
+
+
+def test_the_job_looks_at_the_nodes_pages_with_mmap_only(session):
+    few = ("-n", "IOzone%variant=bare%.*file_size=512%record_size=4$", "-S", "full=yes")
+    result = session("--dry-run", *few, checks=REPOSITORY / "checks" / "iozone.py")
+    asking = {path.parent.name for path in result.stage.rglob("*.sh") if "PAGESIZE) -le 4096" in path.read_text()}
+    (case,) = [case for case in result.cases if "%access=mmap" in case["name"]]
+    assert len(result.cases) == len(MODES), result.output
+    assert asking == {Path(case["stagedir"]).name}
