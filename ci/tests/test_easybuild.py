@@ -37,8 +37,8 @@ SETTINGS["PATH"] = f"{EB.parent}:{os.environ['PATH']}"
 
 #: Of a program that says its version.
 TINY = """
-easyblock = 'MakeCp'
-name = 'Tiny'
+easyblock = '{easyblock}'
+name = '{name}'
 version = '1.0'
 homepage = 'https://example.org'
 description = 'tiny'
@@ -70,8 +70,9 @@ def place(tmp_path, modules):
     return tmp_path
 
 
-def write(place, before="true", says="1.0", more=""):
-    (place / "Tiny-1.0.eb").write_text(TINY.format(before=before, says=says, more=more))
+def write(place, before="true", says="1.0", more="", name="Tiny", easyblock="MakeCp"):
+    text = TINY.format(before=before, says=says, more=more, name=name, easyblock=easyblock)
+    (place / f"{name}-1.0.eb").write_text(text)
 
 
 def command(place, *options, easyconfig=None, command="eb", program="tiny"):
@@ -179,7 +180,7 @@ def test_a_killed_installation_leaves_nothing_that_is_taken_for_one(place, modul
 
 
 def test_easyconfigs_are_as_easybuild_wants_them_and_all_that_they_need_is_there(modules, tmp_path):
-    for words in (["--check-style"], [f"--robot={REPOSITORY / 'easyconfigs'}:", "--dry-run"]):
+    for words in (["--check-contrib"], [f"--robot={REPOSITORY / 'easyconfigs'}:", "--dry-run"]):
         done = subprocess.run(
             [str(EB), *words, f"--prefix={tmp_path}", *map(str, EASYCONFIGS)],
             cwd=tmp_path,

@@ -25,6 +25,8 @@ from containercheck.build import files
 
 #: Seconds between two signs of life of a long build.
 HEARTBEAT = 30.0
+#: What programs say of a full disk.
+FULL = "No space left on device"
 
 
 class CacheError(Exception):
@@ -210,13 +212,14 @@ class Entry:
 
     def _failure(self) -> str:
         """Say what went wrong, from the end of the build's log."""
-        cache = self.path.parent
-        if "No space left on device" in self.log.read_text(errors="replace") or shutil.disk_usage(cache).free < (
-            16 << 20
-        ):
+        if self.space_ran_out():
             advice = f"free some, or set {self.setting} in the site's extras"
-            return f"no space left while building {self.name} in {cache}: {advice}"
+            return f"no space left while {self.doing} {self.name} in {self.path.parent}: {advice}"
         return self.failed(self.last_words())
+
+    def space_ran_out(self) -> bool:
+        """Tell whether that is why a command failed."""
+        return FULL in self.log.read_text(errors="replace") or shutil.disk_usage(self.path.parent).free < 16 << 20
 
     def failed(self, why: str) -> str:
         """Say in one line or two what could not be had."""

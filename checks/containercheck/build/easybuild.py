@@ -17,7 +17,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, ContextManager, Dict, List, NamedTuple, Optional, Tuple
 
 from containercheck import contract, locks
 from containercheck.build import cache, files, tools
@@ -29,6 +29,11 @@ _PLANNED = re.compile(r"^ \* \[([ xFR])\] (\S.*) \(module: (\S+)\)$")
 _ERROR = re.compile(r"^(?:== .*?)?ERROR:? *(\S.*)")
 #: Where it says that a command's output is, and a line of that which tells why it failed.
 _OUTPUT, _TELLING = re.compile(r"^ *output \(.*\) +-> +(/.*)$"), re.compile(r"\berror\b|undefined reference", re.I)
+
+#: Where it says that all it did is written down.
+_WRITTEN = re.compile(r"^== Results of the build can be found in the log file\(s\) (/.*)$")
+#: What it ends a module with, in the comment of either language.
+_END = re.compile(r"^(?:--|#) Built with EasyBuild version", re.MULTILINE)
 
 
 class Parts(NamedTuple):
@@ -96,11 +101,15 @@ class Module(cache.Entry):
 
         :raises CacheError: that fails, or what it installed has no such program.
         """
+        if self._half_written():
+            with self._alone_in_tree():
+                for path in self._half_written():
+                    print(f"{self.name}: {path} was never finished, installing it again", flush=True)
+                    path.unlink()
         *before, (_, _, module) = self._plan(work)
         before = [path for there, path, _ in before if there != "x"]
         if before:
-            waiting = f"{self.name}: somebody else is installing what it depends on"
-            with locks.flocked(self.tree.parent / f"{self.tree.name}.lock", shared=False, waiting=waiting):
+            with self._alone_in_tree():
                 self._install(work, self.tree, before)
         try:
             self._install(work, self.path, [self.parts.easyconfig])
@@ -110,6 +119,15 @@ class Module(cache.Entry):
             files.remove(self.path)
             raise
         return self.path, record
+
+    def _alone_in_tree(self) -> ContextManager[bool]:
+        waiting = f"{self.name}: somebody else is installing what it depends on"
+        return locks.flocked(self.tree.parent / f"{self.tree.name}.lock", shared=False, waiting=waiting)
+
+    def _half_written(self) -> List[Path]:
+        """Return modules of the tree that EasyBuild takes for installed, and a full disk cut short."""
+        modules = [path for path in (self.tree / contract.EASYBUILD_MODULES).rglob("[!.]*") if path.is_file()]
+        return [path for path in modules if not _END.search(path.read_text(errors="replace"))]
 
     def _plan(self, work: Path) -> List[Tuple[str, str, str]]:
         """Return what is to be installed, in its order: whether it is there, its easyconfig and its module.
@@ -185,6 +203,12 @@ class Module(cache.Entry):
         """Say in two lines what could not be had."""
         return f"{self.doing} {self.name} failed: {why}\nthe whole log: {self.log}"
 
+    def space_ran_out(self) -> bool:
+        """Tell whether that is why it failed: of a module that could not be written, only its own log says it."""
+        written = [Path(match.group(1)) for match in map(_WRITTEN.match, self.lines()) if match]
+        texts = (path.read_text(errors="replace") for path in written if path.is_file())
+        return super().space_ran_out() or any(cache.FULL in text for text in texts)
+
     def last_words(self) -> str:
         """Return the line that says what is wrong: of the command that failed, where there is one."""
         lines = self.lines()
@@ -200,7 +224,11 @@ class Module(cache.Entry):
             if telling:
                 return telling[0]
         errors = [match.group(1).strip() for match in map(_ERROR.match, lines) if match]
-        return errors[-1] if any(errors) else super().last_words()
+        if not any(errors):
+            return super().last_words()
+        # Of what only its makers hand out.
+        told = re.search(r"^Download instructions:\n\n *(\S.*)$", "\n".join(lines), re.MULTILINE)
+        return errors[-1].replace("the download instructions above", f"'{told[1]}'") if told else errors[-1]
 
 
 def main() -> None:
