@@ -164,8 +164,8 @@ site_configuration = {
                                 "tolerance": 3.0,
                                 # As in 'inputs', and not in both.
                                 "input": None,
-                                # For Alya and PACE3D only, whose program and input are the site's: how the program is
-                                # run, as in ["sphere"]; and what its output looks like, by figure or answer, as in
+                                # For Alya, Amber and PACE3D only, whose program and input are the site's: how the
+                                # program is run, as in ["sphere"]; and what its output looks like, by figure or answer:
                                 # {"LUPS": r"^performance (\S+)", "ranks": r"^processes (\d+)"}.
                                 "options": [],
                                 "patterns": {},

@@ -20,6 +20,7 @@ FILES = sorted(path for path in (REPOSITORY / "config").glob("*.py") if path.ste
 #: Checks of a plain run.
 PLAIN = {
     "Alya",
+    "Amber",
     "BTMZ",
     "DB12",
     "GROMACS",
@@ -106,7 +107,7 @@ def never_written(path, partition, name, variant):
     """Whether no case of a check is written for a partition: of the others there is one at least."""
     if name in WITHOUT_FILES.get(sites_of(path)[partition][1].architecture, ()):
         return True
-    if name in ("Alya", "PACE3D"):
+    if name in ("Alya", "Amber", "PACE3D"):
         return True
     if name in without_recipe() and variant != "bare":
         return True

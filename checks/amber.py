@@ -1,0 +1,73 @@
+"""Amber's pmemd: molecular dynamics with particle mesh Ewald; the processor, and how evenly its ranks are loaded.
+
+D12.5 section 3.3.2, MARCONI, Amber 16: 48 ranks on a node, of which every fourth took some 135 s and the others 35 to
+70 (figure 22, from Intel's trace analyzer); then 8 ranks of 6 threads with and without DLB, which made no difference to
+the time of the run. What pmemd says itself of the imbalance is what its ranks exchange, and wait for, on average.
+
+Amber is licensed: the site's file names input (a directory with ``mdin``, ``prmtop`` and ``inpcrd``, of some minutes;
+or files of other names, in the program's options) and program, which may come from Spack (``"spack": "amber"``) with
+the archives in a mirror of the site's. Its own ``mdout`` has all that is reported. DLB is not run here: it has to be
+loaded into the ranks and nothing else. Bare, a site does that with ``environ``: LD_PRELOAD, and DLB_ARGS.
+"""
+
+import reframe as rfm
+from containercheck import Answer, ContainerCheck, Figure, Identity
+from reframe.core.builtins import parameter, run_after
+
+MDOUT = "mdout"
+#: It prints a potential energy at the first step, at some in between, and of all steps on average.
+POTENTIAL = r"EPtot +=\s*(\S+)"
+ALL_STEPS = "Average timings for all steps:"
+
+
+def time_of(name, words, **facts):
+    """Return a figure: the seconds that stand after these words."""
+    return Figure(name, rf"^\| +{words} +(\S+)", "s", better="lower", file=MDOUT, **facts)
+
+
+@rfm.simple_test
+class Amber(ContainerCheck):
+    """The site's own program and input."""
+
+    descr = "Amber pmemd"
+    executable = "pmemd.MPI"
+    recipe = "mpi"
+    sites_input = True
+    output_files = [MDOUT]
+    # With one rank it refuses to run.
+    min_ranks = 2
+    #: Threads of a rank.
+    openmp = parameter([1, 6], loggable=True)
+    plain = {"openmp": 1}
+    run_limit = 1800
+    seconds = 600
+
+    identity = [Identity("version", r"^ +Amber (\S+) PMEMD", file=MDOUT)]
+    rank_count = Answer("ranks", r"^\| Running AMBER/MPI version on +(\d+)", file=MDOUT)
+    figures = [
+        # Of all steps: that of the last ones stands before it.
+        Figure("rate", rf"{ALL_STEPS}\n.*\n\| +ns/day = +(\S+)", "ns/day", file=MDOUT, scaling="strong"),
+        # In whole seconds, both.
+        time_of("total", "Master Total wall time:"),
+        time_of("setup", "Master Setup wall time:", compare="difference", tolerance=2.0),
+        time_of("exchange", "DataDistrib", tolerance=20.0, absent=r"\A(?![\s\S]*DataDistrib)"),
+    ]
+    answers = [
+        Answer("steps", r"^ NSTEP = +(\d+)", file=MDOUT),
+        # Trajectories part, in the order in which forces are added up.
+        Answer("potential_energy_first", POTENTIAL, file=MDOUT, take="first", rtol=5e-3),
+        Answer("potential_energy_average", rf"A V E R A G E S[\s\S]*?{POTENTIAL}", file=MDOUT, rtol=5e-3),
+    ]
+
+    @run_after("init")
+    def choose_threads(self):
+        """The document's axis; a program without OpenMP says nothing of threads."""
+        self.threads = self.openmp
+        if self.openmp > 1:
+            told = r"^\| Number of openmp threads per MPI task: +(\d+)"
+            self.answers = [*self.answers, Answer("threads", told, file=MDOUT, equals=str(self.openmp))]
+
+    @run_after("setup")
+    def name_output(self):
+        """It takes the place of an older one; what the site names comes last, and counts."""
+        self.executable_opts = ["-O", "-o", MDOUT, *self.executable_opts]
