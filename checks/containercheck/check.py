@@ -167,6 +167,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             image=self._sites_own.image,
             candidates=self.candidates() if self.contained else (),
             runtime=self.runtime,
+            portable=self.variant == "generic",
             unpacked=self.unpacked,
             runtime_modules=self._of_runtime.modules,
             release=self.release,

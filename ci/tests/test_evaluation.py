@@ -267,6 +267,12 @@ def test_the_record_and_the_files_of_the_job_say_what_ran(tmp_path):
     (tmp_path / "image.json").write_text('{"path": "/images/hpcc.sif", "sha256": "abc", "bytes": 3}')
     found = runs.provenance(tmp_path)
     assert (found["image"], found["image_sha256"]) == ("/images/hpcc.sif", "abc")
+    spack = {"specs": ["hpcg@3.1/abcdefg"], "target": "x86_64", "lock": "def"}
+    (tmp_path / "image.json").write_text(json.dumps({"path": "/hpcg.sif", "sha256": "abc", "bytes": 3, "spack": spack}))
+    assert runs.provenance(tmp_path)["image_spack"] == spack
+    # A program that is compiled for another processor is another one.
+    (tmp_path / "spack.json").write_text(json.dumps({**spack, "target": "zen2"}))
+    assert runs.provenance(tmp_path)["builds"] == {"baseline": {"target": "zen2"}, "subject": {"target": "x86_64"}}
 
 
 def pair(run, number, baseline, subject, **facts):

@@ -3,6 +3,8 @@
     python3 checks/containercheck image --recipes images --architecture x86_64 --release trixie --mpi openmpi \\
         --runtime apptainer --cache ~/.cache/containercheck/images --jar-cache ~/.cache/containercheck/jars \\
         --link image.sif hpcc
+    python3 checks/containercheck image ... --spack spack --target x86_64 \\
+        --spack-cache ~/.cache/containercheck/spacks --link image.sif hpcg
     python3 checks/containercheck image --ready /shared/images/hpcc.sif --link image.sif
 
 makes ``image.sif`` a link to an image that is complete and intact, writes which one it is beside the link
@@ -13,7 +15,8 @@ It is built under another name and gets its own by an atomic rename. The bottomm
 the instruction set with which GROMACS runs on every machine of the architecture. A label ``MPI`` says that a recipe is
 for one family only, a label ``RELEASE`` that it is for one release. Recipes that use pip find this machine's settings
 of pip in ``/mnt/pip.conf``; the default of an argument ``JARS`` is a list of pinned jars, which they are given as the
-directory ``{{ JARS }}``.
+directory ``{{ JARS }}``; that of an argument ``SPACK`` is an environment of Spack, which is installed for the target,
+counts in the key, and is given as an archive (see :mod:`packing`).
 
 Standard library only, Python 3.6 or newer.
 """
@@ -28,63 +31,26 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from containercheck import architectures, contract, mpi, pins
-from containercheck.build import architecture, cache, files, jars, machine, pipsettings
+from containercheck.build import architecture, cache, files, jars, machine, packing, pipsettings
 from containercheck.build.cache import CacheError, UnsupportedError
+from containercheck.build.recipes import base_of, copied_files, environment_of, jar_list, label_of, read_recipe, takes
 
 #: Where a build finds pip's settings: a directory that every distribution has, because a bind needs one that is there.
 PIP_DIRECTORY = "/mnt"
 #: Of images. Programs and libraries are read page by page while they run; unpacking gzip, the default, then costs
 #: OpenFOAM 0.7 s more at each start.
 COMPRESSION = ["--mksquashfs-args", "-comp lz4"]
+#: What the errors of our own scripts begin with.
+_OURS = "error: "
 
 
-def read_recipe(recipes: Path, name: str) -> str:
-    """Return the text of a definition file.
-
-    :raises CacheError: there is no such file.
-    """
-    try:
-        return (recipes / f"{name}.def").read_text(encoding="utf-8")
-    except OSError as error:
-        raise CacheError(f"no definition file {recipes / name}.def: {error.strerror}") from None
-
-
-def base_of(text: str) -> Optional[str]:
-    """Return the name of the recipe that this one builds upon, or None: the default of its argument ``BASE``."""
-    match = re.search(r"^\s*BASE=(\S+)", text, re.MULTILINE)
-    return match[1] if match else None
-
-
-def jar_list(recipes: Path, text: str) -> Optional[Path]:
-    """Return the list of jars that a recipe is built with, or None: the default of its argument ``JARS``."""
-    match = re.search(r"^\s*JARS=(\S+)", text, re.MULTILINE)
-    return recipes.parent / match[1] if match else None
-
-
-def takes(text: str, argument: str) -> bool:
-    """Tell whether a recipe uses an argument: the runtime refuses what it does not."""
-    return re.search(r"\{\{\s*" + argument + r"\s*\}\}", text) is not None
-
-
-def copied_files(recipes: Path, text: str) -> List[Path]:
-    """Return the files of the repository that ``%files`` copies; their paths are relative to the repository."""
-    section = re.search(r"^%files\s*\n(.*?)(?=^%|\Z)", text, re.MULTILINE | re.DOTALL)
-    lines = [line.strip() for line in section[1].splitlines()] if section else []
-    paths = [recipes.parent / line.split()[0] for line in lines if line and not line.startswith(("#", "{{"))]
-    pinned = jar_list(recipes, text)
-    return [*paths, pinned] if pinned else paths
-
-
-def label_of(text: str, name: str) -> Optional[str]:
-    """Return a label of a recipe, or None: ``MPI`` is the only family that it is for, ``RELEASE`` the only release."""
-    match = re.search(r"^%labels\s*\n(?:\s+.*\n)*?\s+" + name + r" (\S+)$", text, re.MULTILINE)
-    return match[1] if match else None
-
-
-def key_of(recipes: Path, name: str, architecture: str, release: str, family: str) -> str:
+def key_of(
+    recipes: Path, name: str, architecture: str, release: str, family: str, source: Optional[packing.Source] = None
+) -> str:
     """Return the key of an image: a digest of all that it is built from and for.
 
     :raises CacheError: a file that the recipe names is missing.
+    :raises UnsupportedError: it installs an environment of Spack, and there is no Spack.
     """
     text = read_recipe(recipes, name)
     facts = [architecture, release, COMPRESSION, *([family] if takes(text, "MPI") else []), text]
@@ -95,10 +61,18 @@ def key_of(recipes: Path, name: str, architecture: str, release: str, family: st
             digest.update(path.read_bytes())
         except OSError as error:
             raise CacheError(f"{name}.def copies {path}: {error.strerror}") from None
-    base = base_of(text)
+    base, environment = base_of(text), environment_of(recipes, text)
+    if environment:
+        digest.update(_source(source, name).environment(environment, architecture).lock.key.encode())
     if base:
-        digest.update(key_of(recipes, base, architecture, release, family).encode())
+        digest.update(key_of(recipes, base, architecture, release, family, source).encode())
     return digest.hexdigest()[:12]
+
+
+def _source(source: Optional[packing.Source], name: str) -> packing.Source:
+    if source is None:
+        raise CacheError(f"{name}.def installs an environment of Spack: say --spack, --target and --spack-cache")
+    return source
 
 
 def compression_options(runtime: str) -> List[str]:
@@ -128,7 +102,8 @@ class Workshop(NamedTuple):
     ``recipes`` is the directory of the definition files, ``images`` and ``jars`` are the caches, ``runtime`` is
     apptainer or singularity, ``release`` the code name of the images' Debian, ``family`` that of their MPI, ``mirror``
     that of Debian's packages or None for the one of this machine's apt; ``builder`` the version of a runtime whose
-    images are its own, empty where it does not matter who built them.
+    images are its own, empty where it does not matter who built them; ``source`` that of environments of Spack, None
+    for recipes that install none.
     """
 
     recipes: Path
@@ -140,6 +115,7 @@ class Workshop(NamedTuple):
     family: str
     mirror: Optional[str]
     builder: str = ""
+    source: Optional[packing.Source] = None
 
 
 class Image(cache.FileEntry):
@@ -152,18 +128,23 @@ class Image(cache.FileEntry):
         """Find its place in the cache.
 
         :raises CacheError: a file of the recipe is missing.
+        :raises UnsupportedError: it installs an environment of Spack, and there is no Spack.
         """
-        key = key_of(workshop.recipes, name, workshop.architecture, workshop.release, workshop.family)
+        facts = (workshop.architecture, workshop.release, workshop.family)
+        key = key_of(workshop.recipes, name, *facts, workshop.source)
         builder = f"-{workshop.builder}" if workshop.builder else ""
         path = workshop.images / f"{name}-{workshop.release}-{workshop.architecture}-{key}{builder}.sif"
         super().__init__(name, path, workshop.architecture)
         self.workshop = workshop
         self.text = read_recipe(workshop.recipes, name)
+        named = environment_of(workshop.recipes, self.text)
+        #: The environment of Spack that it installs.
+        self.environment = _source(workshop.source, name).environment(named, workshop.architecture) if named else None
         #: The recipe's arguments; known once what it is built from is there.
         self.arguments: List[str] = []
 
     def prepare(self) -> None:
-        """Get the image that it is built upon, or a mirror, and the jars.
+        """Get the image that it is built upon, or a mirror, and the jars or the environment.
 
         :raises CacheError: one of them cannot be had.
         :raises UnsupportedError: the recipe is for another family of MPI, release or architecture.
@@ -196,6 +177,8 @@ class Image(cache.FileEntry):
                 self.arguments.append(f"MIRROR={self.workshop.mirror or machine.mirror()}")
         if pinned:
             self.arguments.append(f"JARS={jars.Jars(pinned.parent.name, pinned, self.workshop.jars).ensure()}")
+        if self.environment:
+            self.environment.ensure()
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Run the runtime's build command.
@@ -203,8 +186,12 @@ class Image(cache.FileEntry):
         :raises CacheError: it fails.
         """
         built, runtime = work / "image.sif", self.workshop.runtime
-        options = ["--fakeroot", *compression_options(runtime)]
-        for argument in self.arguments:
+        options, arguments = ["--fakeroot", *compression_options(runtime)], list(self.arguments)
+        if self.environment:
+            archive = work / "environment.tar"
+            packing.pack(self.environment, archive)
+            arguments.append(f"SPACK={archive}")
+        for argument in arguments:
             options += ["--build-arg", argument]
         if f"{PIP_DIRECTORY}/pip.conf" in self.text:
             options += ["--bind", f"{pipsettings.copy(work / 'pip', PIP_DIRECTORY)}:{PIP_DIRECTORY}"]
@@ -214,14 +201,22 @@ class Image(cache.FileEntry):
             cwd=self.workshop.recipes.parent,
             env={**os.environ, f"{Path(runtime).name.upper()}_TMPDIR": str(work)},
         )
-        return built, self.known(built)
+        installed = {"spack": self.environment.facts()} if self.environment else {}
+        return built, {**self.known(built), **installed}
+
+    def last_words(self) -> str:
+        """Return what is wrong with the environment, where its recipe says that; else the last error."""
+        said = (line[len(_OURS) :] for line in self.lines() if line.startswith(f"{_OURS}the environment "))
+        return next(said, None) or super().last_words()
 
     def facts(self) -> Dict[str, Any]:
         """Return which image it is, for a check's provenance; it must be there.
 
         :raises CacheError: it is gone again.
         """
-        return {**super().facts(), "recipe": self.name, "release": self.workshop.release, "mpi": self.workshop.family}
+        installed = {"spack": self.read_record()["spack"]} if self.environment else {}
+        made = {"recipe": self.name, "release": self.workshop.release, "mpi": self.workshop.family}
+        return {**super().facts(), **made, **installed}
 
 
 def ready(path: Path, wanted: Optional[str] = None) -> Dict[str, Any]:
@@ -281,6 +276,11 @@ def main() -> None:
     ]
     recipe.add_argument("--own", action="store_true", help="take no image that another version of the runtime built")
     recipe.add_argument("--mirror", help="Debian mirror; by default the one of this machine's apt")
+    recipe.add_argument("--spack", help="command of Spack, for a recipe that installs an environment")
+    recipe.add_argument("--spack-site", type=Path, help="the site's file, which the environment includes")
+    recipe.add_argument("--spack-cache", type=Path, help="directory of the environments, and of their tree")
+    recipe.add_argument("--target", help="what the environment is compiled for, one of archspec's names")
+    recipe.add_argument("--environment", type=Path, help="directory of the one that takes the place of the recipe's")
     arguments = parser.parse_args()
     missing = [option.option_strings[0] for option in options if getattr(arguments, option.dest) is None]
     if arguments.name and missing:
@@ -291,8 +291,12 @@ def main() -> None:
             return ready(arguments.ready, arguments.architecture)
         directories = (path.resolve() for path in (arguments.recipes, arguments.cache, arguments.jar_cache))
         words = [arguments.runtime, arguments.architecture, arguments.release, arguments.mpi, arguments.mirror]
-        words += [builder_of(arguments.runtime)] if arguments.own else []
-        image = Image(Workshop(*directories, *words), arguments.name)
+        words += [builder_of(arguments.runtime) if arguments.own else ""]
+        source = None
+        if arguments.spack and arguments.target and arguments.spack_cache:
+            of_spack = (arguments.spack, arguments.spack_site, arguments.target, arguments.spack_cache.resolve())
+            source = packing.Source(*of_spack, arguments.environment)
+        image = Image(Workshop(*directories, *words, source), arguments.name)
         image.ensure()
         return image.facts()
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from containercheck import contract
-from containercheck.build import cache, files, tools
+from containercheck.build import cache, files, locked, tools
 from containercheck.build.cache import CacheError, UnsupportedError
 
 #: The environment's own file, what Spack makes of it, and the files that it includes.
@@ -130,10 +130,15 @@ class Lock(_Made, cache.FileEntry):
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Concretise.
 
-        :raises CacheError: that fails.
+        :raises CacheError: that fails, or is for another processor.
         """
         write(work, self.texts)
         self.run([spack(self.parts.command, work, "concretize")], env=_environment())
+        for name, target in locked.targets(read(work / LOCK)).items():
+            # Where a package has a 'require' of its own, Spack forgets that for all.
+            if target != self.parts.target:
+                why = f"{name} would be for {target}, not {self.parts.target}"
+                raise CacheError(self.failed(f"{why}: say 'prefer' where the site's Spack file says 'require' of it"))
         return work / LOCK, self.known(work / LOCK)
 
 
@@ -175,32 +180,33 @@ class Environment(_Made, cache.Entry):
             write(self.path, {**self.lock.texts, LOCK: self.lock.path.read_text()})
             install = self._spack("install", "--only-concrete", "--fail-fast")
             self.run([install], env=_environment())
-            if any(map(_is_gone, self._prefixes())):
+            if any(map(_is_gone, self.prefixes().values())):
                 # What was removed by hand counts as installed until Spack looks, and as in the view ever after.
                 files.remove(self.path / contract.SPACK_VIEW)
                 self.run([self._spack("reindex"), install], env=_environment())
-            prefixes = self._prefixes()
+            prefixes = sorted(self.prefixes().values())
         except BaseException:
             files.remove(self.path)
             raise
         return self.path, {"bytes": sum(files.content_of(Path(prefix))[1] for prefix in prefixes), "prefixes": prefixes}
 
     def facts(self) -> Dict[str, Any]:
-        """Return what was installed: the packages that were asked for, with version and hash, and the lock's SHA-256.
+        """Return what was installed.
+
+        The packages that were asked for, with version and hash, the target, and the lock's SHA-256.
 
         :raises CacheError: it is gone again.
         """
-        locked = self._locked()
-        found = ((locked["concrete_specs"][root["hash"]], root["hash"]) for root in locked["roots"])
-        specs = sorted("{}@{}/{}".format(one["name"], one["version"], digest[:7]) for one, digest in found)
-        return {"specs": specs, "lock": self.lock.facts()["sha256"]}
+        found = locked.roots(self.locked()).items()
+        specs = sorted("{}@{}/{}".format(one["name"], one["version"], digest[:7]) for digest, one in found)
+        return {"specs": specs, "target": self.lock.parts.target, "lock": self.lock.facts()["sha256"]}
 
-    def _prefixes(self) -> List[str]:
-        """Return where its packages are, without those that are not Spack's.
+    def prefixes(self) -> Dict[str, str]:
+        """Return where its packages are, by their hashes, without those that are not Spack's.
 
         :raises CacheError: Spack does not tell.
         """
-        own = {digest for digest, one in self._locked()["concrete_specs"].items() if "external" not in one}
+        own = {digest for digest, one in self.locked()["concrete_specs"].items() if "external" not in one}
         process = subprocess.run(
             self._spack("find", "--format", "{hash} {prefix}"),
             stdout=subprocess.PIPE,
@@ -210,20 +216,28 @@ class Environment(_Made, cache.Entry):
         if process.returncode != 0:
             raise CacheError(self.failed(process.stderr.decode(errors="replace").strip()))
         lines = (line.strip().partition(" ") for line in process.stdout.decode().splitlines())
-        return sorted(prefix for digest, _, prefix in lines if digest in own)
+        return {digest: prefix for digest, _, prefix in lines if digest in own}
 
-    def _locked(self) -> Dict[str, Any]:
+    def locked(self) -> Dict[str, Any]:
         """Return the content of its lock file.
 
         :raises CacheError: it cannot be read.
         """
-        try:
-            return json.loads((self.path / LOCK).read_text())
-        except (OSError, ValueError) as error:
-            raise CacheError(f"{self.path / LOCK} cannot be read: {error}") from None
+        return read(self.path / LOCK)
 
     def _spack(self, *words: str) -> List[str]:
         return spack(self.lock.parts.command, self.path, *words)
+
+
+def read(lock: Path) -> Dict[str, Any]:
+    """Return the content of a lock file.
+
+    :raises CacheError: it cannot be read.
+    """
+    try:
+        return json.loads(lock.read_text())
+    except (OSError, ValueError) as error:
+        raise CacheError(f"{lock} cannot be read: {error}") from None
 
 
 def _is_gone(prefix: str) -> bool:

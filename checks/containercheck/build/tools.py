@@ -3,11 +3,13 @@
 Standard library only, Python 3.6 or newer.
 """
 
+import functools
 import subprocess
 
 from containercheck.build.cache import CacheError, UnsupportedError
 
 
+@functools.lru_cache(maxsize=None)
 def version_of(tool: str, command: str, name: str) -> str:
     """Return what a tool says of its version.
 

@@ -8,9 +8,11 @@ import shutil
 from reframe.core.exceptions import ReframeError
 
 from containercheck import contract, hosts, programs, releases
+from containercheck.build import recipes
+from containercheck.build.cache import CacheError
 from containercheck.sides import Candidate
 from containercheck.sites import Site, path_of
-from containercheck.software import runtimes
+from containercheck.software import runtimes, spack
 from containercheck.software.provision import RECIPES, Provision, Unavailable, Wanted, architecture_of
 
 #: Link in the stage directory.
@@ -53,8 +55,10 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
     if ready is not None:
         of = f"the site's extras name for {wanted.check if wanted.image else recipe}"
         return _ready(ready, of, wanted.runtime, site, link)
-    if not (RECIPES / f"{recipe}.def").exists():
-        raise Unavailable(f"no image: there is no definition file images/{recipe}.def")
+    try:
+        text = recipes.read_recipe(RECIPES, recipe)
+    except CacheError:
+        raise Unavailable(f"no image: there is no definition file images/{recipe}.def") from None
     # Elsewhere, or after the runtime's modules were loaded, the build step looks for it.
     absent = site.is_here and not wanted.runtime_modules and shutil.which(command) is None
     if command not in runtimes.BUILDERS or absent:
@@ -64,6 +68,7 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
     words += ["--release", _release(wanted, site), "--mpi", site.mpi_family]
     words += ["--cache", site.cache("image_cache"), "--jar-cache", site.cache("jar_cache"), "--link", link]
     words += ["--mirror", site.image_mirror] if site.image_mirror else []
+    words += spack.for_image(wanted, site) if recipes.environment_of(RECIPES, text) else []
     return Provision(image=link, build=(programs.in_build(site, "image", *words, recipe),))
 
 

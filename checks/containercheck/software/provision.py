@@ -33,6 +33,7 @@ class Wanted:
     :ivar image: a ready image that takes its place: a path, or a name in a registry.
     :ivar candidates: runtimes or images that are compared, if there are any.
     :ivar runtime: ReFrame's name of the container platform; None for a check without, or where there is none.
+    :ivar portable: whether what is built for the image is to run on any machine of the partition's architecture.
     :ivar unpacked: whether the image is to be unpacked.
     :ivar runtime_modules: what the job loads for the runtime.
     :ivar release: code name of the image's Debian; empty for the one that fits the partition's hosts.
@@ -58,6 +59,7 @@ class Wanted:
     image: str | None = None
     candidates: tuple[Candidate, ...] = ()
     runtime: str | None = None
+    portable: bool = False
     unpacked: bool = False
     runtime_modules: tuple[str, ...] = ()
     release: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from containercheck import contract, programs
 from containercheck.sites import Site, path_of
@@ -21,12 +22,9 @@ def provide(wanted: Wanted, site: Site) -> Provision:
 
     :raises Unavailable: there is no such environment or no Spack, or the partition's processor is not known.
     """
-    # What -S says of EasyBuild goes before what the check says.
-    if wanted.spack is None or wanted.easybuild:
+    directory = _directory(wanted)
+    if directory is None:
         return Provision()
-    directory = path_of(wanted.spack) if os.sep in wanted.spack else ENVIRONMENTS / wanted.spack
-    if not (directory / "spack.yaml").is_file():
-        raise Unavailable(f"no software: there is no {directory}/spack.yaml")
     command = command_of("Spack", site.spack, wanted, site)
     words = ["--environment", directory, "--spack", command, "--architecture", architecture_of(site)]
     words += ["--target", site.target, "--cache", site.cache("spack_cache"), "--link", contract.SPACK]
@@ -39,3 +37,28 @@ def provide(wanted: Wanted, site: Site) -> Provision:
         # The program's companions, and what makes its input, must be of the same environment.
         activate=(f'export PATH="$PWD/{view}/bin:$PATH"',),
     )
+
+
+def for_image(wanted: Wanted, site: Site) -> list[object]:
+    """Return the words for an image that an environment is installed in: the bare program's, or else the recipe's.
+
+    It is compiled for the partition's processor too, or for any of that architecture where it is to be portable.
+
+    :raises Unavailable: there is no such environment or no Spack, or the partition's processor is not known.
+    """
+    directory, architecture = _directory(wanted), architecture_of(site)
+    words = ["--spack", command_of("Spack", site.spack, wanted, site), "--spack-cache", site.cache("spack_cache")]
+    words += ["--target", architecture if wanted.portable else site.target]
+    words += ["--spack-site", path_of(site.spack_site)] if site.spack_site else []
+    return [*words, "--environment", directory] if directory else words
+
+
+def _directory(wanted: Wanted) -> Path | None:
+    """Return the directory of the bare program's environment; None where it comes from none."""
+    # What -S says of EasyBuild goes before what the check says.
+    if wanted.spack is None or wanted.easybuild:
+        return None
+    directory = path_of(wanted.spack) if os.sep in wanted.spack else ENVIRONMENTS / wanted.spack
+    if not (directory / "spack.yaml").is_file():
+        raise Unavailable(f"no software: there is no {directory}/spack.yaml")
+    return directory

@@ -114,9 +114,15 @@ class Record:
             # A site's own image does not tell.
             found.update({"image_release": image["release"]} if "release" in image else {})
             found.update({"image_id": image["id"]} if "id" in image else {})
+            # Of one that an environment of Spack was installed in.
+            found.update({"image_spack": image["spack"]} if "spack" in image else {})
         for provider, name in (("spack", contract.SPACK_RECORD), ("easybuild", contract.EASYBUILD_RECORD)):
             if (stagedir / name).exists():
                 found[provider] = json.loads((stagedir / name).read_text())
+        if "spack" in found and "image_spack" in found:
+            for side in dict.fromkeys(run["side"] for run in self.runs):
+                target = found["spack" if side == contract.BASELINE else "image_spack"]["target"]
+                found["builds"].setdefault(side, {})["target"] = target
         # Of sides that have their own.
         for path in sorted(stagedir.glob(contract.image_file("*").replace(".sif", ".json"))):
             image = json.loads(path.read_text())
