@@ -42,12 +42,14 @@ from containercheck.facts import (  # noqa: E402
     skip_unless,
 )
 from containercheck.licensed import SITES  # noqa: E402
+from containercheck.sides import Candidate  # noqa: E402
 
 __all__ = [
     "RUN_BEGAN",
     "SITES",
     "STDOUT",
     "Answer",
+    "Candidate",
     "ContainerCheck",
     "Figure",
     "FilePlacement",

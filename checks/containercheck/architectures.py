@@ -66,6 +66,18 @@ KNOWN = {
 #: What else an image may be for.
 _OTHERS_OF_SIF = {b"01": "i386", b"03": "arm", b"12": "riscv64"}
 _OTHERS_OF_ELF = {3: "i386", 40: "arm", 243: "riscv64"}
+#: GROMACS's instruction sets by a feature that archspec lists, the widest first (GROMACS's installation guide, "SIMD
+#: support"). SVE is as wide as on the machine that compiles it.
+KERNELS_BY_FEATURE = {
+    "avx512f": "AVX_512",
+    "avx2": "AVX2_256",
+    "avx": "AVX_256",
+    "sse4_1": "SSE4.1",
+    "sse2": "SSE2",
+    "sve": "ARM_SVE",
+    "asimd": "ARM_NEON_ASIMD",
+    "vsx": "IBM_VSX",
+}
 #: GROMACS's non-bonded kernels without any instruction set, which every build has.
 PLAIN_C = "C"
 #: Arm's processors tell numbers: the maker's, and the part's (Linux: asm/cputype.h).

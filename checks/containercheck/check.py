@@ -205,8 +205,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if expected or self.site.emulated:
             self.reference = {self.current_partition.fullname: absolute}
         self._expected = expected.keys()
-        sites_own = self.site.tolerances_of(type(self).__name__, {one.name for one in self.figures})
-        accepted = references.accepted(self.figures, expected, sites_own, self.tolerance)
+        own = self.site.tolerances_of(type(self).__name__, {one.name for one in self.figures})
+        accepted = references.accepted(self.figures, expected, own, self.tolerance)
         return {
             "figures": [{**asdict(one), "accepted": accepted[one.name]} for one in self.figures],
             "answers": [asdict(answer) for answer in self.answers],
@@ -231,8 +231,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         )
         files, prepare, awake = tuple(self.output_files), self._prepares, self.keep_awake and started_here
         seconds = self._allowance.rounds or self.seconds
-        rounds = commands.Rounds(amount, seconds, self.run_limit, local_ranks, files, prepare, awake)
-        return rounds.command(self.site)
+        return commands.Rounds(amount, seconds, self.run_limit, local_ranks, files, prepare, awake).command(self.site)
 
     @run_before("sanity")
     def outlast_scheduler(self):

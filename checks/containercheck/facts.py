@@ -95,6 +95,7 @@ class Answer:
     :param rtol: accepted difference between subject and baseline, relative to the baseline.
     :param atol: the same, absolute, in the answer's own unit.
     :param words: the answer is a text, all matches together, and subject and baseline must have the same.
+    :param side: name of the only side that has it, whose runs are then not compared with others in it.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Answer:
     rtol: float | None = None
     atol: float | None = None
     words: bool = False
+    side: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what would only be noticed at the end of a run.

@@ -134,17 +134,20 @@ class Candidate:
     :ivar command: what to type for the runtime; None for the platform's usual command.
     :ivar image: a ready image; None for the recipe's.
     :ivar builds: whether its image is one that this runtime built, and no other's.
+    :ivar arguments: values of the recipe's own arguments, for an image that is built with them; an empty one for an
+        image with their defaults. None for the check's image.
     """
 
     name: str
     command: str | None = None
     image: str | None = None
     builds: bool = False
+    arguments: Mapping[str, str] | None = None
 
     @property
     def has_own_image(self) -> bool:
         """Whether its image is not the one of all."""
-        return self.builds or self.image is not None
+        return self.builds or self.image is not None or self.arguments is not None
 
 
 @dataclass(frozen=True)

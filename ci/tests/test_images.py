@@ -45,11 +45,11 @@ def recipes(tmp_path):
     return directory
 
 
-def command(recipes, cache, name="tiny", architecture=HERE, release="bookworm", mpi="openmpi"):
+def command(recipes, cache, name="tiny", architecture=HERE, release="bookworm", mpi="openmpi", more=()):
     options = ["--recipes", recipes, "--cache", cache, "--jar-cache", cache / "jars", "--mirror", "none"]
     options += ["--runtime", RUNTIME, "--architecture", architecture, "--release", release, "--mpi", mpi]
     options += ["--link", recipes.parent / "image.sif"]
-    return [sys.executable, str(PROGRAM), "image", *map(str, options), name]
+    return [sys.executable, str(PROGRAM), "image", *map(str, options), *more, name]
 
 
 def run(command):

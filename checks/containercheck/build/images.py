@@ -13,10 +13,11 @@ file, the files that it copies, the image below it), by the release of Debian, t
 It is built under another name and gets its own by an atomic rename. The bottommost recipe gets the release as
 ``{{ RELEASE }}`` and the mirror as ``{{ MIRROR }}``; any may take the family as ``{{ MPI }}``, and as ``{{ SIMD }}``
 the instruction set with which GROMACS runs on every machine of the architecture. A label ``MPI`` says that a recipe is
-for one family only, a label ``RELEASE`` that it is for one release. Recipes that use pip find this machine's settings
-of pip in ``/mnt/pip.conf``; the default of an argument ``JARS`` is a list of pinned jars, which they are given as the
-directory ``{{ JARS }}``; that of an argument ``SPACK`` is an environment of Spack, which is installed for the target,
-counts in the key, and is given as an archive (see :mod:`packing`).
+for one family only, a label ``RELEASE`` that it is for one release. ``--argument KERNELS=AVX_512``, say, is for those
+that take it. Recipes that use pip find this machine's settings of pip in ``/mnt/pip.conf``; the default of an argument
+``JARS`` is a list of pinned jars, which they are given as the directory ``{{ JARS }}``; that of an argument ``SPACK``
+is an environment of Spack, which is installed for the target, counts in the key, and is given as an archive (see
+:mod:`packing`).
 
 Standard library only, Python 3.6 or newer.
 """
@@ -25,27 +26,42 @@ import argparse
 import hashlib
 import json
 import os
-import re
-import subprocess
 from pathlib import Path
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from containercheck import architectures, contract, mpi, pins
+from containercheck import architectures, contract, mpi
 from containercheck.build import architecture, cache, files, jars, machine, packing, pipsettings
+from containercheck.build.builder import COMPRESSION, builder_of, compression_options
 from containercheck.build.cache import CacheError, UnsupportedError
-from containercheck.build.recipes import base_of, copied_files, environment_of, jar_list, label_of, read_recipe, takes
+from containercheck.build.recipes import (
+    base_of,
+    copied_files,
+    environment_of,
+    jar_list,
+    not_for,
+    read_recipe,
+    taken,
+    takes,
+)
 
 #: Where a build finds pip's settings: a directory that every distribution has, because a bind needs one that is there.
 PIP_DIRECTORY = "/mnt"
-#: Of images. Programs and libraries are read page by page while they run; unpacking gzip, the default, then costs
-#: OpenFOAM 0.7 s more at each start.
-COMPRESSION = ["--mksquashfs-args", "-comp lz4"]
 #: What the errors of our own scripts begin with.
 _OURS = "error: "
 
 
+def _simd(architecture: str) -> str:
+    return f"SIMD={architectures.portable_kernels(architecture)}"
+
+
 def key_of(
-    recipes: Path, name: str, architecture: str, release: str, family: str, source: Optional[packing.Source] = None
+    recipes: Path,
+    name: str,
+    architecture: str,
+    release: str,
+    family: str,
+    source: Optional[packing.Source] = None,
+    told: Sequence[str] = (),
 ) -> str:
     """Return the key of an image: a digest of all that it is built from and for.
 
@@ -53,8 +69,8 @@ def key_of(
     :raises UnsupportedError: it installs an environment of Spack, and there is no Spack.
     """
     text = read_recipe(recipes, name)
-    facts = [architecture, release, COMPRESSION, *([family] if takes(text, "MPI") else []), text]
-    facts += [architectures.portable_kernels(architecture)] if takes(text, "SIMD") else []
+    facts = [architecture, release, COMPRESSION, *([family] if takes(text, "MPI") else [])]
+    facts += [*taken(text, [_simd(architecture), *told]), text]
     digest = hashlib.sha256("\n".join(map(str, facts)).encode())
     for path in copied_files(recipes, text):
         try:
@@ -65,7 +81,7 @@ def key_of(
     if environment:
         digest.update(_source(source, name).environment(environment, architecture).lock.key.encode())
     if base:
-        digest.update(key_of(recipes, base, architecture, release, family, source).encode())
+        digest.update(key_of(recipes, base, architecture, release, family, source, told).encode())
     return digest.hexdigest()[:12]
 
 
@@ -75,27 +91,6 @@ def _source(source: Optional[packing.Source], name: str) -> packing.Source:
     return source
 
 
-def compression_options(runtime: str) -> List[str]:
-    """Return the options for :data:`COMPRESSION`; none for a runtime that does not have them."""
-    try:
-        said = subprocess.run([runtime, "build", "--help"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-    except OSError:
-        return []
-    return COMPRESSION if COMPRESSION[0].encode() in said else []
-
-
-def builder_of(runtime: str) -> str:
-    """Return what a runtime says of its version, as a part of a file's name.
-
-    :raises CacheError: it does not run.
-    """
-    try:
-        said = subprocess.run([runtime, "--version"], stdout=subprocess.PIPE, check=True).stdout.decode()
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise CacheError(f"{runtime} --version fails: {error}") from None
-    return re.sub(r"[^\w.]+", "-", said.strip())
-
-
 class Workshop(NamedTuple):
     """What images are built with, and for which machines.
 
@@ -103,7 +98,7 @@ class Workshop(NamedTuple):
     apptainer or singularity, ``release`` the code name of the images' Debian, ``family`` that of their MPI, ``mirror``
     that of Debian's packages or None for the one of this machine's apt; ``builder`` the version of a runtime whose
     images are its own, empty where it does not matter who built them; ``source`` that of environments of Spack, None
-    for recipes that install none.
+    for recipes that install none; ``told`` are arguments for those that take them.
     """
 
     recipes: Path
@@ -116,6 +111,7 @@ class Workshop(NamedTuple):
     mirror: Optional[str]
     builder: str = ""
     source: Optional[packing.Source] = None
+    told: Sequence[str] = ()
 
 
 class Image(cache.FileEntry):
@@ -131,7 +127,7 @@ class Image(cache.FileEntry):
         :raises UnsupportedError: it installs an environment of Spack, and there is no Spack.
         """
         facts = (workshop.architecture, workshop.release, workshop.family)
-        key = key_of(workshop.recipes, name, *facts, workshop.source)
+        key = key_of(workshop.recipes, name, *facts, workshop.source, workshop.told)
         builder = f"-{workshop.builder}" if workshop.builder else ""
         path = workshop.images / f"{name}-{workshop.release}-{workshop.architecture}-{key}{builder}.sif"
         super().__init__(name, path, workshop.architecture)
@@ -149,26 +145,12 @@ class Image(cache.FileEntry):
         :raises CacheError: one of them cannot be had.
         :raises UnsupportedError: the recipe is for another family of MPI, release or architecture.
         """
-        base, pinned = base_of(self.text), jar_list(self.workshop.recipes, self.text)
-        release = label_of(self.text, "RELEASE")
-        if release not in (None, self.workshop.release):
-            raise UnsupportedError(
-                f"no image: {self.name}.def is for {release} only, which has its software, and the image would be of "
-                f"{self.workshop.release}: name a ready image in the site's extras, images"
-            )
-        only = label_of(self.text, "MPI")
-        if only not in (None, self.workshop.family):
-            raise UnsupportedError(
-                f"no image: {self.name}.def is for {mpi.FAMILIES[only].title} only, and the partition's MPI is "
-                f"{mpi.FAMILIES[self.workshop.family].title}: name a ready image in the site's extras, images"
-            )
-        for path in copied_files(self.workshop.recipes, self.text):
-            problem = path.name == "requirements.txt" and pins.not_for(self.name, path, self.workshop.architecture)
-            if problem:
-                raise UnsupportedError(f"no image: {problem}")
-        self.arguments = [f"MPI={self.workshop.family}"] if takes(self.text, "MPI") else []
-        if takes(self.text, "SIMD"):
-            self.arguments.append(f"SIMD={architectures.portable_kernels(self.workshop.architecture)}")
+        shop = self.workshop
+        problem = not_for(shop.recipes, self.name, shop.architecture, shop.release, shop.family)
+        if problem:
+            raise UnsupportedError(f"no image: {problem}")
+        base, pinned = base_of(self.text), jar_list(shop.recipes, self.text)
+        self.arguments = taken(self.text, [f"MPI={shop.family}", _simd(shop.architecture), *shop.told])
         if base:
             self.arguments.append(f"BASE={Image(self.workshop, base).ensure()}")
         else:
@@ -215,8 +197,9 @@ class Image(cache.FileEntry):
         :raises CacheError: it is gone again.
         """
         installed = {"spack": self.read_record()["spack"]} if self.environment else {}
+        told = {"arguments": list(self.workshop.told)} if self.workshop.told else {}
         made = {"recipe": self.name, "release": self.workshop.release, "mpi": self.workshop.family}
-        return {**super().facts(), **made, **installed}
+        return {**super().facts(), **made, **told, **installed}
 
 
 def ready(path: Path, wanted: Optional[str] = None) -> Dict[str, Any]:
@@ -275,6 +258,7 @@ def main() -> None:
         recipe.add_argument("--mpi", choices=mpi.FAMILIES, help="family of the image's MPI"),
     ]
     recipe.add_argument("--own", action="store_true", help="take no image that another version of the runtime built")
+    recipe.add_argument("--argument", action="append", default=[], help="NAME=value, for recipes that take it")
     recipe.add_argument("--mirror", help="Debian mirror; by default the one of this machine's apt")
     recipe.add_argument("--spack", help="command of Spack, for a recipe that installs an environment")
     recipe.add_argument("--spack-site", type=Path, help="the site's file, which the environment includes")
@@ -296,7 +280,7 @@ def main() -> None:
         if arguments.spack and arguments.target and arguments.spack_cache:
             of_spack = (arguments.spack, arguments.spack_site, arguments.target, arguments.spack_cache.resolve())
             source = packing.Source(*of_spack, arguments.environment)
-        image = Image(Workshop(*directories, *words, source), arguments.name)
+        image = Image(Workshop(*directories, *words, source, arguments.argument), arguments.name)
         image.ensure()
         return image.facts()
 

@@ -5,9 +5,13 @@ Standard library only, Python 3.6 or newer.
 
 import re
 from pathlib import Path
-from typing import List, Optional
+from typing import List, Optional, Sequence
 
+from containercheck import mpi, pins
 from containercheck.build.cache import CacheError
+
+#: What a site may do instead.
+_INSTEAD = "name a ready image in the site's extras, images"
 
 
 def read_recipe(recipes: Path, name: str) -> str:
@@ -38,6 +42,11 @@ def takes(text: str, argument: str) -> bool:
     return re.search(r"\{\{\s*" + argument + r"\s*\}\}", text) is not None
 
 
+def taken(text: str, told: Sequence[str]) -> List[str]:
+    """Return those arguments that a recipe uses, of ``NAME=value`` each."""
+    return [argument for argument in told if takes(text, argument.partition("=")[0])]
+
+
 def copied_files(recipes: Path, text: str) -> List[Path]:
     """Return the files of the repository that ``%files`` copies; their paths are relative to the repository."""
     section = re.search(r"^%files\s*\n(.*?)(?=^%|\Z)", text, re.MULTILINE | re.DOTALL)
@@ -60,3 +69,19 @@ def environment_of(recipes: Path, text: str) -> Optional[Path]:
     """
     match = re.search(r"^\s*SPACK=(\S+)", text, re.MULTILINE)
     return recipes.parent / match[1] if match else None
+
+
+def not_for(recipes: Path, name: str, architecture: str, release: str, family: str) -> Optional[str]:
+    """Return why no image for such machines comes from a recipe; None where one does.
+
+    :raises CacheError: there is no such file.
+    """
+    text = read_recipe(recipes, name)
+    own, only = label_of(text, "RELEASE"), label_of(text, "MPI")
+    if own not in (None, release):
+        return f"{name}.def is for {own} only, which has its software, and the image would be of {release}: {_INSTEAD}"
+    if only not in (None, family):
+        titles = mpi.FAMILIES[only].title, mpi.FAMILIES[family].title
+        return f"{name}.def is for {titles[0]} only, and the partition's MPI is {titles[1]}: {_INSTEAD}"
+    pinned = (path for path in copied_files(recipes, text) if path.name == "requirements.txt")
+    return next(filter(None, (pins.not_for(name, path, architecture) for path in pinned)), None)

@@ -51,8 +51,9 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
     recipe, command = wanted.recipe, runtimes.command_of(wanted.runtime)
     if candidate and candidate.image:
         return _ready(candidate.image, f"is compared as {candidate.name}", wanted.runtime, site, link)
+    told = candidate.arguments if candidate else None
     ready = wanted.image or (site.images or {}).get(recipe)
-    if ready is not None:
+    if ready is not None and told is None:
         of = f"the site's extras name for {wanted.check if wanted.image else recipe}"
         return _ready(ready, of, wanted.runtime, site, link)
     try:
@@ -62,9 +63,11 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
     # Elsewhere, or after the runtime's modules were loaded, the build step looks for it.
     absent = site.is_here and not wanted.runtime_modules and shutil.which(command) is None
     if command not in runtimes.BUILDERS or absent:
-        raise Unavailable(f"no image: {command} cannot build {recipe}; name a ready one in the site's extras, images")
-    builder = ["--runtime", candidate.command, "--own"] if candidate else ["--runtime", command]
+        instead = "" if told is not None else "; name a ready one in the site's extras, images"
+        raise Unavailable(f"no image: {command} cannot build {recipe}{instead}")
+    builder = ["--runtime", candidate.command, "--own"] if candidate and candidate.builds else ["--runtime", command]
     words = ["--recipes", RECIPES, *builder, "--architecture", architecture_of(site)]
+    words += [f"--argument={name}={value}" for name, value in (told or {}).items()]
     words += ["--release", _release(wanted, site), "--mpi", site.mpi_family]
     words += ["--cache", site.cache("image_cache"), "--jar-cache", site.cache("jar_cache"), "--link", link]
     words += ["--mirror", site.image_mirror] if site.image_mirror else []

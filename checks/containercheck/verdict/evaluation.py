@@ -167,8 +167,9 @@ class Evaluation:
                 )
                 return
         values = {figure.name: reading.read_figure(figure, output) for figure in facts.figures}
-        own = {answer.name: reading.read_answer(answer, output) for answer in facts.answers}
-        for answer in facts.answers:
+        answers = [answer for answer in facts.answers if answer.side in (None, side)]
+        own = {answer.name: reading.read_answer(answer, output) for answer in answers}
+        for answer in answers:
             wrong = reading.problem(answer, own[answer.name])
             if wrong:
                 self._note(WRONG, run, f"wrong answer: {wrong}")
@@ -181,7 +182,7 @@ class Evaluation:
         for side in self._facts.sides:
             if latest not in (side.name, side.against) or side.name not in known or side.against not in known:
                 continue
-            for answer in self._facts.answers:
+            for answer in (one for one in self._facts.answers if one.side is None):
                 baseline, subject = known[side.against][answer.name], known[side.name][answer.name]
                 differ = reading.disagreement(answer, baseline, subject, self._facts.label(side.against))
                 if differ:

@@ -127,6 +127,7 @@ class Record:
         for path in sorted(stagedir.glob(contract.image_file("*").replace(".sif", ".json"))):
             image = json.loads(path.read_text())
             known = {"image": image["path"], "image_sha256": image["sha256"]}
+            known.update({"image_arguments": image["arguments"]} if "arguments" in image else {})
             found.setdefault("images", {})[path.name.split(".")[0]] = known
         return found
 

@@ -1,0 +1,40 @@
+"""GROMACS for a machine's own instruction set against the portable one: what portability costs.
+
+D12.6 section 4.4.1, figure 4.1: kernels of C, SSE2, AVX_256 and AVX2 run like 1 : 4.9 : 6.1 : 7.8 on one core. Images
+are portable (SSE4.1 on x86). A second one is built from Debian's source for the partition's processors, and judged
+against that one: not against bare, which may be either, and makes the input. Both logs have to confirm what they are.
+"""
+
+import reframe as rfm
+from containercheck import Answer, Candidate, simd, software
+from gromacs import LOG, Dynamics
+from reframe.core.builtins import parameter, run_after
+
+#: What a build is for.
+SIMD = r"^SIMD instructions: +(\S+)"
+
+
+@rfm.simple_test
+class GROMACSNative(Dynamics):
+    """On one core, as the document; half an hour to build the image, once."""
+
+    descr = "GROMACS, an image for the partition's processors against the portable one"
+    variant = parameter(["generic"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
+    ranks_per_node = 1
+    full_only = True
+    # Three runs a round, and the slowest is not the first.
+    seconds = 200
+
+    def candidates(self):
+        """Return the two images; runtimes and ready images are compared by other checks."""
+        if super().candidates():
+            raise software.Unavailable("it compares images of its own, and nothing else")
+        return Candidate("portable", arguments={}), Candidate("native", arguments={"KERNELS": simd.native(self.site)})
+
+    @run_after("setup")
+    def confirm_kernels(self):
+        """Each is asked for its own."""
+        sets = {"portable": simd.portable(self.site), "native": simd.native(self.site)}
+        confirmed = [Answer(f"{side}_kernels", SIMD, LOG, equals=own, side=side) for side, own in sets.items()]
+        self.answers = [*self.answers, *confirmed]
