@@ -110,7 +110,8 @@ site_configuration = {
                         # Spack's command, for software that comes from it. Default: spack on the PATH.
                         "spack": "/apps/spack/bin/spack",
                         # What the environments in spack-envs/ include of the site's: compilers and MPI as externals,
-                        # mirrors, build caches, upstreams. Default: nothing but Spack's own configuration.
+                        # mirrors, build caches, upstreams. Default: nothing but Spack's own configuration. What it
+                        # wants of a package is under 'prefer': with a 'require' of its own, Spack forgets the target.
                         "spack_site": "/site/containercheck/spack.yaml",
                         # Where environments and what they install lie; all nodes must see it. Default:
                         # ~/.cache/containercheck/spacks.

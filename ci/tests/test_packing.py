@@ -1,7 +1,6 @@
 """Environments of Spack in images: what is packed, and that it runs from another place; with programs by the compiler.
 
-What asks Spack where its packages are is asked of a command that the tests plant; with a real one, where one is on the
-PATH, see the end.
+Spack is a command that the tests plant, which has a program and a library ready; test_spack.py has the real one.
 """
 
 from __future__ import annotations

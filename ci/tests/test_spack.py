@@ -13,11 +13,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, eventually
 from containercheck import contract, software
+from containercheck.build import packing
 from containercheck.build import spack as building
 from containercheck.sites import Site
 from containercheck.software import Wanted, spack
@@ -144,6 +146,19 @@ def test_the_target_is_the_partitions(place):
     assert said(place) == "1.1 x86_64_v2\n"
 
 
+def test_a_package_that_loses_the_target_is_an_error(place):
+    if HERE != "x86_64":
+        pytest.skip("of x86_64")
+    with (place / "site.yaml").open("a") as stream:
+        stream.write("packages:\n  tiny:\n    require: ['@1.1']\n")
+    result = install(place, target="x86_64")
+    if result.returncode == 0:
+        pytest.skip("this machine is no other processor than x86_64, or this Spack keeps the target")
+    assert result.stderr.startswith("error: concretising tiny failed: tiny would be for ")
+    assert "say 'prefer' where" in result.stderr.splitlines()[0]
+    assert environments(place) == []
+
+
 def test_packages_beside_an_environment_are_taken_along(place):
     shutil.move(place / "repository", place / "environment" / "repository")
     named = "  repos:\n    tests: $env/repository/spack_repo/tests\n"
@@ -176,6 +191,21 @@ def test_a_prefix_that_somebody_removed_is_installed_again(place):
     assert "is not complete, installing it again" in result.stdout
     assert "concretised" not in result.stdout
     assert said(place) == f"1.1 {HERE}\n"
+
+
+def test_what_is_installed_is_packed_for_an_image(place):
+    assert install(place).returncode == 0
+    parts = building.Parts(place / "environment", place / "site.yaml", HERE, "spack")
+    environment = building.Environment("tiny", building.Lock("tiny", parts, place / "cache", HERE))
+    assert environment.is_intact()
+    packing.pack(environment, place / "environment.tar")
+    with tarfile.open(place / "environment.tar") as archive:
+        packed = {member.name: member for member in archive.getmembers()}
+    (spec,) = environment.facts()["specs"]
+    program = f"opt/env/tiny-{spec.partition('/')[2]}/bin/tiny"
+    assert packed[program].mode & 0o111
+    assert os.path.normpath(packed["opt/env/view/bin/tiny"].linkname) == f"/{program}"
+    assert not any(".spack" in name for name in packed)
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ from containercheck.build.cache import CacheError
 
 #: Directory of an image with the packages, and the name of the environment's view in there.
 PLACE, VIEW = "/opt/env", "view"
-#: In each prefix and in a view: what Spack knows of it.
-_KNOWN = ".spack"
+#: In each prefix and in a view: names of what Spack knows of it.
+_KNOWN = (".spack", ".spack-view")
 #: Endings of files that only compilers read: in the tree that WRF is built in they are most of it.
 _FOR_COMPILERS = (".a", ".mod", ".o")
 
@@ -122,7 +122,8 @@ def _below(directory: str) -> Iterator[str]:
         raise error
 
     for place, directories, names in os.walk(directory, onerror=refuse):
-        if place == directory and _KNOWN in directories:
-            directories.remove(_KNOWN)
+        if place == directory:
+            for found in (directories, names):
+                found[:] = [name for name in found if name not in _KNOWN]
         yield from (os.path.join(place, name) for name in sorted(directories))
         yield from (os.path.join(place, name) for name in sorted(names) if not name.endswith(_FOR_COMPILERS))
