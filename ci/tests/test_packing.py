@@ -263,13 +263,13 @@ def test_a_package_that_is_not_there_is_an_error(place):
 
 def test_a_library_that_the_image_lacks_is_one_error(place):
     library = place / "outside"
-    compiled(library, "libnetcdf.so.19", "int nc;", "-shared", "-fPIC", "-Wl,-soname,libnetcdf.so.19")
+    compiled(library, "libnowhere.so.19", "int nc;", "-shared", "-fPIC", "-Wl,-soname,libnowhere.so.19")
     greet = next((place / "tree").glob("greet-*"))
-    compiled(greet / "bin", "greet", "int main(void) { return 0; }", "-Wl,--no-as-needed", f"{library}/libnetcdf.so.19")
+    compiled(greet / "bin", "greet", "int main(void) { return 0; }", "-Wl,--no-as-needed", f"{library}/libnowhere.so.19")
     result = unpacked(place, "bin/gr*")
     assert result.returncode == 1
     assert result.stderr == (
-        "error: the environment needs libnetcdf.so.19, which the image has not: an external of the site's Spack file? "
+        "error: the environment needs libnowhere.so.19, which the image has not: an external of the site's Spack file? "
         "Leave it to Spack, or name a ready image in the site's extras, images\n"
     )
     assert "apt-get -q" not in result.stdout
