@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 from containercheck import contract
+from containercheck.build import easybuild as building
 from test_easybuild import HERE, install, installed, modules, place, said, write  # noqa: F401
 from test_images import file_system  # noqa: F401
 
@@ -108,3 +109,23 @@ def test_a_licence_that_nobody_has_is_one_line(place, modules, facts, why):  # n
     assert lines[1:] == [f"the whole log: {place / 'cache' / 'Tiny.log'}"]
     assert not (place / contract.EASYBUILD).is_symlink()
     assert list((place / "cache").glob("*-1.0-*")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "half"),
+    [
+        ("", True),
+        ("help([==[\n\nDescription\ndep", True),
+        ('setenv("EBROOTDEP", root)\n\n-- Built with EasyBuild version 5.4.1\n', False),
+        ("setenv EBROOTDEP $root\n\n# Built with EasyBuild version 5.4.1\nputs stderr site", False),
+        ('setenv("EBROOTDEP", root)\n-- as the site\'s hook ends it\n', False),
+    ],
+)
+def test_half_a_module_is_known_by_its_missing_end(tmp_path, text, half):
+    parts = building.Parts(str(tmp_path / "Tiny-1.0.eb"), [], None, "", "true", "tiny")
+    (tmp_path / "Tiny-1.0.eb").touch()
+    module = building.Module("Tiny", parts, tmp_path, HERE, HERE)
+    path = module.tree / contract.EASYBUILD_MODULES / "Dep" / "1.0.lua"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert module._half_written() == ([path] if half else [])

@@ -127,7 +127,9 @@ class Module(cache.Entry):
     def _half_written(self) -> List[Path]:
         """Return modules of the tree that EasyBuild takes for installed, and a full disk cut short."""
         modules = [path for path in (self.tree / contract.EASYBUILD_MODULES).rglob("[!.]*") if path.is_file()]
-        return [path for path in modules if not _END.search(path.read_text(errors="replace"))]
+        texts = {path: path.read_text(errors="replace") for path in modules}
+        # A site's hook may write another end.
+        return [path for path, text in texts.items() if not text.endswith("\n") and not _END.search(text)]
 
     def _plan(self, work: Path) -> List[Tuple[str, str, str]]:
         """Return what is to be installed, in its order: whether it is there, its easyconfig and its module.
