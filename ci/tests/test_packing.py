@@ -265,7 +265,9 @@ def test_a_library_that_the_image_lacks_is_one_error(place):
     library = place / "outside"
     compiled(library, "libnowhere.so.19", "int nc;", "-shared", "-fPIC", "-Wl,-soname,libnowhere.so.19")
     greet = next((place / "tree").glob("greet-*"))
-    compiled(greet / "bin", "greet", "int main(void) { return 0; }", "-Wl,--no-as-needed", f"{library}/libnowhere.so.19")
+    compiled(
+        greet / "bin", "greet", "int main(void) { return 0; }", "-Wl,--no-as-needed", f"{library}/libnowhere.so.19"
+    )
     result = unpacked(place, "bin/gr*")
     assert result.returncode == 1
     assert result.stderr == (

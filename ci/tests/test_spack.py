@@ -276,7 +276,7 @@ def test_the_line_that_tells_most_is_found(tmp_path, output, why):
     (environment / building.NAME).write_text("spack: {}\n")
     parts = building.Parts(environment, None, HERE, "true")
     made = building.Lock("tiny", parts, tmp_path, HERE)
-    made = building.Environment("tiny", made) if output in ("failed-build", "locked") else made
+    made = building.Environment("tiny", made) if output in ("failed-build", "locked", "manual-download") else made
     made.log.write_text((OUTPUTS / output / "log").read_text())
     assert made.last_words() == why
 

@@ -36,6 +36,8 @@ _RECEIPT = Path(".spack", "spec.json")
 _NOISE = re.compile(r"^\s*(?:==> )?(?:Error: )?(?:[\w.]+Error: )?(?:\d+\. )?")
 #: What it picks from a build's output (its older installer with numbers of lines), and its own errors.
 _PICKED, _ERROR = re.compile(r"^ *>+ +(?:\d+ +)?(?!==>)(.*)"), re.compile(r"^(?:==> )?Error: (.*)")
+#: The last line of what it failed with itself, before a build: no source, say.
+_RAISED = re.compile(r"^ *(?:\w+\.)+\w*Error: (\S.*)")
 
 
 class Parts(NamedTuple):
@@ -96,8 +98,10 @@ class _Made:
                     return f"{_NOISE.sub('', line).strip()} {more}".strip()
         picked = [match.group(1).strip() for match in map(_PICKED.match, lines) if match]
         errors = [line for line in picked if re.search(r"\berror\b", line, re.IGNORECASE)]
-        own = [match.group(1).strip() for match in map(_ERROR.match, lines) if match]
-        found = errors[:1] or picked[-1:] or own[:1]
+        raised, own = (
+            [match.group(1).strip() for match in map(one.match, lines) if match] for one in (_RAISED, _ERROR)
+        )
+        found = errors[:1] or picked[-1:] or raised[-1:] or own[:1]
         return found[0] if found else super().last_words()  # type: ignore[misc]
 
 
@@ -257,8 +261,8 @@ def write(directory: Path, texts: Dict[str, str]) -> None:
 
 
 def _environment() -> Dict[str, str]:
-    # Its output is searched for errors.
-    return {**os.environ, "LC_ALL": "C"}
+    # Its output is searched for errors. Where a package wants a licence file, it has somebody write one, and waits.
+    return {**os.environ, "LC_ALL": "C", "VISUAL": "true"}
 
 
 def main() -> None:
