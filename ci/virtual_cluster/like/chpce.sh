@@ -2,11 +2,14 @@
 # Like the POWER8 servers of CHPCE, for config/chpce.py: two sockets, 8 cores each with eight threads, and MPICH. They
 # have no network but the cluster's: images are made before, in the same cache.
 
+# ReFrame's scheduler for Slurm, which the site file has, asks for accounting.
+# shellcheck source=ci/virtual_cluster/like/smt.sh
+. "$(dirname "${BASH_SOURCE[0]}")/smt.sh"
 usual_emulated=([power]=1)
 userland_more=(mpich libmpich-dev)
 
 # Debian's MPICH knows no PMIx.
-special_conf() { as_partition openpower power 2 8 8 | sed 's/^MpiDefault=.*/MpiDefault=pmi2/'; }
+special_conf() { as_partition openpower power 2 8 8 | sed 's/^MpiDefault=.*/MpiDefault=pmi2/'; accounting_conf; }
 
 # Open MPI is there too, and was what mpicc and mpirun meant.
 furnish_userland() {

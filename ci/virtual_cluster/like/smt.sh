@@ -8,6 +8,11 @@ database=$state/database
 special_conf() {
     sed -E -e "/^NodeName=/s/ CPUs=[0-9]+ (.*) ThreadsPerCore=1 / CPUs=$((2 * $2)) \\1 ThreadsPerCore=2 /" \
         -e '/^PartitionName=/s/MaxTime=INFINITE/DefaultTime=5 MaxTime=60/'
+    accounting_conf
+}
+
+# Prints what is for accounting.
+accounting_conf() {
     printf '%s\n' AccountingStorageType=accounting_storage/slurmdbd "AccountingStorageHost=$eth.254" \
         "AccountingStoragePass=$state/munge/socket" AccountingStorageEnforce=associations,limits \
         JobAcctGatherType=jobacct_gather/linux
