@@ -32,7 +32,7 @@ def mpich_site(site, tmp_path):
 @pytest.fixture
 def slurm_site(site):
     """Describe a Slurm site with nodes of eight cores, with these extras."""
-    nodes = {"num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1, "arch": "none"}
+    nodes = {"num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1, "arch": "x86_64"}
     facts = {"scheduler": "slurm", "launcher": "srun", "processor": nodes}
 
     def describe(**extras):
