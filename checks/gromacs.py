@@ -15,6 +15,8 @@ from containercheck import Answer, ContainerCheck, Figure, Identity, ReleaseOfIm
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 LOG = "md.log"
+#: What a build is for.
+SIMD = r"^SIMD instructions: +(\S+)"
 #: The log has energies in columns of 15, and five to a line: a value is 76 characters after its name.
 POTENTIAL = r"Potential(?!-)[\s\S]{61}( *-?\d\.\d+e[+-]\d+)"
 #: Atoms of the box of water that is repeated, in each direction.
@@ -35,7 +37,7 @@ class Dynamics(ContainerCheck):
 
     identity = [
         Identity("version", r"^GROMACS version: +(\d[\w.]*)", file=LOG),
-        Identity("instruction set", r"^SIMD instructions: +(\S+)", file=LOG),
+        Identity("instruction set", SIMD, file=LOG),
     ]
     rank_count = Answer("ranks", r"^Using (\d+) MPI process", file=LOG)
     figures = [Figure("rate", r"^Performance: +(\S+)", "ns/day", file=LOG, scaling="strong")]

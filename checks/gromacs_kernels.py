@@ -7,7 +7,7 @@ built for it. Plain C is there in every build, but only for the non-bonded force
 
 import reframe as rfm
 from containercheck import Answer, sites, software
-from gromacs import LOG, Dynamics
+from gromacs import LOG, SIMD, Dynamics
 from reframe.core.builtins import parameter, run_after, run_before
 
 
@@ -34,12 +34,12 @@ class GROMACSKernels(Dynamics):
             confirmed = Answer("kernels", r"^Using (.+?) \d+x\d+ nonbonded", file=LOG, equals="plain C")
             self.env_vars["GMX_DISABLE_SIMD_KERNELS"] = "1"
         else:
-            confirmed = Answer("kernels", r"^SIMD instructions: +(\S+)", file=LOG, equals=self.simd)
+            confirmed = Answer("kernels", SIMD, file=LOG, equals=self.simd)
         self.answers = [*self.answers, confirmed]
         if self.simd == "C" or not self.full:
             return
         programs = (f"gmx_mpi_{self.simd}", "gmx_mpi")
-        found = {name: software.told_by(name, r"^SIMD instructions: +(\S+)") for name in programs}
+        found = {name: software.told_by(name, SIMD) for name in programs}
         self.executable = next((program for program, own in found.items() if own == self.simd), self.executable)
         if any(found.values()) and self.simd not in found.values():
             there = found["gmx_mpi"] or "none"

@@ -7,11 +7,8 @@ against that one: not against bare, which may be either, and makes the input. Bo
 
 import reframe as rfm
 from containercheck import Answer, Candidate, simd, software
-from gromacs import LOG, Dynamics
+from gromacs import LOG, SIMD, Dynamics
 from reframe.core.builtins import parameter, run_after
-
-#: What a build is for.
-SIMD = r"^SIMD instructions: +(\S+)"
 
 
 @rfm.simple_test

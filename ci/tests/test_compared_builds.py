@@ -14,7 +14,7 @@ from containercheck.sites import Site
 from containercheck.software import Unavailable, Wanted, images
 from containercheck.verdict.evaluation import UNREADABLE, WRONG
 from containercheck.verdict.outcome import Outcome
-from gromacs_native import SIMD
+from gromacs import SIMD
 from saved import OUTPUTS
 from test_images import HERE, RUNTIME, build, recipes, recorded, run  # noqa: F401
 from test_images import images as built

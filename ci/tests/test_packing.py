@@ -261,13 +261,16 @@ def test_a_package_that_is_not_there_is_an_error(place):
         packed(place)
 
 
-def test_a_library_that_the_image_lacks_is_one_error(place):
-    library = place / "outside"
-    compiled(library, "libnowhere.so.19", "int nc;", "-shared", "-fPIC", "-Wl,-soname,libnowhere.so.19")
+def need_from_outside(place, name):
+    """Let the program need a library that is in no package of the environment."""
+    compiled(place / "outside", name, "int some;", "-shared", "-fPIC", f"-Wl,-soname,{name}")
     greet = next((place / "tree").glob("greet-*"))
-    compiled(
-        greet / "bin", "greet", "int main(void) { return 0; }", "-Wl,--no-as-needed", f"{library}/libnowhere.so.19"
-    )
+    library = str(place / "outside" / name)
+    compiled(greet / "bin", "greet", "int main(void) { return 0; }", "-Wl,--no-as-needed", library)
+
+
+def test_a_library_that_the_image_lacks_is_one_error(place):
+    need_from_outside(place, "libnowhere.so.19")
     result = unpacked(place, "bin/gr*")
     assert result.returncode == 1
     assert result.stderr == (
@@ -278,12 +281,7 @@ def test_a_library_that_the_image_lacks_is_one_error(place):
 
 
 def test_a_library_of_the_compiler_comes_from_debian(place):
-    library = place / "outside"
-    compiled(library, "libgfortran.so.9", "int f;", "-shared", "-fPIC", "-Wl,-soname,libgfortran.so.9")
-    greet = next((place / "tree").glob("greet-*"))
-    compiled(
-        greet / "bin", "greet", "int main(void) { return 0; }", "-Wl,--no-as-needed", f"{library}/libgfortran.so.9"
-    )
+    need_from_outside(place, "libgfortran.so.9")
     result = unpacked(place, "bin/greet")
     assert "apt-get -qy install --no-install-recommends libgfortran9\n" in result.stdout
     # This apt has none.

@@ -146,7 +146,7 @@ class Image(cache.FileEntry):
         :raises UnsupportedError: the recipe is for another family of MPI, release or architecture.
         """
         shop = self.workshop
-        problem = not_for(shop.recipes, self.name, shop.architecture, shop.release, shop.family)
+        problem = not_for(shop.recipes, self.name, self.text, shop.architecture, shop.release, shop.family)
         if problem:
             raise UnsupportedError(f"no image: {problem}")
         base, pinned = base_of(self.text), jar_list(shop.recipes, self.text)

@@ -71,12 +71,11 @@ def environment_of(recipes: Path, text: str) -> Optional[Path]:
     return recipes.parent / match[1] if match else None
 
 
-def not_for(recipes: Path, name: str, architecture: str, release: str, family: str) -> Optional[str]:
+def not_for(recipes: Path, name: str, text: str, architecture: str, release: str, family: str) -> Optional[str]:
     """Return why no image for such machines comes from a recipe; None where one does.
 
-    :raises CacheError: there is no such file.
+    :raises OSError: requirements that it copies cannot be read.
     """
-    text = read_recipe(recipes, name)
     own, only = label_of(text, "RELEASE"), label_of(text, "MPI")
     if own not in (None, release):
         return f"{name}.def is for {own} only, which has its software, and the image would be of {release}: {_INSTEAD}"
