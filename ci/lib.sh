@@ -52,6 +52,14 @@ apt_install() {
     rm -f "${TMPDIR:-/tmp}/apt-install.$$.log"
 }
 
+# Tells apt in the tree $1 what this machine's is told of fetching: proxies, say.
+copy_apt_settings() {
+    local file
+    for file in /etc/apt/apt.conf /etc/apt/apt.conf.d/*; do
+        if [ -f "$file" ] && grep -q 'Acquire::' "$file"; then cp "$file" "$1/etc/apt/apt.conf.d/"; fi
+    done
+}
+
 # machine mirror: prints the Debian mirror that this machine's own apt uses.
 # machine python: prints a Python that can make environments.
 machine() {

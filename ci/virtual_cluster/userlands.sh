@@ -80,10 +80,7 @@ make_userland() {
     cp -L /etc/resolv.conf "$2/etc/"
     # For a mirror by https: the package itself takes qemu minutes.
     for file in /etc/ssl/certs/ca-certificates.crt; do [ ! -e "$file" ] || install -D -m 644 "$file" "$2$file"; done
-    # What this machine's apt is told of fetching: proxies, say.
-    for file in /etc/apt/apt.conf /etc/apt/apt.conf.d/*; do
-        if [ -f "$file" ] && grep -q 'Acquire::' "$file"; then cp "$file" "$2/etc/apt/apt.conf.d/"; fi
-    done
+    copy_apt_settings "$2"
     install_in "$2" "${packages[@]}"
 }
 

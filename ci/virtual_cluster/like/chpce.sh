@@ -3,8 +3,8 @@
 # have no network but the cluster's: images are made before, in the same cache.
 
 # ReFrame's scheduler for Slurm, which the site file has, asks for accounting.
-# shellcheck source=ci/virtual_cluster/like/smt.sh
-. "$(dirname "${BASH_SOURCE[0]}")/smt.sh"
+# shellcheck source=ci/virtual_cluster/accounting.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../accounting.sh"
 usual_emulated=([power]=1)
 userland_more=(mpich libmpich-dev)
 

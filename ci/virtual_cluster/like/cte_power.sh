@@ -3,8 +3,8 @@
 # network but the cluster's: images are made before, in the session of config/virtual_cluster.py, in the same cache.
 
 # ReFrame's scheduler for Slurm, which the site file has, asks for accounting.
-# shellcheck source=ci/virtual_cluster/like/smt.sh
-. "$(dirname "${BASH_SOURCE[0]}")/smt.sh"
+# shellcheck source=ci/virtual_cluster/accounting.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../accounting.sh"
 usual_emulated=([power]=1)
 
 special_conf() { as_partition main power 2 20 4; accounting_conf; }

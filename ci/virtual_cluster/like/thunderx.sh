@@ -3,8 +3,8 @@
 # cluster's: images are made before, in the session of config/virtual_cluster.py, in the same cache.
 
 # ReFrame's scheduler for Slurm, which the site file has, asks for accounting.
-# shellcheck source=ci/virtual_cluster/like/smt.sh
-. "$(dirname "${BASH_SOURCE[0]}")/smt.sh"
+# shellcheck source=ci/virtual_cluster/accounting.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../accounting.sh"
 usual_emulated=([arm]=1)
 
 special_conf() { as_partition main arm 2 48 1; accounting_conf; }
