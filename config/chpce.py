@@ -19,6 +19,7 @@ site_configuration = {
                     "descr": "Xeon, 10 Gbit/s",
                     "scheduler": "slurm",
                     "launcher": "srun",
+                    "access": ["--partition=x86"],
                     "environs": ["builtin"],
                     "processor": {
                         "arch": "x86_64",
@@ -35,6 +36,7 @@ site_configuration = {
                     "descr": "POWER8, 10 Gbit/s",
                     "scheduler": "slurm",
                     "launcher": "srun",
+                    "access": ["--partition=openpower"],
                     "environs": ["builtin"],
                     "processor": {
                         "arch": "power8le",
