@@ -76,6 +76,26 @@ def package(*dependencies, **facts):
 
 
 @pytest.mark.parametrize("depends", [edge, old])
+def test_the_sites_own_libraries_are_told(depends):
+    content = {
+        "roots": [{"hash": "program"}],
+        "concrete_specs": {
+            "program": package(
+                depends("library", "link"), depends("perl", "run"), depends("cmake", "build"), depends("libc", "link")
+            ),
+            "library": package(depends("netcdf", "build", "link"), depends("zlib", "link")),
+            "netcdf": package(depends("hdf5", "link"), name="netcdf-c", external={"path": "/apps/netcdf"}),
+            "hdf5": package(name="hdf5", external={"path": "/apps/hdf5"}),
+            "perl": package(name="perl", external={"path": "/apps/perl"}),
+            "cmake": package(name="cmake", external={"path": "/apps/cmake"}),
+            "zlib": package(name="zlib", external={"path": "/usr"}),
+            "libc": package(name="glibc", external={"path": "/"}),
+        },
+    }
+    assert locked.outside(content) == {"netcdf-c": "/apps/netcdf"}
+
+
+@pytest.mark.parametrize("depends", [edge, old])
 def test_what_is_needed_to_run_is_packed(depends):
     content = {
         "roots": [{"hash": "program"}, {"hash": "tool"}],
@@ -200,23 +220,31 @@ def packed(place):
     return place / "environment.tar"
 
 
-def in_root(place, *words):
-    """Run a command where /opt is a directory of the test's own, and so is what apt keeps; as in an image."""
+def in_root(place, *words, debian=()):
+    """Run a command where /opt is a directory of the test's own, and so is what apt keeps; as in an image.
+
+    Debian has the named packages, and says only that it installs them.
+    """
     own = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
     if subprocess.run([*own, "true"], capture_output=True).returncode != 0:
         pytest.skip("no mount namespaces on this machine")
     (place / "opt").mkdir(exist_ok=True)
     (place / "apt").mkdir(exist_ok=True)
-    (place / "apt-get").write_text('#!/bin/sh\necho "apt-get $*"\n')
-    (place / "apt-get").chmod(0o755)
+    program(place / "apt-get", 'echo "apt-get $*"')
+    program(place / "apt-cache", f"case $2 in {'|'.join(['none', *debian])}) ;; *) exit 100 ;; esac")
     script = 'mount --bind "$0/opt" /opt && mount --bind "$0/apt" /var/lib/apt && export PATH="$0:$PATH" && exec "$@"'
     return subprocess.run([*own, "sh", "-c", script, str(place), *words], capture_output=True, text=True, timeout=60)
 
 
-def unpacked(place, *programs):
+def program(path, commands):
+    path.write_text(f"#!/bin/sh\n{commands}\n")
+    path.chmod(0o755)
+
+
+def unpacked(place, *programs, **facts):
     (place / "opt").mkdir(exist_ok=True)
     packed(place).replace(place / "opt" / "environment.tar")
-    return in_root(place, "sh", str(UNPACK), *programs)
+    return in_root(place, "sh", str(UNPACK), *programs, **facts)
 
 
 def test_a_program_runs_from_another_place(place):
@@ -261,6 +289,18 @@ def test_a_package_that_is_not_there_is_an_error(place):
         packed(place)
 
 
+def test_a_library_of_the_sites_own_is_one_error(place):
+    content = json.loads((place / "lock").read_text())
+    content["concrete_specs"]["aaaaaaaaaa"]["external"] = {"path": "/apps/word", "module": None}
+    (place / "lock").write_text(json.dumps(content))
+    with pytest.raises(cache.CacheError) as caught:
+        packed(place)
+    assert str(caught.value) == (
+        "no image can have what is outside of Spack and of the operating system: word (/apps/word)\n"
+        "leave it to Spack, or name a ready image in the site's extras, images"
+    )
+
+
 def need_from_outside(place, name):
     """Let the program need a library that is in no package of the environment."""
     compiled(place / "outside", name, "int some;", "-shared", "-fPIC", f"-Wl,-soname,{name}")
@@ -271,21 +311,33 @@ def need_from_outside(place, name):
 
 def test_a_library_that_the_image_lacks_is_one_error(place):
     need_from_outside(place, "libnowhere.so.19")
-    result = unpacked(place, "bin/gr*")
+    result = unpacked(place, "bin/gr*", debian=["libnowhere", "libnowhere20"])
     assert result.returncode == 1
     assert result.stderr == (
-        "error: the environment needs libnowhere.so.19, which the image has not: an external of the site's Spack file? "
-        "Leave it to Spack, or name a ready image in the site's extras, images\n"
+        "error: the environment needs libnowhere.so.19, which the image has not, nor Debian by that name: an external "
+        "of the site's Spack file? Leave it to Spack, or name a ready image in the site's extras, images\n"
     )
-    assert "apt-get -q" not in result.stdout
+    assert "install" not in result.stdout
 
 
-def test_a_library_of_the_compiler_comes_from_debian(place):
-    need_from_outside(place, "libgfortran.so.9")
-    result = unpacked(place, "bin/greet")
-    assert "apt-get -qy install --no-install-recommends libgfortran9\n" in result.stdout
-    # This apt has none.
-    assert result.stderr.startswith("error: the environment needs libgfortran.so.9, ")
+@pytest.mark.parametrize(
+    ("library", "packages", "taken"),
+    [
+        ("libgfortran.so.9", ["libgfortran9"], "libgfortran9"),
+        ("libnone16.so.16", ["libnone16-16t64", "libnone16-16"], "libnone16-16"),
+        ("libnone.so.3", ["libnone3t64"], "libnone3t64"),
+        ("libnone-1.0.so.2.0", ["libnone-1.0-2.0"], "libnone-1.0-2.0"),
+        ("libNone_x.so.1.0", ["libnone-x1.0"], "libnone-x1.0"),
+        ("libnone.so.103", ["libnone-103"], None),
+    ],
+)
+def test_a_library_of_the_operating_system_comes_from_debian(place, library, packages, taken):
+    need_from_outside(place, library)
+    result = unpacked(place, "bin/greet", debian=packages)
+    line = f"apt-get -qy install --no-install-recommends {taken}\n"
+    assert (line in result.stdout) == bool(taken), result.stdout
+    # This apt installs nothing.
+    assert result.stderr.startswith(f"error: the environment needs {library}, ")
 
 
 def test_a_program_that_the_environment_does_not_build_is_one_error(place):

@@ -1,6 +1,6 @@
 """What a lock file of Spack's says. Standard library only, Python 3.6 or newer."""
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set
 
 #: What a package depends on while it runs.
 _RUNNING = {"link", "run"}
@@ -23,16 +23,32 @@ def needed(locked: Dict[str, Any]) -> List[str]:
 
     Those that are not Spack's are not among them, nor is MPI.
     """
-    found, todo = [], list(roots(locked))
+    return sorted(one for one in _running(locked) if "external" not in locked["concrete_specs"][one])
+
+
+def outside(locked: Dict[str, Any]) -> Dict[str, str]:
+    """Return the directories of the site's own libraries that an environment needs while it runs, by their names.
+
+    Those are not Spack's, nor MPI, nor the operating system's.
+    """
+    linked = (locked["concrete_specs"][one] for one, types in _running(locked).items() if "link" in types)
+    places = {one["name"]: one["external"]["path"] for one in linked if "external" in one}
+    return {name: path for name, path in sorted(places.items()) if path.rstrip("/") not in ("", "/usr")}
+
+
+def _running(locked: Dict[str, Any]) -> Dict[str, Set[str]]:
+    """Return what an environment needs while it runs, and in which ways; of what is not Spack's, itself only."""
+    found: Dict[str, Set[str]] = {one: set() for one in roots(locked)}
+    todo = list(found)
     while todo:
-        digest = todo.pop()
-        package = locked["concrete_specs"][digest]
-        if digest in found or "external" in package:
-            continue
-        found.append(digest)
-        for edge in package.get("dependencies", []):
+        package = locked["concrete_specs"][todo.pop()]
+        for edge in package.get("dependencies", []) if "external" not in package else []:
             # Before Spack 0.21 an edge says its types only.
             more = edge.get("parameters", {"deptypes": edge.get("type", [])})
-            if _RUNNING & set(more["deptypes"]) and "mpi" not in more.get("virtuals", []):
+            types = _RUNNING & set(more["deptypes"])
+            if not types or "mpi" in more.get("virtuals", []):
+                continue
+            if edge["hash"] not in found:
                 todo.append(edge["hash"])
-    return sorted(found)
+            found.setdefault(edge["hash"], set()).update(types)
+    return found

@@ -87,10 +87,16 @@ def replacing(new: Dict[str, str]) -> Callable[[bytes], bytes]:
 def pack(environment: spack.Environment, archive: Path) -> None:
     """Write an archive (tar) of an installed environment, whose paths begin in the image's root.
 
-    :raises CacheError: Spack does not tell where its packages are, or a path is too short.
+    :raises CacheError: Spack does not tell where its packages are, a library is the site's own, or a path is too short.
     :raises OSError: a file cannot be read, or the archive cannot be written.
     """
     content, prefixes = environment.locked(), environment.prefixes()
+    others = ", ".join(f"{name} ({path})" for name, path in locked.outside(content).items())
+    if others:
+        raise CacheError(
+            f"no image can have what is outside of Spack and of the operating system: {others}\n"
+            "leave it to Spack, or name a ready image in the site's extras, images"
+        )
     names = {}
     for digest in locked.needed(content):
         if digest not in prefixes:
