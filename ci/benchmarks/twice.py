@@ -24,6 +24,7 @@ sys.path.append(str(REPOSITORY / "ci"))
 
 from processes import Relay  # noqa: E402 - ci/ is no package
 from report.text import columns  # noqa: E402, F401 - for those that import this file, which finds ci/
+from report.verdicts import EMULATED  # noqa: E402
 
 #: Not by PYTHONPATH, which the job would have too: a check may be called like the package that its program is from.
 FILE = '''"""{name} against itself."""
@@ -210,6 +211,8 @@ def _case(raw: Mapping[str, Any], place: str) -> Case:
     if raw["result"] == "skip":
         return Case(check, skipped=raw.get("skip_reason") or "no reason told")
     rows = tuple(raw.get("results") or ())
+    if any(row["verdict"] == EMULATED for row in rows):
+        return Case(check, skipped="the processors are emulated, and nothing is judged there")
     # What fails without a figure that fails has another reason than the verdict.
     failed = any(row["verdict"] == "fail" for row in rows)
     broken = "" if raw["result"] == "pass" or failed else _reason(raw)

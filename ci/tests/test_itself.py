@@ -215,6 +215,11 @@ def test_a_session_says_what_went_wrong():
     assert read_one(result="fail", fail_phase="performance", results=case(a="pass").rows).broken
 
 
+def test_where_nothing_is_judged_nothing_counts_as_passed():
+    found = read_one(result="pass", results=case(a="emulated", b="emulated").rows)
+    assert itself.line(found) == "HPL skipped: the processors are emulated, and nothing is judged there"
+
+
 def test_partitions_are_told_apart():
     cases = twice.read({"runs": [{"testcases": [raw("pass"), raw("pass", partition="other")]}]})
     assert [one.check for one in cases] == ["HPL on one", "HPL on other"]
