@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -45,6 +46,30 @@ def up(*words: str) -> Iterator[None]:
     finally:
         cluster("down")
     assert formats() == before
+
+
+@contextlib.contextmanager
+def up_where_possible(*words: str) -> Iterator[dict[str, str]]:
+    """Have a cluster with a node of each architecture that this machine's package mirror has.
+
+    :return: by partition, why it has no node.
+    """
+    lacking: dict[str, str] = {}
+    while True:
+        with contextlib.ExitStack() as held:
+            nodes = [word for name in PARTITIONS if name not in lacking for word in (f"--{name}", "1")]
+            if not nodes:
+                pytest.skip("; ".join(lacking.values()))
+            try:
+                held.enter_context(up(*nodes, *words))
+            except AssertionError as error:
+                found = re.search(r"no Debian for (\S+): the package mirror has it not, .*", str(error))
+                if not found:
+                    raise
+                lacking[next(name for name, one in PARTITIONS.items() if one.debian == found[1])] = found[0]
+                continue
+            yield lacking
+            return
 
 
 def formats() -> list[str]:

@@ -42,7 +42,7 @@ write_userlands() {
 
 # Makes the userlands of all partitions that have nodes, where they are not there yet, side by side.
 make_userlands() {
-    local partition tree begun=$SECONDS
+    local partition tree failed='' begun=$SECONDS
     local -A making=()
     for partition in "${architectures[@]}"; do
         tree=$(userland_of "$partition")
@@ -55,11 +55,25 @@ make_userlands() {
     done
     for partition in "${!making[@]}"; do
         tree=$(userland_of "$partition")
-        wait "${making[$partition]}" ||
-            die "no Debian for ${debian_of[$partition]}: $(tail -n 1 "$tree.log"). See $tree.log"
-        mv "$tree.new" "$tree"
-        say "made that for ${debian_of[$partition]} in $((SECONDS - begun)) s"
+        if wait "${making[$partition]}"; then
+            mv "$tree.new" "$tree"
+            say "made that for ${debian_of[$partition]} in $((SECONDS - begun)) s"
+        else
+            failed="no Debian for ${debian_of[$partition]}: $(why_not "$tree.log"). See $tree.log"
+        fi
     done
+    [ -z "$failed" ] || die "$failed"
+}
+
+# Prints why none could be made, from the log $1. Many a mirror has not all architectures, or is not up to date in all.
+why_not() {
+    local last
+    last=$(tail -n 1 "$1")
+    case $last in
+        "E: Couldn't download "*/Packages | "E: Invalid Release file"*)
+            last="the package mirror has it not, or not whole: $last" ;;
+    esac
+    echo "$last"
 }
 
 # Makes that of partition $1 in directory $2. Of alternative and virtual packages apt knows more than debootstrap. With

@@ -1,0 +1,65 @@
+"""Userlands of other architectures that the package mirror does not have: said so, and then done without."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+
+import emulated
+import pytest
+from conftest import REPOSITORY
+
+SCRIPT = REPOSITORY / "ci" / "virtual_cluster" / "userlands.sh"
+LACKS = "no Debian for ppc64el: the package mirror has it not, or not whole: E: Couldn't download x. See /log"
+
+
+@pytest.mark.parametrize(
+    ("line", "mirrors"),
+    [
+        ("E: Couldn't download http://mirror/debian/dists/trixie/main/binary-ppc64el/Packages", True),
+        ("E: Invalid Release file, no entry for main/binary-ppc64el/Packages", True),
+        ("E: Couldn't download packages: libc6_2.41-12_ppc64el.deb", False),
+        ("E: Unable to locate package hpcc", False),
+    ],
+)
+def test_what_the_mirror_lacks_is_told_from_other_trouble(tmp_path, line, mirrors):
+    (tmp_path / "log").write_text(f"I: Validating Packages\n{line}\n")
+    words = ["bash", "-ec", '. "$1"; why_not "$2"', "-", SCRIPT, tmp_path / "log"]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert said == ("the package mirror has it not, or not whole: " if mirrors else "") + line + "\n"
+
+
+def comes_up(monkeypatch, *errors):
+    """Let the cluster come up after so many errors, and return the words of each try."""
+    tries, errors = [], list(errors)
+
+    @contextlib.contextmanager
+    def up(*words):
+        tries.append(words)
+        if errors:
+            raise AssertionError(errors.pop(0))
+        yield
+
+    monkeypatch.setattr(emulated, "up", up)
+    return tries
+
+
+def test_nodes_that_cannot_be_had_are_done_without(monkeypatch):
+    tries = comes_up(monkeypatch, f"('up',): {LACKS}")
+    with emulated.up_where_possible("--small") as lacking:
+        assert list(lacking) == ["power"]
+        assert lacking["power"].startswith("no Debian for ppc64el: the package mirror has it not, ")
+    assert tries == [("--arm", "1", "--power", "1", "--small"), ("--arm", "1", "--small")]
+
+
+def test_where_none_can_be_had_that_is_the_reason_of_a_skip(monkeypatch):
+    comes_up(monkeypatch, LACKS, LACKS.replace("ppc64el", "arm64"))
+    why = "no Debian for ppc64el.*; no Debian for arm64"
+    with pytest.raises(pytest.skip.Exception, match=why), emulated.up_where_possible():
+        pass
+
+
+def test_other_trouble_is_a_failure(monkeypatch):
+    comes_up(monkeypatch, "no Debian for ppc64el: E: Unable to locate package hpcc. See /log")
+    with pytest.raises(AssertionError, match="Unable to locate"), emulated.up_where_possible():
+        pass
