@@ -27,9 +27,10 @@ from containercheck.build.cache import CacheError
 _PLANNED = re.compile(r"^ \* \[([ xFR])\] (\S.*) \(module: (\S+)\)$")
 #: A line of EasyBuild's that says what is wrong, with what stands before it.
 _ERROR = re.compile(r"^(?:== .*?)?ERROR:? *(\S.*)")
-#: Where it says that a command's output is, and a line of that which tells why it failed.
-_OUTPUT, _TELLING = re.compile(r"^ *output \(.*\) +-> +(/.*)$"), re.compile(r"\berror\b|undefined reference", re.I)
-
+#: Where it says that a command's output is, and lines of that which tell why it failed: those that report an error, and
+#: where there are none, those that speak of one.
+_OUTPUT = re.compile(r"^ *output \(.*\) +-> +(/.*)$")
+_TELLING = tuple(re.compile(pattern, re.I) for pattern in (r"\berror:|undefined reference", r"\berror\b"))
 #: Where it says that all it did is written down.
 _WRITTEN = re.compile(r"^== Results of the build can be found in the log file\(s\) (/.*)$")
 #: What it ends a module with, in the comment of either language.
@@ -222,9 +223,11 @@ class Module(cache.Entry):
             text = output.read_text(errors="replace")
             with self.log.open("a") as stream:
                 stream.write(text)
-            telling = [line.strip() for line in text.splitlines() if _TELLING.search(line)]
-            if telling:
-                return telling[0]
+            lines_of_it = [line.strip() for line in text.splitlines()]
+            for pattern in _TELLING:
+                telling = next(filter(pattern.search, lines_of_it), None)
+                if telling:
+                    return telling
         errors = [match.group(1).strip() for match in map(_ERROR.match, lines) if match]
         if not any(errors):
             return super().last_words()
