@@ -75,6 +75,12 @@ def alive_below(directory: Path) -> list[str]:
     return found
 
 
+def write_program(path: Path, commands: str) -> None:
+    """Write a shell script that can be run."""
+    path.write_text(f"#!/bin/sh\n{commands}\n")
+    path.chmod(0o755)
+
+
 def cluster(*words: str, check: bool = True, patience: float = 120) -> str:
     """Run ci/virtual-cluster, and return what it prints.
 

@@ -18,7 +18,7 @@ pytestmark = [*MARKS, pytest.mark.long]
 CASES = "^(HPCC|GROMACS)%.*num_nodes=1%image_release=fitting"
 CHECKS = ("HPCC", "GROMACS")
 VARIANTS = ("bare", "integrated", "generic")
-#: Rounds and limits are a site's with emulated nodes: a run of HPCC takes a minute there.
+#: A run of HPCC takes a minute there.
 FEW = ("-S", "rounds=2", "-S", "strict_check=no")
 
 

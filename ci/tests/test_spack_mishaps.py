@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from conftest import write_program
 from containercheck import contract
 from test_easybuild_mishaps import fill
 from test_images import file_system  # noqa: F401
@@ -62,8 +63,7 @@ def test_a_disk_that_fills_up_is_one_line_and_nothing_is_taken_for_installed(pla
 def test_a_licence_file_is_waited_for_by_nobody(place, tmp_path):  # noqa: F811
     """Spack has somebody write it, in an editor; as it says, a licence may as well come from elsewhere."""
     editor = tmp_path / "editor"
-    editor.write_text("#!/bin/sh\nsleep 1000\n")
-    editor.chmod(0o755)
+    write_program(editor, "sleep 1000")
     package = package_of(place)
     wanted = 'license_required = True\n    license_files = ["tiny.lic"]\n'
     package.write_text(package.read_text().replace(CLASS, f"{CLASS}    {wanted}"))

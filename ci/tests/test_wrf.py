@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from conftest import REPOSITORY
+from conftest import REPOSITORY, write_program
 from containercheck import contract
 from containercheck.verdict.evaluation import last_line
 from containercheck.verdict.reading import read_answer
@@ -67,8 +67,8 @@ def tree(tmp_path):
         directory.mkdir(parents=True)
     (case / "input_sounding").write_text("sounding\n")
     (tmp_path / "wrf" / "run" / "LANDUSE.TBL").write_text("table\n")
-    program(tmp_path / "wrf" / "main" / "wrf.exe", "")
-    program(tmp_path / "wrf" / "main" / "ideal.exe", IDEAL)
+    write_program(tmp_path / "wrf" / "main" / "wrf.exe", "")
+    write_program(tmp_path / "wrf" / "main" / "ideal.exe", IDEAL)
     (case / "ideal.exe").symlink_to("../../main/ideal.exe")
     return tmp_path / "wrf"
 
@@ -77,11 +77,6 @@ IDEAL = """: completed vortex init
 cp namelist.input wrfinput_d01
 echo 'wrf: SUCCESS COMPLETE IDEAL INIT' >rsl.error.0000
 """
-
-
-def program(path, text):
-    path.write_text(f"#!/bin/sh\n{text}")
-    path.chmod(0o755)
 
 
 def prepare(tree):
@@ -109,13 +104,13 @@ def test_a_tree_of_another_case_is_a_reason_for_a_skip(tree, lacking):
 
 
 def test_the_ideal_of_another_case_is_a_reason_for_a_skip(tree):
-    program(tree / "main" / "ideal.exe", ": hill\n")
+    write_program(tree / "main" / "ideal.exe", ": hill\n")
     result = prepare(tree)
     said = f"error: no software: {tree}/test/em_tropical_cyclone/ideal.exe is that of another case\n"
     assert (result.returncode, result.stderr) == (contract.UNSUPPORTED, said)
 
 
 def test_an_input_that_is_not_made_is_an_error_with_the_log(tree):
-    program(tree / "main" / "ideal.exe", ": completed vortex init\necho 'FATAL CALLED' >rsl.error.0000\n")
+    write_program(tree / "main" / "ideal.exe", ": completed vortex init\necho 'FATAL CALLED' >rsl.error.0000\n")
     result = prepare(tree)
     assert (result.returncode, result.stderr) == (1, "FATAL CALLED\n")

@@ -160,6 +160,7 @@ class Image(cache.FileEntry):
         if pinned:
             self.arguments.append(f"JARS={jars.Jars(pinned.parent.name, pinned, self.workshop.jars).ensure()}")
         if self.environment:
+            packing.refuse_outside(self.environment)
             self.environment.ensure()
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:

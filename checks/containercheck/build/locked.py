@@ -42,7 +42,9 @@ def _running(locked: Dict[str, Any]) -> Dict[str, Set[str]]:
     todo = list(found)
     while todo:
         package = locked["concrete_specs"][todo.pop()]
-        for edge in package.get("dependencies", []) if "external" not in package else []:
+        if "external" in package:
+            continue
+        for edge in package.get("dependencies", []):
             # Before Spack 0.21 an edge says its types only.
             more = edge.get("parameters", {"deptypes": edge.get("type", [])})
             types = _RUNNING & set(more["deptypes"])

@@ -84,19 +84,27 @@ def replacing(new: Dict[str, str]) -> Callable[[bytes], bytes]:
     return lambda content: pattern.sub(lambda match: changed[match.group()], content)
 
 
-def pack(environment: spack.Environment, archive: Path) -> None:
-    """Write an archive (tar) of an installed environment, whose paths begin in the image's root.
+def refuse_outside(environment: spack.Environment) -> None:
+    """Refuse an environment that needs libraries of the site's own; it is concretised for that, and not installed.
 
-    :raises CacheError: Spack does not tell where its packages are, a library is the site's own, or a path is too short.
-    :raises OSError: a file cannot be read, or the archive cannot be written.
+    :raises CacheError: it does, or cannot be concretised.
     """
-    content, prefixes = environment.locked(), environment.prefixes()
-    others = ", ".join(f"{name} ({path})" for name, path in locked.outside(content).items())
+    found = locked.outside(spack.read(environment.lock.ensure()))
+    others = ", ".join(f"{name} ({path})" for name, path in found.items())
     if others:
         raise CacheError(
             f"no image can have what is outside of Spack and of the operating system: {others}\n"
             "leave it to Spack, or name a ready image in the site's extras, images"
         )
+
+
+def pack(environment: spack.Environment, archive: Path) -> None:
+    """Write an archive (tar) of an installed environment, whose paths begin in the image's root.
+
+    :raises CacheError: Spack does not tell where its packages are, or a path is too short.
+    :raises OSError: a file cannot be read, or the archive cannot be written.
+    """
+    content, prefixes = environment.locked(), environment.prefixes()
     names = {}
     for digest in locked.needed(content):
         if digest not in prefixes:
