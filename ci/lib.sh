@@ -2,6 +2,12 @@
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
+# Bare software of the checks, packages of Debian; a check whose software is not there is skipped with that reason.
+applications=(
+    hpcc libopenblas0-serial gromacs quantum-espresso quantum-espresso-data openfoam openfoam-examples
+    mpich libmpich-dev maven default-jre-headless libplb-dev libtrilinos-muelu-dev trilinos-all-dev
+)
+
 say() { printf '%s: %s\n' "${0##*/}" "$*"; }
 die() { printf '%s: error: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 
 import emulated
@@ -27,6 +28,14 @@ def test_what_the_mirror_lacks_is_told_from_other_trouble(tmp_path, line, mirror
     words = ["bash", "-ec", '. "$1"; why_not "$2"', "-", SCRIPT, tmp_path / "log"]
     said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     assert said == ("the package mirror has it not, or not whole: " if mirrors else "") + line + "\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a root directory is changed as root")
+def test_programs_that_debian_lacks_there_are_said_and_done_without():
+    words = ["bash", "-ec", '. "$1"; shift; offered_in / "$@"', "-", SCRIPT, "dpkg", "no-such-program", "apt"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout == "dpkg\napt\n"
+    assert done.stderr == "no package no-such-program here: checks that need it are skipped\n"
 
 
 def comes_up(monkeypatch, *errors):

@@ -29,7 +29,6 @@ furnish() { :; }        # makes what all parts see, for $1 nodes of $2 cores, be
 furnish_node() { :; }   # runs in each node's own namespaces, before its daemon
 furnish_login() { :; }  # runs in the login node's
 declare -gA usual_emulated=()   # nodes of other architectures, by partition; none means that it goes without
-userland_more=()                # packages that these have besides
 furnish_userland() { :; }       # runs in each of them, where its own architecture's programs are
 
 # For furnish: hides programs, which are given by their paths. A device 0/0 is, to an overlay, a file that was removed.

@@ -1,12 +1,11 @@
 # shellcheck shell=bash disable=SC2034,SC2154  # the scripts that source this give and use the names
 # The userlands of nodes of another architecture: trees with that architecture's Debian, made once. Sourced by layout.sh.
 
-# What a node has besides a minimal Debian: what a job needs, and the bare software of the checks.
+# What a node has besides a minimal Debian: what a job needs, and the bare software of the checks, as far as Debian has
+# it for the architecture.
 small_packages=(python3 openmpi-bin)
-userland_packages=(
-    ca-certificates procps debootstrap gcc g++ libc6-dev make python3 openmpi-bin libopenmpi-dev hpcc libopenblas0-serial
-    gromacs
-)
+userland_packages=(ca-certificates procps debootstrap gcc g++ libc6-dev make python3 python3-venv openmpi-bin libopenmpi-dev)
+userland_applications=("${applications[@]}" iozone3)
 # Whether the first do (up --small).
 small=''
 userlands=/var/cache/virtual-cluster
@@ -27,7 +26,7 @@ userland_of() {
         cat "$state/userland-$1"
         return
     fi
-    usual=$(userland_with "$1" "${userland_packages[@]}" "${userland_more[@]}")
+    usual=$(userland_with "$1" "${userland_packages[@]}" "${userland_applications[@]}")
     if [ -z "$small" ] || [ -d "$usual" ]; then echo "$usual"; else userland_with "$1" "${small_packages[@]}"; fi
 }
 
@@ -76,37 +75,52 @@ why_not() {
     echo "$last"
 }
 
-# Makes that of partition $1 in directory $2. Of alternative and virtual packages apt knows more than debootstrap. With
-# more packages it is made of the usual one, where that is there.
+# Makes that of partition $1 in directory $2. Of alternative and virtual packages apt knows more than debootstrap.
 make_userland() {
-    local mirror file usual packages=("${userland_packages[@]}" "${userland_more[@]}")
+    local release mirror file packages components='main non-free'
     set -e
-    usual=$(userland_with "$1" "${userland_packages[@]}")
-    if [ -n "$small" ]; then
-        packages=("${small_packages[@]}")
-    elif [ -d "$usual" ]; then
-        cp -a "$usual" "$2"
-        install_in "$2" "${userland_more[@]}"
-        return
-    fi
+    release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    grep -q '^ID=debian' /etc/os-release || components='main universe multiverse'
     mirror=$(machine mirror)
-    debootstrap --variant=minbase --arch="${debian_of[$1]}" "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$2" "$mirror"
+    debootstrap --variant=minbase --arch="${debian_of[$1]}" "$release" "$2" "$mirror"
+    echo "deb $mirror $release $components" >"$2/etc/apt/sources.list"
     cp -L /etc/resolv.conf "$2/etc/"
     # For a mirror by https: the package itself takes qemu minutes.
     for file in /etc/ssl/certs/ca-certificates.crt; do [ ! -e "$file" ] || install -D -m 644 "$file" "$2$file"; done
     copy_apt_settings "$2"
+    in_userland "$2" 'apt-get -q update'
+    packages=("${small_packages[@]}")
+    if [ -z "$small" ]; then
+        mapfile -t packages < <(offered_in "$2" "${userland_applications[@]}")
+        packages+=("${userland_packages[@]}")
+    fi
     install_in "$2" "${packages[@]}"
+    in_userland "$2" 'apt-get clean; rm -rf /var/lib/apt/lists/*'
+}
+
+# Runs the shell script $2 with the words $3... in the tree $1: in a namespace of its own, because nothing is to stay
+# mounted there.
+in_userland() {
+    DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 unshare --mount sh -ec 'mount -t proc proc "$1/proc"
+        tree=$1 script=$2; shift 2; exec chroot "$tree" sh -ec "$script" - "$@"' - "$@"
+}
+
+# Prints those of the packages $2... that Debian has for the architecture of the tree $1.
+offered_in() {
+    local tree=$1
+    shift
+    in_userland "$tree" 'for package; do
+            if apt-cache policy "$package" | grep -q "Candidate: [^(]"; then
+                echo "$package"
+            else
+                echo "no package $package here: checks that need it are skipped" >&2
+            fi
+        done' "$@"
 }
 
 # Installs packages $2... in the tree $1.
 install_in() {
     local tree=$1
     shift
-    export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
-    # In a namespace of its own, because nothing is to stay mounted there.
-    unshare --mount sh -ec 'mount -t proc proc "$1/proc"; shift; exec "$@"' - "$tree" \
-        chroot "$tree" sh -ec 'apt-get -q update
-            apt-get -qy install -o Dpkg::Options::=--force-unsafe-io --no-install-recommends "$@"
-            apt-get clean' - "$@"
-    rm -rf "$tree"/var/lib/apt/lists/*
+    in_userland "$tree" 'apt-get -qy install -o Dpkg::Options::=--force-unsafe-io --no-install-recommends "$@"' "$@"
 }

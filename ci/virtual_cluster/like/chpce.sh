@@ -6,7 +6,6 @@
 # shellcheck source=ci/virtual_cluster/accounting.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../accounting.sh"
 usual_emulated=([power]=1)
-userland_more=(mpich libmpich-dev)
 
 # Debian's MPICH knows no PMIx.
 special_conf() { as_partition openpower power 2 8 8 | sed 's/^MpiDefault=.*/MpiDefault=pmi2/'; accounting_conf; }

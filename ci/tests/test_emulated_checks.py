@@ -1,0 +1,87 @@
+"""Every check on nodes of other architectures: its image is built for these and it runs, or it says truly why not."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY, SHARED
+from emulated import MARKS, PARTITIONS, reframe, up
+
+#: Checks that other tests run on such nodes.
+ELSEWHERE = {"GROMACS", "HPCC", "PingPong", "StartUp"}
+#: Why the others do not run there, by partition or in both; None for those that do.
+SPACK = "no software: {check} comes from Spack, and spack is not on the PATH"
+BROUGHT = "no software: .* is not on the PATH"
+LACKING = {
+    "Alya": BROUGHT,
+    "Amber": BROUGHT,
+    "BTMZ": SPACK,
+    "DB12": None,
+    "GROMACSHybrid": None,
+    "GROMACSKernels": "full axes",
+    "GROMACSNative": "full axes",
+    "GROMACSThreads": "full axes",
+    "HPCG": SPACK,
+    "HPL": None,
+    "IMB": "imb is pinned for x86_64",
+    "IOzone": None,
+    "ImageFiles": None,
+    "MueLu": None,
+    "OpenFOAM": None,
+    "PACE3D": BROUGHT,
+    "Palabos": None,
+    "QuantumEspresso": None,
+    "RAMP": BROUGHT,
+    "SemanticSpaces": None,
+    "TensorFlowCNN": {"arm": None, "power": "tensorflow is pinned for x86_64, aarch64"},
+    "WRF": SPACK,
+    "WordCount": None,
+}
+#: A run takes minutes there; a generic case has the bare program beside it.
+FEW = ("-S", "rounds=1", "-S", "strict_check=no", "-S", "run_limit=3000")
+
+
+def test_no_check_is_forgotten():
+    files = (path.read_text() for path in (REPOSITORY / "checks").glob("*.py"))
+    found = {name for text in files for name in re.findall(r"^@rfm\.simple_test\nclass (\w+)", text, re.MULTILINE)}
+    assert found == {*ELSEWHERE, *LACKING}
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=[*MARKS, pytest.mark.long]) for name in PARTITIONS])
+def partition(request):
+    """Have a node of each architecture, one after the other."""
+    with up(f"--{request.param}", "1"):
+        yield request.param
+
+
+@pytest.mark.parametrize("check", LACKING)
+def test_it_runs_there_or_says_why_not(partition, check, capsys):
+    place = Path(tempfile.mkdtemp(dir=SHARED))
+    try:
+        result = reframe(place, f"virtual-cluster:{partition}", "-n", f"^{check}%variant=generic%num_nodes=1", *FEW)
+        assert result.status == 0, result.output
+        reason = LACKING[check]
+        reason = reason[partition] if isinstance(reason, dict) else reason
+        for case in result.cases:
+            with capsys.disabled():
+                print(f"\n{partition:6} {case['display_name']:60} {case['skip_reason'] or image_of(case)}", end="")
+            if case["result"] == "pass":
+                assert f"-{PARTITIONS[partition].name}-" in image_of(case)
+                assert {row["verdict"] for row in case["results"]} == {"emulated"}
+        said = [case["skip_reason"] for case in result.cases if case["result"] == "skip"]
+        if reason:
+            assert len(said) == len(result.cases)
+            assert any(re.search(reason.format(check=check), one) for one in said), said
+        else:
+            assert any(case["result"] == "pass" for case in result.cases), said
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def image_of(case):
+    """Return the path of the image that a case ran."""
+    return case["provenance"]["image"]
