@@ -18,8 +18,9 @@ pytestmark = [*MARKS, pytest.mark.long]
 CASES = "^(HPCC|GROMACS)%.*num_nodes=1%image_release=fitting"
 CHECKS = ("HPCC", "GROMACS")
 VARIANTS = ("bare", "integrated", "generic")
-#: A run of HPCC takes a minute there.
-FEW = ("-S", "rounds=2", "-S", "strict_check=no")
+#: A run takes a good minute there, of a small matrix and a tenth of the usual steps.
+SMALL = ("-S", "HPCC.memory_fraction=1e-4", "-S", "GROMACS.timesteps=20")
+FEW = ("-S", "rounds=2", "-S", "strict_check=no", *SMALL)
 
 
 @pytest.fixture(scope="module")
