@@ -126,16 +126,18 @@ def test_what_crays_mpi_opens_by_name_is_bound_and_for_no_other(tmp_path, monkey
         assert {one for one in plan["binds"] if one in map(str, places)} == expected
 
 
-def test_where_no_program_tells_the_loaders_library_of_the_family_is_taken(tmp_path, monkeypatch):
+@pytest.mark.parametrize("program", ["no-such", "true"])
+def test_where_no_program_tells_the_loaders_library_of_the_family_is_taken(tmp_path, monkeypatch, program):
+    """None is there, or it loads no MPI: as ompi_info does since Open MPI 6."""
     monkeypatch.chdir(tmp_path)
     library = tmp_path / "libmpich.so.12"
     shutil.copy("/bin/true", library)
     monkeypatch.setattr(mpi_of_host, "libraries_of_host", lambda: ["/usr/lib/libmpi.so.40", str(library)])
-    plan = hostmpi.plan("no-such", "-B{source}:{target}", "subject", None, "mpich")
+    plan = hostmpi.plan(program, "-B{source}:{target}", "subject", None, "mpich")
     assert (plan["soname"], plan["path"]) == ("libmpich.so.12", str(library))
     monkeypatch.setattr(mpi_of_host, "libraries_of_host", lambda: ["/usr/lib/libmpi.so.40"])
     with pytest.raises(mpi_of_host.AbsentError, match=r"needs libmpi.so.12 .* name its library: .* host_mpi$"):
-        hostmpi.plan("no-such", "-B{source}:{target}", "subject", None, "mpich")
+        hostmpi.plan(program, "-B{source}:{target}", "subject", None, "mpich")
 
 
 def test_a_program_without_mpi_is_a_clear_error(tmp_path, monkeypatch):

@@ -55,19 +55,20 @@ def _said(command: List[str]) -> str:
 def find_mpi(executable: str, family: Optional[str] = None) -> Tuple[str, str]:
     """Return SONAME and path of the MPI library that the bare program loads.
 
-    :param family: where the program is not there, the loader is asked for a library of this family.
+    :param family: where the program is not there, or loads none, the loader is asked for a library of this family.
+        (Since Open MPI 6, ompi_info loads libopen_mpi alone.)
     :raises AbsentError: it finds none.
-    :raises HostMpiError: the program is not there, or loads none.
+    :raises HostMpiError: without a family, the program is not there, or loads none.
     """
     program = shutil.which(executable)
-    if program is None and family:
+    for soname, path in needed_libraries([program] if program else []).items():
+        if mpi.SONAME.match(soname):
+            return soname, path
+    if family:
         path = of_loader(family, "host_mpi")
         return mpi.soname_of(path), path
     if program is None:
         raise HostMpiError(f"{executable} is not on the PATH of {os.uname().nodename}, so the host's MPI is not known")
-    for soname, path in needed_libraries([program]).items():
-        if mpi.SONAME.match(soname):
-            return soname, path
     raise HostMpiError(
         f"{program} loads no MPI library here (ldd shows none): name the host's in the site's extras, host_mpi"
     )
