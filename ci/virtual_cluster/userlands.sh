@@ -77,7 +77,7 @@ why_not() {
 
 # Makes that of partition $1 in directory $2. Of alternative and virtual packages apt knows more than debootstrap.
 make_userland() {
-    local release mirror file packages components='main non-free'
+    local release mirror file packages offered components='main non-free'
     set -e
     release=$(. /etc/os-release && echo "$VERSION_CODENAME")
     grep -q '^ID=debian' /etc/os-release || components='main universe multiverse'
@@ -91,7 +91,8 @@ make_userland() {
     in_userland "$2" 'apt-get -q update'
     packages=("${small_packages[@]}")
     if [ -z "$small" ]; then
-        mapfile -t packages < <(offered_in "$2" "${userland_applications[@]}")
+        offered=$(offered_in "$2" "${userland_applications[@]}")
+        mapfile -t packages <<<"$offered"
         packages+=("${userland_packages[@]}")
     fi
     install_in "$2" "${packages[@]}"
