@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import PLANTED, REPOSITORY, SHARED, STATE, TURN, cluster, eventually
+from conftest import PLANTED, REPOSITORY, STATE, TURN, cluster, eventually, shared_directory
 from containercheck import releases
 
 # ReFrame matches names without their blanks.
@@ -39,7 +39,6 @@ def up():
 def on_cluster(session, up):
     """Run a session on the cluster, in a directory that its nodes see."""
     cluster("up")
-    place = Path(tempfile.mkdtemp(dir=SHARED))
     environment = {
         "SLURM_CONF": str(STATE / "slurm.conf"),
         "RFM_CONFIG_FILES": str(REPOSITORY / "config" / "virtual_cluster.py"),
@@ -47,11 +46,10 @@ def on_cluster(session, up):
     }
 
     def run(*arguments, checks=REPOSITORY / "checks"):
-        return session(f"--prefix={place}", *arguments, checks=checks, **environment)
+        return session(f"--prefix={run.place}", *arguments, checks=checks, **environment)
 
-    run.place = place
-    yield run
-    shutil.rmtree(place, ignore_errors=True)
+    with shared_directory() as run.place:
+        yield run
 
 
 def bandwidth(case):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import SHARED, cluster
+from conftest import cluster, shared_directory
 from emulated import MARKS, PARTITIONS, PING_PONG, START_UP, on_node, reframe, up, with_image
 
 pytestmark = [*MARKS, pytest.mark.long]
@@ -23,9 +21,8 @@ def nodes():
 @pytest.fixture(scope="module")
 def place():
     """Return a directory that the nodes see."""
-    directory = Path(tempfile.mkdtemp(dir=SHARED))
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    with shared_directory() as directory:
+        yield directory
 
 
 @pytest.mark.parametrize("partition", PARTITIONS)

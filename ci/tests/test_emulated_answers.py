@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 import types
 from pathlib import Path
 
 import pytest
-from conftest import SHARED
+from conftest import shared_directory
 from containercheck import contract
 from containercheck.verdict import reading
 from emulated import MARKS, PARTITIONS, reframe, up
@@ -26,12 +24,8 @@ FEW = ("-S", "rounds=2", "-S", "strict_check=no", *SMALL)
 @pytest.fixture(scope="module")
 def sessions():
     """Return a session of each partition, the machine's own first."""
-    with up("--arm", "1", "--power", "1"):
-        place = Path(tempfile.mkdtemp(dir=SHARED))
-        try:
-            yield {name: session(place / name, name) for name in ("compute", *PARTITIONS)}
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
+    with up("--arm", "1", "--power", "1"), shared_directory() as place:
+        yield {name: session(place / name, name) for name in ("compute", *PARTITIONS)}
 
 
 def session(place, partition):

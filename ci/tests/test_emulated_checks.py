@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
-from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, SHARED
+from conftest import REPOSITORY, shared_directory
 from emulated import MARKS, PARTITIONS, reframe, up
 
 #: Checks that other tests run on such nodes.
@@ -61,8 +58,7 @@ def partition(request):
 
 @pytest.mark.parametrize("check", LACKING)
 def test_it_runs_there_or_says_why_not(partition, check, capsys):
-    place = Path(tempfile.mkdtemp(dir=SHARED))
-    try:
+    with shared_directory() as place:
         result = reframe(place, f"virtual-cluster:{partition}", "-n", f"^{check}%variant=generic%num_nodes=1", *FEW)
         assert result.status == 0, result.output
         reason = LACKING[check]
@@ -79,8 +75,6 @@ def test_it_runs_there_or_says_why_not(partition, check, capsys):
             assert any(re.search(reason.format(check=check), one) for one in said), said
         else:
             assert any(case["result"] == "pass" for case in result.cases), said
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def image_of(case):

@@ -5,12 +5,10 @@ The userland is a small one, and is itself the image: nothing is built.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import SHARED, STATE
+from conftest import STATE, shared_directory
 from emulated import MARKS, PARTITIONS, START_UP, on_node, reframe, up_where_possible, with_image
 
 ORDINARY_USER = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
@@ -38,8 +36,7 @@ def userland(partition):
 
 
 def test_start_up_runs_in_all_variants_and_nothing_is_judged(partition):
-    place = Path(tempfile.mkdtemp(dir=SHARED))
-    try:
+    with shared_directory() as place:
         site = with_image(place, userland(partition))
         result = reframe(place, f"virtual-cluster:{partition}", "-n", START_UP, site=site)
         assert result.status == 0, result.output
@@ -53,8 +50,6 @@ def test_start_up_runs_in_all_variants_and_nothing_is_judged(partition):
         # The host's MPI of that architecture, brought into the container.
         libraries = result.case("integrated")["provenance"]["mpi"]["subject"]
         assert any(one.startswith("/host/") for one in libraries), libraries
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def test_an_ordinary_user_has_jobs_and_containers_there(partition):

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import CLUSTER, REPOSITORY, SHARED, STATE, Session, cluster
+from conftest import CLUSTER, REPOSITORY, STATE, Session, cluster, shared_directory
 
 #: Seconds: the packages of such a cluster, and the images of its own MPI, are got and built the first time.
 PATIENCE = 2400
@@ -70,9 +68,8 @@ def centre(request):
         pytest.skip("a virtual cluster is up already: ci/virtual-cluster down")
     try:
         cluster("up", "--like", request.param, patience=600)
-        place = Path(tempfile.mkdtemp(dir=SHARED))
-        yield Centre(request.param, place)
-        shutil.rmtree(place, ignore_errors=True)
+        with shared_directory() as place:
+            yield Centre(request.param, place)
     finally:
         cluster("down")
 

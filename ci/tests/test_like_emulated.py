@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from pathlib import Path
-
 import pytest
-from conftest import REPOSITORY, SHARED
+from conftest import REPOSITORY, shared_directory
 from emulated import MARKS, PARTITIONS, PING_PONG, START_UP, reframe, up
 
 #: By site file: its system and partition, that of the virtual cluster, and the name of its MPI.
@@ -26,23 +22,19 @@ pytestmark = [*MARKS, pytest.mark.long]
 def test_a_site_file_runs_as_it_is_on_nodes_like_its_own(name):
     system, partition, library = LIKE[name]
     cases = ("-n", f"{START_UP}|{PING_PONG.format(nodes=1)}")
-    with up("--like", name):
-        place = Path(tempfile.mkdtemp(dir=SHARED))
-        try:
-            # The nodes have no network: the images come from a session that knows the node for builds.
-            made = reframe(place, f"virtual-cluster:{partition}", *cases, *FEW)
-            assert made.status == 0, made.output
-            result = reframe(place, system, *cases, *FEW, site=REPOSITORY / "config" / f"{name}.py")
-            assert result.status == 0, result.output
-            for check in ("PingPong", "StartUp"):
-                for variant in ("bare", "integrated", "generic"):
-                    case = result.case(variant, name=check)
-                    assert case["result"] == "pass", result.output
-                    assert case["partition"] == system.partition(":")[2]
-                    assert case["provenance"]["host"] == f"{partition}1"
-                    if variant != "bare":
-                        assert f"-{PARTITIONS[partition].name}-" in case["provenance"]["image"]
-                    if check == "PingPong":
-                        assert any(library in one for one in case["provenance"]["mpi"]["baseline"]), case["provenance"]
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
+    with up("--like", name), shared_directory() as place:
+        # The nodes have no network: the images come from a session that knows the node for builds.
+        made = reframe(place, f"virtual-cluster:{partition}", *cases, *FEW)
+        assert made.status == 0, made.output
+        result = reframe(place, system, *cases, *FEW, site=REPOSITORY / "config" / f"{name}.py")
+        assert result.status == 0, result.output
+        for check in ("PingPong", "StartUp"):
+            for variant in ("bare", "integrated", "generic"):
+                case = result.case(variant, name=check)
+                assert case["result"] == "pass", result.output
+                assert case["partition"] == system.partition(":")[2]
+                assert case["provenance"]["host"] == f"{partition}1"
+                if variant != "bare":
+                    assert f"-{PARTITIONS[partition].name}-" in case["provenance"]["image"]
+                if check == "PingPong":
+                    assert any(library in one for one in case["provenance"]["mpi"]["baseline"]), case["provenance"]

@@ -11,11 +11,9 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, SHARED, STATE, cluster, eventually
+from conftest import REPOSITORY, STATE, cluster, eventually, shared_directory
 
 pytestmark = [
     pytest.mark.cluster,
@@ -57,9 +55,8 @@ def place():
     if STATE.exists():
         pytest.skip("a virtual cluster is up already: ci/virtual-cluster down")
     cluster("up", "--nodes", "2")
-    directory = Path(tempfile.mkdtemp(dir=SHARED))
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    with shared_directory() as directory:
+        yield directory
     cluster("down")
 
 

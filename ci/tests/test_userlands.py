@@ -32,7 +32,8 @@ def test_what_the_mirror_lacks_is_told_from_other_trouble(tmp_path, line, mirror
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a root directory is changed as root")
 def test_programs_that_debian_lacks_there_are_said_and_done_without():
-    words = ["bash", "-ec", '. "$1"; shift; offered_in / "$@"', "-", SCRIPT, "dpkg", "no-such-program", "apt"]
+    script = '. "$1"; . "$2"; shift 2; offered_in / "$@"'
+    words = ["bash", "-ec", script, "-", REPOSITORY / "ci" / "lib.sh", SCRIPT, "dpkg", "no-such-program", "apt"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout == "dpkg\napt\n"
     assert done.stderr == "no package no-such-program here: checks that need it are skipped\n"

@@ -95,8 +95,9 @@ make_userland() {
         mapfile -t packages <<<"$offered"
         packages+=("${userland_packages[@]}")
     fi
-    install_in "$2" "${packages[@]}"
-    in_userland "$2" 'apt-get clean; rm -rf /var/lib/apt/lists/*'
+    in_userland "$2" 'apt-get -qy install -o Dpkg::Options::=--force-unsafe-io --no-install-recommends "$@"
+        apt-get clean
+        rm -rf /var/lib/apt/lists/*' "${packages[@]}"
 }
 
 # Runs the shell script $2 with the words $3... in the tree $1: in a namespace of its own, because nothing is to stay
@@ -110,18 +111,12 @@ in_userland() {
 offered_in() {
     local tree=$1
     shift
-    in_userland "$tree" 'for package; do
-            if apt-cache policy "$package" | grep -q "Candidate: [^(]"; then
+    in_userland "$tree" "$(declare -f candidate)"'
+        for package; do
+            if [ -n "$(candidate "$package")" ]; then
                 echo "$package"
             else
                 echo "no package $package here: checks that need it are skipped" >&2
             fi
         done' "$@"
-}
-
-# Installs packages $2... in the tree $1.
-install_in() {
-    local tree=$1
-    shift
-    in_userland "$tree" 'apt-get -qy install -o Dpkg::Options::=--force-unsafe-io --no-install-recommends "$@"' "$@"
 }

@@ -61,7 +61,8 @@ def find_mpi(executable: str, family: Optional[str] = None) -> Tuple[str, str]:
     :raises HostMpiError: without a family, the program is not there, or loads none.
     """
     program = shutil.which(executable)
-    for soname, path in needed_libraries([program] if program else []).items():
+    needed = needed_libraries([program]) if program else {}
+    for soname, path in needed.items():
         if mpi.SONAME.match(soname):
             return soname, path
     if family:
