@@ -16,8 +16,8 @@ pytestmark = [*MARKS, pytest.mark.long]
 CASES = "^(HPCC|GROMACS)%.*num_nodes=1%image_release=fitting"
 CHECKS = ("HPCC", "GROMACS")
 VARIANTS = ("bare", "integrated", "generic")
-#: A run takes a good minute there, of a small matrix and a tenth of the usual steps.
-SMALL = ("-S", "HPCC.memory_fraction=1e-4", "-S", "GROMACS.timesteps=20")
+#: A run takes a good minute there. GROMACS averages the energies of every hundredth step.
+SMALL = ("-S", "HPCC.memory_fraction=1e-4", "-S", "GROMACS.boxes=2", "-S", "GROMACS.timesteps=100")
 FEW = ("-S", "rounds=2", "-S", "strict_check=no", *SMALL)
 
 
