@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, alive_below
+from containercheck import contract
+from containercheck.job import ranks
 from containercheck.verdict.record import Record
 
 #: A partition of nodes with two GPUs, as the site file describes it.
@@ -245,7 +247,12 @@ def test_crash_fails_with_what_the_program_said(session):
 
 def test_singletons_instead_of_ranks_fail(session):
     result = session("-n", "Singletons", "-S", "rounds=1")
-    assert result.status != 0
+    if result.status == 0:
+        # Where the host's PMIx is of another major version than the image's, a way to start them was found.
+        (started,) = (json.loads(path.read_text()) for path in result.stage.rglob(contract.started_file("subject")))
+        assert started["started"] == ranks.INSIDE.said
+        assert re.search(r"PMIx (\d+)\..* has PMIx (?!\1\.).*\(singletons\)", started["because"]), started
+        return
     said = reason(result.case("generic"))
     assert re.search(
         r"the host starts ranks with PMIx [\d.]+ \(Open MPI [\d.]+\), the image's Open MPI [\d.]+ has", said
@@ -381,7 +388,9 @@ def test_missing_runtime_skips_with_the_reason(session, tmp_path):
     for directory in ("/usr/local/bin", "/usr/bin", "/bin"):
         for program in Path(directory).iterdir():
             link = programs / program.name
-            if program.name not in ("apptainer", "singularity", "docker", "sarus", "shifter") and not link.exists():
+            # There may be links to nothing among them.
+            taken = os.path.lexists(link)
+            if program.name not in ("apptainer", "singularity", "docker", "sarus", "shifter") and not taken:
                 link.symlink_to(program)
     result = session("-n", "Planted", "-S", "rounds=1", PATH=str(programs))
     assert result.case("bare")["result"] == "pass"

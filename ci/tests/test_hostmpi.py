@@ -75,7 +75,7 @@ def test_a_run_time_library_that_the_image_lacks_is_the_hosts(tmp_path, monkeypa
 @pytest.mark.skipif(shutil.which("ompi_info") is None, reason="no Open MPI on this machine")
 def test_the_plan_binds_the_closure_without_libc(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    plan = hostmpi.plan("ompi_info", "-B{source}:{target}", "subject", None)
+    plan = hostmpi.plan("ompi_info", "-B{source}:{target}", "subject", None, "openmpi")
     names = set(os.listdir("host-mpi"))
     assert plan["soname"] in names
     assert any(name.startswith("libopen-pal.so") for name in names)

@@ -179,6 +179,13 @@ make_debootstrap() {
     chmod 755 "$root/usr/local/bin/debootstrap"
 }
 
+# Prints the machine's /proc/cpuinfo, with what a POWER's says besides: how fast its clock counts. Under qemu it is the
+# machine's own. UCX of MPICH computes waits from it, which without it are such as no TCP connection takes.
+power_cpuinfo() {
+    cat /proc/cpuinfo
+    awk '/^cpu MHz/ {mhz = $4; exit} END {printf "timebase\t: %.0f\n", (mhz ? mhz : 512) * 1e6}' /proc/cpuinfo
+}
+
 # In the namespaces of node $1: from here on its root is that of the userland, which stays as it is: what changes is
 # gone with the node. Users see their files, and the cluster's, where they are on the machine.
 enter_userland() {
@@ -197,6 +204,10 @@ enter_userland() {
         esac
     done
     lend /var/tmp
+    if [ "${kernel_of[$(partition_of "$1")]}" = ppc64le ]; then
+        power_cpuinfo >"$base/cpuinfo"
+        mount --bind "$base/cpuinfo" "$root/proc/cpuinfo"
+    fi
     mkdir -p "$root$state"
     mount --bind "$state" "$root$state"
     for path in passwd group shadow subuid subgid hosts resolv.conf pip.conf ssl/certs/ca-certificates.crt; do
