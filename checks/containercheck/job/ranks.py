@@ -44,7 +44,10 @@ class Way(NamedTuple):
 
 
 #: What to do where nothing helps.
-ADVICE = "Use an image whose MPI is the host's (-S release=, or the site's extras), or check what the container lets in"
+ADVICE = (
+    "Use an image whose MPI is the host's (-S release=, or the site's extras), or check what the container lets in; "
+    f"what the ranks printed is in {contract.TRIALS}/ of the stage directory"
+)
 #: Launchers, and how they tell their version.
 LAUNCHERS = {"Open MPI": r"\(Open MPI\) (\S+)", "Slurm": r"^slurm\S* (\S+)", "MPICH": r"Version: +(\S+)"}
 #: The launcher of the job, as it is.
