@@ -182,20 +182,20 @@ make_debootstrap() {
 # Prints the machine's /proc/cpuinfo, with what a POWER's says besides: how fast its clock counts. Under qemu it is the
 # machine's own. UCX of MPICH computes waits from it, which without it are such as no TCP connection takes.
 power_cpuinfo() {
-    cat /proc/cpuinfo
-    awk '/^cpu MHz/ {mhz = $4; exit} END {printf "timebase\t: %.0f\n", (mhz ? mhz : 512) * 1e6}' /proc/cpuinfo
+    awk '{print} /^cpu MHz/ {mhz = $4} END {printf "timebase\t: %.0f\n", (mhz ? mhz : 512) * 1e6}' /proc/cpuinfo
 }
 
 # In the namespaces of node $1: from here on its root is that of the userland, which stays as it is: what changes is
 # gone with the node. Users see their files, and the cluster's, where they are on the machine.
 enter_userland() {
-    local base=$state/userland root path checkout
+    local base=$state/userland root path checkout partition
+    partition=$(partition_of "$1")
     root=$base/root
     mkdir -p "$base"
     mount -t tmpfs -o mode=755 tmpfs "$base"
     mkdir "$base"/{root,upper,work}
     mount -t overlay overlay \
-        -o "lowerdir=$(userland_of "$(partition_of "$1")"),upperdir=$base/upper,workdir=$base/work" "$root"
+        -o "lowerdir=$(userland_of "$partition"),upperdir=$base/upper,workdir=$base/work" "$root"
     mount -t binfmt_misc binfmt_misc "$formats"
     for path in /*; do
         case $path in
@@ -204,7 +204,7 @@ enter_userland() {
         esac
     done
     lend /var/tmp
-    if [ "${kernel_of[$(partition_of "$1")]}" = ppc64le ]; then
+    if [ "$partition" = power ]; then
         power_cpuinfo >"$base/cpuinfo"
         mount --bind "$base/cpuinfo" "$root/proc/cpuinfo"
     fi
@@ -214,7 +214,7 @@ enter_userland() {
         [ ! -e "/etc/$path" ] || cp -pL "/etc/$path" "$root/etc/$path"
     done
     # It may be taken for an image: it is an unpacked one.
-    lend "$(userland_of "$(partition_of "$1")")"
+    lend "$(userland_of "$partition")"
     cp -a "$state/openmpi/." "$root/etc/openmpi/"
     mkdir -p "$root$ucx"
     cp -a "$state/ucx/." "$root$ucx/"
