@@ -180,9 +180,13 @@ make_debootstrap() {
 }
 
 # Prints the machine's /proc/cpuinfo, with what a POWER's says besides: how fast its clock counts. Under qemu it is the
-# machine's own. UCX of MPICH computes waits from it, which without it are such as no TCP connection takes.
+# machine's own. UCX of MPICH computes waits from it, which without it are such as no TCP connection takes. Open MPI
+# reads it as an int: from a larger number it takes waits without end.
 power_cpuinfo() {
-    awk '{print} /^cpu MHz/ {mhz = $4} END {printf "timebase\t: %.0f\n", (mhz ? mhz : 512) * 1e6}' /proc/cpuinfo
+    awk '{print} /^cpu MHz/ {mhz = $4} END {
+        hz = (mhz ? mhz : 512) * 1e6
+        printf "timebase\t: %.0f\n", hz < 2147483647 ? hz : 2147483647
+    }' /proc/cpuinfo
 }
 
 # In the namespaces of node $1: from here on its root is that of the userland, which stays as it is: what changes is
