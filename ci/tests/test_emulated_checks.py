@@ -10,7 +10,7 @@ from emulated import MARKS, PARTITIONS, reframe, up
 
 #: Checks that other tests run on such nodes.
 ELSEWHERE = {"GROMACS", "HPCC", "PingPong", "StartUp"}
-SPACK = "no software: {check} comes from Spack, and spack is not on the PATH"
+SPACK = r"no software: \w+ comes from Spack, and there is no spack"
 BROUGHT = "no software: nobody can download {check}"
 TENSORFLOW = {"arm": None, "power": "tensorflow is pinned for x86_64, aarch64"}
 #: Why the others do not run there, by partition or in both; None for those that do.
