@@ -29,8 +29,9 @@ class TensorFlowCNN(OneNodeCheck):
     network = parameter(["AlexNet", "GoogLeNet", "InceptionV3", "ResNet-50", "VGG16"], loggable=True)
     batch = parameter([32, 64], loggable=True)
     plain = {"network": "AlexNet", "batch": 32}
-    #: Batches in each of the three repetitions.
+    #: Batches in each of the repetitions, and how many of these there are; three in the document.
     batches = variable(int, value=1)
+    repeats = variable(int, value=3)
 
     figures = [Figure("images_per_second", r"^images/s (\S+)$", "images/s", take="mean")]
     identity = [Identity("version", r"^TensorFlow (\S+), Keras")]
@@ -43,13 +44,13 @@ class TensorFlowCNN(OneNodeCheck):
 
     @run_after("init")
     def choose_network(self):
-        """Three repetitions, as in the document."""
-        options = f"--network {self.network} --batch {self.batch} --steps {self.batches} --repeats 3"
+        """The document's axes."""
+        options = f"--network {self.network} --batch {self.batch} --steps {self.batches} --repeats {self.repeats}"
         self.executable_opts = ["cnn.py", *options.split()]
 
     @property
     def work(self):
         """A batch that does not count, and those that do; a core does some 40 GFLOPS. One batch is in memory."""
-        batches = 1 + 3 * self.batches
+        batches = 1 + self.repeats * self.batches
         times = {"start": 6, "parallel": GFLOP[self.network] / 40}
         return Work("images", self.batch * batches, **times, memory=1.4e8 / batches, memory_of_node=2.5e9)

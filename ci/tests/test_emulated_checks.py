@@ -40,7 +40,8 @@ LACKING = {
     "WordCount": None,
 }
 #: What makes single checks short; GROMACSHybrid has full axes only.
-SHORT = ("HPL.repeats=1", "GROMACSHybrid.full=yes", "GROMACSHybrid.boxes=2", "GROMACSHybrid.timesteps=100")
+SHORT = ["GROMACSHybrid.full=yes", "GROMACSHybrid.boxes=2", "GROMACSHybrid.timesteps=100"]
+SHORT += ["HPL.repeats=1", "TensorFlowCNN.repeats=1"]
 #: A run takes minutes there; a generic case has the bare program beside it.
 FEW = [word for one in ("rounds=1", "strict_check=no", "run_limit=3000", *SHORT) for word in ("-S", one)]
 
