@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import threading
 from dataclasses import replace
 
 import pytest
-from conftest import record_of, run_of
+from conftest import eventually, record_of, run_of
+from containercheck.job.run import watch_binding
 from containercheck.sides import Container, Program, Side
 from containercheck.verdict import binding
 
@@ -77,3 +81,33 @@ def test_ranks_that_were_not_all_seen_are_told(bare, container, tmp_path):
     assert record.unseen_bindings(mpi[:1]) == []
     serial = [replace(side, program=Program("serial")) for side in mpi]
     assert record.unseen_bindings(serial) == []
+
+
+@pytest.fixture
+def ranks():
+    """Start two processes that may run anywhere; return them, with what the watch is told of them."""
+    started = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
+    yield started, {"libmpi.so": {"pids": [process.pid for process in started]}}
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_ranks_that_bind_themselves_late_are_seen_so_and_those_that_end_change_nothing(ranks):
+    started, libraries = ranks
+    seen, finished = {"bound": []}, threading.Event()
+    watch = threading.Thread(target=watch_binding, args=(libraries, finished, seen))
+    watch.start()
+    try:
+        assert eventually(lambda: len(seen["bound"]) == 2)
+        first = min(os.sched_getaffinity(0))
+        for process in started:
+            os.sched_setaffinity(process.pid, {first})
+        assert eventually(lambda: seen["bound"] == [str(first)] * 2)
+        started[0].kill()
+        started[0].wait()
+        finished.wait(1)
+    finally:
+        finished.set()
+        watch.join()
+    assert seen["bound"] == [str(first)] * 2

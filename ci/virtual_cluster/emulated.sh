@@ -208,7 +208,8 @@ enter_userland() {
         esac
     done
     lend /var/tmp
-    if [ "$partition" = power ]; then
+    # Apptainer mounts a new /proc where it builds, which the kernel refuses it under one that something lies over.
+    if [ "$partition" = power ] && [[ $1 != *-build ]]; then
         power_cpuinfo >"$base/cpuinfo"
         mount --bind "$base/cpuinfo" "$root/proc/cpuinfo"
     fi

@@ -14,12 +14,12 @@ from containercheck.job import disturbance, nodes, processes
 
 #: Seconds that a run has to end by itself once it was asked to; and its helpers, once it has ended.
 GRACE, SETTLE = 5.0, 2.0
-#: Seconds between two looks at the ranks' processors.
-CALM = 0.25
+#: Seconds between two looks at the ranks' processors, and how much longer each is than the one before.
+CALM, LONGER = 0.25, 1.25
 
 
 def watch_mpi(wanted: int, finished: threading.Event, seen: Dict[str, Any]) -> None:
-    """Look into the run's processes until ``wanted`` of them have mapped an MPI library, then leave them alone.
+    """Look into the run's processes until ``wanted`` of them have mapped an MPI library; then at where they may run.
 
     :param seen: what was seen last: ``mpi`` and ``bound`` of the run's part of the record.
     """
@@ -35,16 +35,18 @@ def watch_mpi(wanted: int, finished: threading.Event, seen: Dict[str, Any]) -> N
 
 
 def watch_binding(libraries: Dict[str, Any], finished: threading.Event, seen: Dict[str, Any]) -> None:
-    """Look at which processors the ranks may use, until that stays the same.
+    """Look at which processors the ranks may use, ever more seldom: what two looks have in common counts.
 
-    In MPI_Init hwloc binds a process to one processor after the other, to ask each what it is.
+    In MPI_Init hwloc binds a process to one processor after the other, to ask each what it is; GROMACS binds itself,
+    when it has read its input.
     """
-    before = None
-    while not finished.wait(CALM):
+    pause, before = CALM, []  # type: float, List[str]
+    while not finished.wait(pause):
         now = processes.bound(libraries)
-        if now == before:
+        # At the end, ranks go one by one.
+        if now == before and len(now) >= len(seen["bound"]):
             seen["bound"] = now
-            return
+        pause = pause * LONGER if now == before else CALM
         before = now
 
 
