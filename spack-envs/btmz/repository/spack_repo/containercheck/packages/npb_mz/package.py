@@ -33,6 +33,8 @@ class NpbMz(MakefilePackage):
             settings.filter(rf"^{name}\s*=.*", f"{name} = {value}")
         settings.filter(r"^FFLAGS\s*=.*", f"FFLAGS = -O3 {old}{self.compiler.openmp_flag}")
         settings.filter(r"^FLINKFLAGS\s*=.*", f"FLINKFLAGS = -O3 {self.compiler.openmp_flag}")
+        # This script does not say what runs it, which qemu on a machine of another architecture wants to know.
+        FileFilter("Makefile").filter("sys/print_header", "sh sys/print_header")
         mkdirp("bin")
 
     def build(self, spec, prefix):
