@@ -25,6 +25,9 @@ class OpenFOAM(ContainerCheck):
     executable = "simpleFoam"
     recipe = "openfoam"
     reset_commands = ["rm -rf case", "cp -r prepared case"]
+    # No trap for a division by zero: Open MPI has had one when it has started, and POWER traps that then. What is not
+    # a number fails as an answer.
+    env_vars = {"FOAM_SIGFPE": "false"}
     #: Ranks in all, on all nodes; 0 for one on each core, with the coarse mesh.
     ranks = parameter([0, 1, 2, 4], loggable=True)
     plain = {"ranks": 0}
@@ -70,9 +73,6 @@ class OpenFOAM(ContainerCheck):
         rows, columns = self.layout.grid
         # Where Debian has what OpenFOAM's own bashrc would set.
         self.prerun_cmds += ['export WM_PROJECT_DIR="${WM_PROJECT_DIR:-/usr/share/openfoam}"']
-        # No trap for a division by zero: Open MPI has had one when it has started, and POWER traps that then. What is
-        # not a number fails as an answer.
-        self.prerun_cmds += ["export FOAM_SIGFPE=false"]
         # How fine the coarse mesh is, in thirds of what it is for few cores. Most of its cells are at the surface.
         mesh = "tutorial" if self.full_only else round(3 * (self.amount / self.work.least) ** (1 / 2))
         self.input_commands = [f"sh {self.own('openfoam/prepare')} {ITERATIONS} {rows} {columns} {mesh}"]
