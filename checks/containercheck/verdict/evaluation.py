@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Optional
 
 from containercheck import contract
 from containercheck.verdict import reading, sequential
+from containercheck.verdict.prior import Prior
 from containercheck.verdict.reading import UnreadableError
 from containercheck.verdict.sequential import Pairs
 
@@ -38,6 +39,7 @@ class Facts:
     """What runs are read by, as it lies in ``facts.json``.
 
     :ivar figures: declared figures, in their order; ``accepted`` is the range in which the overhead must lie.
+    :ivar priors: by figure, the known spread and from where it is known.
     :ivar answers: declared answers.
     :ivar rank_count: the answer that tells with how many ranks a run ran; None for a program without MPI.
     :ivar ranks: how many it must be.
@@ -53,6 +55,7 @@ class Facts:
         :raises KeyError: one is missing.
         """
         self.figures = [types.SimpleNamespace(**figure) for figure in known["figures"]]
+        self.priors = known.get("priors", {})  # type: Dict[str, Tuple[float, str]]
         self.answers = [types.SimpleNamespace(**answer) for answer in known["answers"]]
         self.rank_count = types.SimpleNamespace(**known["rank_count"]) if known["rank_count"] else None
         self.ranks = known["ranks"]  # type: int
@@ -117,7 +120,8 @@ class Evaluation:
             for one in told:
                 together = len(told) * len(compared)
                 low, high = side.accepted.get(one.name, one.accepted)
-                self.pairs[side.name, one.name] = Pairs(one.better, one.compare, low, high, together)
+                prior = Prior(*self._facts.priors[one.name]) if one.name in self._facts.priors else None
+                self.pairs[side.name, one.name] = Pairs(one.better, one.compare, low, high, together, prior=prior)
 
     @property
     def round_seconds(self) -> float:

@@ -17,6 +17,20 @@ SLOWER, FASTER, CLOSE, NOISY = "slower", "faster", "close", "noisy"
 #: Standard errors of the mean by which a figure must be off its target, and off what is accepted, before it is called
 #: too slow: noise alone comes as far off the target in one figure of twenty.
 OFF_TARGET, OFF_ACCEPTED = 1.645, 1.0
+#: Tolerances by which a gain may exceed the target before it is a question: does the subject do the same work?
+MOST_GAIN = 5.0
+
+
+def far(accepted: Accepted, scale: float) -> float:
+    """Return the d below which a gain is a question; minus infinity where any gain is accepted.
+
+    It is off the target by many tolerances, and by more than single rounds spread: noise does not come that far, with
+    the whole interval, in one figure of a thousand (simulated).
+    """
+    tolerance = accepted.high - accepted.target
+    if not 0 < tolerance < math.inf:
+        return -math.inf
+    return accepted.target - max(MOST_GAIN * tolerance, scale)
 
 
 def kind(changes: List[float], accepted: Accepted, scale: Optional[float]) -> str:
@@ -26,11 +40,12 @@ def kind(changes: List[float], accepted: Accepted, scale: Optional[float]) -> st
     below the lowest that is accepted. ``close``: by now, rounds that spread like these would have told of a figure on
     its target; what keeps this one open is where it lies. ``noisy``: its rounds spread too much to tell so far.
 
-    :param scale: standard deviation of d; None where it is not known.
+    :param scale: standard deviation of d, where it was known; else it is what the rounds themselves say.
     """
     rounds = len(changes)
-    if not rounds or scale is None:
+    if not rounds or (rounds < 2 and scale is None):
         return NOISY
+    scale = robust.scale(changes) if scale is None else scale
     centre = robust.median(robust.walsh(changes))
     error = scale / math.sqrt(rounds)
     most_above = 2 * sum(change > accepted.high for change in changes) > rounds
