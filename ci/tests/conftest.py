@@ -125,10 +125,12 @@ def facts_of(
     expected: Mapping[str, tuple[float, float]] | None = None,
     earlier: Iterable[dict[str, dict[str, float]]] = (),
     emulated: bool = False,
+    priors: Mapping[str, tuple[float, str]] | None = None,
 ) -> dict[str, Any]:
     """Return what a check with a tolerance of 5 % writes into facts.json.
 
     :param expected: the range of a figure's overhead, where a reference gives one.
+    :param priors: of figures whose spread is known: that, and from where.
     """
     expected = expected or {}
 
@@ -141,6 +143,7 @@ def facts_of(
         "rank_count": asdict(rank_count) if rank_count else None,
         "ranks": ranks,
         "emulated": emulated,
+        "priors": dict(priors or {}),
         "sides": list(sides),
         "earlier": list(earlier),
     }
