@@ -22,10 +22,13 @@ if "containercheck" not in sys.modules:
 from containercheck.verdict import boundaries, openness, prospects, sequential  # noqa: E402
 from containercheck.verdict.boundaries import HORIZON, PRIOR_DEGREES, boundary, critical  # noqa: E402
 from containercheck.verdict.changes import ROUNDING  # noqa: E402
+from containercheck.verdict.prior import Prior  # noqa: E402
 
 #: Accepted overhead in percent, as most checks have it, and in log scale.
 TOLERANCE = 5.0
 BOUND = math.log1p(TOLERANCE / 100)
+#: The known spread of a figure that nobody has measured, in log scale (priors.UNKNOWN_SPREAD, which needs ReFrame).
+DEFAULT = 0.20
 #: Rounds of the method with a fixed number.
 FIXED = 4
 
@@ -193,28 +196,28 @@ def judge(changes, figures, give_up=False, known=None, alone=False):
     open_ = ~decided.any(axis=0)
     verdict = np.where(open_, 0, np.where(passes[first, each], 1, -1))
     after = np.where(open_, HORIZON + 1, first + 1)
-    asks = np.zeros(changes.shape[1], dtype=bool)
+    asked = np.full(changes.shape[1], HORIZON + 1)
     if not alone:
-        _ask(changes, verdict, after, asks, moments)
+        _ask(changes, figures, known, verdict, after, asked)
     hopeless = _hopeless(changes, figures, after, moments, alone) if give_up else None
-    if give_up and asks.any():
-        hopeless |= asks & (np.arange(1, rounds + 1)[:, None] >= after)
-    return Judged(np.where(asks, 0, verdict), np.where(asks, HORIZON + 1, after), hopeless, asks)
+    if give_up:
+        hopeless |= np.arange(1, rounds + 1)[:, None] >= asked
+    return Judged(verdict, after, hopeless, asked <= HORIZON)
 
 
-def _ask(changes, verdict, after, asks, moments):
-    """Find the passes that are questions."""
-    accepted = prospects.Accepted(-math.inf, BOUND, 0.0, 1)
-    for one in np.nonzero((verdict > 0) & (np.median(changes, axis=0) < -BOUND))[0]:
-        rounds = after[one]
-        seen = list(changes[:rounds, one])
-        walsh, count = sequential.robust.walsh(seen), boundary("pass", rounds)
-        high = math.inf if count is None else walsh[count - 1]
-        scale = sequential.robust.scale(seen)
-        if moments and moments.trusted[rounds - 1, one]:
-            scale = moments.scale[rounds - 1, one]
-            high = min(high, moments.mean[rounds - 1, one] + critical("pass", rounds) * scale / math.sqrt(rounds))
-        asks[one] = high < openness.far(accepted, scale)
+def _ask(changes, figures, known, verdict, after, asked):
+    """Judge those that may gain too much as the job does: they wait, and may be a question in the end."""
+    known = None if known is None else np.broadcast_to(known, changes.shape[1])
+    for one in np.nonzero((verdict > 0) & (changes.min(axis=0) < -openness.MOST_GAIN * BOUND))[0]:
+        if np.median(changes[: after[one], one]) >= -BOUND:
+            continue
+        prior = None if known is None else Prior(100 * known[one], "simulated")
+        pairs = sequential.Pairs("lower", "ratio", -math.inf, TOLERANCE, figures, prior=prior)
+        for change in changes[:, one]:
+            pairs.add(1.0, math.exp(change))
+        verdict[one] = {"pass": 1, "fail": -1}.get(pairs.verdict, 0)
+        after[one] = HORIZON + 1 if pairs.verdict == sequential.INCONCLUSIVE else pairs.decided_after
+        asked[one] = pairs.decided_after if pairs.open_kind and pairs.decided_after else HORIZON + 1
 
 
 def _hopeless(changes, figures, after, moments, alone):

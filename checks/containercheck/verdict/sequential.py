@@ -124,32 +124,33 @@ class Pairs:
 
     def _is_above(self, bound: Bound, kind: str) -> bool:
         """Whether d lies above a bound, by either test."""
-        if reaches(bound.above, boundary(kind, self.rounds, self._row)):
-            return True
         margin = self._t.margin(critical(kind, self.rounds, self._row))
-        return margin < math.inf and self._t.mean - bound.value >= margin
+        is_far = margin < math.inf and self._t.mean - bound.value >= margin
+        return is_far or reaches(bound.above, boundary(kind, self.rounds, self._row))
 
-    def _is_below(self, bound: Bound, kind: str) -> bool:
-        if reaches(bound.below, boundary(kind, self.rounds, self._row)):
-            return True
-        margin = self._t.margin(critical(kind, self.rounds, self._row))
-        return margin < math.inf and bound.value - self._t.mean >= margin
+    def _is_below(self, bound: Bound, kind: str, figures: int) -> bool:
+        """Whether d lies below a bound, by either test."""
+        margin = self._t.margin(critical(kind, self.rounds, figures))
+        is_far = margin < math.inf and bound.value - self._t.mean >= margin
+        return is_far or reaches(bound.below, boundary(kind, self.rounds, figures))
 
     def _judge(self) -> str:
         low_is_kept = self._low.value == -math.inf or self._is_above(self._low, "pass")
-        if low_is_kept and self._is_below(self._high, "pass"):
-            self._asks = self._low.value == -math.inf and self._ends()[1] < self._far
-            return INCONCLUSIVE if self._asks else PASS
+        if low_is_kept and self._is_below(self._high, "pass", self._row):
+            return INCONCLUSIVE if self._asks_or_waits() else PASS
         if self._is_above(self._high, "fail") and self._is_above(self._target, "zero"):
             return FAIL
-        if self._is_below(self._low, "fail") and self._is_below(self._target, "zero"):
+        if self._is_below(self._low, "fail", self._row) and self._is_below(self._target, "zero", self._row):
             return FAIL
         return INCONCLUSIVE
 
-    @property
-    def _far(self) -> float:
-        """The d below which a gain is a question, and no pass: many tolerances off, and more than rounds spread."""
-        return openness.far(self._accepted, self._t.scale or robust.scale(self.changes))
+    def _asks_or_waits(self) -> bool:
+        """Whether a figure that would pass gains so much that it is a question, or may become one."""
+        far = openness.far(self._accepted, self._t.scale or robust.scale(self.changes))
+        if self._low.value > -math.inf or robust.median(robust.walsh(self.changes)) >= far:
+            return False
+        self._asks = self._ends()[1] < far and self._is_below(self._target, "zero", openness.RARELY)
+        return self._asks or self.rounds < openness.UNTIL
 
     @property
     def rounds(self) -> int:
