@@ -178,14 +178,31 @@ def test_expected_overheads_are_told_from_absolute_references():
     found = {"rate": (10, -0.1, 0.1, "x"), "rate_baseline": (12, -0.1, None, "x"), "rate_overhead": (80, -0.25, 0.1)}
     absolute, expected = references.split(found, FIGURES)
     assert absolute == {"rate": (10, -0.1, 0.1, "x"), "rate_baseline": (12, -0.1, None, "x")}
-    assert expected == {"rate": pytest.approx((60, 88))}
+    assert expected == {"rate": pytest.approx((80, 60, 88))}
     assert references.split({}, FIGURES) == ({}, {})
 
 
 def test_a_bound_that_is_not_given_is_infinite():
     found = {"rate_overhead": (80, -0.25, None), "time_overhead": (10, None, 0.5, "%")}
     _, expected = references.split(found, FIGURES)
-    assert expected == {"rate": (60, math.inf), "time": (-math.inf, 15)}
+    assert expected == {"rate": (80, 60, math.inf), "time": (10, -math.inf, 15)}
+    assert references.accepted([*FIGURES, Figure("own", r"(\S+)", "x", tolerance=3.0)], expected, {}, 5.0) == {
+        "rate": {"accepted": (60, math.inf), "expected": 80},
+        "time": {"accepted": (-math.inf, 15), "expected": 10},
+        "own": {"accepted": (-math.inf, 3.0), "expected": None},
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ((0, 0, 0), "rate_overhead: no overhead lies between 0 and 0"),
+        ((10, 0.1, 0.5), "rate_overhead: invalid low threshold value: 0.1"),
+    ],
+)
+def test_bounds_that_accept_nothing_are_named_before_the_job(value, said):
+    with pytest.raises(ReframeError, match=said):
+        references.split({"rate_overhead": value}, FIGURES)
 
 
 def test_an_overhead_of_no_figure_is_named():
