@@ -30,10 +30,12 @@ site_configuration = {
                     },
                     "container_platforms": [{"type": "Docker"}],
                     "extras": {
-                        "max_nodes": 48,
-                        "memory_per_node": 60 << 30,
-                        "mpi": "mpich",
-                        "images": {"imb": "ajyounge/hpcg-container"},
+                        "containercheck": {
+                            "max_nodes": 48,
+                            "memory_per_node": 60 << 30,
+                            "mpi": "mpich",
+                            "images": {"imb": "ajyounge/hpcg-container"},
+                        },
                     },
                 },
             ],

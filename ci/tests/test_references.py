@@ -167,7 +167,7 @@ def test_the_sites_own_take_the_place_of_ours(tmp_path):
 
 
 def test_a_directory_of_the_site_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(ReframeError, match="extras of cluster:compute: references: no directory .*/nowhere"):
+    with pytest.raises(ReframeError, match="of cluster:compute: containercheck: references: no directory .*/nowhere"):
         references.file_of(replace(SITE, references=str(tmp_path / "nowhere")), str(tmp_path), "Planted")
 
 
