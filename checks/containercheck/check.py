@@ -208,7 +208,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         own = self.site.tolerances_of(type(self).__name__, {one.name for one in self.figures})
         accepted = references.accepted(self.figures, expected, own, self.tolerance)
         return {
-            "figures": [{**asdict(one), "accepted": accepted[one.name]} for one in self.figures],
+            "figures": [{**asdict(one), **accepted[one.name]} for one in self.figures],
             "answers": [asdict(answer) for answer in self.answers],
             "rank_count": asdict(self.rank_count) if self.rank_count else None,
             "ranks": self.layout.ranks,
