@@ -38,6 +38,8 @@ RECORD, RUNS = "rounds.json", "rounds"
 WATCH, TRIALS = "watch", "trials"
 #: Files in a run's directory with what it printed on standard output and on standard error.
 OUT, ERR = "out", "err"
+#: File with the key that the fingerprints of variables are made with; the job removes it.
+KEY = "variables.key"
 #: Name of the script that makes the input.
 PREPARE = "prepare.sh"
 
@@ -70,6 +72,11 @@ def image_file(side):
 def surroundings_file(side):
     """Return the name of the file with what a side's container sees around it: variables, mounts, limits."""
     return f"{side}.surroundings"
+
+
+def environment_file(side):
+    """Return the name of the file with a side's variables whose values are not told: a script, for its owner only."""
+    return f"{side}.environ.sh"
 
 
 def script_file(side):
