@@ -46,8 +46,12 @@ class BuiltCheck(ApplicationFacts):
             _ask_for_little(self.build_job, self.site)
 
     @run_after("setup")
+    @run_after("compile")
     def close_stage(self):
-        """Keep others out of the stage directory: ReFrame's scripts in it have what the site's file sets."""
+        """Keep others out of the stage directory: ReFrame's scripts in it have what the site's file sets.
+
+        Where a check has files of its own, ReFrame gives it the mode of their directory when it copies them.
+        """
         os.chmod(self.stagedir, 0o700)
 
     def write_private(self, files: Mapping[str, str]) -> None:

@@ -246,7 +246,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Fail when a run hung or failed, answers are wrong or differ, or the ranks or the MPI are not as intended."""
         stagedir = Path(self.stagedir)
         if (stagedir / contract.UNSUPPORTED_WHY).exists():
-            self.skip_because((stagedir / contract.UNSUPPORTED_WHY).read_text().removeprefix("error: "))
+            self.skip_because(texts.tail(stagedir / contract.UNSUPPORTED_WHY).removeprefix("error: "))
         end = slurm.end_of_job(self._job_state, stagedir / self.stderr.evaluate(), self.max_pending_time)
         try:
             found = record.Record.read(stagedir)

@@ -21,7 +21,7 @@ RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
 UNPACK = "cd / && tar -cf - --ignore-failed-read $(ls -d .singularity.d bin etc lib* opt sbin srv usr var 2>/dev/null)"
 #: Prints what a process in a container sees around it, with a blank line between: its variables, a NUL after each, its
 #: mounts, and its limits. It is read by job/surroundings.py, which keeps no secrets.
-SURROUNDINGS = "sh -c 'env -0; echo; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
+SURROUNDINGS = "sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
 #: Shell function that prints the wall-clock seconds of each step.
 PHASE = r"""phase() {
     now=$(date +%s.%N)

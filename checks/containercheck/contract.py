@@ -40,6 +40,11 @@ WATCH, TRIALS = "watch", "trials"
 OUT, ERR = "out", "err"
 #: File with the key that the fingerprints of variables are made with; the job removes it.
 KEY = "variables.key"
+#: Bytes that a run may print, and write into the files that are kept of it, in all; it is ended when it exceeds that.
+#: The longest output of the checks is some 200 KiB.
+MOST_PRINTED = 256 << 20
+#: What is said of a run that printed more.
+PRINTED_TOO_MUCH = f"ended because it printed more than {MOST_PRINTED >> 20} MiB"
 #: Name of the script that makes the input.
 PREPARE = "prepare.sh"
 

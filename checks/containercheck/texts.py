@@ -19,7 +19,7 @@ LINE, LINES = 500, 40
 READ, TAIL = 64 << 20, 1 << 20
 #: What may stand before the host of an address, and after its path. The ``@`` of a digest is no name's.
 _ADDRESS = re.compile(
-    r"""([A-Za-z][\w+.-]*://)(?:[^\s/?#'"]*@(?!sha256:))?([^\s?#'"]*)(\?[^\s#'"]*?(?=@sha256:|[\s#'"]|$))?"""
+    r"""([A-Za-z][\w+.-]{0,20}://)(?:[^\s/?#'"]*@(?!sha256:))?([^\s?#'"]*)(\?[^\s#'"]*?(?=@sha256:|[\s#'"]|$))?"""
 )
 
 
@@ -70,13 +70,11 @@ def without_credentials(text: str) -> str:
 
 def told(text: str, longest: int = LINE) -> str:
     """Return a text of several lines as it may be told: each line printable and cut, and no more than so many."""
-    lines = (
-        text.splitlines() if len(text) < TAIL else [*text[: TAIL // 2].splitlines(), *text[-TAIL // 2 :].splitlines()]
-    )
+    lines = text.splitlines()
     if len(lines) > LINES:
         half = LINES // 2
         lines = [*lines[:half], f"... ({len(lines) - 2 * half} lines) ...", *lines[-half:]]
-    return "\n".join(printable(without_credentials(line[: 4 * longest]), longest) for line in lines)
+    return "\n".join(printable(without_credentials(line), longest) for line in lines)
 
 
 def read(path: Path, most: int = READ) -> str:

@@ -23,7 +23,7 @@ import settings  # noqa: E402
 CANARY = "glcbt-canary"
 #: What a container prints: a variable of several lines among others, one that looks like two, and then the rest.
 VARIABLES = f"PATH=/usr/bin\0CI_JOB_TOKEN={CANARY}\0KEY=begin\nOMP_X={CANARY}\nend\0"
-SEEN = f"{VARIABLES}\n\n1 2 0:1 / / rw - ext4 /dev/a rw\n\nA 1\n"
+SEEN = f"{VARIABLES}\n1 2 0:1 / / rw - ext4 /dev/a rw\n\nA 1\n"
 
 
 def readable(directory: Path) -> list[str]:

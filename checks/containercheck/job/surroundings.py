@@ -21,7 +21,7 @@ MOST = 16 << 20
 def cleaned(text: str, key: bytes) -> str:
     """Return what a container printed as it may be kept.
 
-    :param text: variables, each with a NUL at its end; then mounts and limits, a blank line before each.
+    :param text: variables, each with a NUL at its end; a line end, mounts, a blank line, and limits.
     """
     environment, _, rest = text.rpartition("\0")
     pairs = (one.partition("=") for one in environment.split("\0") if "=" in one)
