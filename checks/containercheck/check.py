@@ -143,7 +143,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Fail where the job would wait for nodes that are down: other partitions go on."""
         problem = "" if self.is_dry_run() else slurm.out_of_service(self.job, self.num_nodes)
         if problem:
-            raise OutOfService(f"{self.current_partition.fullname} {problem}")
+            raise OutOfService(texts.told(f"{self.current_partition.fullname} {problem}"))
 
     def _wanted(self):
         self.runtime = runtimes.find(self.current_partition) if self.contained else None

@@ -126,5 +126,5 @@ def preflight_file(side):
 
 def names(disturbers):
     """Return the disturbers of several rounds (``name (pid): share; ...`` each) as a text, each process once."""
-    found = [one.split(":")[0] for disturber in disturbers for one in disturber.split("; ")]
+    found = [one.rpartition(": ")[0] or one for disturber in disturbers for one in disturber.split("; ")]
     return ", ".join(dict.fromkeys(found))

@@ -116,7 +116,7 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
     for name in collect:
         if Path(name).exists():
             shutil.move(name, str(output / Path(name).name))
-    here = filter(None, [disturbance.between(before, after)])
+    here = filter(None, [disturbance.between(before, after, log=True)])
     return {
         "seconds": seconds,
         "limit": limit,
