@@ -133,7 +133,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         run = allowance.Run.of(self.known_work, self.known_work and self.amount, self.layout, self.run_limit)
         self.extra_resources = {**allowance.resources(self.site, run), **self.extra_resources}
         self._allowance = allowance.allow(
-            self.site, self.num_nodes, run, 1 + self.contained, self.seconds, self.node_hours
+            self.site, self.num_nodes, run, self.side_count, self.seconds, self.node_hours
         )
         if not self.site.is_here:
             self.time_limit = self.time_limit or self._allowance.at_most
