@@ -133,7 +133,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Give the job its time and memory; and say what it is expected to take."""
         run = allowance.Run.of(self.known_work, self.known_work and self.amount, self.layout, self.run_limit)
         self.extra_resources = {**allowance.resources(self.site, run), **self.extra_resources}
-        self._told = priors.known(self.known_spreads, self.unique_name, self.current_partition.fullname)
+        self._told = priors.known(self.known_spreads, self.display_name, self.current_partition.fullname)
         rounds = self.rounds or priors.rounds_expected(self.figures, self.tolerance, self._told)
         self._allowance = allowance.allow(
             self.site, self.num_nodes, run, self.side_count, self.seconds, self.node_hours, rounds
