@@ -31,7 +31,7 @@ from processes import Workplace
 from report import junit, page, policy, scaling, table
 from report.cases import Case, ReportError, save
 from report.text import names, say
-from settings import FINE, MEANING, REGRESSION, TROUBLE, NightSettings
+from settings import FINE, MEANING, REGRESSION, TROUBLE, NightSettings, WrongCommandLine
 
 #: Days of history that are looked at.
 DAYS = 100
@@ -264,7 +264,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     except BlockingIOError:
         who = Path(place.reports, "lock").read_text(encoding="utf-8").strip()
         say(f"error: another night is still running here ({who}): {place.reports}")
-    except (OSError, ReportError) as error:
+    except (OSError, ReportError, WrongCommandLine) as error:
         say(f"error: {error}")
     return TROUBLE
 

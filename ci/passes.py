@@ -15,7 +15,7 @@ from progress import Awaited, awaited
 from report import estimate, policy, verdicts
 from report.cases import Case, Key, ReportError, collect, key, load, merged, only, save, selection
 from report.text import names, say
-from settings import Settings
+from settings import UNKNOWN_VARIABLE, Settings, WrongCommandLine
 
 #: Which cases are run, in which order; it says itself what it leaves out.
 Choice = Callable[[Sequence[Case]], list[Case]]
@@ -53,11 +53,13 @@ class Session:
     def begin(self) -> list[str]:
         """Run all checks, and return what is wrong with that besides their results.
 
+        :raises WrongCommandLine: a variable is set that does not exist.
         :raises ReportError: there is no report of it.
         """
         place, settings = self._place, self._settings
-        place.clear(place.report)
+        place.clear()
         foreseen = self._foreseen()
+        place.report.unlink(missing_ok=True)
         if not settings.limits and not settings.fixed:
             self._arguments = (*self._first_seconds(policy.ran(collect([foreseen]))), *self._arguments)
         known, chosen = self._first_chosen(foreseen) if self._choice else (foreseen, [])
@@ -78,6 +80,7 @@ class Session:
     def resume(self) -> list[str]:
         """Go on with the last session.
 
+        :raises WrongCommandLine: a variable is set that does not exist.
         :raises ReportError: there was none.
         """
         if not self._place.report.exists():
@@ -86,6 +89,8 @@ class Session:
         self.cases = collect([self.report])
         self._arguments = (*self.report.get("session_info", {}).get(ARGUMENTS, ()), *self._arguments)
         self._place.clear()
+        if self._settings.arguments:
+            self._foreseen()
         return []
 
     @property
@@ -111,12 +116,17 @@ class Session:
     def foresee(self) -> dict[str, Any]:
         """Return the report of a dry run.
 
+        :raises WrongCommandLine: a variable is set that does not exist.
         :raises ReportError: there is none.
         """
         with tempfile.TemporaryDirectory() as directory:
             prefix = [f"--{what}={directory}/{what}" for what in ("stage", "output", "report-file")]
             self._reframe("--dry-run", *prefix, known=None)
-            return load(Path(directory, "report-file"))
+            report = load(Path(directory, "report-file"))
+        wrong = sorted({case.reason for case in collect([report]) if case.error == UNKNOWN_VARIABLE})
+        if wrong:
+            raise WrongCommandLine(wrong[0])
+        return report
 
     def _foreseen(self) -> dict[str, Any]:
         """Return the same, or an empty one: ReFrame says why when it is to run."""

@@ -19,7 +19,7 @@ from processes import Workplace
 from report import estimate, policy, table
 from report.cases import Case, ReportError, collect
 from report.text import say
-from settings import Settings
+from settings import Settings, WrongCommandLine
 
 #: What is made of a session: its cases, and what is wrong besides; the exit status.
 Conclusion = Callable[[Sequence[Case], Sequence[str]], int]
@@ -46,6 +46,9 @@ def session(argv: Sequence[str], place: Workplace, conclude: Conclusion = conclu
             if settings.estimate:
                 return estimated(collect([current.foresee()]))
             problems = current.resume() if settings.only_open else current.begin()
+        except WrongCommandLine as error:
+            ended([str(error)])
+            return 2
         except ReportError as error:
             stopped = [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
             return ended([*stopped, f"{error}{'' if settings.only_open else ' (see above)'}"])

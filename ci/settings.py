@@ -14,6 +14,14 @@ FINE, REGRESSION, TROUBLE = 0, 1, 2
 MEANING = {FINE: "all is fine", REGRESSION: "a regression", TROUBLE: "something could not be measured or run"}
 
 
+#: What the library raises where -S sets something that does not exist (checks/containercheck/assignments.py).
+UNKNOWN_VARIABLE = "UnknownVariable"
+
+
+class WrongCommandLine(Exception):
+    """What was asked for does not exist; the message says what is meant. Nothing was run."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """What the person asked for.

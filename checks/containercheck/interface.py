@@ -7,9 +7,10 @@ from pathlib import Path
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
-from reframe.core.builtins import parameter, variable
+from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.exceptions import ReframeError
 
-from containercheck import programs, sites
+from containercheck import assignments, declarations, programs, sites
 from containercheck.facts import PROGRAM, Answer, Figure, Identity, Step, Work
 
 
@@ -48,6 +49,8 @@ class ApplicationFacts(rfm.RegressionTest):
     figures = variable(typ.List[Figure], value=[], loggable=False)
     #: What it computes.
     answers = variable(typ.List[Answer], value=[], loggable=False)
+    #: Whether it has no figures on purpose: that it runs, and comes to the same answers, is all that it tells.
+    only_runs = variable(typ.Bool, value=False)
     #: What it says of its own build, which bare and container should have in common.
     identity = variable(typ.List[Identity], value=[], loggable=False)
     #: Where it says how many ranks it ran with; None for a program that is not started by MPI's launcher.
@@ -151,6 +154,22 @@ class ApplicationFacts(rfm.RegressionTest):
         that was most of the processor time that ReFrame takes beside what is measured.
         """
         return [one for one in type(cls).loggable_attrs(cls) if one[0] != "variables"]
+
+    @run_after("init", always_last=True)
+    def require_declarations(self):
+        """Stop the session where the application file declares nothing that could be compared."""
+        declarations.require(self)
+
+    @run_after("setup")
+    def require_known_variables(self):
+        """Fail where the command line sets what does not exist: something else than was asked for would be measured."""
+        assignments.require_known(type(self))
+
+    @run_before("run", always_last=True)
+    def require_figures(self):
+        """Fail where hooks were to give the figures, and gave none."""
+        if not self.figures and not self.only_runs:
+            raise ReframeError(f"{type(self).__name__} has no figures: {declarations.NOTHING}")
 
     @property
     def contained(self) -> bool:

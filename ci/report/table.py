@@ -116,4 +116,5 @@ def verdict(row: dict[str, Any]) -> str:
     emulated = row.get("verdict") == verdicts.EMULATED
     said = ["expected overhead"] if row.get("expected") and not emulated else []
     said += [row["difference"]] if row.get("difference") else []
+    said += [] if row.get("answers_compared", True) else ["answers not compared"]
     return (verdicts.NOT_JUDGED if emulated else row.get("verdict", "")) + (f" ({'; '.join(said)})" if said else "")

@@ -92,6 +92,11 @@ class Evaluation:
         for values in facts.earlier:
             self._count(values)
 
+    @property
+    def compares_answers(self) -> bool:
+        """Whether the sides have answers that must agree, or that each must have."""
+        return any(answer.side is None for answer in self._facts.answers)
+
     def end_round(self, replaced: bool) -> None:
         """Count the round whose runs were added last, unless it is replaced or one of its runs is not valid."""
         self._ended += 1
