@@ -15,10 +15,13 @@ from progress import Awaited, awaited
 from report import estimate, policy, verdicts
 from report.cases import Case, Key, ReportError, collect, key, load, merged, only, save, selection
 from report.text import names, say
-from settings import UNKNOWN_VARIABLE, Settings, WrongCommandLine
+from settings import Settings
+from usage import UsageError
 
 #: Which cases are run, in which order; it says itself what it leaves out.
 Choice = Callable[[Sequence[Case]], list[Case]]
+#: What the library raises where -S sets something that does not exist (checks/containercheck/assignments.py).
+UNKNOWN_VARIABLE = "UnknownVariable"
 #: Where the report keeps the arguments for ReFrame, among what that says of the session.
 ARGUMENTS = "ci_run_arguments"
 
@@ -53,7 +56,7 @@ class Session:
     def begin(self) -> list[str]:
         """Run all checks, and return what is wrong with that besides their results.
 
-        :raises WrongCommandLine: a variable is set that does not exist.
+        :raises UsageError: a variable is set that does not exist.
         :raises ReportError: there is no report of it.
         """
         place, settings = self._place, self._settings
@@ -80,7 +83,7 @@ class Session:
     def resume(self) -> list[str]:
         """Go on with the last session.
 
-        :raises WrongCommandLine: a variable is set that does not exist.
+        :raises UsageError: a variable is set that does not exist.
         :raises ReportError: there was none.
         """
         if not self._place.report.exists():
@@ -116,7 +119,7 @@ class Session:
     def foresee(self) -> dict[str, Any]:
         """Return the report of a dry run.
 
-        :raises WrongCommandLine: a variable is set that does not exist.
+        :raises UsageError: a variable is set that does not exist.
         :raises ReportError: there is none.
         """
         with tempfile.TemporaryDirectory() as directory:
@@ -125,7 +128,7 @@ class Session:
             report = load(Path(directory, "report-file"))
         wrong = sorted({case.reason for case in collect([report]) if case.error == UNKNOWN_VARIABLE})
         if wrong:
-            raise WrongCommandLine(wrong[0])
+            raise UsageError(wrong[0])
         return report
 
     def _foreseen(self) -> dict[str, Any]:
