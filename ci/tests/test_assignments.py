@@ -110,7 +110,7 @@ def test_no_command_runs_anything_where_a_variable_does_not_exist(place, monkeyp
     assert status == 2
     said = "-S Planted.second=10: Planted has no variable second: did you mean seconds?"
     assert said in capsys.readouterr().out
-    assert not (place.directory / "stage").exists() and not place.report.exists()
+    assert not list(place.directory.rglob("rfm_job.sh")) and not list(place.directory.rglob("*report*.json"))
 
 
 def test_the_last_session_is_kept_where_a_variable_does_not_exist(place):
