@@ -17,6 +17,7 @@ from containercheck import contract, programs, schedulers, slurm, software, vari
 from containercheck.interface import ApplicationFacts
 from containercheck.layout import Layout
 from containercheck.sites import Site
+from containercheck.software import runtimes
 
 #: What a build on a node is given: seconds, and cores. The largest image takes some ten minutes.
 SECONDS, CORES = 3600, 8
@@ -29,6 +30,40 @@ class BuiltCheck(ApplicationFacts):
         """Return what is known of the partition; ReFrame's ``build_locally: no`` counts as the site's own word."""
         site = Site.of(self.current_partition)
         return site if self.build_locally else replace(site, build_on_node=True)
+
+    def wanted_software(self) -> software.Wanted:
+        """Return what the check needs of software and images; its runtime is known from then on."""
+        own = self._sites_own
+        self.runtime = runtimes.find(self.current_partition) if self.contained else None
+        self._of_runtime = runtimes.needs(self.current_partition, self.runtime)
+        return software.Wanted(
+            check=type(self).__name__,
+            executable=self.executable,
+            modules=(*self.current_environ.modules, *self.modules, *own.modules),
+            own_modules=tuple(own.modules),
+            environ=own.environ,
+            source=self.source,
+            compile_options=tuple(self.compile_options),
+            headers=self.headers,
+            debian=tuple(self.debian),
+            of_site=bool(own.executable or own.modules or own.spack or own.easybuild),
+            requirements=self.requirements,
+            spack=self.spack,
+            easybuild=self.easybuild,
+            view_directory=self.view_directory,
+            artifacts=self.artifacts,
+            published=self.published,
+            mpi_family=self.mpi_family,
+            recipe=self.recipe if self.contained else None,
+            image=own.image,
+            candidates=self.candidates() if self.contained else (),
+            runtime=self.runtime,
+            portable=self.variant == "generic",
+            unpacked=self.unpacked,
+            runtime_modules=self._of_runtime.modules,
+            release=self.release,
+            dry=self.is_dry_run(),
+        )
 
     def build_with(self, provision: software.Provision) -> None:
         """Have the build step run what makes the software available; nothing of it needs a job where it is there."""

@@ -85,7 +85,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             self._allow()
             self._require_nodes()
             # Of what is not known of a partition, a job of its own asks.
-            self._provision = software.provide(self._wanted(), self.site)
+            self._provision = software.provide(self.wanted_software(), self.site)
         except (software.Unavailable, LayoutError) as error:
             self.skip_because(str(error))
         # Images are built with them too.
@@ -144,36 +144,6 @@ class ContainerCheck(BuiltCheck, VariantSides):
         problem = "" if self.is_dry_run() else slurm.out_of_service(self.job, self.num_nodes)
         if problem:
             raise OutOfService(texts.told(f"{self.current_partition.fullname} {problem}"))
-
-    def _wanted(self):
-        self.runtime = runtimes.find(self.current_partition) if self.contained else None
-        self._of_runtime = runtimes.needs(self.current_partition, self.runtime)
-        return software.Wanted(
-            check=type(self).__name__,
-            executable=self.executable,
-            modules=(*self.current_environ.modules, *self.modules, *self._sites_own.modules),
-            own_modules=tuple(self._sites_own.modules),
-            environ=self._sites_own.environ,
-            source=self.source,
-            compile_options=tuple(self.compile_options),
-            headers=self.headers,
-            requirements=self.requirements,
-            spack=self.spack,
-            easybuild=self.easybuild,
-            view_directory=self.view_directory,
-            artifacts=self.artifacts,
-            published=self.published,
-            mpi_family=self.mpi_family,
-            recipe=self.recipe if self.contained else None,
-            image=self._sites_own.image,
-            candidates=self.candidates() if self.contained else (),
-            runtime=self.runtime,
-            portable=self.variant == "generic",
-            unpacked=self.unpacked,
-            runtime_modules=self._of_runtime.modules,
-            release=self.release,
-            dry=self.is_dry_run(),
-        )
 
     @property
     def published_path(self) -> str:

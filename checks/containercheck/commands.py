@@ -183,7 +183,7 @@ class _InContainer:
         if container.looked_for:
             program = shlex.quote(container.looked_for)
             said = f"echo error: no software: the image has no {program} >&2"
-            look = programs.unless_found(program, said, contract.UNSUPPORTED)
+            look = programs.unless_found(program, said, 1)
             prepare.append(self.words(shlex.join(["sh", "-c", look])))
         if container.host_mpi:
             prepare += self._verify_host_mpi(site)

@@ -30,6 +30,9 @@ class ApplicationFacts(rfm.RegressionTest):
     compile_options = variable(typ.List[str], value=[])
     #: For C++: headers that it cannot do without, and Debian's package of each; without them the check is skipped.
     headers = variable(typ.Dict[str, str], value={})
+    #: Debian packages that bring the bare program: ``ci/setup`` installs them, and a skip for want of it names them.
+    #: They are read without running the file, and so have to be written down as they are.
+    debian = variable(typ.List[str], value=[])
     #: Whether nobody can download program and input: both, with options and patterns, are the site's (licensed.py).
     sites_input = variable(typ.Bool, value=False)
     #: Environment of Spack in ``spack-envs/`` that brings the program.

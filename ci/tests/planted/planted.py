@@ -73,6 +73,7 @@ class NoSoftware(ContainerCheck):
 
     num_nodes = parameter([1], loggable=True)
     executable = "no-such-program"
+    debian = ["no-such-package"]
     only_runs = True
     recipe = "mpi"
 
