@@ -174,17 +174,6 @@ class ContainerCheck(BuiltCheck, VariantSides):
             dry=self.is_dry_run(),
         )
 
-    @property
-    def published_path(self) -> str:
-        """Where the job finds the published input; empty where there is none."""
-        return self._provision.published
-
-    @run_before("run")
-    def copy_sites_input(self):
-        """Have the input that only the site has put into the working directory; each run writes its output there."""
-        if self.sites_input:
-            self.input_commands = [licensed.copy_command(self.published_path), *self.input_commands]
-
     @run_before("run", always_last=True)
     def write_job(self):
         """Write the script of each side into the job, and let the runner alternate them."""
@@ -192,6 +181,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         own = Needs(self._provision.activate, modules=(*self._sites_own.modules,), files=(*self.own_files,))
         job = commands.of_job(self._sides, own, self.input_commands, self.site, self.layout, self.stagedir)
         self._prepares = job.prepares
+        self.compared = earlier.compared_in(self._sides, job.scripts, self.layout, self.work_facts, self.stagedir)
         self.prerun_cmds = [*job.first, *self.prerun_cmds, *job.last]
         self.modules += [module for module in job.needs.modules if module not in self.modules]
         self.env_vars = {"OMP_NUM_THREADS": str(self.layout.threads), **job.needs.variables, **self.env_vars}
@@ -213,13 +203,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
             "rank_count": asdict(self.rank_count) if self.rank_count else None,
             "ranks": self.layout.ranks,
             "emulated": self.site.emulated,
-            "sides": [self._facts_of(side) for side in self._sides],
-            "earlier": earlier.rounds_of(self.earlier, self.unique_name, self.current_partition.fullname),
+            "sides": [side.facts(references.margins(self.figures, self.tolerance)) for side in self._sides],
+            **earlier.rounds_of(self.earlier, self.unique_name, self.current_partition.fullname, self.compared).facts,
         }
-
-    def _facts_of(self, side):
-        margins = references.margins(self.figures, self.tolerance) if side.successor else {}
-        return {"name": side.name, "label": side.label, "against": side.against, "accepted": margins}
 
     def _runner(self):
         local_ranks = self.layout.ranks_per_node if self._sides[0].program.mpi else 0
@@ -257,7 +243,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
         faults, changes = found.changes(self._sides, stagedir)
         problems = self._evaluation.final_problems() or found.start_problems(self._sides, stagedir) or faults
         early = found.early_end(self._evaluation, slurm.met_limit(self._job_state))
-        self.notes = [*early, *found.disturbances, *found.remarks(self._sides, stagedir), *changes]
+        self.notes = [*early, *self._evaluation.left_out, *found.disturbances]
+        self.notes += [*found.remarks(self._sides, stagedir), *changes]
         broken = not found.complete and not early
         if broken:
             # First: what ended the job may have spoilt its last run too.

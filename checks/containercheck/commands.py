@@ -39,12 +39,14 @@ class Job:
     :ivar last: commands after them; they write the scripts.
     :ivar needs: modules and variables of the job.
     :ivar prepares: whether there is a script that prepares what all runs read.
+    :ivar scripts: of each side what one run of it is, by its name.
     """
 
     first: tuple[str, ...]
     last: tuple[str, ...]
     needs: Needs
     prepares: bool
+    scripts: Mapping[str, str] = field(default_factory=dict)
 
 
 def of_job(
@@ -68,7 +70,8 @@ def of_job(
     # One trap for all files, before the job makes any of them.
     trap = [f"trap {shlex.quote(shlex.join(['rm', '-f', *needs.files]))} EXIT"] if needs.files else []
     texts = [f"cat >{name} <<'END'\n{text}\nEND" for name, text in scripts.items()]
-    return Job((*programs.require_python(site), *trap), (*needs.before, *texts), needs, bool(prepare))
+    runs = {name: one.script for name, one in made.items()}
+    return Job((*programs.require_python(site), *trap), (*needs.before, *texts), needs, bool(prepare), runs)
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,7 @@ class Rounds:
     :param arguments: of the command line.
     :param began: when the job did.
     :ivar sides: their names.
+    :ivar left_out: why rounds of an earlier job do not count.
     """
 
     def __init__(self, arguments: argparse.Namespace, began: float) -> None:
@@ -54,6 +55,7 @@ class Rounds:
         self._facts = Facts(json.loads(Path(contract.FACTS).read_text()))
         self._evaluation = Evaluation(self._facts, Path())
         self.sides = [side.name for side in self._facts.sides]
+        self.left_out = self._evaluation.left_out
         self._against = {side.name: side.against for side in self._facts.sides}
         self._took = {}  # type: Dict[str, float]
         self._longest = 0.0
@@ -222,6 +224,8 @@ def main() -> None:
         if arguments.prepare:
             prepare(arguments.prepare)
         rounds = Rounds(arguments, began)
+        for line in rounds.left_out:
+            print(line, flush=True)
         if len(rounds.sides) > 1:
             disturbance.settle(QUIET, PATIENCE)
         try:
