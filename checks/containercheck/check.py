@@ -185,6 +185,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.prerun_cmds = [*job.first, *self.prerun_cmds, *job.last]
         self.modules += [module for module in job.needs.modules if module not in self.modules]
         self.env_vars = {"OMP_NUM_THREADS": str(self.layout.threads), **job.needs.variables, **self.env_vars}
+        self.keep_files = [*self.keep_files, contract.REPRODUCER]
         self._facts = self._make_facts()
         Path(self.stagedir, contract.FACTS).write_text(json.dumps(self._facts))
         self.job.launcher = getlauncher("local")()
@@ -230,6 +231,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def validate(self):
         """Fail when a run hung or failed, answers are wrong or differ, or the ranks or the MPI are not as intended."""
         stagedir = Path(self.stagedir)
+        self.reproducer = str(stagedir / contract.REPRODUCER) if (stagedir / contract.REPRODUCER).exists() else ""
         if (stagedir / contract.UNSUPPORTED_WHY).exists():
             self.skip_because((stagedir / contract.UNSUPPORTED_WHY).read_text().removeprefix("error: "))
         end = slurm.end_of_job(self._job_state, stagedir / self.stderr.evaluate(), self.max_pending_time)
@@ -275,6 +277,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
             return
         if self._outcome.failures and self.strict_check:
             raise PerformanceError("\n".join(self._outcome.failures))
+        # ReFrame keeps it there, and removes the stage directory.
+        self.reproducer = self.reproducer and str(Path(self.outputdir, contract.REPRODUCER))
         for line in [*self.notes, *self._outcome.doubts]:
             getlogger().warning(f"{self.display_name}: {line}")
 

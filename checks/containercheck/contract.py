@@ -38,6 +38,8 @@ RECORD, RUNS = "rounds.json", "rounds"
 WATCH, TRIALS = "watch", "trials"
 #: Files in a run's directory with what it printed on standard output and on standard error.
 OUT, ERR = "out", "err"
+#: The job's script, as ReFrame calls it; and one that repeats a single run of a side by itself.
+JOB, REPRODUCER = "rfm_job.sh", "reproduce.sh"
 #: Name of the script that makes the input.
 PREPARE = "prepare.sh"
 
