@@ -88,7 +88,13 @@ def session(
         if settings.node_hours:
             say(f"{estimate.spent(current.cases):.3g} of {settings.node_hours:g} node-hours were spent")
         problems += [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
-    return conclude(current.cases, problems)
+    status = conclude(current.cases, problems)
+    why = processes.not_stored(place.log)
+    if why:
+        # The verdicts are in the report, whatever becomes of the database.
+        where = processes.named_database(settings.arguments, place)
+        say(f"these results are not in the database {where} ({why}): they are in {place.report}")
+    return status
 
 
 def estimated(cases: Sequence[Case]) -> int:

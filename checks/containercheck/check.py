@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 
@@ -72,6 +73,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     @run_after("setup")
     def prepare(self):
         """Lay out the ranks and find the software, or skip with the reason why not."""
+        schedulers.leave_allocation(self.job, os.environ)
         self.site = self.site_of_build()
         self.reference = references.file_of(self.site, self.prefix, type(self).__name__)
         self._take_over(self.site.software_of(type(self).__name__))
