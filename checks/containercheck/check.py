@@ -82,6 +82,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
                 raise software.Unavailable("belongs to the full axes, which run with -S full=yes")
             self._take_what_only_the_site_has()
             self._lay_out()
+            if not self.is_dry_run():
+                self.layout.require_here(self.site)
             self.job.options = [*self.job.options, *schedulers.options_of(self.job, self.site, self.layout)]
             self._allow()
             self._require_nodes()

@@ -19,8 +19,11 @@ LIBRARY_PATH = f"env LD_LIBRARY_PATH={contract.WORKDIR}/{contract.MPI_LINKS}"
 RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
 #: Writes the files of an image, as an archive, without what the runtime binds in; some are for their owner only.
 UNPACK = "cd / && tar -cf - --ignore-failed-read $(ls -d .singularity.d bin etc lib* opt sbin srv usr var 2>/dev/null)"
-#: Prints what a process in a container sees around it: its variables, mounts, and limits, a blank line between.
-SURROUNDINGS = "sh -c 'env; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
+#: Prints what a process in a container sees around it: its variables, each ended by a NUL, as values have lines of
+#: their own; then mounts, and limits, a blank line between.
+SURROUNDINGS = (
+    "sh -c 'cat /proc/self/environ; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
+)
 #: Shell function that prints the wall-clock seconds of each step.
 PHASE = r"""phase() {
     now=$(date +%s.%N)

@@ -24,12 +24,13 @@ from report.cases import Case  # noqa: E402
 
 START = Figure("start", "(x)", "s", better="lower", compare="difference", tolerance=0.5)
 RATE = Figure("rate", "(x)", "x/s")
-SEEN = """A=1
-TEXT=one
+SEEN = """A=1\0TEXT=one
 
-two
-_=/usr/bin/env
+two\0MULTI=a
 
+b=c
+36 35 98:0 / / rw - ext4 /dev/sda1 rw\0BASH_FUNC_ml%%=() {  eval "x=1"
+}\0_=/usr/bin/env\0
 512 300 0:50 / / ro - fuse.squashfuse_ll squashfuse_ll ro
 513 512 0:51 / /proc rw,nosuid - proc proc rw
 
@@ -63,7 +64,11 @@ def test_what_passes_against_bare_fails_against_the_one_before():
 
 def test_what_a_container_sees_is_read():
     assert surroundings.read(SEEN) == {
-        "variable": {"A": "1", "TEXT": "one"},
+        "variable": {
+            "A": "1",
+            "TEXT": "one\n\ntwo",
+            "MULTI": "a\n\nb=c\n36 35 98:0 / / rw - ext4 /dev/sda1 rw",
+        },
         "mount": {"/": "fuse.squashfuse_ll", "/proc": "proc"},
         "limit": {"core file size (blocks, -c)": "0", "open files (-n)": "1024", "CapEff": "0000000000000000"},
     }
@@ -77,6 +82,7 @@ def test_what_differs_is_a_line_each():
         "variable D is new: 5",
     ]
     assert surroundings.differences("variable", old, old) == []
+    assert surroundings.differences("variable", {}, {"MULTI": "a\n\nb=c"}) == ["variable MULTI is new: a\\n\\nb=c"]
 
 
 def case(*verdicts, result="pass", reason=""):
@@ -254,16 +260,19 @@ def test_each_runtime_runs_the_image_that_it_built(session, tmp_path):
 def test_bare_and_both_runtimes_run_in_one_job_and_a_changed_variable_is_named(session, tmp_path):
     wrapper = tmp_path / "newer" / "apptainer"
     wrapper.parent.mkdir()
+    # One that has lines which look like others', and a function of the shell's, are in every container.
+    odd = {"MULTI": "a\n\nOMP_PLACES=c\n36 35 98:0 / / rw - ext4 /dev/sda1 rw", "BASH_FUNC_ml%%": "() {  echo 1\n\n}"}
     wrapper.write_text('#!/bin/sh\nexport APPTAINERENV_OMP_PROC_BIND=true\nexec apptainer "$@"\n')
     wrapper.chmod(0o755)
     compared = f"runtimes=old:apptainer,new:{wrapper}"
     few = ("-S", "rounds=1", "-S", "strict_check=no")
-    result = session("-n", "Planted%variant=generic", "-S", compared, *few, checks=PLANTED)
+    result = session("-n", "Planted%variant=generic", "-S", compared, *few, checks=PLANTED, **odd)
     failed = result.case("generic")
-    assert "new: variable OMP_PROC_BIND is new: true" in failed["fail_reason"], result.output
+    assert failed["fail_reason"].endswith("error: new: variable OMP_PROC_BIND is new: true"), result.output
     record = json.loads(next(result.stage.rglob("rounds.json")).read_text())
     assert {run["side"] for run in record["runs"]} == {"baseline", "old", "new"}
-    result = session("-n", "Planted%variant=generic", "-S", compared.replace(str(wrapper), "apptainer"), *few)
+    same = compared.replace(str(wrapper), "apptainer")
+    result = session("-n", "Planted%variant=generic", "-S", same, *few, **odd)
     passed = result.case("generic")
     assert passed["result"] == "pass", passed["fail_reason"]
     assert {(row["baseline_label"], row["subject_label"]) for row in passed["results"]} == {("old", "new")}
