@@ -195,7 +195,7 @@ def directories(site: dict[str, Any], named: str | None) -> dict[str, Path | Non
     """
     found: dict[str, Path | None] = {}
     for partition in site["partitions"]:
-        own = named or (partition.get("extras") or {}).get("references")
+        own = named or ((partition.get("extras") or {}).get("containercheck") or {}).get("references")
         name = f"{site['name']}:{partition['name']}"
         if named == "" and not own:
             raise NothingProposed(

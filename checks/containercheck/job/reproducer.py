@@ -5,7 +5,8 @@
 
 It has the environment of the job's script, the commands with the options that the node's runtime needs, and the files
 that the runs find in the stage directory, which ReFrame removes after a pass. Files that are too large for that come
-from the stage directory while it is there, or are made again by what made them.
+from the stage directory while it is there, or are made again by what made them. It is for its owner only, as the job's
+script is: the site's file may set secrets.
 """
 
 import base64
@@ -17,12 +18,14 @@ import tarfile
 from pathlib import Path
 from typing import Any, List, Sequence, Tuple
 
-from containercheck import contract
+from containercheck import contract, variables
 
 #: Bytes of all files that it carries; of a larger one the name is kept.
 MOST = 4 << 20
 #: What the runs do not find there: what the job itself writes.
-NOT_CARRIED = re.compile(r"rfm_\w+\.(sh|out|err)|\.rfm_.*|build\.status|facts\.json|rounds\.json|.*\.surroundings")
+NOT_CARRIED = re.compile(
+    r"rfm_\w+\.(sh|out|err)|\.rfm_.*|build\.status|variables\.key|facts\.json|rounds\.json|.*\.surroundings"
+)
 DIRECTORIES = (contract.RUNS, contract.WATCH, contract.TRIALS)
 #: A file whose content the shell puts into a command.
 TAKEN_IN = re.compile(r"\$\(cat ([\w.-]+)\)( ?)")
@@ -74,7 +77,7 @@ def write(sides: Sequence[Tuple[str, str]], job: Path, stage: Path) -> None:
     :param job: the job's script.
     """
     try:
-        Path(stage, contract.REPRODUCER).write_text(text_of(sides, job.read_text(), stage))
+        variables.write_private(Path(stage, contract.REPRODUCER), text_of(sides, job.read_text(), stage))
     except (OSError, ValueError) as error:
         print(f"there is no {contract.REPRODUCER}: {error}", flush=True)
 

@@ -15,11 +15,12 @@ def read(text: str) -> dict[str, dict[str, str]]:
 
     :param text: see ``commands.SURROUNDINGS``.
     """
-    variables, _, rest = text.rpartition("\0\n")
-    mounts, _, limits = rest.partition("\n\n")
+    # A variable may have blank lines; mounts begin with their numbers.
+    variables, rest = re.split(r"\n\n(?=\d+ \d+ \d+:\d+ )", f"{text}\n\n0 0 0:0 ", maxsplit=1)[:2]
+    mounts, _, limits = rest.removesuffix("\n\n0 0 0:0 ").partition("\n\n")
     found: dict[str, dict[str, str]] = {"variable": {}, "mount": {}, "limit": {}}
-    for entry in variables.split("\0"):
-        name, equals, value = entry.partition("=")
+    for line in variables.splitlines():
+        name, equals, value = line.partition("=")
         if equals and re.fullmatch(r"\w+", name) and not _OWN.match(name):
             found["variable"][name] = value
     for line in mounts.splitlines():
@@ -33,7 +34,7 @@ def read(text: str) -> dict[str, dict[str, str]]:
 
 def differences(kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     """Return a line for each thing of a kind that one has and the other has not, or has otherwise."""
-    lines, old, new = [], _in_a_line(old), _in_a_line(new)
+    lines = []
     for name in sorted(old.keys() | new.keys()):
         if name not in new:
             lines.append(f"{kind} {name} is gone: it was {old[name]}")
@@ -42,7 +43,3 @@ def differences(kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> li
         elif old[name] != new[name]:
             lines.append(f"{kind} {name} was {old[name]}, and is {new[name]}")
     return lines
-
-
-def _in_a_line(values: Mapping[str, str]) -> dict[str, str]:
-    return {name: "\\n".join(value.splitlines()) for name, value in values.items()}
