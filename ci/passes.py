@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from usage import UsageError
 Choice = Callable[[Sequence[Case]], list[Case]]
 #: What the library raises where -S sets something that does not exist (checks/containercheck/assignments.py).
 UNKNOWN_VARIABLE = "UnknownVariable"
-#: Where the report keeps the arguments for ReFrame, among what that says of the session.
-ARGUMENTS = "ci_run_arguments"
+#: Where the report keeps the arguments for ReFrame and what was compared, among what that says of the session.
+ARGUMENTS, COMPARED = "ci_run_arguments", "ci_run_compared"
 
 
 class Session:
@@ -31,15 +32,23 @@ class Session:
 
     :ivar report: of all runs, as it stands in the workplace's ``report``.
     :ivar cases: of that report.
+    :ivar is_resumed: whether it goes on with the last session.
     """
 
     def __init__(
-        self, settings: Settings, place: Workplace, relay: processes.Relay, choice: Choice | None = None
+        self,
+        settings: Settings,
+        place: Workplace,
+        relay: processes.Relay,
+        choice: Choice | None = None,
+        compared: Mapping[str, str] | None = None,
     ) -> None:
         """Nothing is run yet; the time begins.
 
         :param choice: of the first pass; by default all cases, or where node-hours are counted the cheapest first.
+        :param compared: what the session compares beside bare and containers, by what it is told from another's.
         """
+        self._compared = dict(compared or {})
         self._choice = choice or (estimate.cheapest_first if settings.node_hours else None)
         self._settings, self._place, self._relay = settings, place, relay
         self._deadline = time.monotonic() + 60 * (settings.minutes or float("inf"))
@@ -52,6 +61,7 @@ class Session:
         self._budget = Budget(settings.node_hours)
         self.report: dict[str, Any] = {}
         self.cases: list[Case] = []
+        self.is_resumed = False
 
     def begin(self) -> list[str]:
         """Run all checks, and return what is wrong with that besides their results.
@@ -71,7 +81,7 @@ class Session:
         problems = [] if self._relay.stopped_by else processes.left_out(place.log)
         self.report = load(place.report)
         # For a later --open.
-        self.report.setdefault("session_info", {})[ARGUMENTS] = settings.arguments
+        self.report.setdefault("session_info", {}).update({ARGUMENTS: settings.arguments, COMPARED: self._compared})
         self._keep()
         if settings.minutes is None:
             # The person did not limit it, and the first session of a machine builds for many minutes.
@@ -81,7 +91,7 @@ class Session:
         return problems
 
     def resume(self) -> list[str]:
-        """Go on with the last session.
+        """Go on with the last session; where that compared something else, begin anew, as what it closed says nothing.
 
         :raises UsageError: a variable is set that does not exist.
         :raises ReportError: there was none.
@@ -89,6 +99,13 @@ class Session:
         if not self._place.report.exists():
             raise ReportError(f"no session was run here yet: there is no {self._place.report}")
         self.report = load(self._place.report)
+        before = self.report.get("session_info", {}).get(COMPARED) or {}
+        if self._compared and self._compared != before:
+            say(f"the last session compared {_list(before)}, and not {_list(self._compared)}: this one begins anew")
+            self._settings = replace(self._settings, only_open=False)
+            self._going_on = self._settings.minutes is not None and not self._settings.fixed
+            return self.begin()
+        self.is_resumed = True
         self.cases = collect([self.report])
         self._arguments = (*self.report.get("session_info", {}).get(ARGUMENTS, ()), *self._arguments)
         self._place.clear()
@@ -268,6 +285,11 @@ class Session:
         return processes.reframe(
             ["-c", self._place.checks, *self._arguments, *options], self._place, self._relay, expected
         )
+
+
+def _list(compared: Mapping[str, str]) -> str:
+    """Return what a session compared, to read."""
+    return ", ".join(f"{name} {what}" for name, what in compared.items()) or "bare and containers only"
 
 
 def expectations(report: dict[str, Any]) -> Mapping[str, Awaited]:

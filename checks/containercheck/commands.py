@@ -40,6 +40,7 @@ class Job:
     :ivar last: commands after them; they write the scripts.
     :ivar needs: modules and variables of the job.
     :ivar prepares: whether there is a script that prepares what all runs read.
+    :ivar scripts: of each side what one run of it is, by its name.
     :ivar private: texts of files of the stage directory that are for their owner only, by name.
     """
 
@@ -48,6 +49,7 @@ class Job:
     needs: Needs
     prepares: bool
     private: Mapping[str, str]
+    scripts: Mapping[str, str] = field(default_factory=dict)
 
 
 def of_job(
@@ -73,7 +75,8 @@ def of_job(
     texts = [f"cat >{name} <<'END'\n{text}\nEND" for name, text in scripts.items()]
     private = {contract.environment_file(side.name): programs.private_exports(side.environment) for side in sides}
     private = {name: text for name, text in private.items() if text}
-    return Job((*programs.require_python(site), *trap), (*needs.before, *texts), needs, bool(prepare), private)
+    first, runs = (*programs.require_python(site), *trap), {name: one.script for name, one in made.items()}
+    return Job(first, (*needs.before, *texts), needs, bool(prepare), private, runs)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ RECORD, RUNS = "rounds.json", "rounds"
 WATCH, TRIALS = "watch", "trials"
 #: Files in a run's directory with what it printed on standard output and on standard error.
 OUT, ERR = "out", "err"
+#: The job's script, as ReFrame calls it; and one that repeats a single run of a side by itself.
+JOB, REPRODUCER = "rfm_job.sh", "reproduce.sh"
 #: File with the key that the fingerprints of variables are made with; the job removes it.
 KEY = "variables.key"
 #: Bytes that a run may print, and write into the files that are kept of it, in all; it is ended when it exceeds that.

@@ -21,7 +21,7 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
 from reframe.core.systems import SystemPartition
 
-from containercheck import architectures, extras, mpi, releases
+from containercheck import architectures, extras, mpi, processors, releases
 from containercheck.extras import NODE_COUNT, NODE_MEMORY, SiteError, Software, extra
 
 #: The node axis: powers of two, to the largest run of the documents (D12.6 section 6.9.1, 256 nodes).
@@ -250,7 +250,7 @@ def _architecture(partition: SystemPartition, is_here: bool) -> str | None:
 def _cores(partition: SystemPartition, is_here: bool) -> int | None:
     if partition.processor.info:
         return partition.processor.num_cores or partition.processor.num_cpus
-    return len(os.sched_getaffinity(0)) if is_here else None
+    return processors.usable() if is_here else None
 
 
 def current() -> tuple[Site, ...]:

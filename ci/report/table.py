@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from report import policy, scaling, summary, verdicts
+from report import policy, ran, scaling, summary, verdicts
 from report.cases import Case
 from report.text import columns, number
 
@@ -19,7 +19,8 @@ LOPSIDED = 0.3
 def lines(cases: Sequence[Case]) -> list[str]:
     """Return all lines to print."""
     figures = [*table(cases), *scaling.lines(cases)]
-    return [*figures, *summary.notes(cases), *skips(cases), *failures(cases), *summary.last_line(cases)]
+    end = [*skips(cases), *failures(cases), *ran.lines(cases), *summary.last_line(cases)]
+    return [*figures, *summary.notes(cases), *end]
 
 
 def table(cases: Sequence[Case]) -> list[str]:

@@ -4,6 +4,7 @@ Standard library only, Python 3.6 or newer. That both use this one file is what 
 """
 
 import collections
+import json
 import re
 import types
 from pathlib import Path
@@ -47,6 +48,8 @@ class Facts:
         with, None for one that is only a measure. ``accepted`` are ranges for this side alone, by figure.
     :ivar emulated: whether the nodes' processors are emulated, so that no overhead says anything.
     :ivar earlier: the figures of rounds of an earlier job, which count: of each round side, figure and value.
+    :ivar earlier_runtimes: ``command`` and ``version`` of the runtimes that they were measured with, by side.
+    :ivar earlier_refused: why there are none though that job measured some; empty where that is not so.
     """
 
     def __init__(self, known: Dict[str, Any]) -> None:
@@ -61,6 +64,8 @@ class Facts:
         self.sides = [types.SimpleNamespace(**{"accepted": {}, **side}) for side in known["sides"]]
         self.emulated = known["emulated"]  # type: bool
         self.earlier = known["earlier"]  # type: List[Dict[str, Dict[str, float]]]
+        self.earlier_runtimes = known.get("earlier_runtimes", {})  # type: Dict[str, Dict[str, str]]
+        self.earlier_refused = known.get("earlier_refused", "")  # type: str
 
     def label(self, name: str) -> str:
         """Return the label of the side with this name."""
@@ -76,6 +81,7 @@ class Evaluation:
     :ivar replaced: how many rounds were replaced because something else disturbed them.
     :ivar pairs: by side and figure, the pairs of all rounds with their verdict.
     :ivar emulated: whether that verdict is none, because the nodes' processors are emulated.
+    :ivar left_out: why rounds of an earlier job do not count, in a line; empty where they do, or there are none.
     """
 
     def __init__(self, facts: Facts, stagedir: Path) -> None:
@@ -90,7 +96,9 @@ class Evaluation:
         self._round = {}  # type: Dict[str, Dict[str, float]]
         self._answers = {}  # type: Dict[str, Dict[str, Any]]
         self._leftovers = {}  # type: Dict[str, List[str]]
-        for values in facts.earlier:
+        other = facts.earlier_refused or other_runtime(facts.earlier_runtimes, stagedir)
+        self.left_out = [f"earlier rounds do not count, and all begin anew: {other}"] if other else []
+        for values in [] if other else facts.earlier:
             self._count(values)
 
     @property
@@ -242,6 +250,17 @@ class Evaluation:
             if len(set(counts.values())) > 1:
                 lines.append(f"figure {name} is missing in some runs: {counts}")
         return lines
+
+
+def other_runtime(known: Dict[str, Dict[str, str]], stagedir: Path) -> str:
+    """Return which side's runtime on this node is not the one that is known; empty where all are the same."""
+    for side in sorted(known):
+        path = stagedir / contract.runtime_file(side)
+        now = json.loads(path.read_text()) if path.exists() else {}
+        for what in ("command", "version"):
+            if now.get(what) != known[side].get(what):
+                return f"the runtime of {side} was {known[side].get(what)}, and is {now.get(what, 'not known')}"
+    return ""
 
 
 def last_line(output: Path) -> str:
