@@ -16,6 +16,7 @@ from containercheck.verdict.boilerplate import (
     CAUSE,
     ERROR,
     HELP,
+    LIBRARY,
     LINE,
     NOISE,
     PLAIN,
@@ -83,16 +84,17 @@ class Reason(NamedTuple):
     text: str
 
 
-def describe(status: int, err: str, out: str) -> str:
+def describe(status: int, err: str, out: str, when: str = "") -> str:
     """Return in one line why a run failed that ended with this exit status.
 
     :param err: what it printed on standard error.
     :param out: what it printed on standard output.
+    :param when: words for the moment at which it failed, where that is known.
     """
     reason = find(err, out)
     # Launchers end with other statuses above 128, too: where the cause is known, none is explained.
     said = "" if reason is not None and reason.level == CAUSE else meaning(status)
-    return f"exit status {status}{said}: {why(err, out)}"
+    return f"exit status {status}{said}{when}: {_in_words(reason, err + out)}"
 
 
 def meaning(status: int) -> str:
@@ -103,9 +105,12 @@ def meaning(status: int) -> str:
 
 def why(err: str, out: str) -> str:
     """Return the line that says why a run failed, or that there is none."""
-    reason = find(err, out)
+    return _in_words(find(err, out), err + out)
+
+
+def _in_words(reason: Optional[Reason], printed: str) -> str:
     if reason is None:
-        return "it printed nothing" if not (err + out).strip() else "it printed nothing that says why"
+        return "it printed nothing that says why" if re.search(r"\w", printed) else "it printed nothing"
     if reason.level == PLAIN:
         return f"it printed no error; its last line is: {reason.text}"
     if reason.level == SUMMARY:
@@ -113,28 +118,29 @@ def why(err: str, out: str) -> str:
     return reason.text
 
 
-def error(err: str, out: str) -> str:
-    """Return the line that says in words of an error what was wrong; empty where there is none."""
-    reason = find(err, out)
-    return reason.text if reason is not None and reason.level <= WORDS else ""
+def error(err: str, out: str, worst: int) -> str:
+    """Return the best line that says that something is an error, as good as the level ``worst``; empty without one.
+
+    How a process died is none: where it was killed, that is known.
+    """
+    found = [reason for reason in _all(err, out) if reason.level in (CAUSE, ERROR, LIBRARY) and reason.level <= worst]
+    return min(found, key=lambda reason: reason.level).text if found else ""
 
 
 def find(err: str, out: str) -> Optional[Reason]:
     """Return the line that tells best why a run failed; None where no line may be it."""
-    reasons = _reasons(_lines(err), True) + _reasons(_lines(out), False)
+    reasons = _all(err, out)
     best = min((reason.level for reason in reasons), default=NOISE)
+    alike = [reason for reason in reasons if reason.level == best]
     if best == PLAIN:
-        return _last(err, out)
-    return next((reason for reason in reasons if reason.level == best), None)
+        # What was printed last, on standard error if there is something.
+        on_error = [reason for reason in _reasons(_lines(err), True) if reason.level == PLAIN]
+        return (on_error or alike)[-1]
+    return alike[0] if alike else None
 
 
-def _last(err: str, out: str) -> Optional[Reason]:
-    """Return the last line that says nothing of an error, of standard error if there is one."""
-    for lines, is_error in ((_lines(err), True), (_lines(out), False)):
-        plain = [reason for reason in _reasons(lines, is_error) if reason.level == PLAIN]
-        if plain:
-            return plain[-1]
-    return None
+def _all(err: str, out: str) -> List[Reason]:
+    return _reasons(_lines(err), True) + _reasons(_lines(out), False)
 
 
 def _lines(text: str) -> List[str]:
