@@ -210,9 +210,9 @@ def test_hang_is_killed_and_named_and_the_other_rounds_finish(session):
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("wrong", "round 2: answers differ: sum is 43.0, bare 42.0"),
-        ("crash", "round 2, subject: exit status 3: FATAL: it broke"),
-        ("hangs", "round 2, subject: hangs: killed at its limit of 10 s"),
+        ("wrong", "rounds 1 and 2: answers differ: sum is 43.0, bare 42.0"),
+        ("crash", "rounds 1 and 2, subject: exit status 3: FATAL: it broke"),
+        ("hangs", "rounds 1 and 2, subject: hangs: killed at its limit of 10 s"),
     ],
 )
 def test_the_second_failure_of_the_same_kind_ends_the_rounds(session, fault, said):

@@ -5,35 +5,20 @@ Standard library only, Python 3.6 or newer. That both use this one file is what 
 
 import collections
 import json
-import re
 import types
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from containercheck import contract, texts
-from containercheck.verdict import reading, sequential
+from containercheck.verdict import problems, reading, reasons, sequential
+from containercheck.verdict.problems import DIFFER, HANG, OUTPUT, RANKS, STATUS, UNREADABLE, WRONG, Problem
 from containercheck.verdict.reading import UnreadableError
 from containercheck.verdict.sequential import Pairs
 
-#: What can be wrong with a run. The second of one kind, on one side, ends the check.
-HANG, OUTPUT, STATUS, RANKS, UNREADABLE, WRONG, DIFFER = (
-    "hang",
-    "output",
-    "exit status",
-    "ranks",
-    "unreadable",
-    "answer",
-    "answers differ",
-)
 #: So many of a kind, and no more, are waited for: node-hours are not spent on proving it a third time.
 ENOUGH = 2
 #: Rounds where processors are emulated: nothing is judged there, and each side comes first and second, mostly.
 WHERE_EMULATED = 2
-#: Lines of a program that say only that the next one has the reason: GROMACS's, and WRF's.
-HEADING = re.compile(r"Fatal error:$|FATAL CALLED FROM FILE:")
-
-#: Why a run is not valid, in one line.
-Problem = collections.namedtuple("Problem", "kind side round text")
 
 
 class Facts:
@@ -95,6 +80,7 @@ class Evaluation:
         self.pairs = collections.OrderedDict()  # type: Dict[Tuple[str, str], Pairs]
         self._round = {}  # type: Dict[str, Dict[str, float]]
         self._answers = {}  # type: Dict[str, Dict[str, Any]]
+        self._runs = collections.Counter()  # type: Dict[str, int]
         self._leftovers = {}  # type: Dict[str, List[str]]
         other = facts.earlier_refused or other_runtime(facts.earlier_runtimes, stagedir)
         self.left_out = [f"earlier rounds do not count, and all begin anew: {other}"] if other else []
@@ -156,22 +142,50 @@ class Evaluation:
         output = self._stagedir / run["output"]
         if run["leftover_processes"]:
             self._leftovers.setdefault(side, []).extend(run["leftover_processes"])
+        self._runs[side] += 1
         if run.get("printed_too_much"):
-            self._note(OUTPUT, run, f"{contract.PRINTED_TOO_MUCH} (what is left of its output: {output})")
+            self._note(OUTPUT, run, contract.PRINTED_TOO_MUCH, output)
         elif run["timed_out"]:
-            self._note(HANG, run, "hangs: killed at its limit of {:g} s (its output: {})".format(run["limit"], output))
+            self._note(HANG, run, self._hang(run, output), output)
         elif run["status"] != 0:
-            self._note(STATUS, run, "exit status {}: {}".format(run["status"], last_line(output)))
+            self._note(STATUS, run, self._failure(run, output), output)
         else:
             try:
                 self._read(run, output)
             except UnreadableError as error:
-                self._note(UNREADABLE, run, str(error))
+                said = reasons.error(*_printed(output), worst=reasons.ERROR)
+                self._note(UNREADABLE, run, str(error) + (f"; it printed: {said}" if said else ""))
         self._compare_answers(run["round"], side)
 
-    def _note(self, kind: str, run: Dict[str, Any], text: str) -> None:
-        number, side = run["round"], run["side"]
-        self.problems.append(Problem(kind, side, number, texts.told(f"round {number}, {side}: {text}")))
+    def _note(self, kind: str, run: Dict[str, Any], text: str, output: Optional[Path] = None) -> None:
+        place = "" if output is None else str(output)
+        self.problems.append(Problem(kind, run["side"], run["round"], texts.told(text), place))
+
+    def _hang(self, run: Dict[str, Any], output: Path) -> str:
+        """Say that a run was killed at its limit, and what error it had printed."""
+        complete = "; its figures were complete" if self._is_complete(run, output) else ""
+        said = reasons.error(*_printed(output), worst=reasons.LIBRARY)
+        return "hangs: killed at its limit of {:g} s{}".format(run["limit"], complete) + (
+            f"; it had printed: {said}" if said else ""
+        )
+
+    def _failure(self, run: Dict[str, Any], output: Path) -> str:
+        """Say with which status a run ended, and why."""
+        when = " after the program had ended and its figures were complete" if self._is_complete(run, output) else ""
+        return reasons.describe(run["status"], *_printed(output), when=when)
+
+    def _is_complete(self, run: Dict[str, Any], output: Path) -> bool:
+        """Tell whether a run that failed has printed all figures and answers, and none that is wrong by itself."""
+        facts, printed = self._facts, reading.Output(output)
+        try:
+            if facts.rank_count is not None and reading.read_answer(facts.rank_count, printed) != facts.ranks:
+                return False
+            figures = [reading.read_figure(figure, printed) for figure in facts.figures]
+            own = [answer for answer in facts.answers if answer.side in (None, run["side"])]
+            wrong = [reading.problem(answer, reading.read_answer(answer, printed)) for answer in own]
+        except UnreadableError:
+            return False
+        return any(figure is not None for figure in figures) and not any(wrong)
 
     def _read(self, run: Dict[str, Any], output: Path) -> None:
         facts, side, output = self._facts, run["side"], reading.Output(output)
@@ -205,8 +219,8 @@ class Evaluation:
                 baseline, subject = known[side.against][answer.name], known[side.name][answer.name]
                 differ = reading.disagreement(answer, baseline, subject, self._facts.label(side.against))
                 if differ:
-                    text = texts.told(f"round {number}: answers differ: {differ}")
-                    self.problems.append(Problem(DIFFER, side.name, number, text))
+                    text = texts.told(f"answers differ: {differ}")
+                    self.problems.append(Problem(DIFFER, side.name, number, text, ""))
 
     def values(self) -> Dict[str, Dict[str, List[float]]]:
         """Return figure, side, and its values of the rounds, in their order."""
@@ -229,7 +243,7 @@ class Evaluation:
 
     def final_problems(self) -> List[str]:
         """Return all that makes the runs invalid, a line each, once no run is to come."""
-        lines = [one.text for one in self.problems]
+        lines = problems.lines(self.problems, self._runs)
         for side in self._facts.sides:
             left = self._leftovers.get(side.name, [])
             if left and side.against is not None and side.against not in self._leftovers:
@@ -263,20 +277,8 @@ def other_runtime(known: Dict[str, Dict[str, str]], stagedir: Path) -> str:
     return ""
 
 
-def last_line(output: Path) -> str:
-    """Return the last telling line of what a run printed, with the place of the rest."""
-    for name in (contract.ERR, contract.OUT):
-        line = telling_line(texts.tail(output / name))
-        if line:
-            return f"{line} (its output: {output})"
-    return f"it printed nothing ({output})"
-
-
-def telling_line(text: str) -> str:
-    """Return the line of what programs printed that says most of what went wrong; empty where they printed nothing."""
-    # Rulers, such as mpirun draws around its messages, say nothing.
-    lines = [line.strip() for line in text.splitlines() if re.search(r"\w", line)]
-    # A heading is no reason, but the line after it; what MPI_Abort says of it comes last.
-    headed = [f"{one} {line}" for one, line in zip(lines, lines[1:]) if HEADING.match(one)]
-    telling = headed[:1] or [line for line in lines if "FATAL" in line or "rror" in line] or lines
-    return telling[-1] if telling else ""
+def _printed(output: Path) -> Tuple[str, str]:
+    """Return what a run printed on standard error and on standard output: of what is very long, both ends."""
+    files = (output / name for name in (contract.ERR, contract.OUT))
+    err, out = (texts.ends(file) if file.exists() else "" for file in files)
+    return err, out
