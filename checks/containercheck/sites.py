@@ -139,7 +139,8 @@ class Site:
 
         A key of ``mpi.FAMILIES``.
         """
-        return self.mpi or (self.host_mpi and mpi.family_of(mpi.soname_of(self.host_mpi))) or "openmpi"
+        told = mpi.family_of(mpi.soname_of(self.host_mpi)) if self.host_mpi else None
+        return self.mpi or (told if told in mpi.FAMILIES else None) or "openmpi"
 
     def input_of(self, check: str, published: str) -> str:
         """Return the document's input for a check: the one that is asked for, or the site's; empty for neither."""

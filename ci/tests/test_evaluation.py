@@ -309,7 +309,7 @@ def test_what_was_not_seen_is_not_proven():
 
 
 def test_each_side_is_asked_for_the_mpi_that_it_is_meant_to_load(tmp_path):
-    (tmp_path / "host-mpi.json").write_text(json.dumps({"path": "/usr/lib/libmpi.so.40"}))
+    (tmp_path / "other.host-mpi.json").write_text(json.dumps({"path": "/usr/lib/libmpi.so.40"}))
     program = Program("hpcc", mpi="hpcc")
     bare = Side("baseline", "bare", program)
     generic = Side("subject", "generic", program, container=Container("Apptainer", "a.sif"))

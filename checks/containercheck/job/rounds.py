@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from containercheck import contract, locks, texts
-from containercheck.job import awake, disturbance, node, nodes, printing, processes, reproducer
+from containercheck.job import awake, belonging, disturbance, node, nodes, printing, processes, reproducer
 from containercheck.job.run import describe, remove, run_once
 from containercheck.verdict.evaluation import Evaluation, Facts
 
@@ -233,7 +233,7 @@ def main() -> None:
     """Run the rounds with the machine to ourselves."""
     arguments, began = parse(sys.argv[1:]), time.monotonic()
     nodes.start()
-    processes.supervise()
+    processes.supervise(belonging.kill_all)
     shutil.rmtree(contract.RUNS, ignore_errors=True)
     remove(Path(contract.RECORD))
     with locks.measuring():
