@@ -11,6 +11,7 @@ from typing import Any
 
 import processes
 from budget import Budget
+from known import KnownSpreads
 from processes import Workplace
 from progress import Awaited, awaited
 from report import estimate, policy, verdicts
@@ -59,6 +60,7 @@ class Session:
         self._first_takes = 0.0
         self._confirmed: set[Key] = set()
         self._budget = Budget(settings.node_hours)
+        self._known = KnownSpreads(settings.arguments, place)
         self.report: dict[str, Any] = {}
         self.cases: list[Case] = []
         self.is_resumed = False
@@ -281,6 +283,7 @@ class Session:
 
         :param known: a report of what is run; None for a run that is not shown.
         """
+        options = (*self._known.options(self.report), *options)
         expected = None if known is None else expectations(known)
         return processes.reframe(
             ["-c", self._place.checks, *self._arguments, *options], self._place, self._relay, expected

@@ -21,6 +21,7 @@ from containercheck import (
     contract,
     earlier,
     licensed,
+    priors,
     references,
     schedulers,
     sites,
@@ -136,8 +137,10 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Give the job its time and memory; and say what it is expected to take."""
         run = allowance.Run.of(self.known_work, self.known_work and self.amount, self.layout, self.run_limit)
         self.extra_resources = {**allowance.resources(self.site, run), **self.extra_resources}
+        self._told = priors.known(self.known_spreads, self.display_name, self.current_partition.fullname)
+        rounds = self.rounds or priors.rounds_expected(self.figures, self.tolerance, self._told)
         self._allowance = allowance.allow(
-            self.site, self.num_nodes, run, self.side_count, self.seconds, self.node_hours
+            self.site, self.num_nodes, run, self.side_count, self.seconds, self.node_hours, rounds
         )
         if not self.site.is_here:
             self.time_limit = self.time_limit or self._allowance.at_most
@@ -175,6 +178,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         accepted = references.accepted(self.figures, expected, own, self.tolerance)
         return {
             "figures": [{**asdict(one), **accepted[one.name]} for one in self.figures],
+            "priors": priors.of_figures(self.figures, self._told),
             "answers": [asdict(answer) for answer in self.answers],
             "rank_count": asdict(self.rank_count) if self.rank_count else None,
             "ranks": self.layout.ranks,
