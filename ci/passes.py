@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import preparation
 import processes
 from budget import Budget
 from processes import Workplace
@@ -57,10 +59,16 @@ class Session:
         """
         place, settings = self._place, self._settings
         place.clear(place.report)
-        foreseen = self._foreseen()
-        if not settings.limits and not settings.fixed:
-            self._arguments = (*self._first_seconds(policy.ran(collect([foreseen]))), *self._arguments)
-        known, chosen = self._first_chosen(foreseen) if self._choice else (foreseen, [])
+        with self._foreseen() as foreseen:
+            if not self._choice:
+                self._prepare(foreseen, foreseen)
+            if not settings.limits and not settings.fixed and not self._relay.stopped_by:
+                self._arguments = (*self._first_seconds(policy.ran(collect([foreseen]))), *self._arguments)
+            known, chosen = self._first_chosen(foreseen) if self._choice else (foreseen, [])
+            if self._choice:
+                self._prepare(foreseen, known)
+        if self._relay.stopped_by:
+            raise ReportError("no check was run")
         began = time.monotonic()
         status = self._reframe(f"--report-file={place.report}", *chosen, known=known)
         problems = [] if self._relay.stopped_by else processes.left_out(place.log)
@@ -114,16 +122,35 @@ class Session:
         :raises ReportError: there is none.
         """
         with tempfile.TemporaryDirectory() as directory:
-            prefix = [f"--{what}={directory}/{what}" for what in ("stage", "output", "report-file")]
-            self._reframe("--dry-run", *prefix, known=None)
-            return load(Path(directory, "report-file"))
+            return self._dry_run(directory)
 
-    def _foreseen(self) -> dict[str, Any]:
-        """Return the same, or an empty one: ReFrame says why when it is to run."""
-        try:
-            return self.foresee()
-        except ReportError:
-            return {"runs": []}
+    def _dry_run(self, directory: str) -> dict[str, Any]:
+        prefix = [f"--{what}={directory}/{what}" for what in ("stage", "output", "report-file")]
+        self._reframe("--dry-run", *prefix, known=None)
+        return load(Path(directory, "report-file"))
+
+    @contextlib.contextmanager
+    def _foreseen(self) -> Iterator[dict[str, Any]]:
+        """Have the same, with its stage directories; or an empty one: ReFrame says why when it is to run."""
+        with tempfile.TemporaryDirectory() as directory:
+            try:
+                report = self._dry_run(directory)
+            except ReportError:
+                report = {"runs": []}
+            yield report
+
+    def _prepare(self, foreseen: dict[str, Any], wanted: dict[str, Any]) -> None:
+        """Build what the cases of a report need, before anything is measured.
+
+        :param foreseen: of a dry run, whose stage directories are still there.
+        """
+        builds = preparation.builds(foreseen, [case.key for case in policy.ran(collect([wanted]))])
+        if not builds:
+            return
+        took = preparation.Preparation(builds, self._place).run(self._relay)
+        if self._settings.minutes is None:
+            # The person did not limit it, and the first session of a machine builds for many minutes.
+            self._deadline += took
 
     def _first_chosen(self, foreseen: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """Return a report of the first cases of a choice, and the options with which ReFrame runs them.
@@ -252,9 +279,9 @@ class Session:
         :param known: a report of what is run; None for a run that is not shown.
         """
         expected = None if known is None else expectations(known)
-        return processes.reframe(
-            ["-c", self._place.checks, *self._arguments, *options], self._place, self._relay, expected
-        )
+        quiet = known is not None and all(case.scheduler == "local" for case in policy.ran(collect([known])))
+        words = ["-c", self._place.checks, *self._arguments, *options]
+        return processes.reframe(words, self._place, self._relay, expected, quiet)
 
 
 def expectations(report: dict[str, Any]) -> Mapping[str, Awaited]:
