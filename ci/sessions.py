@@ -2,8 +2,9 @@
 
 Cases that were only slow are run again, in another session of ReFrame that selects nothing else: ReFrame's own
 --max-retries would repeat wrong answers and hangs too. With --minutes or --open, cases that are open go on in the same
-way, with the rounds that they have (report/verdicts.py). All ends up in one report. Exit status 0 when all is fine, 1
-otherwise (report/policy.py), 2 for a wrong command line.
+way, with the rounds that they have (report/verdicts.py). All ends up in one report. Exit status 1 where something
+failed or could not be run (report/policy.py), 2 where a figure is too slow or too fast and that is not certain yet, 64
+for a wrong command line (EX_USAGE of sysexits.h), 0 else.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from report.cases import Case, ReportError, collect
 from report.text import say
 from settings import Settings
 
+#: Exit statuses: of a session with what may be wrong and is not certain, and of a command line that is wrong.
+UNCERTAIN, USAGE = 2, 64
+#: What argparse ends a program with whose command line is wrong.
+ARGPARSE = 2
 #: What is made of a session: its cases, and what is wrong besides; the exit status.
 Conclusion = Callable[[Sequence[Case], Sequence[str]], int]
 
@@ -31,7 +36,10 @@ def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
     :param problems: what is wrong besides the results of the cases.
     """
     print("\n".join(["", *table.lines(cases)]), flush=True)
-    return ended([*problems, *policy.problems(cases)])
+    asked = policy.questions(cases)
+    for line in asked:
+        say(line)
+    return ended([*problems, *policy.problems(cases)]) or (UNCERTAIN if asked else 0)
 
 
 def session(argv: Sequence[str], place: Workplace, conclude: Conclusion = conclude) -> int:
@@ -76,6 +84,11 @@ def ended(problems: Sequence[str]) -> int:
 
 def main() -> None:
     """Run one session with the arguments of the command line."""
+    try:
+        Settings.parse(sys.argv[1:])
+    except SystemExit as error:
+        # ci/acceptance keeps what argparse ends with: there it says that nothing is decided.
+        sys.exit(USAGE if error.code == ARGPARSE else error.code)
     try:
         sys.exit(session(sys.argv[1:], Workplace()))
     except BrokenPipeError:

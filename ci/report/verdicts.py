@@ -15,6 +15,11 @@ from typing import Any
 from report.cases import Case, Key
 
 OPEN = "inconclusive"
+#: Kinds of an open verdict (``Pairs.open_kind``), the most urgent first, with what is said of how many there are.
+SLOWER, FASTER, CLOSE, NOISY = "slower", "faster", "close", "noisy"
+KINDS = {SLOWER: "too slow", FASTER: "too fast", CLOSE: "close to the tolerance", NOISY: "too noisy to tell"}
+#: Those that are told first: something may be wrong.
+QUESTIONS = (SLOWER, FASTER)
 #: What a row says where nothing is judged, and what is said of it.
 EMULATED, NOT_JUDGED = "emulated", "emulated: overheads are reported, not judged"
 #: With fewer rounds than this a job goes on in any case, and a forecast that there is no end says nothing yet.
@@ -77,6 +82,34 @@ def judged(case: Case) -> list[dict[str, Any]]:
     if case.result != "pass" or any(row["verdict"] == "fail" for row in found):
         return [row for row in found if row["verdict"] != OPEN]
     return found
+
+
+def open_rows(case: Case) -> list[dict[str, Any]]:
+    """Return the figures of a case that are open, the most urgent kinds first."""
+    ranks = {kind: place for place, kind in enumerate(KINDS)}
+    found = [row for row in judged(case) if row["verdict"] == OPEN]
+    return sorted(found, key=lambda row: ranks.get(row.get("open_kind"), len(ranks)))
+
+
+def asking(case: Case, kinds: Sequence[str] = QUESTIONS) -> list[dict[str, Any]]:
+    """Return the open figures of a case that are of these kinds."""
+    return [row for row in open_rows(case) if row.get("open_kind") in kinds]
+
+
+def told(row: Mapping[str, Any]) -> str:
+    """Return what is known of an open figure; of one that an earlier version judged, only that it is open."""
+    return row.get("answer") or "open"
+
+
+def tally(case: Case) -> str:
+    """Return what the figures of a case came to: ``13 of 14 pass, 1 open``; empty where none was judged."""
+    words = [row["verdict"] for row in case.rows if row.get("verdict") not in (None, EMULATED)]
+    counts = [(words.count(word), name) for word, name in (("fail", "fail"), ("pass", "pass"), (OPEN, "open"))]
+    said = [(count, name) for count, name in counts if count]
+    if len(said) < 2:
+        return "".join(f"all {count} {name}" if count > 1 else name for count, name in said)
+    (first, name), *others = said
+    return ", ".join([f"{first} of {len(words)} {name}", *(f"{count} {name}" for count, name in others)])
 
 
 def open_figures(cases: Iterable[Case]) -> set[tuple[Key, str, str]]:
