@@ -4,16 +4,20 @@ Cases that were only slow are run again, in another session of ReFrame that sele
 --max-retries would repeat wrong answers and hangs too. With --minutes or --open, cases that are open go on in the same
 way, with the rounds that they have (report/verdicts.py). All ends up in one report. Exit status 1 where something
 failed or could not be run (report/policy.py), 2 where a figure is too slow or too fast and that is not certain yet, 64
-for a wrong command line (EX_USAGE of sysexits.h), 0 else.
+(EX_USAGE of sysexits.h) where the command line is wrong or another session is running here, 0 else.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
+import claims
 import processes
 from passes import Session
 from processes import Workplace
@@ -21,11 +25,11 @@ from report import estimate, policy, table
 from report.cases import Case, ReportError, collect
 from report.text import say
 from settings import Settings
+from usage import UsageError
 
-#: Exit statuses: of a session with what may be wrong and is not certain, and of a command line that is wrong.
-UNCERTAIN, USAGE = 2, 64
-#: What argparse ends a program with whose command line is wrong.
-ARGPARSE = 2
+#: Exit statuses: of a session with what may be wrong and is not certain; and where nothing was run because the command
+#: line is wrong, or another session is running.
+UNCERTAIN, WRONG_USAGE = 2, 64
 #: What is made of a session: its cases, and what is wrong besides; the exit status.
 Conclusion = Callable[[Sequence[Case], Sequence[str]], int]
 
@@ -42,13 +46,37 @@ def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
     return ended([*problems, *policy.problems(cases)]) or (UNCERTAIN if asked else 0)
 
 
-def session(argv: Sequence[str], place: Workplace, conclude: Conclusion = conclude) -> int:
-    """Run the checks, go on with those that need it, print what came of it, and return the exit status."""
-    settings = Settings.parse(argv)
+def session(
+    argv: Sequence[str], place: Workplace, conclude: Conclusion = conclude, wrong_usage: int = WRONG_USAGE
+) -> int:
+    """Run the checks, go on with those that need it, print what came of it, and return the exit status.
+
+    :param wrong_usage: the status where nothing was run because the command line is wrong.
+    """
+    try:
+        settings = Settings.parse(argv)
+    except SystemExit as error:
+        # argparse ends with another one.
+        return wrong_usage if error.code else 0
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
         return ended(["the site's file or RFM_REPORT_FILE names the report: leave out --report-file"])
-    place = replace(place, report_file=processes.named_report(settings.arguments, place))
-    with processes.Relay() as relay:
+    try:
+        place = replace(place, report_file=processes.named_report(settings.arguments, place))
+        stage = processes.named_stage(settings.arguments, place)
+    except UsageError as error:
+        say(f"error: {error}")
+        return wrong_usage
+    with contextlib.ExitStack() as held, processes.Relay() as relay:
+        try:
+            if settings.estimate:
+                # It may be asked beside a session, whose log it leaves alone.
+                aside = held.enter_context(tempfile.TemporaryDirectory())
+                place = replace(place, report_file=Path(aside, "report.json"))
+            else:
+                held.enter_context(claims.held([place.reports, stage], argv))
+        except (claims.Taken, OSError) as error:
+            say(f"error: {error}")
+            return wrong_usage
         current = Session(settings, place, relay)
         try:
             if settings.estimate:
@@ -84,11 +112,6 @@ def ended(problems: Sequence[str]) -> int:
 
 def main() -> None:
     """Run one session with the arguments of the command line."""
-    try:
-        Settings.parse(sys.argv[1:])
-    except SystemExit as error:
-        # ci/acceptance keeps what argparse ends with: there it says that nothing is decided.
-        sys.exit(USAGE if error.code == ARGPARSE else error.code)
     try:
         sys.exit(session(sys.argv[1:], Workplace()))
     except BrokenPipeError:

@@ -17,6 +17,7 @@ PROGRAMS = {
     "runtime": "job.runtime",
     "ranks": "job.ranks",
     "watch": "job.nodes",
+    "surroundings": "job.surroundings",
     "image": "build.images",
     "pull": "build.registry",
     "venv": "build.venvs",

@@ -6,14 +6,14 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from reframe.core.builtins import run_after
 from reframe.core.schedulers import Job
 
-from containercheck import contract, programs, schedulers, slurm, software
+from containercheck import contract, programs, schedulers, slurm, software, variables
 from containercheck.interface import ApplicationFacts
 from containercheck.layout import Layout
 from containercheck.sites import Site
@@ -44,6 +44,28 @@ class BuiltCheck(ApplicationFacts):
         if on_node:
             self.build_time_limit = self.build_time_limit or min(SECONDS, self.site.time_limit or SECONDS)
             _ask_for_little(self.build_job, self.site)
+
+    @run_after("setup")
+    @run_after("compile")
+    def close_stage(self):
+        """Keep others out of the stage directory: ReFrame's scripts in it have what the site's file sets.
+
+        Where a check has files of its own, ReFrame gives it the mode of their directory when it copies them.
+        """
+        os.chmod(self.stagedir, 0o700)
+
+    def write_private(self, files: Mapping[str, str]) -> None:
+        """Write files of the stage directory that are for their owner only."""
+        for name, text in files.items():
+            variables.write_private(Path(self.stagedir, name), text)
+
+    @run_after("run")
+    def close_scripts(self):
+        """Keep others from reading ReFrame's scripts, of which it leaves copies in the output directory."""
+        for job in filter(None, (self.build_job, self.job)):
+            script = Path(self.stagedir, job.script_filename)
+            if script.exists():
+                script.chmod(0o700)
 
     @run_after("compile")
     def check_build(self):

@@ -25,6 +25,7 @@ from containercheck import (
     sites,
     slurm,
     software,
+    texts,
 )
 from containercheck.building import BuiltCheck
 from containercheck.layout import Layout, LayoutError
@@ -132,7 +133,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         run = allowance.Run.of(self.known_work, self.known_work and self.amount, self.layout, self.run_limit)
         self.extra_resources = {**allowance.resources(self.site, run), **self.extra_resources}
         self._allowance = allowance.allow(
-            self.site, self.num_nodes, run, 1 + self.contained, self.seconds, self.node_hours
+            self.site, self.num_nodes, run, self.side_count, self.seconds, self.node_hours
         )
         if not self.site.is_here:
             self.time_limit = self.time_limit or self._allowance.at_most
@@ -142,7 +143,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Fail where the job would wait for nodes that are down: other partitions go on."""
         problem = "" if self.is_dry_run() else slurm.out_of_service(self.job, self.num_nodes)
         if problem:
-            raise OutOfService(f"{self.current_partition.fullname} {problem}")
+            raise OutOfService(texts.told(f"{self.current_partition.fullname} {problem}"))
 
     def _wanted(self):
         self.runtime = runtimes.find(self.current_partition) if self.contained else None
@@ -196,7 +197,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.modules += [module for module in job.needs.modules if module not in self.modules]
         self.env_vars = {"OMP_NUM_THREADS": str(self.layout.threads), **job.needs.variables, **self.env_vars}
         self._facts = self._make_facts()
-        Path(self.stagedir, contract.FACTS).write_text(json.dumps(self._facts))
+        self.write_private({contract.FACTS: json.dumps(self._facts), **job.private})
         self.job.launcher = getlauncher("local")()
         self.executable, self.executable_opts = self._runner(), []
 
@@ -208,7 +209,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         own = self.site.tolerances_of(type(self).__name__, {one.name for one in self.figures})
         accepted = references.accepted(self.figures, expected, own, self.tolerance)
         return {
-            "figures": [{**asdict(one), "accepted": accepted[one.name]} for one in self.figures],
+            "figures": [{**asdict(one), **accepted[one.name]} for one in self.figures],
             "answers": [asdict(answer) for answer in self.answers],
             "rank_count": asdict(self.rank_count) if self.rank_count else None,
             "ranks": self.layout.ranks,
@@ -245,19 +246,19 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Fail when a run hung or failed, answers are wrong or differ, or the ranks or the MPI are not as intended."""
         stagedir = Path(self.stagedir)
         if (stagedir / contract.UNSUPPORTED_WHY).exists():
-            self.skip_because((stagedir / contract.UNSUPPORTED_WHY).read_text().removeprefix("error: "))
+            self.skip_because(texts.tail(stagedir / contract.UNSUPPORTED_WHY).removeprefix("error: "))
         end = slurm.end_of_job(self._job_state, stagedir / self.stderr.evaluate(), self.max_pending_time)
         try:
             found = record.Record.read(stagedir)
         except UnreadableError as error:
-            raise NotMeasured(f"{error}: {end}") from None
+            raise NotMeasured(texts.told(f"{error}: {end}")) from None
         self._evaluation = found.evaluate(self._facts, stagedir)
         self.application_seconds, self.job_seconds = self._evaluation.seconds, found.took
-        self.provenance = {**self._provision.provenance, **found.provenance(stagedir, self.identity)}
+        self.provenance = texts.cleaned({**self._provision.provenance, **found.provenance(stagedir, self.identity)})
         faults, changes = found.changes(self._sides, stagedir)
         problems = self._evaluation.final_problems() or found.start_problems(self._sides, stagedir) or faults
         early = found.early_end(self._evaluation, slurm.met_limit(self._job_state))
-        self.notes = [*early, *found.disturbances, *found.remarks(self._sides, stagedir), *changes]
+        self.notes = texts.cleaned([*early, *found.disturbances, *found.remarks(self._sides, stagedir), *changes])
         broken = not found.complete and not early
         if broken:
             # First: what ended the job may have spoilt its last run too.
@@ -265,8 +266,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         elif problems and (lost := slurm.lost_node(self.job)):
             problems.insert(0, f"the job lost a node: {lost}")
         if problems:
-            more = f"\n({len(problems) - 4} more)" if len(problems) > 4 else ""
-            raise (NotMeasured if broken else SanityError)("\n".join(problems[:4]) + more)
+            raise (NotMeasured if broken else SanityError)(texts.first(problems, 4))
         self.measured = self._evaluation.rounds
         return True
 

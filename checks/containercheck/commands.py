@@ -19,8 +19,9 @@ LIBRARY_PATH = f"env LD_LIBRARY_PATH={contract.WORKDIR}/{contract.MPI_LINKS}"
 RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
 #: Writes the files of an image, as an archive, without what the runtime binds in; some are for their owner only.
 UNPACK = "cd / && tar -cf - --ignore-failed-read $(ls -d .singularity.d bin etc lib* opt sbin srv usr var 2>/dev/null)"
-#: Prints what a process in a container sees around it: its variables, mounts, and limits, a blank line between.
-SURROUNDINGS = "sh -c 'env; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
+#: Prints what a process in a container sees around it, with a blank line between: its variables, a NUL after each, its
+#: mounts, and its limits. It is read by job/surroundings.py, which keeps no secrets.
+SURROUNDINGS = "sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
 #: Shell function that prints the wall-clock seconds of each step.
 PHASE = r"""phase() {
     now=$(date +%s.%N)
@@ -39,12 +40,14 @@ class Job:
     :ivar last: commands after them; they write the scripts.
     :ivar needs: modules and variables of the job.
     :ivar prepares: whether there is a script that prepares what all runs read.
+    :ivar private: texts of files of the stage directory that are for their owner only, by name.
     """
 
     first: tuple[str, ...]
     last: tuple[str, ...]
     needs: Needs
     prepares: bool
+    private: Mapping[str, str]
 
 
 def of_job(
@@ -68,7 +71,9 @@ def of_job(
     # One trap for all files, before the job makes any of them.
     trap = [f"trap {shlex.quote(shlex.join(['rm', '-f', *needs.files]))} EXIT"] if needs.files else []
     texts = [f"cat >{name} <<'END'\n{text}\nEND" for name, text in scripts.items()]
-    return Job((*programs.require_python(site), *trap), (*needs.before, *texts), needs, bool(prepare))
+    private = {contract.environment_file(side.name): programs.private_exports(side.environment) for side in sides}
+    private = {name: text for name, text in private.items() if text}
+    return Job((*programs.require_python(site), *trap), (*needs.before, *texts), needs, bool(prepare), private)
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,8 @@ def of_side(side: Side, site: Site, layout: Layout, stagedir: str, several: bool
     container = _InContainer(side, stagedir)
     needs = side.launcher.needs + side.container.needs + container.needs(site, layout)
     if several:
-        needs += Needs(prepare=(f"{container.words(SURROUNDINGS)} >{contract.surroundings_file(side.name)}",))
+        keep = programs.in_job(site, "surroundings", side.name)
+        needs += Needs(prepare=(f"(set -o pipefail; {container.words(SURROUNDINGS)} | {keep})",), files=(contract.KEY,))
     scripts = {}
     if side.launcher.ranks:
         inside = _Inside(container, layout)
@@ -109,7 +115,7 @@ def of_side(side: Side, site: Site, layout: Layout, stagedir: str, several: bool
 
 def _script(side: Side, place: _Host | _InContainer | _Inside) -> str:
     program = side.program
-    lines = programs.exports(side.environment)
+    lines = programs.exports(side.environment, side.name)
     if not program.steps:
         command = shlex.join([program.executable, *program.options])
         command = place.parallel(f"env LD_PRELOAD={place.host_mpi} {command}" if program.preloads_mpi else command)
@@ -217,8 +223,8 @@ class _InContainer:
         options += [f"--libmpi={host.library}"] if host.library else []
         options += [f"--family={host.family}"] if host.family else []
         plan = programs.in_job(site, "hostmpi", "plan", *options, host.program)
-        variables = [f"{name}={value}" for name, value in host.environment.items()]
-        return f"{shlex.join(['env', *variables])} {plan}" if variables else plan
+        exports = programs.exports(host.environment)
+        return f"({'; '.join([*exports, plan])})" if exports else plan
 
     def _verify_host_mpi(self, site: Site) -> list[str]:
         """Check that the image's program can load it."""

@@ -38,6 +38,13 @@ RECORD, RUNS = "rounds.json", "rounds"
 WATCH, TRIALS = "watch", "trials"
 #: Files in a run's directory with what it printed on standard output and on standard error.
 OUT, ERR = "out", "err"
+#: File with the key that the fingerprints of variables are made with; the job removes it.
+KEY = "variables.key"
+#: Bytes that a run may print, and write into the files that are kept of it, in all; it is ended when it exceeds that.
+#: The longest output of the checks is some 200 KiB.
+MOST_PRINTED = 256 << 20
+#: What is said of a run that printed more.
+PRINTED_TOO_MUCH = f"ended because it printed more than {MOST_PRINTED >> 20} MiB"
 #: Name of the script that makes the input.
 PREPARE = "prepare.sh"
 
@@ -70,6 +77,11 @@ def image_file(side):
 def surroundings_file(side):
     """Return the name of the file with what a side's container sees around it: variables, mounts, limits."""
     return f"{side}.surroundings"
+
+
+def environment_file(side):
+    """Return the name of the file with a side's variables whose values are not told: a script, for its owner only."""
+    return f"{side}.environ.sh"
 
 
 def script_file(side):
@@ -114,5 +126,5 @@ def preflight_file(side):
 
 def names(disturbers):
     """Return the disturbers of several rounds (``name (pid): share; ...`` each) as a text, each process once."""
-    found = [one.split(":")[0] for disturber in disturbers for one in disturber.split("; ")]
+    found = [one.rpartition(": ")[0] or one for disturber in disturbers for one in disturber.split("; ")]
     return ", ".join(dict.fromkeys(found))

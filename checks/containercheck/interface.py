@@ -9,7 +9,7 @@ import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, variable
 
-from containercheck import programs, sites
+from containercheck import programs, sites, texts
 from containercheck.facts import PROGRAM, Answer, Figure, Identity, Step, Work
 
 
@@ -145,12 +145,12 @@ class ApplicationFacts(rfm.RegressionTest):
 
     @classmethod
     def loggable_attrs(cls) -> list[tuple[str, str | None]]:
-        """Return what ReFrame logs of a check: all but ``variables``, the old name of ``env_vars``.
+        """Return what ReFrame logs of a check: all but ``env_vars``, whose values may be secrets, and its old name.
 
-        ReFrame 4.10 reads all of it several times at each of its polls, and walks the stack because of that name:
+        ReFrame 4.10 reads all of it several times at each of its polls, and walks the stack because of ``variables``:
         that was most of the processor time that ReFrame takes beside what is measured.
         """
-        return [one for one in type(cls).loggable_attrs(cls) if one[0] != "variables"]
+        return [one for one in type(cls).loggable_attrs(cls) if one[0] not in ("variables", "env_vars")]
 
     @property
     def contained(self) -> bool:
@@ -189,5 +189,5 @@ class ApplicationFacts(rfm.RegressionTest):
 
     def skip_because(self, reason: str) -> None:
         """Skip the check, with the reason in ReFrame's listing and in the reports."""
-        self.skip_reason = reason
-        self.skip(reason)
+        self.skip_reason = texts.told(reason)
+        self.skip(self.skip_reason)

@@ -77,16 +77,16 @@ def test_the_mpi_library_that_the_site_names_is_brought_in():
 
 def test_a_side_has_variables_of_its_own():
     found = made(BARE.changed(environment={"UCX_TLS": "rc,sm", "NOTE": "two words"}))
-    assert found.script == "export UCX_TLS=rc,sm\nexport NOTE='two words'\nsrun hpcc -v"
+    assert found.script == "export UCX_TLS=rc,sm\n. ./baseline.environ.sh\nsrun hpcc -v"
 
 
 def test_steps_are_timed_and_only_parallel_ones_are_launched():
     steps = (Step("mesh", "sh -c 'blockMesh && true'"), Step("solve", "simpleFoam -parallel", parallel=True))
     program = Program("simpleFoam", steps=steps, reset=("rm -rf case",), mpi="simpleFoam")
-    lines = made(BARE.changed(program=program, environment={"A": "1"})).script.splitlines()
+    lines = made(BARE.changed(program=program, environment={"OMP_A": "1"})).script.splitlines()
     assert lines[0] == "set -e"
     assert lines[-7:] == [
-        "export A=1",
+        "export OMP_A=1",
         "rm -rf case",
         "phase mesh",
         "sh -c 'blockMesh && true'",

@@ -104,23 +104,23 @@ def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_
     image = Container(
         "Apptainer",
         "image.sif",
-        host_mpi=HostMpi("/apps/io", None, {"A": "b c"}),
+        host_mpi=HostMpi("/apps/io", None, {"OMP_A": "b c"}),
         looked_for="/own/io",
         trees={"/own": "/apps"},
     )
     sides = [
-        Side("baseline", "bare", Program("/apps/io", steps=steps), environment={"A": "b c"}),
+        Side("baseline", "bare", Program("/apps/io", steps=steps), environment={"OMP_A": "b c"}),
         Side("subject", "generic", Program("/own/io", steps=steps), Launcher(), image, against="baseline"),
     ]
     job = commands.of_job(sides, Needs(), ["make input"], AWAY, LAYOUT, "/stage")
     texts = {text.split("\n")[0]: text for text in job.last}
-    assert "\nexport A='b c'\nphase read\n" not in texts["cat >subject.sh <<'END'"]
-    assert "\nexport A='b c'\nphase read\n/apps/io -i\n" in texts["cat >baseline.sh <<'END'"]
+    assert "\nexport OMP_A='b c'\nphase read\n" not in texts["cat >subject.sh <<'END'"]
+    assert "\nexport OMP_A='b c'\nphase read\n/apps/io -i\n" in texts["cat >baseline.sh <<'END'"]
     assert " image.sif env LD_LIBRARY_PATH=/rfm_workdir/host-mpi /own/io -i\n" in texts["cat >subject.sh <<'END'"]
     lines = texts["cat >prepare.sh <<'END'"].split("\n")
-    assert lines[-3:] == ["export A='b c'", "make input", "END"]
+    assert lines[-3:] == ["export OMP_A='b c'", "make input", "END"]
     (plan,) = [number for number, line in enumerate(lines) if " hostmpi plan " in line]
-    assert lines[plan].startswith("env 'A=b c' python3 ")
+    assert lines[plan].startswith("(export OMP_A='b c'; python3 ")
     # With the host's MPI bound, as later: but before it is traced.
     assert lines[plan + 1].endswith(
         "sh -c 'command -v /own/io >/dev/null || { echo error: no software: the image has no /own/io >&2; exit 3; }'"

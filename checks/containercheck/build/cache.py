@@ -20,11 +20,13 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from containercheck import contract, locks
+from containercheck import contract, locks, texts
 from containercheck.build import files
 
 #: Seconds between two signs of life of a long build.
 HEARTBEAT = 30.0
+#: Most bytes that are read of a log, at its end.
+LOGGED = 16 << 20
 #: What programs say of a full disk.
 FULL = "No space left on device"
 
@@ -219,7 +221,7 @@ class Entry:
 
     def space_ran_out(self) -> bool:
         """Tell whether that is why a command failed."""
-        return FULL in self.log.read_text(errors="replace") or shutil.disk_usage(self.path.parent).free < 16 << 20
+        return FULL in texts.tail(self.log) or shutil.disk_usage(self.path.parent).free < 16 << 20
 
     def failed(self, why: str) -> str:
         """Say in one line or two what could not be had."""
@@ -227,7 +229,7 @@ class Entry:
 
     def lines(self) -> List[str]:
         """Return the lines of the log, without the colours that some programs print where none are wanted."""
-        return re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", self.log.read_text(errors="replace")).splitlines()
+        return re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", texts.tail(self.log, LOGGED)).splitlines()
 
     def last_words(self) -> str:
         """Return the line of the log that tells most: the last error, or the last of all."""
@@ -273,8 +275,8 @@ def deliver(get: Callable[[], Path], link: Optional[Path]) -> None:
             new.symlink_to(target)
             new.replace(link)
     except UnsupportedError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {texts.told(str(error))}", file=sys.stderr)
         sys.exit(contract.UNSUPPORTED)
     except (CacheError, OSError) as error:
-        sys.exit(f"error: {error}")
+        sys.exit(f"error: {texts.told(str(error))}")
     print(target)

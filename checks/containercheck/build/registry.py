@@ -19,7 +19,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
-from containercheck import contract
+from containercheck import contract, texts
 from containercheck.build import architecture, cache, images
 from containercheck.build.cache import CacheError, UnsupportedError
 
@@ -58,6 +58,7 @@ class OfRegistry(cache.Entry):
         """Nothing is pulled before :meth:`ensure`."""
         super().__init__(name, path)
         self.reference, self.limit = reference, limit
+        self.shown = texts.without_credentials(reference)
 
     def pull(self, command: List[str]) -> None:
         """Run the runtime's own command.
@@ -71,9 +72,7 @@ class OfRegistry(cache.Entry):
 
     def failed(self, why: str) -> str:
         """Say in one line which image cannot be had from where, and why."""
-        return (
-            f"the image {self.reference} cannot be pulled from {registry_of(self.reference)}: {why} (log: {self.log})"
-        )
+        return f"the image {self.shown} cannot be pulled from {registry_of(self.shown)}: {why} (log: {self.log})"
 
 
 class Pulled(OfRegistry, cache.FileEntry):
@@ -91,7 +90,7 @@ class Pulled(OfRegistry, cache.FileEntry):
         match = re.fullmatch(r"(?P<address>\w+://\S+?)" + _PIN, reference)
         if not match:
             raise CacheError(_unpinned(reference))
-        name = re.sub(r"[^\w.-]", "_", match["address"].split("/")[-1])
+        name = re.sub(r"[^\w.-]", "_", texts.without_credentials(match["address"]).split("/")[-1])
         super().__init__(name, directory / f"{name}-{match['digest'][:12]}.sif", reference, limit)
         self.runtime = runtime
 
@@ -109,7 +108,7 @@ class Pulled(OfRegistry, cache.FileEntry):
 
         :raises CacheError: it is gone again.
         """
-        return {**super().facts(), "reference": self.reference}
+        return {**super().facts(), "reference": self.shown}
 
 
 class Kept(OfRegistry):
@@ -184,7 +183,7 @@ class Kept(OfRegistry):
 
         :raises CacheError: it is gone again.
         """
-        known = {"path": self.called, "sha256": self.digest, "bytes": None, "reference": self.reference}
+        known = {"path": self.called, "sha256": self.digest, "bytes": None, "reference": self.shown}
         return {**known, "id": self.read_record()["id"]}
 
 
@@ -197,7 +196,7 @@ KEEPERS = {
 
 
 def _unpinned(reference: str) -> str:
-    return f"the image {reference} is not pinned: end its name with @sha256:<64 digits>"
+    return f"the image {texts.without_credentials(reference)} is not pinned: end its name with @sha256:<64 digits>"
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Set, Tuple
 
-from containercheck import mpi
+from containercheck import mpi, texts
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 #: Seconds between two looks at whether the work is done, and the session that a job belongs to is still there.
@@ -247,7 +247,7 @@ def kill_descendants() -> List[str]:
             break
         for pid in living:
             with contextlib.suppress(OSError):
-                killed[pid] = Path("/proc", str(pid), "comm").read_text().strip()
+                killed[pid] = texts.printable(status_of(pid)[0])
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
     return sorted(killed.values())

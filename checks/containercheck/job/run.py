@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from containercheck import contract
-from containercheck.job import disturbance, nodes, processes
+from containercheck.job import disturbance, nodes, printing, processes
 
 #: Seconds that a run has to end by itself once it was asked to; and its helpers, once it has ended.
 GRACE, SETTLE = 5.0, 2.0
@@ -78,6 +78,10 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
 
         watchdog = threading.Timer(limit, expire)
         watcher = threading.Thread(target=watch_mpi, args=(local_ranks, finished, seen), daemon=True)
+        files = [output / contract.OUT, output / contract.ERR, *map(Path, collect)]
+        # Who is asked to end, and prints on, is not waited for.
+        printed = printing.Watch(files, lambda: processes.end(process.pid, 0.0))
+        printed.start()
         watchdog.start()
         if local_ranks:
             watcher.start()
@@ -96,7 +100,8 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
             after = disturbance.look()
             watchdog.cancel()
             watchdog.join()
-            if timed_out.is_set():
+            printed.stop()
+            if timed_out.is_set() or printed.has_ended:
                 processes.kill_slurm_steps()
             else:
                 # A runtime's helpers take a moment to unmount an image.
@@ -105,15 +110,19 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
             processes.reap()
             if local_ranks:
                 watcher.join()
+    too_much = printed.is_too_much()
+    if too_much:
+        printed.cut()
     for name in collect:
         if Path(name).exists():
             shutil.move(name, str(output / Path(name).name))
-    here = filter(None, [disturbance.between(before, after)])
+    here = filter(None, [disturbance.between(before, after, log=True)])
     return {
         "seconds": seconds,
         "limit": limit,
         "status": status,
-        "timed_out": timed_out.is_set(),
+        "timed_out": timed_out.is_set() and not too_much,
+        "printed_too_much": too_much,
         "leftover_processes": leftovers,
         "disturbed_by": "; ".join([*here, *nodes.disturbers(began, time.time())]),
         **seen,
@@ -131,6 +140,8 @@ def remove(path: Path) -> None:
 
 def describe(run: Dict[str, Any]) -> str:
     """Return the outcome of one run in a few words."""
+    if run["printed_too_much"]:
+        return "{} after {:.1f} s".format(contract.PRINTED_TOO_MUCH, run["seconds"])
     if run["timed_out"]:
         return "killed at its limit after {:.1f} s".format(run["seconds"])
     if run["status"] != 0:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck import contract
+from containercheck import contract, texts
 from containercheck.sites import Site
 from containercheck.software import easybuild, host, images, inputs, maven, modules, pypi, source, spack
 from containercheck.software.host import told_by
@@ -63,7 +63,7 @@ def require_built(stagedir: Path, stderr: str, ended: str = "") -> None:
         raise ReframeError(f"the build was ended before it was done: {ended or f'see {stagedir}'}") from None
     if status == "0":
         return
-    said = (stagedir / stderr).read_text(errors="replace").strip().removeprefix("error: ")
+    said = texts.told(texts.tail(stagedir / stderr).strip().removeprefix("error: "))
     if status == str(contract.UNSUPPORTED):
         # Modules may have spoken before.
         raise Unavailable(said.splitlines()[-1].removeprefix("error: "))

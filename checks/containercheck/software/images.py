@@ -7,7 +7,7 @@ import shutil
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck import contract, hosts, programs, releases
+from containercheck import contract, hosts, programs, releases, texts
 from containercheck.build import recipes
 from containercheck.build.cache import CacheError
 from containercheck.sides import Candidate
@@ -110,7 +110,7 @@ def _ready(ready: str, of: str, runtime: str, site: Site, link: str) -> Provisio
 def _kept(ready: str, runtime: str, words: list[object], site: Site) -> Provision:
     """Return an image that the runtime keeps where it keeps its images."""
     name = re.sub("^docker:(//)?", "", ready)
-    image, provenance = runtimes.name_of_kept(runtime, name), {"image": name}
+    image, provenance = runtimes.name_of_kept(runtime, name), {"image": texts.without_credentials(name)}
     if runtime == "Sarus" and name.startswith("load/"):
         # From an archive: it is in no registry.
         return Provision(image=image, provenance=provenance)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from containercheck import programs
+from containercheck import programs, texts
 from containercheck.sites import Site, path_of
 from containercheck.software.provision import Provision, Unavailable, Wanted
 
@@ -15,7 +15,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     reference = site.input_of(wanted.check, wanted.published)
     if not reference:
         return Provision()
-    provenance = {"input": reference}
+    provenance = {"input": texts.without_credentials(reference)}
     if "://" in reference:
         words = ["--cache", site.cache("input_cache"), "--link", "published", reference]
         fetch = programs.in_build(site, "download", *words)

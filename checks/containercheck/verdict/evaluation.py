@@ -9,14 +9,15 @@ import types
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from containercheck import contract
+from containercheck import contract, texts
 from containercheck.verdict import reading, sequential
 from containercheck.verdict.reading import UnreadableError
 from containercheck.verdict.sequential import Pairs
 
 #: What can be wrong with a run. The second of one kind, on one side, ends the check.
-HANG, STATUS, RANKS, UNREADABLE, WRONG, DIFFER = (
+HANG, OUTPUT, STATUS, RANKS, UNREADABLE, WRONG, DIFFER = (
     "hang",
+    "output",
     "exit status",
     "ranks",
     "unreadable",
@@ -37,7 +38,8 @@ Problem = collections.namedtuple("Problem", "kind side round text")
 class Facts:
     """What runs are read by, as it lies in ``facts.json``.
 
-    :ivar figures: declared figures, in their order; ``accepted`` is the range in which the overhead must lie.
+    :ivar figures: declared figures, in their order; ``accepted`` is the range in which the overhead must lie, and
+        ``expected`` the overhead that a reference expects in it, None where it expects none.
     :ivar answers: declared answers.
     :ivar rank_count: the answer that tells with how many ranks a run ran; None for a program without MPI.
     :ivar ranks: how many it must be.
@@ -52,7 +54,7 @@ class Facts:
 
         :raises KeyError: one is missing.
         """
-        self.figures = [types.SimpleNamespace(**figure) for figure in known["figures"]]
+        self.figures = [types.SimpleNamespace(**{"expected": None, **figure}) for figure in known["figures"]]
         self.answers = [types.SimpleNamespace(**answer) for answer in known["answers"]]
         self.rank_count = types.SimpleNamespace(**known["rank_count"]) if known["rank_count"] else None
         self.ranks = known["ranks"]  # type: int
@@ -117,7 +119,9 @@ class Evaluation:
             for one in told:
                 together = len(told) * len(compared)
                 low, high = side.accepted.get(one.name, one.accepted)
-                self.pairs[side.name, one.name] = Pairs(one.better, one.compare, low, high, together)
+                # A reference expects an overhead against the host, and none against another container.
+                expected = None if one.name in side.accepted else one.expected
+                self.pairs[side.name, one.name] = Pairs(one.better, one.compare, low, high, together, expected)
 
     @property
     def round_seconds(self) -> float:
@@ -139,7 +143,9 @@ class Evaluation:
         output = self._stagedir / run["output"]
         if run["leftover_processes"]:
             self._leftovers.setdefault(side, []).extend(run["leftover_processes"])
-        if run["timed_out"]:
+        if run.get("printed_too_much"):
+            self._note(OUTPUT, run, f"{contract.PRINTED_TOO_MUCH} (what is left of its output: {output})")
+        elif run["timed_out"]:
             self._note(HANG, run, "hangs: killed at its limit of {:g} s (its output: {})".format(run["limit"], output))
         elif run["status"] != 0:
             self._note(STATUS, run, "exit status {}: {}".format(run["status"], last_line(output)))
@@ -152,10 +158,10 @@ class Evaluation:
 
     def _note(self, kind: str, run: Dict[str, Any], text: str) -> None:
         number, side = run["round"], run["side"]
-        self.problems.append(Problem(kind, side, number, f"round {number}, {side}: {text}"))
+        self.problems.append(Problem(kind, side, number, texts.told(f"round {number}, {side}: {text}")))
 
     def _read(self, run: Dict[str, Any], output: Path) -> None:
-        facts, side = self._facts, run["side"]
+        facts, side, output = self._facts, run["side"], reading.Output(output)
         if facts.rank_count is not None:
             counted = reading.read_answer(facts.rank_count, output)
             if counted != facts.ranks:
@@ -186,7 +192,7 @@ class Evaluation:
                 baseline, subject = known[side.against][answer.name], known[side.name][answer.name]
                 differ = reading.disagreement(answer, baseline, subject, self._facts.label(side.against))
                 if differ:
-                    text = f"round {number}: answers differ: {differ}"
+                    text = texts.told(f"round {number}: answers differ: {differ}")
                     self.problems.append(Problem(DIFFER, side.name, number, text))
 
     def values(self) -> Dict[str, Dict[str, List[float]]]:
@@ -236,7 +242,7 @@ class Evaluation:
 def last_line(output: Path) -> str:
     """Return the last telling line of what a run printed, with the place of the rest."""
     for name in (contract.ERR, contract.OUT):
-        line = telling_line((output / name).read_text(errors="replace"))
+        line = telling_line(texts.tail(output / name))
         if line:
             return f"{line} (its output: {output})"
     return f"it printed nothing ({output})"
