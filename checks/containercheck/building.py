@@ -30,6 +30,11 @@ class BuiltCheck(ApplicationFacts):
         site = Site.of(self.current_partition)
         return site if self.build_locally else replace(site, build_on_node=True)
 
+    @property
+    def published_path(self) -> str:
+        """Where the job finds the published input; empty where there is none."""
+        return self._provision.published
+
     def build_with(self, provision: software.Provision) -> None:
         """Have the build step run what makes the software available; nothing of it needs a job where it is there."""
         on_node = self.site.builds_on_node and bool(provision.build)

@@ -20,6 +20,7 @@ from containercheck import (
     contract,
     earlier,
     licensed,
+    priors,
     references,
     schedulers,
     sites,
@@ -132,8 +133,10 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Give the job its time and memory; and say what it is expected to take."""
         run = allowance.Run.of(self.known_work, self.known_work and self.amount, self.layout, self.run_limit)
         self.extra_resources = {**allowance.resources(self.site, run), **self.extra_resources}
+        self._told = priors.known(self.known_spreads, self.unique_name, self.current_partition.fullname)
+        rounds = self.rounds or priors.rounds_expected(self.figures, self.tolerance, self._told)
         self._allowance = allowance.allow(
-            self.site, self.num_nodes, run, self.side_count, self.seconds, self.node_hours
+            self.site, self.num_nodes, run, self.side_count, self.seconds, self.node_hours, rounds
         )
         if not self.site.is_here:
             self.time_limit = self.time_limit or self._allowance.at_most
@@ -175,11 +178,6 @@ class ContainerCheck(BuiltCheck, VariantSides):
             dry=self.is_dry_run(),
         )
 
-    @property
-    def published_path(self) -> str:
-        """Where the job finds the published input; empty where there is none."""
-        return self._provision.published
-
     @run_before("run")
     def copy_sites_input(self):
         """Have the input that only the site has put into the working directory; each run writes its output there."""
@@ -210,6 +208,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         accepted = references.accepted(self.figures, expected, own, self.tolerance)
         return {
             "figures": [{**asdict(one), **accepted[one.name]} for one in self.figures],
+            "priors": priors.of_figures(self.figures, self._told),
             "answers": [asdict(answer) for answer in self.answers],
             "rank_count": asdict(self.rank_count) if self.rank_count else None,
             "ranks": self.layout.ranks,

@@ -132,6 +132,8 @@ class ApplicationFacts(rfm.RegressionTest):
     measured = variable(typ.List[dict], value=[], loggable=True)
     #: ReFrame's report of an earlier session, whose rounds of the same case count (``ci/run --open``).
     earlier = variable(str, value="")
+    #: What earlier sessions say of how far rounds spread, by partition, case and figure: a file that ``ci/run`` writes.
+    known_spreads = variable(str, value="")
     #: What ran: runtimes, SHA-256 of the image, MPI libraries of each side, input. For the reports.
     provenance = variable(dict, value={}, loggable=True)
     #: Seconds that the application itself ran, all rounds together.

@@ -24,8 +24,8 @@ QUESTIONS = (SLOWER, FASTER)
 EMULATED, NOT_JUDGED = "emulated", "emulated: overheads are reported, not judged"
 #: With fewer rounds than this a job goes on in any case, and a forecast that there is no end says nothing yet.
 TELLING = 10
-#: No figure passes after fewer. That is the forecast where there is but one round, which has no spread.
-FEWEST = 6
+#: By ranks no figure passes after fewer. That is the forecast where one round is all that is known of the spread.
+FEWEST = 7
 #: Seconds that a case takes besides its rounds: ReFrame, its build step, what the job asks the runtime (4 to 9 s here).
 START = 10.0
 #: No job has more rounds.
@@ -150,7 +150,7 @@ def _rate(one: Need) -> float:
 
 def _foreseen(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the row of an open figure, with a forecast where it has but one round."""
-    return {**row, "rounds_needed": FEWEST} if row["rounds"] == 1 else row
+    return {**row, "rounds_needed": FEWEST} if row["rounds"] == 1 and row["rounds_needed"] is None else row
 
 
 def _missing(row: Mapping[str, Any]) -> float:

@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Optional
 
 from containercheck import contract, texts
 from containercheck.verdict import reading, sequential
+from containercheck.verdict.prior import Prior
 from containercheck.verdict.reading import UnreadableError
 from containercheck.verdict.sequential import Pairs
 
@@ -40,6 +41,7 @@ class Facts:
 
     :ivar figures: declared figures, in their order; ``accepted`` is the range in which the overhead must lie, and
         ``expected`` the overhead that a reference expects in it, None where it expects none.
+    :ivar priors: by figure, the known spread and from where it is known.
     :ivar answers: declared answers.
     :ivar rank_count: the answer that tells with how many ranks a run ran; None for a program without MPI.
     :ivar ranks: how many it must be.
@@ -55,6 +57,7 @@ class Facts:
         :raises KeyError: one is missing.
         """
         self.figures = [types.SimpleNamespace(**{"expected": None, **figure}) for figure in known["figures"]]
+        self.priors = known.get("priors", {})  # type: Dict[str, Tuple[float, str]]
         self.answers = [types.SimpleNamespace(**answer) for answer in known["answers"]]
         self.rank_count = types.SimpleNamespace(**known["rank_count"]) if known["rank_count"] else None
         self.ranks = known["ranks"]  # type: int
@@ -121,7 +124,9 @@ class Evaluation:
                 low, high = side.accepted.get(one.name, one.accepted)
                 # A reference expects an overhead against the host, and none against another container.
                 expected = None if one.name in side.accepted else one.expected
-                self.pairs[side.name, one.name] = Pairs(one.better, one.compare, low, high, together, expected)
+                prior = Prior(*self._facts.priors[one.name]) if one.name in self._facts.priors else None
+                pairs = Pairs(one.better, one.compare, low, high, together, expected, prior)
+                self.pairs[side.name, one.name] = pairs
 
     @property
     def round_seconds(self) -> float:
