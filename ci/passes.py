@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -70,7 +71,8 @@ class Session:
         if self._relay.stopped_by:
             raise ReportError("no check was run")
         began = time.monotonic()
-        status = self._reframe(f"--report-file={place.report}", *chosen, known=known)
+        files = () if processes.names_checks(self._arguments) else cheapest_first(foreseen)
+        status = self._reframe(f"--report-file={place.report}", *chosen, known=known, files=files)
         problems = [] if self._relay.stopped_by else processes.left_out(place.log)
         self.report = load(place.report)
         # For a later --open.
@@ -187,12 +189,15 @@ class Session:
                 return []
             self._going_on = True
             self._deadline = time.monotonic() + 60 * minutes
-        seconds = verdicts.first_seconds(cases, 60 * minutes)
+        left = max(0.0, self._deadline - time.monotonic())
+        seconds = verdicts.first_seconds(cases, left)
         self._first_takes = verdicts.first_takes(cases, seconds)
         takes = self._first_takes / 60
-        more = "" if takes <= minutes else f", more than the {minutes:g} that it should: select fewer checks"
-        say(f"the first pass has {len(cases)} case(s), {seconds} s each: at most {takes:.0f} minutes{more}")
-        return ["-S", f"seconds={seconds}"]
+        more = "" if 60 * takes <= left else f", more than the {left / 60:.3g} that are left: select fewer checks"
+        shares = sorted(set(seconds.values()))
+        each = f"{shares[0]} s each" if len(shares) == 1 else f"{shares[0]} to {shares[-1]} s each, by what they need"
+        say(f"the first pass has {len(cases)} case(s), {each if shares else 'bare'}: at most {takes:.0f} minutes{more}")
+        return [word for name, own in seconds.items() for word in ("-S", f"{name}.seconds={own}")]
 
     def _confirm(self, slow: Sequence[Case]) -> None:
         """Run the cases that were only slow once more, with rounds of their own."""
@@ -273,15 +278,31 @@ class Session:
         save(self._place.report, self.report)
         self.cases = collect([self.report])
 
-    def _reframe(self, *options: str, known: dict[str, Any] | None) -> int:
+    def _reframe(self, *options: str, known: dict[str, Any] | None, files: Sequence[str] = ()) -> int:
         """Run ReFrame, and return its exit status.
 
         :param known: a report of what is run; None for a run that is not shown.
+        :param files: check files, in the order in which they are run; by default all, as ReFrame finds them.
         """
         expected = None if known is None else expectations(known)
         quiet = known is not None and all(case.scheduler == "local" for case in policy.ran(collect([known])))
-        words = ["-c", self._place.checks, *self._arguments, *options]
+        checks = [word for name in files or [self._place.checks] for word in ("-c", name)]
+        words = [*checks, *self._arguments, *options]
         return processes.reframe(words, self._place, self._relay, expected, quiet)
+
+
+def cheapest_first(report: dict[str, Any]) -> list[str]:
+    """Return the check files of a dry run in the order in which they are run: those of the cheapest cases first.
+
+    ReFrame runs cases in the order in which it loads them. What is only skipped comes last, and is told all the same.
+    """
+    cost = {case.key: case.expected.get("expected", 0.0) for case in policy.ran(collect([report]))}
+    files: dict[str, float] = {}
+    for raw in (raw for run in report["runs"] for raw in run["testcases"]):
+        name = raw.get("filename")
+        if name:
+            files[name] = min(files.get(name, math.inf), cost.get(key(raw), math.inf))
+    return sorted(files, key=files.__getitem__)
 
 
 def expectations(report: dict[str, Any]) -> Mapping[str, Awaited]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import concurrent.futures
 import contextlib
 import ctypes
@@ -200,6 +201,15 @@ def told(arguments: Sequence[str], place: Workplace) -> Any:
         # What it warns of comes before.
         why = next((line for line in lines if "error: " in line.lower()), lines[0])
         raise ReframeFailed(why.split("ERROR: ")[-1] or f"reframe ended with status {result.returncode}") from None
+
+
+def names_checks(arguments: Sequence[str]) -> bool:
+    """Tell whether arguments of ReFrame say where checks are, beside ours."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-c", "--checkpath", action="append")
+    parser.add_argument("-R", "--recursive", action="store_true")
+    known, _ = parser.parse_known_args(arguments)
+    return bool(known.checkpath or known.recursive)
 
 
 def named_report(arguments: Sequence[str], place: Workplace) -> Path | None:

@@ -13,7 +13,9 @@ from conftest import REPOSITORY, eventually
 from test_sessions import place, run, start  # noqa: F401
 
 sys.path.insert(0, str(REPOSITORY / "ci"))
+import passes  # noqa: E402
 import preparation  # noqa: E402
+import processes  # noqa: E402
 
 HERE = "prepared_checks.py"
 
@@ -49,6 +51,19 @@ def test_what_measures_here_is_measured_one_after_the_other(prepared):
     status, output = run(prepared, "-n", "First|Second", "--exec-policy=async")
     words = re.findall(r"\[ *(RUN|OK) *\]", re.sub(r"\x1b\[[0-9;]*m", "", output))
     assert words[:3] == ["RUN"] * 3
+
+
+def test_the_cheapest_checks_are_run_first(prepared):
+    """ReFrame runs a file's checks in its order, and files as they are named."""
+    text = (prepared.directory / "checks" / "made.py").read_text()
+    head, *classes = re.split(r"(?=@rfm\.simple_test\n)", text)
+    for name, cost in (("a", 300.0), ("b", 20.0), ("c", 100.0)):
+        own = classes[1].replace("Second", name.upper()).replace("20.0", str(cost))
+        (prepared.directory / "checks" / f"{name}.py").write_text(head + own)
+    (prepared.directory / "checks" / "made.py").unlink()
+    status, output = run(prepared)
+    assert status == 0, output
+    assert [line for line in journal(prepared) if line.startswith("run")] == ["run B", "run C", "run A"]
 
 
 def test_a_build_that_fails_is_told_and_the_others_go_on(prepared):
@@ -121,3 +136,14 @@ def test_the_session_and_the_build_step_agree():
     from containercheck import contract
 
     assert (contract.BUILD_STATUS, str(contract.UNSUPPORTED)) == (preparation.STATUS, preparation.UNSUPPORTED)
+
+
+def test_files_of_what_is_skipped_come_last_and_are_there(tmp_path):
+    costs = [("A", {"expected": {"expected": 50.0}}), ("B", {"expected": {"expected": 5.0}})]
+    cases = [(name, "generic", "", {**facts, "filename": f"/c/{name}.py"}) for name, facts in costs]
+    cases.insert(0, ("S", "generic", "", {"result": "skip", "skip_reason": "no", "filename": "/c/S.py"}))
+    assert passes.cheapest_first(report(tmp_path, *cases)) == ["/c/B.py", "/c/A.py", "/c/S.py"]
+    assert passes.cheapest_first({"runs": []}) == []
+    assert processes.names_checks(["-n", "x", "-c", "mine/"])
+    assert processes.names_checks(["--checkpath=mine/"])
+    assert not processes.names_checks(["-C", "site.py", "-n", "x"])
