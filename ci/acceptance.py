@@ -190,8 +190,8 @@ def main() -> None:
     compared = {name: identity(kind, path) for name, path in found.items()}
     if known.built_by_each:
         compared["images"] = "built by each"
-    status = sessions.session([*chosen, *rest], Workplace(), functools.partial(conclude, titles), compared)
-    sys.exit(status)
+    conclusion = functools.partial(conclude, titles)
+    sys.exit(sessions.session([*chosen, *rest], Workplace(), conclusion, compared, STATUS[UNDECIDED]))
 
 
 if __name__ == "__main__":

@@ -144,7 +144,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
         )
         if not self.site.is_here:
             self.time_limit = self.time_limit or self._allowance.at_most
-        self.expected = {"ranks": self.layout.ranks, **asdict(run), **asdict(self._allowance)}
+        closing = priors.closing(self.figures, self.tolerance, self._told)
+        self.expected = {"ranks": self.layout.ranks, **asdict(run), **asdict(self._allowance), "closing": closing}
 
     def _require_nodes(self):
         """Fail where the job would wait for nodes that are down: other partitions go on."""

@@ -75,7 +75,7 @@ def test_a_number_of_rounds_is_kept_and_a_later_session_goes_on_from_there(sessi
     first = session("-n", "Planted%variant=generic", "-S", "rounds=4")
     (row,) = first.case("generic")["results"]
     assert (row["verdict"], row["rounds"], row["rounds_needed"]) == ("inconclusive", 4, 6)
-    assert re.search(r"inconclusive, about 2 more rounds would tell \(\d+ s\)", first.output), first.output
+    assert "; about 2 more rounds would tell" in first.output, first.output
     assert runs_of(first)[1]["why"] == "as many as were asked for"
     shutil.move(tmp_path / "report.json", tmp_path / "first.json")
     shutil.rmtree(first.stage)

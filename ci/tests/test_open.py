@@ -192,7 +192,7 @@ def test_without_an_earlier_session_nothing_is_open(opened):
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "soon"])
 def test_minutes_are_a_number(opened, text):
     status, output = run(opened, f"--minutes={text}")
-    assert (status, "is no number above 0" in output) == (2, True)
+    assert (status, "is no number above 0" in output) == (64, True)
 
 
 def test_help_is_ours_and_names_reframes(opened):

@@ -11,8 +11,8 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from containercheck import contract, texts
 from containercheck.verdict import problems, reading, reasons, sequential
-from containercheck.verdict.problems import DIFFER, HANG, OUTPUT, RANKS, STATUS, UNREADABLE, WRONG, Problem
 from containercheck.verdict.prior import Prior
+from containercheck.verdict.problems import DIFFER, HANG, OUTPUT, RANKS, STATUS, UNREADABLE, WRONG, Problem
 from containercheck.verdict.reading import UnreadableError
 from containercheck.verdict.sequential import Pairs
 
