@@ -6,6 +6,8 @@ computation, which D12.6 calls overhead, is ``outside`` here. A container added 
 shared file system 0.5 s more; memory and computing time stayed the same. Mean errors, sigma / sqrt(n), stand beside the
 figures in the results.
 
+Pinned here is TensorFlow for processors, of which those numbers of a V100 say nothing: they are in no reference.
+
 The document's size is ``-S RAMP.images=20000 -S RAMP.pixels=128 -S RAMP.depth=3 -S RAMP.rounds=26``.
 """
 

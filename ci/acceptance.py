@@ -21,7 +21,7 @@ import sessions
 from processes import Workplace
 from report import policy, table, verdicts, versions
 from report.cases import Case
-from report.text import columns, say
+from report.text import columns, say, speak_as
 
 #: Commands of runtimes that a module may bring.
 COMMANDS = ("apptainer", "singularity")
@@ -155,6 +155,7 @@ def parsed(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str], argparse
 
 def main() -> None:
     """Run one session that compares what the command line names."""
+    speak_as("acceptance")
     known, rest, parser = parsed(sys.argv[1:])
     if len(known.candidates) < 2:
         parser.error("it takes two: OLD and NEW")

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import claims
 import processes
 from history import causes, changes, database
 from history.changes import Change
@@ -30,8 +31,9 @@ from priority import Priority
 from processes import Workplace
 from report import junit, page, policy, scaling, table
 from report.cases import Case, ReportError, save
-from report.text import names, say
+from report.text import names, say, speak_as
 from settings import FINE, MEANING, REGRESSION, TROUBLE, NightSettings
+from usage import UsageError
 
 #: Days of history that are looked at.
 DAYS = 100
@@ -255,11 +257,17 @@ def alone(directory: Path) -> Iterator[None]:
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Run one night, and return the exit status."""
+    speak_as("nightly")
     wanted = NightSettings.parse(argv)
-    usual = processes.named_report(wanted.arguments, place) or place.report
+    try:
+        usual = processes.named_report(wanted.arguments, place) or place.report
+        stage = processes.named_stage(wanted.arguments, place)
+    except UsageError as error:
+        say(f"error: {error}")
+        return TROUBLE
     place = replace(place, report_file=usual.parent / "nightly" / "run-report.json")
     try:
-        with alone(place.reports), processes.Relay() as relay:
+        with alone(place.reports), claims.held([stage], argv), processes.Relay() as relay:
             signal.setitimer(signal.ITIMER_REAL, 60 * (wanted.timeout or 0))
             result = run(wanted, place, relay)
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -267,7 +275,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     except BlockingIOError:
         who = Path(place.reports, "lock").read_text(encoding="utf-8").strip()
         say(f"error: another night is still running here ({who}): {place.reports}")
-    except (OSError, ReportError) as error:
+    except (OSError, ReportError, claims.Taken) as error:
         say(f"error: {error}")
     return TROUBLE
 

@@ -23,7 +23,7 @@ class Priority:
         # Of each case the number of the last night that ran it, and whether it failed then.
         self._last = {
             case.identity: (number, policy.failure(case) is not None)
-            for number, night in enumerate(nights)
+            for number, night in enumerate(night for night in nights if night.is_nightly)
             for case in policy.ran(night.cases)
         }
 

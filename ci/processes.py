@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import ctypes
 import json
@@ -18,12 +19,15 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import progress
+import usage
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 #: What ReFrame warns of when it leaves out a file or a check that it cannot load.
 LEFT_OUT = re.compile(r"WARNING: (.*(?:skipping test|is not copyable).*)")
 #: From linux/prctl.h: orphaned descendants become children of this process instead of init's.
 PR_SET_CHILD_SUBREAPER = 36
+#: Options of our commands that are not ReFrame's.
+OWN_OPTIONS = ("--minutes", "--open", "--estimate", "--node-hours", "--timeout", "--changed", "--built-by-each")
 #: Seconds for what was asked to end, before it is killed.
 GRACE = 10.0
 
@@ -179,6 +183,7 @@ def told(arguments: Sequence[str], place: Workplace) -> Any:
     """Return what ReFrame prints, which has to be JSON; nothing is run.
 
     :raises ReframeFailed: it is not.
+    :raises UsageError: these arguments are none of ReFrame's.
     """
     words = [str(Path(sys.executable).parent / "reframe"), "--nocolor", *arguments]
     facts = {"cwd": place.directory, "env": environment(place), "stdin": subprocess.DEVNULL}
@@ -186,6 +191,9 @@ def told(arguments: Sequence[str], place: Workplace) -> Any:
     try:
         return json.loads(result.stdout)
     except ValueError:
+        wrong = usage.complaint(result.stdout, OWN_OPTIONS)
+        if wrong:
+            raise usage.UsageError(wrong) from None
         lines = result.stdout.split("\n")
         # What it warns of comes before.
         why = next((line for line in lines if "error: " in line.lower()), lines[0])
@@ -196,6 +204,8 @@ def named_report(arguments: Sequence[str], place: Workplace) -> Path | None:
     """Return the report that the site's file (``general/report_file``) or ``RFM_REPORT_FILE`` names.
 
     None for nobody's, and for one of many: a name with ``{sessionid}``, as ReFrame's default has it.
+
+    :raises UsageError: the arguments are none of ReFrame's.
     """
     try:
         name = told([*arguments, "--show-config=general/0/report_file"], place)
@@ -205,10 +215,26 @@ def named_report(arguments: Sequence[str], place: Workplace) -> Path | None:
     return None if "{sessionid}" in name else Path(place.directory, os.path.expandvars(name)).expanduser()
 
 
+def named_stage(arguments: Sequence[str], place: Workplace) -> Path:
+    """Return ReFrame's stage directory: the site's, the person's, or ``stage`` where the session runs.
+
+    :raises UsageError: the arguments are none of ReFrame's.
+    """
+    asked = [[*arguments, f"--show-config=systems/0/{what}"] for what in ("stagedir", "prefix")]
+    try:
+        with concurrent.futures.ThreadPoolExecutor() as both:
+            stage, prefix = both.map(lambda words: told(words, place), asked)
+    except ReframeFailed:
+        # As named_report.
+        stage, prefix = "", ""
+    return Path(place.directory, os.path.expandvars(stage or os.path.join(prefix, "stage"))).expanduser()
+
+
 def named_database(arguments: Sequence[str], place: Workplace) -> Path:
     """Return ReFrame's results database of the site.
 
     :raises ReframeFailed: ReFrame cannot tell.
+    :raises UsageError: the arguments are none of ReFrame's.
     """
     name = told([*arguments, "--show-config=storage/0/sqlite_db_file"], place)
     return Path(place.directory, os.path.expandvars(name)).expanduser()

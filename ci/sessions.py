@@ -8,11 +8,15 @@ otherwise (report/policy.py), 2 for a wrong command line.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
+import claims
 import processes
 from passes import Session
 from processes import Workplace
@@ -20,7 +24,10 @@ from report import estimate, policy, table
 from report.cases import Case, ReportError, collect
 from report.text import say
 from settings import Settings
+from usage import UsageError
 
+#: Exit status for a wrong command line.
+WRONG_USAGE = 2
 #: What is made of a session: its cases, and what is wrong besides; the exit status.
 Conclusion = Callable[[Sequence[Case], Sequence[str]], int]
 
@@ -39,8 +46,23 @@ def session(argv: Sequence[str], place: Workplace, conclude: Conclusion = conclu
     settings = Settings.parse(argv)
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
         return ended(["the site's file or RFM_REPORT_FILE names the report: leave out --report-file"])
-    place = replace(place, report_file=processes.named_report(settings.arguments, place))
-    with processes.Relay() as relay:
+    try:
+        place = replace(place, report_file=processes.named_report(settings.arguments, place))
+        stage = processes.named_stage(settings.arguments, place)
+    except UsageError as error:
+        say(f"error: {error}")
+        return WRONG_USAGE
+    with contextlib.ExitStack() as held, processes.Relay() as relay:
+        try:
+            if settings.estimate:
+                # It may be asked beside a session, whose log it leaves alone.
+                aside = held.enter_context(tempfile.TemporaryDirectory())
+                place = replace(place, report_file=Path(aside, "report.json"))
+            else:
+                held.enter_context(claims.held([place.reports, stage], argv))
+        except (claims.Taken, OSError) as error:
+            say(f"error: {error}")
+            return WRONG_USAGE
         current = Session(settings, place, relay)
         try:
             if settings.estimate:

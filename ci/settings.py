@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from history.nights import CHANGED, NIGHT
+from report.text import speaker
 
 #: An address with a user or a password (what stands before a digest is neither), or signed by a key in its query.
 SECRET_ADDRESS = re.compile(
@@ -43,7 +44,7 @@ class Settings:
         :raises SystemExit: it is wrong, or asks for help.
         """
         parser = argparse.ArgumentParser(
-            prog="ci/run",
+            prog=f"ci/{speaker()}",
             usage="ci/run [--minutes M] [--open] [--estimate] [--node-hours N] [arguments for ReFrame]",
             description="Runs the checks on this machine, and ends with a table.",
             epilog="All else goes on to ReFrame: ci/run -n HPCC -S seconds=120. reframe --help tells what there is.",

@@ -108,7 +108,7 @@ def partition(name, arch, count, more):
         },
         "resources": [{"name": "memory", "options": ["--mem={size}"]}],
         # The memory is no node's own: this is each node's part of it.
-        "extras": {"max_nodes": count, "memory_per_node": memory << 20, **more},
+        "extras": {"containercheck": {"max_nodes": count, "memory_per_node": memory << 20, **more}},
     }
 
 

@@ -133,7 +133,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         run = allowance.Run.of(self.known_work, self.known_work and self.amount, self.layout, self.run_limit)
         self.extra_resources = {**allowance.resources(self.site, run), **self.extra_resources}
         self._allowance = allowance.allow(
-            self.site, self.num_nodes, run, 1 + self.contained, self.seconds, self.node_hours
+            self.site, self.num_nodes, run, self.side_count, self.seconds, self.node_hours
         )
         if not self.site.is_here:
             self.time_limit = self.time_limit or self._allowance.at_most
@@ -209,7 +209,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         own = self.site.tolerances_of(type(self).__name__, {one.name for one in self.figures})
         accepted = references.accepted(self.figures, expected, own, self.tolerance)
         return {
-            "figures": [{**asdict(one), "accepted": accepted[one.name]} for one in self.figures],
+            "figures": [{**asdict(one), **accepted[one.name]} for one in self.figures],
             "answers": [asdict(answer) for answer in self.answers],
             "rank_count": asdict(self.rank_count) if self.rank_count else None,
             "ranks": self.layout.ranks,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.extras import Software
+from containercheck.extras import NAMESPACE, Software
 from containercheck.facts import Answer, Figure
 from containercheck.sites import Site
 from containercheck.software import Unavailable
@@ -74,4 +74,4 @@ def copy_command(path: str) -> str:
 
 
 def _place(check: str, site: Site) -> str:
-    return f"site file, extras of {site.partition}: software: {check}"
+    return f"site file, extras of {site.partition}: {NAMESPACE}: software: {check}"

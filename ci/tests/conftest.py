@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -174,10 +175,11 @@ def record_of(*runs: dict[str, Any], **facts: Any) -> Any:
 
 @pytest.fixture
 def site(tmp_path):
-    """Write a site file with one partition for this machine, and return its path."""
+    """Write a site file with one partition for this machine, and return its path. Its extras are ours."""
 
-    def write(**facts: Any) -> str:
+    def write(extras: Mapping[str, Any] = MappingProxyType({}), **facts: Any) -> str:
         partition = {"name": "only", "scheduler": "local", "launcher": "mpirun", "environs": ["builtin"], **facts}
+        partition["extras"] = {"containercheck": dict(extras)}
         system = {"name": "here", "hostnames": [".*"], "partitions": [partition]}
         path = tmp_path / "site.py"
         path.write_text(f"site_configuration = {{'systems': [{system!r}]}}\n")

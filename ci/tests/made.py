@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import random
 import sqlite3
@@ -112,7 +113,8 @@ def session(night: int, cases: Iterable[dict[str, Any]], **extras: Any) -> dict[
     """
     began = FIRST_NIGHT + night * DAY + (3600 if extras.get("nightly_pass") else 0)
     told = [{**one, "job_completion_time_unix": began + 600} for one in cases]
-    info = {"time_start_unix": began, "time_end_unix": began + 1800, "uuid": f"{night}-{began}", **extras}
+    info = {"time_start_unix": began, "time_end_unix": began + 1800, "uuid": f"{night}-{began}"}
+    info.update({"nightly": datetime.datetime.fromtimestamp(FIRST_NIGHT + night * DAY).date().isoformat(), **extras})
     return {"session_info": info, "runs": [{"testcases": told}]}
 
 

@@ -19,7 +19,7 @@ from containercheck.verdict.evaluation import Evaluation, Facts
 
 sys.path.insert(0, str(REPOSITORY / "ci"))
 import acceptance  # noqa: E402
-from report import versions  # noqa: E402
+from report import text, versions  # noqa: E402
 from report.cases import Case  # noqa: E402
 
 START = Figure("start", "(x)", "s", better="lower", compare="difference", tolerance=0.5)
@@ -87,7 +87,7 @@ def case(*verdicts, result="pass", reason=""):
 @pytest.mark.parametrize(
     ("cases", "problems", "status", "said"),
     [
-        ([case("pass", "pass")], [], 0, "run: accepted: 1 accepted, 0 rejected, 0 undecided"),
+        ([case("pass", "pass")], [], 0, "acceptance: accepted: 1 accepted, 0 rejected, 0 undecided"),
         ([case("pass"), case("pass", "inconclusive")], [], 2, "open: figure1"),
         ([case("inconclusive"), case(result="fail", reason="start is 0.3 s worse")], [], 1, "start is 0.3 s worse"),
         ([case("emulated")], [], 2, "emulated: overheads are reported, not judged"),
@@ -97,14 +97,15 @@ def case(*verdicts, result="pass", reason=""):
             [case("pass")],
             ["stopped by SIGTERM"],
             2,
-            "run: undecided: 1 accepted, 0 rejected, 0 undecided: not",
+            "acceptance: undecided: 1 accepted, 0 rejected, 0 undecided: not",
         ),
-        ([case(result="skip", reason="no image")], [], 2, "run: error: no check was run"),
-        ([], [], 2, "run: error: no check was run"),
+        ([case(result="skip", reason="no image")], [], 2, "acceptance: error: no check was run"),
+        ([], [], 2, "acceptance: error: no check was run"),
     ],
 )
 def test_the_whole_is_what_its_worst_case_is(cases, problems, status, said, capsys, monkeypatch):
     monkeypatch.setattr(acceptance.table, "lines", lambda cases: [])
+    monkeypatch.setattr(text, "_speaker", "acceptance")
     assert acceptance.conclude({}, cases, problems) == status
     assert said in capsys.readouterr().out
 
@@ -118,6 +119,7 @@ def test_the_whole_is_what_its_worst_case_is(cases, problems, status, said, caps
             "no container runtime no-such-runtime: neither a command, nor a path",
         ),
         (["sh", "a b; rm -rf"], "no container runtime a b; rm -rf"),
+        (["sh", "sh", "--minutes=x"], "ci/acceptance: error: argument --minutes: 'x' is no number above 0"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(words, said):
@@ -126,6 +128,15 @@ def test_a_wrong_command_line_is_one_line(words, said):
     assert done.returncode == 2
     assert said in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+def test_messages_begin_with_the_command_that_was_typed():
+    words = ["sh", "sh", "--no-such-option"]
+    command = [sys.executable, REPOSITORY / "ci" / "acceptance.py", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert [line.split(": ")[0] for line in done.stdout.splitlines()] == ["acceptance"] * 3
+    assert "unknown option --no-such-option" in done.stdout.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

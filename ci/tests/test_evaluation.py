@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -385,3 +386,26 @@ def test_the_job_and_what_is_read_afterwards_agree_after_every_round(rounds, bef
             known = asdict(record_of(*runs, replaced=replaced))
             (place / "rounds.json").write_text(json.dumps(known))
             assert state(Record.read(place).evaluate(facts, place)) == state(in_job)
+
+
+@pytest.mark.parametrize(("expected", "verdict"), [(20.0, "inconclusive"), (None, "fail")])
+def test_a_range_is_judged_about_the_overhead_that_its_reference_expects(run, tmp_path, expected, verdict):
+    """A failure has to be clear of 20 %, which is expected, and not of the middle of -80 to 25 %."""
+    figure = {**asdict(replace(RATE, better="lower")), "accepted": (-80.0, 25.0), "expected": expected}
+    evaluation = Evaluation(Facts({**facts_of([RATE]), "figures": [figure]}), tmp_path)
+    for number, overhead in enumerate((40, 35, 40, 40, 35, 35, 18, 18, 35, 40)):
+        evaluation.add(run(number, "baseline", "rate 100\n"))
+        evaluation.add(run(number, "subject", f"rate {100 + overhead}\n"))
+        evaluation.end_round(False)
+    assert evaluation.pairs["subject", "rate"].verdict == verdict
+
+
+def test_what_a_reference_expects_is_against_the_host_and_not_against_another_container(run, tmp_path):
+    new = {"name": "new", "label": "new", "against": "subject", "accepted": {"rate": (-math.inf, 5.0)}}
+    figure = {**asdict(RATE), "accepted": (40.0, 60.0), "expected": 45.0}
+    evaluation = Evaluation(Facts({**facts_of([RATE], sides=(BARE, GENERIC, new)), "figures": [figure]}), tmp_path)
+    for side, rate in (("baseline", 2), ("subject", 1), ("new", 1)):
+        evaluation.add(run(0, side, f"rate {rate}\n"))
+    evaluation.end_round(False)
+    ranges = {side: (pairs.lowest, pairs.highest) for (side, _), pairs in evaluation.pairs.items()}
+    assert ranges == {"subject": (40.0, 60.0), "new": (-math.inf, 5.0)}

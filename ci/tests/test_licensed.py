@@ -42,7 +42,7 @@ def test_what_the_site_does_not_name_is_a_skip_that_says_where_to(facts, needs_i
     with pytest.raises(Unavailable) as error:
         licensed.require("PACE3D", site(**facts), "", needs_image)
     assert str(error.value).startswith(said)
-    assert "extras of a:b: software: PACE3D" in str(error.value)
+    assert "extras of a:b: containercheck: software: PACE3D" in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,11 @@ def site_file(tmp_path):
     def write(entry):
         extras = {"software": {"Alya": entry}}
         partition = {"name": "only", "scheduler": "local", "launcher": "mpirun", "environs": ["builtin"]}
-        system = {"name": "here", "hostnames": [".*"], "partitions": [{**partition, "extras": extras}]}
+        system = {
+            "name": "here",
+            "hostnames": [".*"],
+            "partitions": [{**partition, "extras": {"containercheck": extras}}],
+        }
         path = tmp_path / "site.py"
         path.write_text(f"site_configuration = {{'systems': [{system!r}]}}\n")
         return str(path)

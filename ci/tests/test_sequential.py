@@ -295,3 +295,37 @@ def test_correlation_of_successive_rounds():
     assert abs(judged(noisy(0, 0.1, 400)).correlation) < 0.15
     assert judged(noisy(0, 0.1, 5)).correlation is None
     assert judged(ratios(*[1] * 9)).correlation is None
+
+
+# Why it is open.
+
+
+@pytest.mark.parametrize(
+    ("rounds", "kind"),
+    [
+        (noisy(300, 0.03, 3), "slower"),
+        (noisy(0, 0.03, 3), "noisy"),
+        (noisy(5, 0.02, 20), "close"),
+        (ratios(1.0, 4.0, 0.26, 1.1, 5.0, 0.2), "noisy"),
+        ([], "noisy"),
+        (noisy(0, 0.01, 12), None),
+        (noisy(30, 0.01, 12), None),
+    ],
+)
+def test_the_kind_of_an_open_verdict(rounds, kind):
+    assert judged(rounds).open_kind == kind
+
+
+def test_what_does_not_reach_an_expected_range_is_faster():
+    assert judged(noisy(0, 0.01, 5), lowest=80, highest=99).open_kind == "faster"
+    assert judged(noisy(150, 0.01, 5), lowest=80, highest=99).open_kind == "slower"
+
+
+def test_noise_alone_is_rarely_called_slower():
+    kinds = [judged(noisy(0, 0.5, 8, seed=seed)).open_kind for seed in range(300)]
+    assert kinds.count("slower") < 0.1 * len(kinds)
+
+
+def test_the_bound_is_the_high_end_of_the_interval():
+    assert judged(noisy(0, 0.1, 5)).bound is None
+    assert judged(noisy(0, 0.1, 20)).bound == judged(noisy(0, 0.1, 20)).interval[1]

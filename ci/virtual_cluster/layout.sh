@@ -6,6 +6,8 @@ shared=/srv/virtual-cluster
 host_link=virtcluster0
 ucx=/etc/ucx   # where UCX, through which Debian's MPICH sends, looks for its configuration
 conf=$state/slurm.conf
+records=$state/processes         # what runs of it; root's alone
+lock_file=/run/virtual-cluster.lock
 # Set aside for benchmarks (RFC 2544): it cannot clash with the machine's own networks.
 eth=198.18.0
 # Open MPI leaves 127.0.0.0/8 alone unless it is told to use an interface. So an MPI that is not configured for this
@@ -80,6 +82,7 @@ remove_ucx() {
 write_files() {
     umask 022
     mkdir -p "$state"/{log,spool,controller,openmpi,ucx}
+    install -d -m 700 "$records"
     install -d -m 1777 "$shared"
     install -d -m 755 "$state/munge"
     (umask 077; head -c 1024 /dev/urandom >"$state/munge/key")

@@ -145,6 +145,12 @@ class Comparison:
             "rounds_needed": self.pairs.rounds_needed if self.verdict == INCONCLUSIVE else None,
             "round_seconds": round(self.round_seconds, 2),
         }
+        if self.verdict == INCONCLUSIVE:
+            row.update({"open_kind": self.pairs.open_kind, "bound": self.pairs.bound})
+        if self.pairs.prior:
+            row.update({"known_spread": self.pairs.prior.spread, "spread_source": self.pairs.prior.source})
+        if self.pairs.contradicted:
+            row["contradicted"] = True
         if self.difference:
             row["difference"] = self.difference
         if self.figure.scaling:

@@ -38,7 +38,8 @@ Problem = collections.namedtuple("Problem", "kind side round text")
 class Facts:
     """What runs are read by, as it lies in ``facts.json``.
 
-    :ivar figures: declared figures, in their order; ``accepted`` is the range in which the overhead must lie.
+    :ivar figures: declared figures, in their order; ``accepted`` is the range in which the overhead must lie, and
+        ``expected`` the overhead that a reference expects in it, None where it expects none.
     :ivar answers: declared answers.
     :ivar rank_count: the answer that tells with how many ranks a run ran; None for a program without MPI.
     :ivar ranks: how many it must be.
@@ -53,7 +54,7 @@ class Facts:
 
         :raises KeyError: one is missing.
         """
-        self.figures = [types.SimpleNamespace(**figure) for figure in known["figures"]]
+        self.figures = [types.SimpleNamespace(**{"expected": None, **figure}) for figure in known["figures"]]
         self.answers = [types.SimpleNamespace(**answer) for answer in known["answers"]]
         self.rank_count = types.SimpleNamespace(**known["rank_count"]) if known["rank_count"] else None
         self.ranks = known["ranks"]  # type: int
@@ -118,7 +119,9 @@ class Evaluation:
             for one in told:
                 together = len(told) * len(compared)
                 low, high = side.accepted.get(one.name, one.accepted)
-                self.pairs[side.name, one.name] = Pairs(one.better, one.compare, low, high, together)
+                # A reference expects an overhead against the host, and none against another container.
+                expected = None if one.name in side.accepted else one.expected
+                self.pairs[side.name, one.name] = Pairs(one.better, one.compare, low, high, together, expected)
 
     @property
     def round_seconds(self) -> float:

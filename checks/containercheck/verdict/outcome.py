@@ -86,9 +86,12 @@ class Outcome:
         overhead, the ends of its interval (low, high; None where there is none yet) and half its width (interval), in
         overhead_unit; accepted, expected and verdict; rounds, and in how many of them the overhead was above what is
         accepted; spread (in overhead_unit) and correlation of the rounds; for an open verdict, rounds_needed in all
-        (None: too many) and round_seconds; and where the two are not the same build, a line that names both
-        (difference). ``baseline`` and ``subject`` are medians; ``baseline_error`` and ``subject_error`` their mean
-        errors, in the figure's unit (absent where there was one run).
+        (None: too many), round_seconds, why it is open (open_kind: slower, faster, close or noisy) and the largest
+        overhead that is not excluded (bound; None while there is none); where the spread was known before, known_spread
+        and from where (spread_source), and contradicted (true) where the rounds spread otherwise; and where the two are
+        not the same build, a line that names both (difference). ``baseline`` and ``subject`` are medians;
+        ``baseline_error`` and ``subject_error`` their mean errors, in the figure's unit (absent where there was one
+        run).
         """
         if self.comparisons or len(self._sides) > 1:
             return [self._marked(one.row()) for one in self.comparisons]

@@ -43,7 +43,7 @@ def hopeless(changes: List[float], accepted: Accepted) -> bool:
         return False
     scale = robust.scale(changes)
     favour = FAVOUR * 1.2533 * scale / math.sqrt(rounds)
-    return not _decides(robust.median(sorted(changes)), scale, HORIZON, accepted, favour)
+    return not decides(robust.median(sorted(changes)), scale, HORIZON, accepted, favour)
 
 
 def rounds_needed(changes: List[float], accepted: Accepted) -> Optional[int]:
@@ -55,10 +55,10 @@ def rounds_needed(changes: List[float], accepted: Accepted) -> Optional[int]:
         return None
     centre, scale = robust.median(robust.walsh(changes)), robust.scale(changes)
     numbers = range(len(changes) + 1, HORIZON + 1)
-    return next((number for number in numbers if _decides(centre, scale, number, accepted)), None)
+    return next((number for number in numbers if decides(centre, scale, number, accepted)), None)
 
 
-def _decides(centre: float, scale: float, rounds: int, accepted: Accepted, favour: float = 0.0) -> bool:
+def decides(centre: float, scale: float, rounds: int, accepted: Accepted, favour: float = 0.0) -> bool:
     """Whether normal d of that centre and scale would be expected to have a verdict after ``rounds`` rounds."""
 
     def reached(gap: float, kind: str) -> bool:

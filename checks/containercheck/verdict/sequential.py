@@ -22,8 +22,9 @@ Standard library only, Python 3.6 or newer: the job asks after each round, ReFra
 import math
 from typing import Iterable, List, Optional, Tuple
 
-from containercheck.verdict import prospects, robust
+from containercheck.verdict import openness, prospects, robust
 from containercheck.verdict.boundaries import HORIZON, boundary, reaches
+from containercheck.verdict.prior import Prior
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
 
@@ -77,13 +78,21 @@ class Pairs:
     :param highest: highest accepted, in the same.
     :param figures: how many figures are judged together in the check.
     :param expected: the overhead that the range is about, where that is not its middle.
+    :param prior: how far rounds are known to scatter; None where that is not known.
     :raises ValueError: one of them is none of these, or the range accepts nothing.
     :ivar decided_after: the number of rounds after which the verdict fell, or None.
     :ivar changes: d of each round: in log scale, or in the figure's unit; positive is worse.
     """
 
     def __init__(
-        self, better: str, compare: str, lowest: float, highest: float, figures: int, expected: Optional[float] = None
+        self,
+        better: str,
+        compare: str,
+        lowest: float,
+        highest: float,
+        figures: int,
+        expected: Optional[float] = None,
+        prior: Optional[Prior] = None,
     ) -> None:
         """Begin without rounds."""
         if better not in ("higher", "lower"):
@@ -103,6 +112,7 @@ class Pairs:
         self._row = 2 * figures if self._two_ended else figures
         boundary("fail", 1, self._row)  # refuses too many figures
         self._accepted = prospects.Accepted(low, high, self._target.value, self._row)
+        self.prior = prior
         self.decided_after: Optional[int] = None
         self._verdict = INCONCLUSIVE
         self.changes: List[float] = []
@@ -200,6 +210,25 @@ class Pairs:
         if self._low.value == -math.inf and not reaches(self._target.above, clear):
             low = min(low, self._target.value)
         return self._overhead(low), self._overhead(high)
+
+    @property
+    def open_kind(self) -> Optional[str]:
+        """Why the verdict is open: ``slower``, ``faster``, ``close`` or ``noisy`` (see openness.py); else None."""
+        if self._verdict != INCONCLUSIVE:
+            return None
+        scale = robust.scale(self.changes) if self.rounds > 1 else None
+        return openness.kind(self.changes, self._accepted, scale)
+
+    @property
+    def bound(self) -> Optional[float]:
+        """The largest overhead that the rounds do not exclude, in percent or the unit; None while there is none."""
+        high = self.interval[1]
+        return high if math.isfinite(high) else None
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the rounds spread so much more than is known of them that only their ranks decide."""
+        return False
 
     @property
     def above_tolerance(self) -> int:

@@ -71,6 +71,8 @@ def page(nights: Sequence[Night], series: Sequence[Series], changes: Sequence[Ch
     :param series: of all these nights.
     """
     night = nights[-1]
+    # Other sessions than nights are no part of a trend, whose last place is the session that is shown.
+    nights = [*(one for one in nights[:-1] if one.is_nightly), night]
     cases = night.cases
     found = trends.trends(series, changes, nights, charts.MOST // 2)
     left = charts.MOST - sum(trend.chart is not None for trend in found)
