@@ -29,6 +29,7 @@ class QuantumEspresso(ContainerCheck):
 
     descr = "Quantum ESPRESSO pw.x"
     executable = "pw.x"
+    debian = ["quantum-espresso", "quantum-espresso-data"]
     recipe = "espresso"
     min_ranks = 1
     material = parameter(["silicon", "SiH4", *PUBLISHED], loggable=True)

@@ -27,6 +27,7 @@ class Dynamics(ContainerCheck):
     """What the checks have in common: all run ``mdrun``."""
 
     executable = "gmx_mpi"
+    debian = ["gromacs"]
     recipe = "gromacs"
     output_files = [LOG]
     seconds = 100

@@ -1,9 +1,9 @@
 """HPC Challenge: seven benchmarks, each bound by another part of the machine.
 
-CHPCE, sections "Compute performance" to "Interconnect performance", on x86 and OpenPOWER: containers against bare metal
-and virtual machines, 4 to 64 processes in a flat grid (1 x n), block size 100, median of 20 runs. CHPCE fills 70 % of
-the memory; here a run is to take seconds, and ``-S HPCC.memory_fraction=0.7`` is that size. Over several nodes a
-plain run's matrix is smaller still, because RandomAccess sends its updates one by one: on TCP it would take minutes.
+CHPCE, sections "Compute performance" to "Interconnect performance", on x86 and OpenPOWER: containers, bare metal and
+virtual machines, 4 to 64 processes in a flat grid (1 x n), block size 100, median of 20 runs. CHPCE fills 70 % of the
+memory (``-S HPCC.memory_fraction=0.7``); here a run takes seconds. Over several nodes its matrix is smaller still,
+because RandomAccess sends its updates one by one: on TCP it would take minutes.
 """
 
 import math
@@ -17,11 +17,10 @@ BLOCK = 100
 #: Orders of a matrix with which a component takes milliseconds. In a container its first call is then slower by half:
 #: the program's code is still being read from the image.
 TINY = r"^HPL_N=1?\d{1,3}$"
-#: Order of HPL's matrix in a plain run for one core, on one node and over several. It grows like the root of their
-#: number, so that each has as much memory. Longer runs do not spread less (ci/benchmark noise).
+#: Order of HPL's matrix for one core, on one node and over several. It grows like the root of their number, so that
+#: each has as much memory. Longer runs do not spread less (ci/benchmark noise).
 ORDER, ORDER_OVER_NODES = 1400, 700
-#: The document's largest flat grid.
-FLAT = 64
+FLAT = 64  # the document's largest flat grid
 #: Order of the smallest matrix that PTRANS gets. It gets it twice, and reports the better one, past its first calls.
 TRANSPOSED = 2000
 
@@ -52,6 +51,7 @@ class HPCC(ContainerCheck, ReleaseOfImage):
 
     descr = "HPC Challenge"
     executable = "hpcc"
+    debian = ["hpcc", "libopenblas0-serial"]
     recipe = "hpcc"
     output_files = [OUTPUT]
     min_ranks = 1

@@ -27,6 +27,7 @@ class HPL(ContainerCheck):
 
     descr = "High Performance Linpack"
     executable = "hpcc"
+    debian = ["hpcc", "libopenblas0-serial"]
     recipe = "hpcc"
     output_files = [OUTPUT]
     #: The document's matrices; they are made larger or smaller, as the memory of the nodes is to its 128 GiB.

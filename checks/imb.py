@@ -28,6 +28,7 @@ class IMB(ContainerCheck):
     executable = "IMB-MPI1"
     requirements = "imb/requirements.txt"
     mpi_family = "mpich"
+    debian = ["mpich", "libmpich-dev"]
     recipe = "imb"
     min_ranks = 2
     run_limit = 300

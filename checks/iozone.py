@@ -63,6 +63,7 @@ class IOzone(OneNodeCheck, FilePlacement):
     plain = {"access": "random_strided", "file_size": FILE_SIZES[0], "record_size": RECORD_SIZES[0]}
 
     executable = "iozone"
+    debian = ["iozone3"]
     recipe = "iozone"
     run_limit = 3600
     seconds = 70

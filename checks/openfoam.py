@@ -23,6 +23,7 @@ class OpenFOAM(ContainerCheck):
 
     descr = "OpenFOAM motorBike"
     executable = "simpleFoam"
+    debian = ["openfoam", "openfoam-examples"]
     recipe = "openfoam"
     reset_commands = ["rm -rf case", "cp -r prepared case"]
     # No trap for a division by zero: Open MPI has had one when it has started, and POWER traps that then. What is not

@@ -29,6 +29,7 @@ class SemanticSpaces(OneNodeCheck):
 
     descr = "Airhead Semantic Spaces, Random Indexing"
     executable = "java"
+    debian = ["maven", "default-jre-headless"]
     artifacts = "semanticspaces/jars.txt"
     recipe = "semanticspaces"
     run_limit = 300

@@ -80,10 +80,18 @@ def rounds_expected(figures: Iterable[Figure], usual: float, told: Mapping[str, 
 
     :param usual: the tolerance of figures that have none of their own, in percent.
     """
-    figures, needed = list(figures), 1
-    for one in figures:
-        highest = usual if one.tolerance is None else one.tolerance
-        prior = _of_figure(one, told.get(one.name))
-        pairs = Pairs(one.better, one.compare, -math.inf, highest, len(figures), prior=prior)
-        needed = max(needed, pairs.rounds_expected)
-    return needed
+    figures = list(figures)
+    return max([1, *(_rounds_expected(one, len(figures), usual, told) for one in figures)])
+
+
+def closing(figures: Iterable[Figure], usual: float, told: Mapping[str, Told]) -> list[int]:
+    """Return the same of each figure whose spread was measured, the fewest first; of the others nobody knows."""
+    figures = list(figures)
+    measured = [one for one in figures if (prior := _of_figure(one, told.get(one.name))) and prior.source != DEFAULT]
+    return sorted(_rounds_expected(one, len(figures), usual, told) for one in measured)
+
+
+def _rounds_expected(figure: Figure, together: int, usual: float, told: Mapping[str, Told]) -> int:
+    highest = usual if figure.tolerance is None else figure.tolerance
+    prior = _of_figure(figure, told.get(figure.name))
+    return Pairs(figure.better, figure.compare, -math.inf, highest, together, prior=prior).rounds_expected
