@@ -1,8 +1,12 @@
 # shellcheck shell=bash disable=SC2154  # lib.sh gives the names
-# The Python environment .venv: a link to the one that pyproject.toml asks for, .venv-<digest>. Sourced by ci/setup.
+# The Python environment .venv: a link to the one that pyproject.toml's dependencies ask for, .venv-<digest>. Sourced by
+# ci/setup.
 #
 # Another one is made beside it and the link is moved: sessions that run keep theirs, which they hold (hold_environment in
 # lib.sh). One that nobody holds is removed a week after another took its place: a person may have activated it.
+
+# Where it stands in an environment that is complete.
+stamp=dependencies.sha256
 
 # Fills the environment in directory $1.
 fill_environment() {
@@ -10,23 +14,26 @@ fill_environment() {
     (cd "$repo" && "$1/bin/python" -m pip -q --disable-pip-version-check install --group test)
 }
 
+# Prints the digest of what it is to have.
+wanted_environment() { sed -n '/^\[dependency-groups\]/,/^\[tool/p' "$repo/pyproject.toml" | sha256sum; }
+
 make_environment() {
     local wanted made lock
-    wanted=$(sha256sum <"$repo/pyproject.toml")
-    if [ "$(cat "$repo/.venv/pyproject.sha256" 2>/dev/null)" = "$wanted" ]; then
+    wanted=$(wanted_environment)
+    if [ "$(cat "$repo/.venv/$stamp" 2>/dev/null)" = "$wanted" ]; then
         return
     fi
     # Two at once would make one between them.
     exec {lock}>"$repo/.venv-lock"
     flock "$lock"
     made="$repo/.venv-${wanted:0:12}"
-    if [ "$(cat "$made/pyproject.sha256" 2>/dev/null)" != "$wanted" ]; then
+    if [ "$(cat "$made/$stamp" 2>/dev/null)" != "$wanted" ]; then
         say "setting up .venv (ReFrame, numpy and the tools of the tests)"
         # What is left of one that was interrupted.
         rm -rf "$made"
         "$(machine python)" -m venv "$made"
         fill_environment "$made"
-        printf '%s\n' "$wanted" >"$made/pyproject.sha256"
+        printf '%s\n' "$wanted" >"$made/$stamp"
     fi
     use_environment "$made"
     remove_environments "$made"

@@ -48,10 +48,10 @@ def elsewhere(repo, tmp_path, *tools):
         (programs / name).write_text("#!/bin/sh\nexit 1\n")
         (programs / name).chmod(0o755)
     (tmp_path / "os-release").write_text("ID=fedora\nID_LIKE=rhel\n")
-    stamp = repo / ".venv" / "pyproject.sha256"
+    stamp = repo / ".venv" / "dependencies.sha256"
     stamp.parent.mkdir()
-    wanted = subprocess.run(["sha256sum"], stdin=(repo / "pyproject.toml").open(), capture_output=True, text=True)
-    stamp.write_text(wanted.stdout)
+    wanted = "repo=.; . ci/environment.sh; wanted_environment"
+    stamp.write_text(subprocess.run(["bash", "-c", wanted], cwd=repo, capture_output=True, text=True).stdout)
     script = f'mount --bind {tmp_path}/os-release "$(readlink -f /etc/os-release)" && exec {repo}/ci/setup'
     command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script]
     return subprocess.run(command, env={"PATH": str(programs)}, capture_output=True, text=True, timeout=120)
@@ -136,7 +136,7 @@ def make(repo, before=""):
 
 
 def ask_for_another(repo, text):
-    (repo / "pyproject.toml").write_text(f"# {text}\n")
+    (repo / "pyproject.toml").write_text(f"[dependency-groups]\nrun = [{text!r}]\n")
 
 
 def test_another_environment_is_made_beside_the_one_that_sessions_use(checkout):
@@ -183,6 +183,13 @@ def test_an_environment_that_is_wanted_again_is_not_made_again(checkout):
     assert make(checkout) == []
     assert (checkout / ".venv").resolve() == first
     assert not (first / "replaced").exists()
+
+
+def test_what_is_no_dependency_makes_no_other_environment(checkout):
+    make(checkout)
+    path = checkout / "pyproject.toml"
+    path.write_text(path.read_text().replace("line-length = 120", "line-length = 100"))
+    assert make(checkout) == []
 
 
 def test_one_that_was_interrupted_is_made_again_and_the_old_one_stays_until_then(checkout):
