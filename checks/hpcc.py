@@ -25,19 +25,19 @@ FLAT = 64  # the document's largest flat grid
 TRANSPOSED = 2000
 
 
-def figure(name, key, unit, **facts):
+def figure(name, key, unit, spread, **facts):
     """Return a figure of HPCC's summary section."""
-    return Figure(name, rf"^{key}=(\S+)", unit, file=OUTPUT, **facts)
+    return Figure(name, rf"^{key}=(\S+)", unit, file=OUTPUT, spread=spread, **facts)
 
 
-def of_core(name, key, unit):
+def of_core(name, key, unit, spread):
     """Return a figure of what the cores do by themselves, which needs a matrix that is not tiny."""
-    return figure(name, key, unit, absent=TINY)
+    return figure(name, key, unit, spread, absent=TINY)
 
 
 def between_ranks(name, key, unit, **facts):
     """Return a figure of b_eff, which does not apply to a single rank; its tolerance is that of Ping Pong and IMB."""
-    return figure(name, key, unit, absent=r"^CommWorldProcs=1$", tolerance=10.0, **facts)
+    return figure(name, key, unit, spread=10.0, absent=r"^CommWorldProcs=1$", tolerance=10.0, **facts)
 
 
 def self_check(name, pattern, **facts):
@@ -63,16 +63,16 @@ class HPCC(ContainerCheck, ReleaseOfImage):
     identity = [Identity("version", r"^This is the DARPA/DOE HPC Challenge Benchmark version (\S+)", file=OUTPUT)]
     rank_count = self_check("ranks", r"^CommWorldProcs=(\d+)")
     figures = [
-        figure("HPL", "HPL_Tflops", "TFLOPS"),
-        of_core("SingleDGEMM", "SingleDGEMM_Gflops", "GFLOPS"),
-        of_core("StarDGEMM", "StarDGEMM_Gflops", "GFLOPS"),
-        of_core("StarFFT", "StarFFT_Gflops", "GFLOPS"),
-        figure("MPIFFT", "MPIFFT_Gflops", "GFLOPS"),
-        of_core("SingleSTREAM_Triad", "SingleSTREAM_Triad", "GB/s"),
-        of_core("StarSTREAM_Triad", "StarSTREAM_Triad", "GB/s"),
-        of_core("StarRandomAccess", "StarRandomAccess_GUPs", "GUP/s"),
-        figure("MPIRandomAccess", "MPIRandomAccess_GUPs", "GUP/s"),
-        figure("PTRANS", "PTRANS_GBs", "GB/s"),
+        figure("HPL", "HPL_Tflops", "TFLOPS", 15.0),
+        of_core("SingleDGEMM", "SingleDGEMM_Gflops", "GFLOPS", 20.0),
+        of_core("StarDGEMM", "StarDGEMM_Gflops", "GFLOPS", 15.0),
+        of_core("StarFFT", "StarFFT_Gflops", "GFLOPS", 20.0),
+        figure("MPIFFT", "MPIFFT_Gflops", "GFLOPS", 20.0),
+        of_core("SingleSTREAM_Triad", "SingleSTREAM_Triad", "GB/s", 15.0),
+        of_core("StarSTREAM_Triad", "StarSTREAM_Triad", "GB/s", 20.0),
+        of_core("StarRandomAccess", "StarRandomAccess_GUPs", "GUP/s", 40.0),
+        figure("MPIRandomAccess", "MPIRandomAccess_GUPs", "GUP/s", 30.0),
+        figure("PTRANS", "PTRANS_GBs", "GB/s", 15.0),
         between_ranks("AvgPingPongLatency", "AvgPingPongLatency_usec", "us", better="lower"),
         between_ranks("AvgPingPongBandwidth", "AvgPingPongBandwidth_GBytes", "GB/s"),
         between_ranks("RandomRingLatency", "RandomlyOrderedRingLatency_usec", "us", better="lower"),

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from reframe.core.builtins import run_after
+from reframe.core.builtins import run_after, run_before
 from reframe.core.schedulers import Job
 
-from containercheck import contract, programs, schedulers, slurm, software, variables
+from containercheck import contract, licensed, programs, schedulers, slurm, software, variables
 from containercheck.interface import ApplicationFacts
 from containercheck.layout import Layout
 from containercheck.sites import Site
@@ -79,6 +79,23 @@ class BuiltCheck(ApplicationFacts):
         if on_node:
             self.build_time_limit = self.build_time_limit or min(SECONDS, self.site.time_limit or SECONDS)
             _ask_for_little(self.build_job, self.site)
+
+    @property
+    def published_path(self) -> str:
+        """Where the job finds the published input; empty where there is none."""
+        return self._provision.published
+
+    @run_before("run")
+    def copy_sites_input(self):
+        """Have the input that only the site has put into the working directory; each run writes its output there."""
+        if self.sites_input:
+            self.input_commands = [licensed.copy_command(self.published_path), *self.input_commands]
+
+    @property
+    def work_facts(self) -> dict[str, object]:
+        """What the runs work on, once it is known how its input is made: rounds of other work cannot be compared."""
+        amount = {name: self.expected[name] for name in ("amount", "unit")}
+        return {**amount, "input": self.published_path, "making of the input": "; ".join(self.input_commands)}
 
     @run_after("setup")
     @run_after("compile")

@@ -136,8 +136,14 @@ class ApplicationFacts(rfm.RegressionTest):
     notes = variable(typ.List[str], value=[], loggable=True)
     #: The figures of each round, by side. For the reports, and for a later session that goes on from here.
     measured = variable(typ.List[dict], value=[], loggable=True)
+    #: Path of a script that repeats one run of a side by itself (job/reproducer.py); empty where there were no rounds.
+    reproducer = variable(str, value="", loggable=True)
+    #: What was compared: sides, runtimes, images, layout, work, commands (earlier.py). For a later session, likewise.
+    compared = variable(dict, value={}, loggable=True)
     #: ReFrame's report of an earlier session, whose rounds of the same case count (``ci/run --open``).
     earlier = variable(str, value="")
+    #: What earlier sessions say of how far rounds spread, by partition, case and figure: a file that ``ci/run`` writes.
+    known_spreads = variable(str, value="")
     #: What ran: runtimes, SHA-256 of the image, MPI libraries of each side, input. For the reports.
     provenance = variable(dict, value={}, loggable=True)
     #: Seconds that the application itself ran, all rounds together.

@@ -171,6 +171,14 @@ class Side:
     against: str | None = None
     successor: bool = False
 
+    def facts(self, margins: Mapping[str, tuple[float, float]]) -> dict[str, object]:
+        """Return what the job is told of it.
+
+        :param margins: what is accepted of a successor, by figure.
+        """
+        own = margins if self.successor else {}
+        return {"name": self.name, "label": self.label, "against": self.against, "accepted": own}
+
     def changed(self, **facts) -> Side:
         """Return this side with other values for some of its fields."""
         return replace(self, **facts)

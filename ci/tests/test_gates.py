@@ -75,7 +75,7 @@ def test_a_number_of_rounds_is_kept_and_a_later_session_goes_on_from_there(sessi
     first = session("-n", "Planted%variant=generic", "-S", "rounds=4")
     (row,) = first.case("generic")["results"]
     assert (row["verdict"], row["rounds"], row["rounds_needed"]) == ("inconclusive", 4, 6)
-    assert re.search(r"inconclusive, about 2 more rounds would tell \(\d+ s\)", first.output), first.output
+    assert "; about 2 more rounds would tell" in first.output, first.output
     assert runs_of(first)[1]["why"] == "as many as were asked for"
     shutil.move(tmp_path / "report.json", tmp_path / "first.json")
     shutil.rmtree(first.stage)
@@ -210,9 +210,9 @@ def test_hang_is_killed_and_named_and_the_other_rounds_finish(session):
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("wrong", "round 2: answers differ: sum is 43.0, bare 42.0"),
-        ("crash", "round 2, subject: exit status 3: FATAL: it broke"),
-        ("hangs", "round 2, subject: hangs: killed at its limit of 10 s"),
+        ("wrong", "rounds 1 and 2: answers differ: sum is 43.0, bare 42.0"),
+        ("crash", "rounds 1 and 2, subject: exit status 3: FATAL: it broke"),
+        ("hangs", "rounds 1 and 2, subject: hangs: killed at its limit of 10 s"),
     ],
 )
 def test_the_second_failure_of_the_same_kind_ends_the_rounds(session, fault, said):

@@ -147,7 +147,7 @@ def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_
     texts = {text.split("\n")[0]: text for text in job.last}
     assert "\nexport OMP_A='b c'\nphase read\n" not in texts["cat >subject.sh <<'END'"]
     assert "\nexport OMP_A='b c'\nphase read\n/apps/io -i\n" in texts["cat >baseline.sh <<'END'"]
-    assert " image.sif env LD_LIBRARY_PATH=/rfm_workdir/host-mpi /own/io -i\n" in texts["cat >subject.sh <<'END'"]
+    assert " image.sif sh /rfm_workdir/subject.host-mpi.sh /own/io -i\n" in texts["cat >subject.sh <<'END'"]
     lines = texts["cat >prepare.sh <<'END'"].split("\n")
     assert lines[-3:] == ["export OMP_A='b c'", "make input", "END"]
     (plan,) = [number for number, line in enumerate(lines) if " hostmpi plan " in line]
@@ -156,7 +156,7 @@ def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_
     assert lines[plan + 1].endswith(
         "sh -c 'command -v /own/io >/dev/null || { echo error: no software: the image has no /own/io >&2; exit 1; }'"
     )
-    assert "LD_TRACE_LOADED_OBJECTS" in lines[plan + 2]
+    assert " /rfm_workdir/subject.preflight.sh " in lines[plan + 2]
     assert lines[plan + 3].endswith(" hostmpi verify --tree=/apps:/own subject.preflight.out")
 
 
