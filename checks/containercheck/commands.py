@@ -33,14 +33,6 @@ UNPACK = "cd / && tar -cf - --ignore-failed-read $(ls -d .singularity.d bin etc 
 #: Prints what a process in a container sees around it, with a blank line between: its variables, a NUL after each, its
 #: mounts, and its limits. It is read by job/surroundings.py, which keeps no secrets.
 SURROUNDINGS = "sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
-#: Shell function that prints the wall-clock seconds of each step.
-PHASE = r"""phase() {
-    now=$(date +%s.%N)
-    [ -z "${name:-}" ] || awk -v name="$name" -v t0="$began" -v t1="$now" \
-        'BEGIN { printf "seconds %s %.3f\n", name, t1 - t0 }'
-    name=$1
-    began=$now
-}"""
 
 
 @dataclass(frozen=True)
@@ -135,7 +127,7 @@ def _script(side: Side, place: _Host | _InContainer | _Inside) -> str:
         command = shlex.join([program.executable, *program.options])
         command = place.parallel(f"env LD_PRELOAD={place.host_mpi} {command}" if program.preloads_mpi else command)
         return "\n".join([*lines, *program.reset, command])
-    lines = ["set -e", PHASE, *lines, *program.reset]
+    lines = ["set -e", programs.PHASE, *lines, *program.reset]
     for step in program.steps:
         command = step.command.replace(PROGRAM, shlex.quote(program.executable))
         lines += [f"phase {step.name}", place.parallel(command) if step.parallel else place.words(command)]
