@@ -29,7 +29,7 @@ from containercheck.verdict.boilerplate import (
 #: Letters of a reason; what is longer is cut.
 LONGEST = 300
 #: Lines of a file that are looked at: these from its beginning, and these from its end. And letters of a line.
-FIRST_LINES, LAST_LINES, LETTERS = 5000, 15000, 2000
+FIRST_LINES, LAST_LINES, LETTERS = 5000, 15000, 600
 #: Lines within which what belongs to a line stands.
 NEAR = 8
 #: What an exit status says of the signal that ended a process: 128 + its number, as shells and mpirun report it.
