@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from containercheck import contract
-from containercheck.job import disturbance, nodes, printing, processes
+from containercheck.job import belonging, disturbance, nodes, printing, processes
 
 #: Seconds that a run has to end by itself once it was asked to; and its helpers, once it has ended.
 GRACE, SETTLE = 5.0, 2.0
@@ -25,7 +25,7 @@ def watch_mpi(wanted: int, finished: threading.Event, seen: Dict[str, Any]) -> N
     """
     pause = 0.05
     while not finished.wait(pause):
-        libraries = processes.mapped_mpi(processes.processes_of_run())
+        libraries = processes.mapped_mpi(belonging.processes_of_run())
         if libraries:
             seen["mpi"] = libraries
         if sum(len(entry["pids"]) for entry in libraries.values()) >= wanted:
@@ -69,12 +69,18 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
         started = time.monotonic()
         # A group of its own, to be ended by; not a session, which would have a share of the processors of its own.
         process = subprocess.Popen(
-            ["bash", str(script)], stdin=subprocess.DEVNULL, stdout=out, stderr=err, preexec_fn=os.setpgrp
+            ["bash", str(script)],
+            env=belonging.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            preexec_fn=os.setpgrp,
         )
 
         def expire() -> None:
             timed_out.set()
             processes.end(process.pid, GRACE)
+            belonging.kill_all()
 
         watchdog = threading.Timer(limit, expire)
         watcher = threading.Thread(target=watch_mpi, args=(local_ranks, finished, seen), daemon=True)
@@ -94,6 +100,7 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
         except BaseException:
             # The scheduler does not wait long before it kills.
             processes.end(process.pid, SETTLE)
+            belonging.kill_all()
             raise
         finally:
             finished.set()
@@ -105,8 +112,8 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
                 processes.kill_slurm_steps()
             else:
                 # A runtime's helpers take a moment to unmount an image.
-                processes.wait_for_descendants(SETTLE)
-                leftovers = processes.kill_descendants()
+                belonging.wait_for_all(SETTLE)
+                leftovers = belonging.kill_all()
             processes.reap()
             if local_ranks:
                 watcher.join()

@@ -4,12 +4,14 @@ Standard library only, Python 3.6 or newer. That both use this one file is what 
 """
 
 import collections
+import json
 import types
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from containercheck import contract, texts
 from containercheck.verdict import problems, reading, reasons, sequential
+from containercheck.verdict.prior import Prior
 from containercheck.verdict.problems import DIFFER, HANG, OUTPUT, RANKS, STATUS, UNREADABLE, WRONG, Problem
 from containercheck.verdict.reading import UnreadableError
 from containercheck.verdict.sequential import Pairs
@@ -25,6 +27,7 @@ class Facts:
 
     :ivar figures: declared figures, in their order; ``accepted`` is the range in which the overhead must lie, and
         ``expected`` the overhead that a reference expects in it, None where it expects none.
+    :ivar priors: by figure, the known spread and from where it is known.
     :ivar answers: declared answers.
     :ivar rank_count: the answer that tells with how many ranks a run ran; None for a program without MPI.
     :ivar ranks: how many it must be.
@@ -32,6 +35,8 @@ class Facts:
         with, None for one that is only a measure. ``accepted`` are ranges for this side alone, by figure.
     :ivar emulated: whether the nodes' processors are emulated, so that no overhead says anything.
     :ivar earlier: the figures of rounds of an earlier job, which count: of each round side, figure and value.
+    :ivar earlier_runtimes: ``command`` and ``version`` of the runtimes that they were measured with, by side.
+    :ivar earlier_refused: why there are none though that job measured some; empty where that is not so.
     """
 
     def __init__(self, known: Dict[str, Any]) -> None:
@@ -40,12 +45,15 @@ class Facts:
         :raises KeyError: one is missing.
         """
         self.figures = [types.SimpleNamespace(**{"expected": None, **figure}) for figure in known["figures"]]
+        self.priors = known.get("priors", {})  # type: Dict[str, Tuple[float, str]]
         self.answers = [types.SimpleNamespace(**answer) for answer in known["answers"]]
         self.rank_count = types.SimpleNamespace(**known["rank_count"]) if known["rank_count"] else None
         self.ranks = known["ranks"]  # type: int
         self.sides = [types.SimpleNamespace(**{"accepted": {}, **side}) for side in known["sides"]]
         self.emulated = known["emulated"]  # type: bool
         self.earlier = known["earlier"]  # type: List[Dict[str, Dict[str, float]]]
+        self.earlier_runtimes = known.get("earlier_runtimes", {})  # type: Dict[str, Dict[str, str]]
+        self.earlier_refused = known.get("earlier_refused", "")  # type: str
 
     def label(self, name: str) -> str:
         """Return the label of the side with this name."""
@@ -61,6 +69,7 @@ class Evaluation:
     :ivar replaced: how many rounds were replaced because something else disturbed them.
     :ivar pairs: by side and figure, the pairs of all rounds with their verdict.
     :ivar emulated: whether that verdict is none, because the nodes' processors are emulated.
+    :ivar left_out: why rounds of an earlier job do not count, in a line; empty where they do, or there are none.
     """
 
     def __init__(self, facts: Facts, stagedir: Path) -> None:
@@ -76,8 +85,15 @@ class Evaluation:
         self._answers = {}  # type: Dict[str, Dict[str, Any]]
         self._runs = collections.Counter()  # type: Dict[str, int]
         self._leftovers = {}  # type: Dict[str, List[str]]
-        for values in facts.earlier:
+        other = facts.earlier_refused or other_runtime(facts.earlier_runtimes, stagedir)
+        self.left_out = [f"earlier rounds do not count, and all begin anew: {other}"] if other else []
+        for values in [] if other else facts.earlier:
             self._count(values)
+
+    @property
+    def compares_answers(self) -> bool:
+        """Whether the sides have answers that must agree, or that each must have."""
+        return any(answer.side is None for answer in self._facts.answers)
 
     def end_round(self, replaced: bool) -> None:
         """Count the round whose runs were added last, unless it is replaced or one of its runs is not valid."""
@@ -107,7 +123,9 @@ class Evaluation:
                 low, high = side.accepted.get(one.name, one.accepted)
                 # A reference expects an overhead against the host, and none against another container.
                 expected = None if one.name in side.accepted else one.expected
-                self.pairs[side.name, one.name] = Pairs(one.better, one.compare, low, high, together, expected)
+                prior = Prior(*self._facts.priors[one.name]) if one.name in self._facts.priors else None
+                pairs = Pairs(one.better, one.compare, low, high, together, expected, prior)
+                self.pairs[side.name, one.name] = pairs
 
     @property
     def round_seconds(self) -> float:
@@ -251,6 +269,17 @@ class Evaluation:
             if len(set(counts.values())) > 1:
                 lines.append(f"figure {name} is missing in some runs: {counts}")
         return lines
+
+
+def other_runtime(known: Dict[str, Dict[str, str]], stagedir: Path) -> str:
+    """Return which side's runtime on this node is not the one that is known; empty where all are the same."""
+    for side in sorted(known):
+        path = stagedir / contract.runtime_file(side)
+        now = json.loads(path.read_text()) if path.exists() else {}
+        for what in ("command", "version"):
+            if now.get(what) != known[side].get(what):
+                return f"the runtime of {side} was {known[side].get(what)}, and is {now.get(what, 'not known')}"
+    return ""
 
 
 def _printed(output: Path) -> Tuple[str, str]:
