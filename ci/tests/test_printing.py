@@ -67,7 +67,7 @@ def test_a_program_that_prints_without_end_is_ended(script, tmp_path):
     judged = Evaluation(Facts(facts_of([FIGURE], sides=[BARE])), tmp_path)
     judged.add({**run, "round": 1, "side": "baseline"})
     (problem,) = judged.final_problems()
-    assert problem.startswith(f"round 1, baseline: {contract.PRINTED_TOO_MUCH} (what is left of its output: ")
+    assert problem.startswith(f"round 1, baseline: {contract.PRINTED_TOO_MUCH} (its output: ")
 
 
 def test_a_program_that_prints_less_is_left_alone(tmp_path):
