@@ -12,6 +12,8 @@ from containercheck.sites import Site
 #: Seconds of a job before its rounds: its start, the ranks that are tried, the host's MPI that is brought in. And where
 #: that is slow: ranks that do not find each other are waited for (job/ranks.py), images are copied.
 START, SLOW_START = 15.0, 600.0
+#: What comes before may take so many times what is expected of it.
+SLOWEST = 20
 #: Runs of a side that are ended at their limit before the job is given up (job/rounds.py).
 FAILURES = 2
 #: Part of a job's time that is planned with, where somebody limits it.
@@ -97,6 +99,14 @@ def allow(site: Site, nodes: int, run: Run, sides: int, seconds: float, node_hou
         rounds = min(rounds, PLANNED * longest - before)
         at_most = min(at_most, longest)
     return Allowance(rounds, before + max(rounds, once), math.ceil(at_most))
+
+
+def prepare_limit(before: float) -> float:
+    """Return the seconds after which what comes before the rounds is ended: it hangs.
+
+    :param before: seconds that it is expected to take.
+    """
+    return SLOW_START + SLOWEST * before
 
 
 def resources(site: Site, run: Run) -> dict[str, dict[str, object]]:
