@@ -6,26 +6,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from containercheck import contract, programs
+from containercheck import contract, entering, programs
 from containercheck.facts import PROGRAM
 from containercheck.layout import Layout
 from containercheck.sides import Container, Needs, Side
 from containercheck.sites import Site
 from containercheck.software import runtimes
 
-#: Runs a command in the container with the host's MPI before what the image itself has in its LD_LIBRARY_PATH, which
-#: only a process in there knows.
-ENTRY = 'export LD_LIBRARY_PATH={links}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\nexec "$@"'
-#: Has the loader in the container say what a program loads. Of a script it is the host's MPI alone, loaded into the
-#: shell: what the script starts is known only when it runs.
-LOOKUP_OF_MPI = """\
-if ! program=$(command -v "$1"); then echo "$1: not found"; exit 127; fi
-IFS= read -r first <"$program"
-case $first in
-    ?ELF*) exec env LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes "$program" ;;
-    *) echo "{script} $program"
-       exec env LD_PRELOAD={library} LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes /bin/sh -c : ;;
-esac"""
 #: The program in our images that says who started its ranks (checks/src/ranks), and what tells whether it is there.
 RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
 #: Writes the files of an image, as an archive, without what the runtime binds in; some are for their owner only.
@@ -176,9 +163,10 @@ class _InContainer:
         """Return the scripts that bring the host's MPI in, by their file."""
         if not self._container.host_mpi:
             return {}
-        lookup = LOOKUP_OF_MPI.format(script=contract.IS_SCRIPT, library=self.host_mpi)
-        entry = ENTRY.format(links=self._links)
-        return {contract.mpi_entry_file(self._name): entry, contract.mpi_lookup_file(self._name): lookup}
+        return {
+            contract.mpi_entry_file(self._name): entering.entry(self._links),
+            contract.mpi_lookup_file(self._name): entering.lookup(self.host_mpi),
+        }
 
     def needs(self, site: Site, layout: Layout) -> Needs:
         """Return what the job does before the rounds."""
@@ -274,7 +262,7 @@ class Rounds:
     :ivar limit: seconds that one run may take.
     :ivar local_ranks: ranks of MPI on a node, which is as much as one process can look into; 0 without MPI.
     :ivar collect: files that every run writes.
-    :ivar prepare: whether there is a script that makes the input.
+    :ivar prepare: seconds that the script which makes the input may take; 0 where there is none.
     :ivar keep_awake: whether the processors are kept awake, where they are a virtual machine's.
     """
 
@@ -283,13 +271,13 @@ class Rounds:
     limit: float
     local_ranks: int
     collect: tuple[str, ...]
-    prepare: bool
+    prepare: float
     keep_awake: bool
 
     def command(self, site: Site) -> str:
         """Return the command that runs all sides in rounds."""
         words = [f"--rounds={self.amount}" if self.amount else f"--seconds={self.seconds:g}", f"--limit={self.limit:g}"]
         words += [f"--local-ranks={self.local_ranks}", *(f"--collect={name}" for name in self.collect)]
-        words += [f"--prepare={contract.PREPARE}"] if self.prepare else []
+        words += [f"--prepare={contract.PREPARE}", f"--prepare-limit={self.prepare:g}"] if self.prepare else []
         words += ["--keep-awake"] if self.keep_awake else []
         return programs.in_job(site, "rounds", *words)
