@@ -61,6 +61,9 @@ site_configuration = {
                         "max_pending_time": "12h",
                         # Whether jobs have their nodes to themselves. Default: True.
                         "exclusive": True,
+                        # Whether measurements wait for other measurements and image builds on the same machine.
+                        # Default: no where jobs have their nodes to themselves, yes elsewhere.
+                        "machine_lock": False,
                         # Grid Engine's parallel environment for MPI; slots are asked for in it.
                         "parallel_environment": "mpi",
                         # How ranks are bound: "cores", "none", or "launcher" for the launcher's own way. Default:

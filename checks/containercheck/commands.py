@@ -273,4 +273,5 @@ class Rounds:
         words += [f"--local-ranks={self.local_ranks}", *(f"--collect={name}" for name in self.collect)]
         words += [f"--prepare={contract.PREPARE}"] if self.prepare else []
         words += ["--keep-awake"] if self.keep_awake else []
+        words += [] if site.locks_machine else ["--alone"]
         return programs.in_job(site, "rounds", *words)

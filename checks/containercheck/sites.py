@@ -63,6 +63,7 @@ class Site:
     memory_per_node: int | None = extra(int)
     max_pending_time: str | None = extra(str)
     exclusive: bool = extra(bool, True)
+    machine_lock: bool | None = extra(bool)
     parallel_environment: str | None = extra(str)
     binding: str = extra(str, "launcher")
     python: str | None = extra(str)
@@ -132,6 +133,11 @@ class Site:
         if self.is_here or self.build_on_node is not None:
             return not self.is_here and bool(self.build_on_node)
         return self.architecture not in (None, platform.machine())
+
+    @property
+    def locks_machine(self) -> bool:
+        """Whether its measurements wait for others on the same machine: not where jobs have nodes to themselves."""
+        return self.is_here or not self.exclusive if self.machine_lock is None else self.machine_lock
 
     @property
     def mpi_family(self) -> str:

@@ -206,9 +206,26 @@ def test_jobs_on_this_machine_use_this_python():
 def test_the_runner_is_told_how_many_rounds_or_how_long():
     fixed = commands.Rounds(4, 60.0, 600.0, 4, ("md.log", "two words"), prepare=True, keep_awake=True).command(SITE)
     words = "--rounds=4 --limit=600 --local-ranks=4 --collect=md.log '--collect=two words'"
-    assert fixed == f"{OWN} rounds {words} --prepare=prepare.sh --keep-awake"
-    timed = commands.Rounds(0, 60.0, 0.5, 0, (), prepare=False, keep_awake=False).command(SITE)
+    assert fixed == f"{OWN} rounds {words} --prepare=prepare.sh --keep-awake --alone"
+    shared = replace(SITE, exclusive=False)
+    timed = commands.Rounds(0, 60.0, 0.5, 0, (), prepare=False, keep_awake=False).command(shared)
     assert timed == f"{OWN} rounds --seconds=60 --limit=0.5 --local-ranks=0"
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({}, False),
+        ({"exclusive": False}, True),
+        ({"is_here": True}, True),
+        ({"machine_lock": True}, True),
+        ({"is_here": True, "machine_lock": False}, False),
+    ],
+)
+def test_who_has_nodes_to_itself_waits_for_nobody(facts, expected):
+    site = replace(SITE, **facts)
+    assert site.locks_machine == expected
+    assert ("--alone" in commands.Rounds(1, 1, 1, 1, (), False, False).command(site)) != expected
 
 
 def test_needs_add_up_and_nothing_is_done_twice():
