@@ -218,6 +218,15 @@ def _in_the_way(path: Path) -> str:
     return f"the lock {path} is not a regular file, and belongs to {name_of(found.st_uid)}: have it removed"
 
 
+def refusal(path: Path) -> Optional[str]:
+    """Return why a lock cannot be taken, whatever the wait; None where it can, or is not there yet."""
+    try:
+        regular = stat.S_ISREG(os.lstat(str(path)).st_mode)
+    except OSError:
+        return None
+    return None if regular and os.access(str(path), os.R_OK) else _in_the_way(path)
+
+
 def _is_at(descriptor: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), os.lstat(str(path)))

@@ -16,7 +16,8 @@ ROOM = str(Path(__file__).resolve().parent)
 def in_build(site: Site, *words: object) -> str:
     """Return the command that runs a program of the build step: with the nodes' Python on a node, else ReFrame's."""
     python = python_of(site) if site.builds_on_node else shlex.quote(sys.executable)
-    return f"{python} {shlex.join([ROOM, *map(str, words)])}"
+    owners = [f"--cache-owners={','.join(site.cache_owners)}"] if site.cache_owners else []
+    return f"{python} {shlex.join([ROOM, *owners, *map(str, words)])}"
 
 
 def python_of(site: Site) -> str:

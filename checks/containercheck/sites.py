@@ -22,6 +22,7 @@ from reframe.core.runtime import runtime
 from reframe.core.systems import SystemPartition
 
 from containercheck import architectures, extras, mpi, releases
+from containercheck.build.cache import private_directory
 from containercheck.extras import SiteError, Software, extra
 
 #: The node axis: powers of two, to the largest run of the documents (D12.6 section 6.9.1, 256 nodes).
@@ -96,6 +97,7 @@ class Site:
     easybuild: str = extra(str, "eb")
     easybuild_site: str | None = extra(str)
     easybuild_cache: str | None = extra(str)
+    cache_owners: list[str] = extra(typ.List[str], list)
     foreign: list[str] | None = extra(typ.List[str])
 
     @classmethod
@@ -176,8 +178,7 @@ class Site:
         configured = getattr(self, setting)
         if configured:
             return path_of(configured)
-        name = setting.replace("_cache", "s")
-        return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "containercheck" / name
+        return private_directory(setting)
 
 
 @functools.cache

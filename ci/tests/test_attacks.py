@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
+import http.server
+import json
 import os
 import signal
 import stat
 import subprocess
+import tarfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -195,6 +201,191 @@ def test_what_a_killed_holder_leaves_is_taken_over(alice, bob, everybodys, file_
         holder.wait()
         assert hold(BOB, bob, everybodys, patience=30, **file_system).stdout.splitlines()[-1] == "held"
     assert [path.name for path in everybodys.parent.iterdir() if path != everybodys] == []
+
+
+# Caches
+
+SOURCE = "int main() { return 0; }\n"
+
+
+@pytest.fixture
+def source(place):
+    """Return a program's source that everybody can read."""
+    file = place / "source" / "tiny.cpp"
+    file.parent.mkdir()
+    file.write_text(SOURCE)
+    return file
+
+
+@pytest.fixture
+def shared(place):
+    """Return a cache into which everybody may put files, as into /tmp."""
+    cache = place / "cache"
+    cache.mkdir()
+    cache.chmod(0o1777)
+    return cache
+
+
+def compile_as(user, home, source, cache, *first):
+    """Have a user compile a program into a cache, and return the path that is printed, and what was said before."""
+    words = ["--source", source, "--compiler", "g++", "--architecture", os.uname().machine, "--mpi", "openmpi"]
+    words += ["--cache", cache, "--link", home / "link", "tiny"]
+    done = run_as(user, home, "/usr/bin/python3", PACKAGE, *first, "compile", *words)
+    assert done.returncode == 0, done.stderr
+    *said, path = done.stdout.splitlines()
+    return Path(path), "\n".join(said)
+
+
+def own_cache(home):
+    """Return a user's own cache of programs."""
+    return home / ".cache" / "containercheck" / "programs"
+
+
+def test_a_forged_thing_with_its_record_is_not_taken(alice, bob, source, shared):
+    """In the cache of two users each has their own."""
+    made, _ = compile_as(BOB, bob, source, shared)
+    assert made.parent == shared
+    forged = b"#!/bin/sh\ntouch mine\n"
+    made.write_bytes(forged)
+    record = made.with_name(made.name + ".json")
+    known = {**json.loads(record.read_text()), "bytes": len(forged), "sha256": hashlib.sha256(forged).hexdigest()}
+    record.write_text(json.dumps(known))
+    taken, said = compile_as(ALICE, alice, source, shared)
+    assert taken.parent == own_cache(alice)
+    assert f"tiny: {made} belongs to user {BOB}, and is not what is needed: it goes to {own_cache(alice)}" in said
+    assert (alice / "link").read_bytes() != forged
+    assert compile_as(ALICE, alice, source, shared) == (taken, "")
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o666, 0o664])
+def test_what_others_can_write_is_not_taken(alice, source, place, mode):
+    """The cache, or the thing in it; nobody but the owner is in a user's own group, and here it has no such name."""
+    cache = place / "project"
+    cache.mkdir()
+    os.chown(cache, ALICE, 0)
+    made, _ = compile_as(ALICE, alice, source, cache)
+    os.chown(made, ALICE, 0)
+    (cache if mode & 0o100 else made).chmod(mode)
+    taken, said = compile_as(ALICE, alice, source, cache)
+    if mode & 0o100:
+        assert (taken.parent, "can be written by" in said) == (own_cache(alice), True)
+    else:
+        assert (taken.parent, "compiling it again" in said) == (cache, True)
+        assert stat.S_IMODE(made.stat().st_mode) == 0o755
+
+
+def test_a_site_fills_a_cache_for_all_under_an_account_of_its_own(alice, bob, source, place):
+    """The extra ``cache_owners`` names it; whatever it lacks goes to the user's own."""
+    cache = place / "site"
+    cache.mkdir()
+    os.chown(cache, BOB, BOB)
+    made, _ = compile_as(BOB, bob, source, cache)
+    for owners in (str(BOB), f"nobody-of-this-name,{BOB}"):
+        assert compile_as(ALICE, alice, source, cache, f"--cache-owners={owners}") == (made, "")
+    for owners in ((), ("--cache-owners=@61002",)):
+        assert compile_as(ALICE, alice, source, cache, *owners)[0].parent == own_cache(alice)
+    source.write_text(SOURCE + "\n")
+    taken, said = compile_as(ALICE, alice, source, cache, f"--cache-owners={BOB}")
+    assert f"the cache of programs {cache} cannot be written: it goes to" in said
+    assert taken.parent == own_cache(alice)
+
+
+def test_a_group_that_is_trusted_fills_a_cache_together(alice, bob, source, place):
+    cache = place / "project"
+    cache.mkdir()
+    os.chown(cache, BOB, ALICE)
+    cache.chmod(0o2775)
+    owners = f"--cache-owners={BOB},@{ALICE}"
+    made, _ = compile_as(ALICE, alice, source, cache, owners)
+    assert made.parent == cache
+    assert compile_as(BOB, bob, source, cache, f"--cache-owners={ALICE},@{ALICE}") == (made, "")
+
+
+def test_what_somebody_leaves_in_a_shared_cache_is_in_nobodys_way(alice, bob, source, shared):
+    """A log that leads to another's own file, a directory of a killed build, a FIFO for a lock."""
+    precious = alice / "precious"
+    precious.write_text("precious")
+    os.chown(precious, ALICE, ALICE)
+    host = os.uname().nodename
+    for name in ("tiny.log", f"tiny-{ALICE}-{host}.log"):
+        (shared / name).symlink_to(precious)
+        os.lchown(shared / name, BOB, BOB)
+    stale = shared / ".tiny-building-1"
+    stale.mkdir(mode=0o700)
+    os.chown(stale, BOB, BOB)
+    made, _ = compile_as(ALICE, alice, source, shared)
+    assert made.parent == shared
+    assert precious.read_text() == "precious"
+    assert stat.S_IMODE(shared.stat().st_mode) == 0o1777
+    source.write_text(SOURCE + "\n")
+    (shared / "tiny.lock").unlink()
+    os.mkfifo(shared / "tiny.lock")
+    os.chown(shared / "tiny.lock", BOB, BOB)
+    made, said = compile_as(ALICE, alice, source, shared)
+    assert f"tiny.lock is not a regular file, and belongs to user {BOB}: have it removed: it goes to" in said
+    assert made.parent == own_cache(alice)
+
+
+REMOVE = """
+import pathlib, sys
+from containercheck.build import files
+files.remove(pathlib.Path(sys.argv[1]))
+"""
+
+
+def test_what_cannot_be_removed_leaves_the_cache_open_to_others(alice, place):
+    """Removing it gave the directory above it another mode: from 1777 to 0700."""
+    cache = place / "cache"
+    cache.mkdir()
+    os.chown(cache, ALICE, ALICE)
+    cache.chmod(0o1577)
+    tree = cache / "tree"
+    (tree / "below").mkdir(parents=True)
+    for path in (tree, tree / "below"):
+        os.chown(path, ALICE, ALICE)
+        path.chmod(0o555)
+    done = python_as(ALICE, alice, REMOVE, tree)
+    assert "PermissionError" in done.stderr
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o1577
+
+
+def fetch_as(user, home, reference, cache):
+    """Have a user fetch an input."""
+    words = ["--cache", cache, "--link", home / "input", reference]
+    return run_as(user, home, "/usr/bin/python3", PACKAGE, "download", *words)
+
+
+@pytest.fixture
+def served(place):
+    """Serve an archive on this machine, and return its address with its digest."""
+    content = place / "content" / "case"
+    content.mkdir(parents=True)
+    (content / "input").write_text("right")
+    archive = place / "case.tar"
+    with tarfile.open(archive, "w") as stream:
+        stream.add(content, "case")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(place))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+        yield f"http://127.0.0.1:{server.server_port}/case.tar#sha256={digest}&subdirectory=case/input"
+        server.shutdown()
+
+
+def test_an_input_in_a_cache_is_compared_with_its_whole_pin(alice, place, served):
+    """Where there are as many files and bytes, too; and a record of another pin that begins like this one is none."""
+    cache = place / "inputs"
+    cache.mkdir()
+    os.chown(cache, ALICE, ALICE)
+    assert fetch_as(ALICE, alice, served, cache).returncode == 0
+    (record,) = cache.glob("*.json")
+    known = json.loads(record.read_text())
+    assert "fetch" not in fetch_as(ALICE, alice, served, cache).stderr
+    (alice / "input").resolve().write_text("wrong")
+    assert fetch_as(ALICE, alice, served, cache).stdout.splitlines()[0].endswith("building it again")
+    assert (alice / "input").read_text() == "right"
+    record.write_text(json.dumps({**known, "sha256": known["sha256"][:12] + 52 * "0"}))
+    assert "building it again" in fetch_as(ALICE, alice, served, cache).stdout
 
 
 # The virtual cluster
