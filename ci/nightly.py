@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import claims
 import processes
 from history import causes, changes, database
 from history.changes import Change
@@ -30,8 +31,9 @@ from priority import Priority
 from processes import Workplace
 from report import junit, page, policy, scaling, table
 from report.cases import Case, ReportError, save
-from report.text import names, say
+from report.text import names, say, speak_as
 from settings import FINE, MEANING, REGRESSION, TROUBLE, NightSettings
+from usage import UsageError
 
 #: Days of history that are looked at.
 DAYS = 100
@@ -105,7 +107,7 @@ class History:
             make = functools.partial(nights, whole=whole)
             stored = database.read(self.path, time.time() - 86400 * DAYS, make)
         except database.Damaged as error:
-            problems.append(f"{error}; it is kept as {self._set_aside()}, and a new one is begun")
+            problems.append(self._set_aside(str(error)))
             return []
         except database.DatabaseError as error:
             problems.append(str(error))
@@ -113,15 +115,18 @@ class History:
         for problem in stored.problems:
             say(problem)
         if stored.is_cut:
-            problems.append(f"{stored.damage[0]}; it is kept as {self._set_aside()}, and a new one is begun")
+            problems.append(self._set_aside(stored.damage[0]))
         return stored.made
 
-    def _set_aside(self) -> Path:
-        """Keep a file that nobody can write to any more under another name, and return that."""
-        now = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
-        aside = self.path.with_name(f"{self.path.name}.damaged-{now}")
-        os.replace(self.path, aside)
-        return aside
+    def _set_aside(self, damage: str) -> str:
+        """Keep a file that nobody can write to any more under another name, and return what is to be said of it."""
+        try:
+            aside = database.set_aside(self.path)
+        except (database.DatabaseError, OSError) as error:
+            return f"{damage}; it stays where it is ({error})"
+        if aside is None:
+            return f"{damage}; a moment later it was not, so that it stays: somebody wrote to it"
+        return f"{damage}; it is kept as {aside}, and a new one is begun"
 
 
 def run(wanted: NightSettings, place: Workplace, relay: processes.Relay) -> Result:
@@ -252,11 +257,17 @@ def alone(directory: Path) -> Iterator[None]:
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Run one night, and return the exit status."""
+    speak_as("nightly")
     wanted = NightSettings.parse(argv)
-    usual = processes.named_report(wanted.arguments, place) or place.report
+    try:
+        usual = processes.named_report(wanted.arguments, place) or place.report
+        stage = processes.named_stage(wanted.arguments, place)
+    except UsageError as error:
+        say(f"error: {error}")
+        return TROUBLE
     place = replace(place, report_file=usual.parent / "nightly" / "run-report.json")
     try:
-        with alone(place.reports), processes.Relay() as relay:
+        with alone(place.reports), claims.held([stage], argv), processes.Relay() as relay:
             signal.setitimer(signal.ITIMER_REAL, 60 * (wanted.timeout or 0))
             result = run(wanted, place, relay)
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -264,7 +275,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     except BlockingIOError:
         who = Path(place.reports, "lock").read_text(encoding="utf-8").strip()
         say(f"error: another night is still running here ({who}): {place.reports}")
-    except (OSError, ReportError) as error:
+    except (OSError, ReportError, UsageError, claims.Taken) as error:
         say(f"error: {error}")
     return TROUBLE
 

@@ -25,6 +25,7 @@ from history.database import DatabaseError
 from history.references import NIGHTS, NoReference, Reference, Run, Series, alike, passed, series
 from processes import ReframeFailed, Workplace
 from report import files
+from usage import UsageError
 from yamltext import NotPut, put
 
 #: How a file of references begins: by what all of them are keyed, and this one too.
@@ -194,7 +195,7 @@ def directories(site: dict[str, Any], named: str | None) -> dict[str, Path | Non
     """
     found: dict[str, Path | None] = {}
     for partition in site["partitions"]:
-        own = named or (partition.get("extras") or {}).get("references")
+        own = named or ((partition.get("extras") or {}).get("containercheck") or {}).get("references")
         name = f"{site['name']}:{partition['name']}"
         if named == "" and not own:
             raise NothingProposed(
@@ -266,9 +267,9 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     known, arguments = settings(argv)
     try:
         proposal = propose(arguments, known, place)
-    except (ReframeFailed, DatabaseError, NothingProposed, OSError) as error:
+    except (ReframeFailed, UsageError, DatabaseError, NothingProposed, OSError) as error:
         say(f"error: {error}")
-        return 1
+        return 2 if isinstance(error, UsageError) else 1
     for reason in proposal.reasons:
         say(reason)
     changed = [(file, diff) for file in proposal.files if (diff := file.diff())]

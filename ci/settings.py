@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from history.nights import CHANGED, NIGHT
+from report.text import speaker
 
+#: An address with a user or a password (what stands before a digest is neither), or signed by a key in its query.
+SECRET_ADDRESS = re.compile(
+    r"://[^\s/?#]*@(?!sha256:)|://[^\s?#]*\?[^\s#]*(token|sig|key|auth|pass|cred|secret)[^\s#=]*=", re.IGNORECASE
+)
 #: Exit statuses of a night.
 FINE, REGRESSION, TROUBLE = 0, 1, 2
 MEANING = {FINE: "all is fine", REGRESSION: "a regression", TROUBLE: "something could not be measured or run"}
@@ -38,7 +44,7 @@ class Settings:
         :raises SystemExit: it is wrong, or asks for help.
         """
         parser = argparse.ArgumentParser(
-            prog="ci/run",
+            prog=f"ci/{speaker()}",
             usage="ci/run [--minutes M] [--open] [--estimate] [--node-hours N] [arguments for ReFrame]",
             description="Runs the checks on this machine, and ends with a table.",
             epilog="All else goes on to ReFrame: ci/run -n HPCC -S seconds=120. reframe --help tells what there is.",
@@ -67,6 +73,7 @@ class Settings:
             help="spend no more than that: run the cheapest first, count what they take, and say what is left out",
         )
         known, rest = parser.parse_known_args(argv)
+        refuse_secrets(parser, argv)
         if known.only_open and (known.estimate or known.node_hours):
             parser.error("--open goes on with cases that ran: there is nothing to estimate")
         return cls(known.minutes, known.only_open, tuple(rest), known.node_hours, known.estimate)
@@ -142,6 +149,7 @@ class NightSettings:
             help="what was changed on purpose: earlier nights are no measure for this one and later ones",
         )
         known, rest = parser.parse_known_args(argv)
+        refuse_secrets(parser, argv)
         return cls(known.minutes, known.node_hours, known.timeout, known.changed, tuple(rest))
 
     def settings(self, night: str) -> Settings:
@@ -150,6 +158,18 @@ class NightSettings:
         changed = self.changed.translate(str.maketrans(",{}\n", ";() "))
         extras = f"{NIGHT}={night}" + (f",{CHANGED}={changed}" if changed else "")
         return Settings(self.minutes, False, (*self.arguments, f"--session-extras={extras}"), self.node_hours)
+
+
+def refuse_secrets(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    """Refuse an address with a password or a key: ReFrame writes its command line into reports and database.
+
+    :raises SystemExit: there is one.
+    """
+    if any(map(SECRET_ADDRESS.search, argv)):
+        parser.error(
+            "an address on the command line has a user, a password or a key in it, and would be told in all reports: "
+            "put it into the site's file (extras, inputs or images), which nobody else can read"
+        )
 
 
 def positive(text: str) -> float:

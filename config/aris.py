@@ -30,7 +30,7 @@ site_configuration = {
                         "num_sockets": 4,
                     },
                     "container_platforms": [{"type": "Singularity"}, {"type": "Docker"}],
-                    "extras": {"max_nodes": 3, "memory_per_node": 512 << 30},
+                    "extras": {"containercheck": {"max_nodes": 3, "memory_per_node": 512 << 30}},
                 },
                 {
                     "name": "gpu",
@@ -49,7 +49,7 @@ site_configuration = {
                     "devices": [{"type": "gpu", "arch": "sm_35", "num_devices": 2}],
                     "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
                     "container_platforms": [{"type": "Singularity"}],
-                    "extras": {"max_nodes": 16, "memory_per_node": 64 << 30},
+                    "extras": {"containercheck": {"max_nodes": 16, "memory_per_node": 64 << 30}},
                 },
             ],
         }

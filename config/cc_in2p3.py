@@ -29,9 +29,11 @@ site_configuration = {
                     },
                     "container_platforms": [{"type": "Singularity"}],
                     "extras": {
-                        "max_nodes": 1,
-                        "memory_per_node": 100 << 30,
-                        "parallel_environment": "multicores",
+                        "containercheck": {
+                            "max_nodes": 1,
+                            "memory_per_node": 100 << 30,
+                            "parallel_environment": "multicores",
+                        },
                     },
                 },
                 {
@@ -52,9 +54,11 @@ site_configuration = {
                     "resources": [{"name": "_rfm_gpu", "options": ["-l GPU={num_gpus_per_node}"]}],
                     "container_platforms": [{"type": "Singularity"}],
                     "extras": {
-                        "max_nodes": 1,
-                        "memory_per_node": 130 << 30,
-                        "parallel_environment": "multicores",
+                        "containercheck": {
+                            "max_nodes": 1,
+                            "memory_per_node": 130 << 30,
+                            "parallel_environment": "multicores",
+                        },
                     },
                 },
                 {
@@ -75,9 +79,11 @@ site_configuration = {
                     "resources": [{"name": "_rfm_gpu", "options": ["-l GPU={num_gpus_per_node}"]}],
                     "container_platforms": [{"type": "Singularity"}],
                     "extras": {
-                        "max_nodes": 1,
-                        "memory_per_node": 190 << 30,
-                        "parallel_environment": "multicores",
+                        "containercheck": {
+                            "max_nodes": 1,
+                            "memory_per_node": 190 << 30,
+                            "parallel_environment": "multicores",
+                        },
                     },
                 },
             ],

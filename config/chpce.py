@@ -29,7 +29,7 @@ site_configuration = {
                         "num_sockets": 2,
                     },
                     "container_platforms": [{"type": "Singularity"}],
-                    "extras": {"max_nodes": 4, "memory_per_node": 128 << 30, "mpi": "mpich"},
+                    "extras": {"containercheck": {"max_nodes": 4, "memory_per_node": 128 << 30, "mpi": "mpich"}},
                 },
                 {
                     "name": "openpower",
@@ -46,7 +46,7 @@ site_configuration = {
                         "num_sockets": 2,
                     },
                     "container_platforms": [{"type": "Singularity"}],
-                    "extras": {"max_nodes": 4, "memory_per_node": 128 << 30, "mpi": "mpich"},
+                    "extras": {"containercheck": {"max_nodes": 4, "memory_per_node": 128 << 30, "mpi": "mpich"}},
                 },
             ],
         }

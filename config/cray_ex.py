@@ -30,13 +30,15 @@ site_configuration = {
                     },
                     "container_platforms": [{"type": "Apptainer"}, {"type": "Sarus"}],
                     "extras": {
-                        "max_nodes": 256,
-                        "memory_per_node": 512 << 30,
-                        "host_mpi": "/opt/cray/pe/mpich/default/ofi/gnu/9.1/lib/libmpi_gnu_91.so.12",
-                        "host_mpich": "/opt/cray/pe/mpich/default/ofi/gnu/9.1/lib/libmpi_gnu_91.so.12",
-                        "mpich_launcher_options": ["--mpi=pmi2"],
-                        # What Slingshot's provider opens, and where PMI leaves its files.
-                        "binds": ["/var/spool/slurmd", "/opt/cray/libfabric"],
+                        "containercheck": {
+                            "max_nodes": 256,
+                            "memory_per_node": 512 << 30,
+                            "host_mpi": "/opt/cray/pe/mpich/default/ofi/gnu/9.1/lib/libmpi_gnu_91.so.12",
+                            "host_mpich": "/opt/cray/pe/mpich/default/ofi/gnu/9.1/lib/libmpi_gnu_91.so.12",
+                            "mpich_launcher_options": ["--mpi=pmi2"],
+                            # What Slingshot's provider opens, and where PMI leaves its files.
+                            "binds": ["/var/spool/slurmd", "/opt/cray/libfabric"],
+                        },
                     },
                 },
             ],

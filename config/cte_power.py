@@ -29,7 +29,7 @@ site_configuration = {
                     "devices": [{"type": "gpu", "arch": "sm_70", "num_devices": 4}],
                     "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
                     "container_platforms": [{"type": "Singularity"}],
-                    "extras": {"max_nodes": 16, "memory_per_node": 512 << 30},
+                    "extras": {"containercheck": {"max_nodes": 16, "memory_per_node": 512 << 30}},
                 },
             ],
         }

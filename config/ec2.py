@@ -1,9 +1,10 @@
 """Amazon EC2, c3.8xlarge: SANDIA sections V and VI, IMB and HPCG to 768 ranks on 48 instances.
 
 Two Ivy Bridge sockets of 8 cores with two hardware threads each, which were not used; 60 GB, Ethernet of 10 Gbit/s by
-SR-IOV, RHEL 7, Docker. The image, which is public (section IV.B), has IMB and HPCG with Intel MPI, of MPICH's ABI, and
-an SSH server to start them with; how is not said: here by Slurm, as clusters in a cloud have it. Docker builds no image
-of ours: other applications need ready ones too.
+SR-IOV, RHEL 7, Docker. The image, which is public as ajyounge/hpcg-container (section IV.B), has IMB and HPCG with
+Intel MPI, of MPICH's ABI, and an SSH server to start them with; how is not said: here by Slurm, as clusters in a cloud
+have it. No digest is published, without which no image is pulled, and Docker builds none of ours: containers are
+skipped until a site names ready ones: "images": {"imb": "ajyounge/hpcg-container@sha256:<64 digits>"}.
 """
 
 site_configuration = {
@@ -30,10 +31,11 @@ site_configuration = {
                     },
                     "container_platforms": [{"type": "Docker"}],
                     "extras": {
-                        "max_nodes": 48,
-                        "memory_per_node": 60 << 30,
-                        "mpi": "mpich",
-                        "images": {"imb": "ajyounge/hpcg-container"},
+                        "containercheck": {
+                            "max_nodes": 48,
+                            "memory_per_node": 60 << 30,
+                            "mpi": "mpich",
+                        },
                     },
                 },
             ],

@@ -34,15 +34,17 @@ site_configuration = {
                     },
                     "container_platforms": [{"type": "Apptainer"}],
                     "extras": {
-                        "max_nodes": 64,
-                        "memory_per_node": 768 << 30,
-                        "software": {
-                            "GROMACS": {
-                                "modules": ["EESSI/2023.06", GROMACS],
-                                # Any: the tree brings its own libraries, to the C library.
-                                "image": "/shared/images/debian.sif",
-                                "image_executable": f"{PREFIX}/software/{GROMACS}/bin/gmx_mpi",
-                                "binds": ["/cvmfs"],
+                        "containercheck": {
+                            "max_nodes": 64,
+                            "memory_per_node": 768 << 30,
+                            "software": {
+                                "GROMACS": {
+                                    "modules": ["EESSI/2023.06", GROMACS],
+                                    # Any: the tree brings its own libraries, to the C library.
+                                    "image": "/shared/images/debian.sif",
+                                    "image_executable": f"{PREFIX}/software/{GROMACS}/bin/gmx_mpi",
+                                    "binds": ["/cvmfs"],
+                                },
                             },
                         },
                     },

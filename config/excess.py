@@ -30,7 +30,7 @@ site_configuration = {
                         "num_sockets": 2,
                     },
                     "container_platforms": [{"type": "Singularity"}],
-                    "extras": {"max_nodes": 2, "memory_per_node": 32 << 30},
+                    "extras": {"containercheck": {"max_nodes": 2, "memory_per_node": 32 << 30}},
                 },
                 {
                     "name": "haswell",
@@ -46,7 +46,7 @@ site_configuration = {
                         "num_sockets": 2,
                     },
                     "container_platforms": [{"type": "Singularity"}],
-                    "extras": {"max_nodes": 1, "memory_per_node": 128 << 30},
+                    "extras": {"containercheck": {"max_nodes": 1, "memory_per_node": 128 << 30}},
                 },
             ],
         }

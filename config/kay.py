@@ -28,7 +28,7 @@ site_configuration = {
                         "num_sockets": 2,
                     },
                     "container_platforms": [{"type": "Singularity"}],
-                    "extras": {"max_nodes": 8, "memory_per_node": 192 << 30},
+                    "extras": {"containercheck": {"max_nodes": 8, "memory_per_node": 192 << 30}},
                 },
             ],
         }

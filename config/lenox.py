@@ -29,9 +29,11 @@ site_configuration = {
                     },
                     "container_platforms": [{"type": "Singularity"}, {"type": "Shifter"}, {"type": "Docker"}],
                     "extras": {
-                        "max_nodes": 4,
-                        "memory_per_node": 128 << 30,
-                        "binding": "cores",
+                        "containercheck": {
+                            "max_nodes": 4,
+                            "memory_per_node": 128 << 30,
+                            "binding": "cores",
+                        },
                     },
                 },
             ],

@@ -31,11 +31,13 @@ site_configuration = {
                     },
                     "container_platforms": [{"type": "Singularity", "modules": ["singularity/3.0.2"]}],
                     "extras": {
-                        "max_nodes": 10,
-                        "memory_per_node": 192 << 30,
-                        "mpi": "mpich",
-                        "mpich_launcher_options": ["--mpi=pmi2"],
-                        "image_launcher_options": ["--mpi=pmi2"],
+                        "containercheck": {
+                            "max_nodes": 10,
+                            "memory_per_node": 192 << 30,
+                            "mpi": "mpich",
+                            "mpich_launcher_options": ["--mpi=pmi2"],
+                            "image_launcher_options": ["--mpi=pmi2"],
+                        },
                     },
                 },
             ],

@@ -28,7 +28,7 @@ site_configuration = {
                         "num_sockets": 2,
                     },
                     "container_platforms": [{"type": "Singularity"}],
-                    "extras": {"max_nodes": 256, "memory_per_node": 96 << 30},
+                    "extras": {"containercheck": {"max_nodes": 256, "memory_per_node": 96 << 30}},
                 },
             ],
         }

@@ -28,10 +28,12 @@ site_configuration = {
                     },
                     "container_platforms": [{"type": "Singularity"}],
                     "extras": {
-                        "max_nodes": 2,
-                        "memory_per_node": 64 << 30,
-                        "mpi": "mpich",
-                        "host_mpich": "/usr/lib64/mpich/lib/libmpi.so.12",
+                        "containercheck": {
+                            "max_nodes": 2,
+                            "memory_per_node": 64 << 30,
+                            "mpi": "mpich",
+                            "host_mpich": "/usr/lib64/mpich/lib/libmpi.so.12",
+                        },
                     },
                 },
             ],

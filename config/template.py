@@ -51,143 +51,154 @@ site_configuration = {
                     # The first is the default. 'modules' and 'env_vars' of a runtime are loaded for it.
                     # Apptainer, Singularity, Docker, Sarus or Shifter.
                     "container_platforms": [{"type": "Apptainer", "modules": []}],
+                    # What ours read. Beside it, other test libraries may have their own; within it, a key that is not
+                    # known is an error.
                     "extras": {
-                        # Largest node count: 1, 2, 4 ... up to this are generated. Default: 1.
-                        "max_nodes": 16,
-                        # Bytes of memory that a job may have on a node (Slurm's RealMemory), for problem sizes and
-                        # requests; what needs more is skipped. Default: this machine's for local jobs.
-                        "memory_per_node": 96 << 30,
-                        # Longest wait in the queue; then the job is cancelled and the check fails. Default: for ever.
-                        "max_pending_time": "12h",
-                        # Whether jobs have their nodes to themselves. Default: True.
-                        "exclusive": True,
-                        # Whether measurements wait for other measurements and image builds on the same machine.
-                        # Default: no where jobs have their nodes to themselves, yes elsewhere.
-                        "machine_lock": False,
-                        # Grid Engine's parallel environment for MPI; slots are asked for in it.
-                        "parallel_environment": "mpi",
-                        # How ranks are bound: "cores", "none", or "launcher" for the launcher's own way. Default:
-                        # "cores", and without a scheduler "launcher".
-                        "binding": "cores",
-                        # Python of the nodes, 3.6 or newer. Default: python3 on their PATH.
-                        "python": "/usr/bin/python3",
-                        # Whether images, Python environments and programs of ours are built by a job on a node, which
-                        # then has to reach what they are downloaded from. Default: where ReFrame's machine is of
-                        # another architecture than 'arch'.
-                        "build_on_node": False,
-                        # More options of the jobs that build, after 'access': which nodes reach the outside, say.
-                        "build_access": ["--partition=build"],
-                        # Whether its processors are emulated, as by qemu: what they take is reported, not judged.
-                        "emulated": False,
-                        # Family of the partition's MPI, for which images are built: openmpi or mpich (MPICH, Cray's,
-                        # Intel's, MVAPICH). Default: what the name of host_mpi tells, else openmpi.
-                        "mpi": "openmpi",
-                        # The MPI library that the integrated variant brings in. Default: what the bare program loads.
-                        "host_mpi": "/opt/openmpi/lib/libmpi.so.40",
-                        # The host's library of MPICH's ABI, for IMB. Default: what the loader finds.
-                        "host_mpich": "/opt/mpich/lib/libmpi.so.12",
-                        # Options with which the launcher starts them. Default: Hydra's mpiexec in its place.
-                        "mpich_launcher_options": ["--mpi=pmi2"],
-                        # What starts the ranks where an image runs with its own MPI, which may not speak the PMI that
-                        # the host's speaks: ReFrame's name of another launcher. Default: the partition's.
-                        "image_launcher": "srun",
-                        # More options for that.
-                        "image_launcher_options": ["--mpi=pmi2"],
-                        # Where Python environments lie; all nodes must see it. Default: ~/.cache/containercheck/venvs.
-                        "venv_cache": "/shared/containercheck/venvs",
-                        # Files and directories that every container has too, as path or path:target: what the
-                        # launcher's PMI needs, say. What belongs to the host's MPI, integrated finds by itself.
-                        "binds": ["/var/spool/slurmd"],
-                        # Ready images by recipe, instead of building images/<recipe>.def: a path, or a name in a
-                        # registry with its digest: docker://host/hpcc@sha256:... for Apptainer and Singularity,
-                        # host/hpcc@sha256:... for Docker, Sarus (1.5 and newer) and Shifter. A Shifter whose gateway
-                        # cannot pull by digest takes a tag; the results say what that led to.
-                        "images": {"hpcc": "/shared/images/hpcc.sif"},
-                        # Where built images lie; all nodes must see it. Default: ~/.cache/containercheck/images.
-                        "image_cache": "/shared/containercheck/images",
-                        # Where jars from a Maven repository lie. Default: ~/.cache/containercheck/jars.
-                        "jar_cache": "/shared/containercheck/jars",
-                        # Where compiled programs of ours lie, those in C++; all nodes must see it. Default:
-                        # ~/.cache/containercheck/programs.
-                        "program_cache": "/shared/containercheck/programs",
-                        # Spack's command, for software that comes from it. Default: spack on the PATH.
-                        "spack": "/apps/spack/bin/spack",
-                        # What the environments in spack-envs/ include of the site's: compilers and MPI as externals,
-                        # mirrors, build caches, upstreams. Default: nothing but Spack's own configuration. What it
-                        # wants of a package is under 'prefer': with a 'require' of its own, Spack forgets the target.
-                        "spack_site": "/site/containercheck/spack.yaml",
-                        # Where environments and what they install lie; all nodes must see it. Default:
-                        # ~/.cache/containercheck/spacks.
-                        "spack_cache": "/shared/containercheck/spacks",
-                        # EasyBuild's command, for software that comes from it. Default: eb on the PATH. The system's
-                        # modules_system loads what it installs.
-                        "easybuild": "/apps/easybuild/bin/eb",
-                        # Its configuration file for that: where sources and other easyconfigs lie, optarch ...
-                        # Default: EasyBuild's own.
-                        "easybuild_site": "/site/containercheck/easybuild.cfg",
-                        # Where what it installs lies; all nodes must see it. Default:
-                        # ~/.cache/containercheck/easybuilds.
-                        "easybuild_cache": "/shared/containercheck/easybuilds",
-                        # The documents' own inputs, by check: a path, or address#sha256=<digest>, fetched once.
-                        # Default: the embedded input. What each check takes is in its docstring.
-                        "inputs": {"GROMACS": "/shared/inputs/ueabs-case-a/topol.tpr"},
-                        # Where fetched inputs lie; all nodes must see it. Default: ~/.cache/containercheck/inputs.
-                        "input_cache": "/shared/containercheck/inputs",
-                        # Whose files in these caches are used, besides the user's own and root's: the account that
-                        # fills them for all, say. Names or numbers; of groups, whose members may write there, with an
-                        # @ before them. Where a user may not write, or finds another's, ~/.cache is taken.
-                        "cache_owners": ["hpctest", "@hpcstaff"],
-                        # Accepted overheads of this partition's own, by check and figure: in percent, or in the unit of
-                        # a figure that is compared by difference. Default: the check's.
-                        "tolerances": {"StartUp": {"start": 1.0}, "GROMACS": {"rate": 3.0}},
-                        # The site's own references, a file <Check>.yaml each. Default: checks/references.
-                        "references": "/site/containercheck/references",
-                        # Software of the site's own, by check: another program bare and in the container. Each key is
-                        # optional and takes the place of what the check, or -S, says. Default: the check's.
-                        "software": {
-                            "GROMACS": {
-                                # Loaded by the job and by the build step, where an absent module or program is a skip.
-                                "modules": ["GROMACS/2024.1"],
-                                # Variables of the bare program only, as they are.
-                                "environ": {"GMX_MAXBACKUP": "-1"},
-                                # The bare program, a path or a name; and that of the container.
-                                "executable": "gmx_mpi",
-                                "image_executable": "/usr/local/gromacs/avx_512/bin/gmx_mpi",
-                                # Or where that comes from: an environment of Spack, by its name in spack-envs/ or by
-                                # the path of its directory. The program is looked for in its view.
-                                "spack": None,
-                                # Or an easyconfig, in place of that: by its name in easyconfigs/, by that of one that
-                                # EasyBuild has, or by its path.
-                                "easybuild": None,
-                                # A ready image, in place of that in 'images'.
-                                "image": "/shared/images/gromacs-2024.sif",
-                                # Files and directories for this application's containers, besides 'binds' above. With
-                                # a tree of the site's software, image_executable may be a program in it.
-                                "binds": [],
-                                # For bare and container.
-                                "launcher_options": ["--hint=nomultithread"],
-                                # For generic containers only, after those above.
-                                "image_launcher_options": ["--mpi=pmix"],
-                                # In percent, for figures that name none of their own; 'tolerances' goes before it.
-                                "tolerance": 3.0,
-                                # As in 'inputs', and not in both.
-                                "input": None,
-                                # For Alya, Amber and PACE3D only, whose program and input are the site's: how the
-                                # program is run, as in ["sphere"]; and what its output looks like, by figure or answer:
-                                # {"LUPS": r"^performance (\S+)", "ranks": r"^processes (\d+)"}.
-                                "options": [],
-                                "patterns": {},
+                        "containercheck": {
+                            # Largest node count: 1, 2, 4 ... up to this are generated. Default: 1.
+                            "max_nodes": 16,
+                            # Bytes of memory that a job may have on a node (Slurm's RealMemory), for problem sizes and
+                            # requests; what needs more is skipped. Default: this machine's for local jobs.
+                            "memory_per_node": 96 << 30,
+                            # Longest wait in the queue; then the job is cancelled and the check fails. Default: for
+                            # ever.
+                            "max_pending_time": "12h",
+                            # Whether jobs have their nodes to themselves. Default: True.
+                            "exclusive": True,
+                            # Whether measurements wait for other measurements and image builds on the same machine.
+                            # Default: no where jobs have their nodes to themselves, yes elsewhere.
+                            "machine_lock": False,
+                            # Grid Engine's parallel environment for MPI; slots are asked for in it.
+                            "parallel_environment": "mpi",
+                            # How ranks are bound: "cores", "none", or "launcher" for the launcher's own way. Default:
+                            # "cores", and without a scheduler "launcher".
+                            "binding": "cores",
+                            # Python of the nodes, 3.6 or newer. Default: python3 on their PATH.
+                            "python": "/usr/bin/python3",
+                            # Whether images, Python environments and programs of ours are built by a job on a node,
+                            # which then has to reach what they are downloaded from. Default: where ReFrame's machine is
+                            # of another architecture than 'arch'.
+                            "build_on_node": False,
+                            # More options of the jobs that build, after 'access': which nodes reach the outside, say.
+                            "build_access": ["--partition=build"],
+                            # Whether its processors are emulated, as by qemu: what they take is reported, not judged.
+                            "emulated": False,
+                            # Family of the partition's MPI, for which images are built: openmpi or mpich (MPICH,
+                            # Cray's, Intel's, MVAPICH). Default: what the name of host_mpi tells, else openmpi.
+                            "mpi": "openmpi",
+                            # The MPI library that the integrated variant brings in. Default: what the bare program
+                            # loads.
+                            "host_mpi": "/opt/openmpi/lib/libmpi.so.40",
+                            # The host's library of MPICH's ABI, for IMB. Default: what the loader finds.
+                            "host_mpich": "/opt/mpich/lib/libmpi.so.12",
+                            # Options with which the launcher starts them. Default: Hydra's mpiexec in its place.
+                            "mpich_launcher_options": ["--mpi=pmi2"],
+                            # What starts the ranks where an image runs with its own MPI, which may not speak the PMI
+                            # that the host's speaks: ReFrame's name of another launcher. Default: the partition's.
+                            "image_launcher": "srun",
+                            # More options for that.
+                            "image_launcher_options": ["--mpi=pmi2"],
+                            # Where Python environments lie; all nodes must see it. Default:
+                            # ~/.cache/containercheck/venvs.
+                            "venv_cache": "/shared/containercheck/venvs",
+                            # Files and directories that every container has too, as path or path:target: what the
+                            # launcher's PMI needs, say. What belongs to the host's MPI, integrated finds by itself.
+                            "binds": ["/var/spool/slurmd"],
+                            # Ready images by recipe, instead of building images/<recipe>.def: a path, or a name in a
+                            # registry with its digest: docker://host/hpcc@sha256:... for Apptainer and Singularity,
+                            # host/hpcc@sha256:... for Docker, Sarus (1.5 and newer) and Shifter. A Shifter whose
+                            # gateway cannot pull by digest takes a tag; the results say what that led to.
+                            "images": {"hpcc": "/shared/images/hpcc.sif"},
+                            # Where built images lie; all nodes must see it. Default: ~/.cache/containercheck/images.
+                            "image_cache": "/shared/containercheck/images",
+                            # Where jars from a Maven repository lie. Default: ~/.cache/containercheck/jars.
+                            "jar_cache": "/shared/containercheck/jars",
+                            # Where compiled programs of ours lie, those in C++; all nodes must see it. Default:
+                            # ~/.cache/containercheck/programs.
+                            "program_cache": "/shared/containercheck/programs",
+                            # Spack's command, for software that comes from it. Default: spack on the PATH.
+                            "spack": "/apps/spack/bin/spack",
+                            # What the environments in spack-envs/ include of the site's: compilers and MPI as
+                            # externals, mirrors, build caches, upstreams. Default: nothing but Spack's own
+                            # configuration. What it wants of a package is under 'prefer': with a 'require' of its own,
+                            # Spack forgets the target.
+                            "spack_site": "/site/containercheck/spack.yaml",
+                            # Where environments and what they install lie; all nodes must see it. Default:
+                            # ~/.cache/containercheck/spacks.
+                            "spack_cache": "/shared/containercheck/spacks",
+                            # EasyBuild's command, for software that comes from it. Default: eb on the PATH. The
+                            # system's modules_system loads what it installs.
+                            "easybuild": "/apps/easybuild/bin/eb",
+                            # Its configuration file for that: where sources and other easyconfigs lie, optarch ...
+                            # Default: EasyBuild's own.
+                            "easybuild_site": "/site/containercheck/easybuild.cfg",
+                            # Where what it installs lies; all nodes must see it. Default:
+                            # ~/.cache/containercheck/easybuilds.
+                            "easybuild_cache": "/shared/containercheck/easybuilds",
+                            # The documents' own inputs, by check: a path, or address#sha256=<digest>, fetched once.
+                            # Default: the embedded input. What each check takes is in its docstring.
+                            "inputs": {"GROMACS": "/shared/inputs/ueabs-case-a/topol.tpr"},
+                            # Where fetched inputs lie; all nodes must see it. Default: ~/.cache/containercheck/inputs.
+                            "input_cache": "/shared/containercheck/inputs",
+                            # Whose files in these caches are used, besides the user's own and root's: the account that
+                            # fills them for all, say. Names or numbers; of groups, whose members may write there, with
+                            # an @ before them. Where a user may not write, or finds another's, ~/.cache is taken.
+                            "cache_owners": ["hpctest", "@hpcstaff"],
+                            # Accepted overheads of this partition's own, by check and figure: in percent, or in the
+                            # unit of a figure that is compared by difference. Default: the check's.
+                            "tolerances": {"StartUp": {"start": 1.0}, "GROMACS": {"rate": 3.0}},
+                            # The site's own references, a file <Check>.yaml each. Default: checks/references.
+                            "references": "/site/containercheck/references",
+                            # Software of the site's own, by check: another program bare and in the container. Each key
+                            # is optional and takes the place of what the check, or -S, says. Default: the check's.
+                            "software": {
+                                "GROMACS": {
+                                    # Loaded by the job and by the build step, where an absent module or program is a
+                                    # skip.
+                                    "modules": ["GROMACS/2024.1"],
+                                    # Variables of the bare program only, as they are.
+                                    "environ": {"GMX_MAXBACKUP": "-1"},
+                                    # The bare program, a path or a name; and that of the container.
+                                    "executable": "gmx_mpi",
+                                    "image_executable": "/usr/local/gromacs/avx_512/bin/gmx_mpi",
+                                    # Or where that comes from: an environment of Spack, by its name in spack-envs/ or
+                                    # by the path of its directory. The program is looked for in its view.
+                                    "spack": None,
+                                    # Or an easyconfig, in place of that: by its name in easyconfigs/, by that of one
+                                    # that EasyBuild has, or by its path.
+                                    "easybuild": None,
+                                    # A ready image, in place of that in 'images'.
+                                    "image": "/shared/images/gromacs-2024.sif",
+                                    # Files and directories for this application's containers, besides 'binds' above.
+                                    # With a tree of the site's software, image_executable may be a program in it.
+                                    "binds": [],
+                                    # For bare and container.
+                                    "launcher_options": ["--hint=nomultithread"],
+                                    # For generic containers only, after those above.
+                                    "image_launcher_options": ["--mpi=pmix"],
+                                    # In percent, for figures that name none of their own; 'tolerances' goes before it.
+                                    "tolerance": 3.0,
+                                    # As in 'inputs', and not in both.
+                                    "input": None,
+                                    # For Alya, Amber and PACE3D only, whose program and input are the site's: how the
+                                    # program is run, as in ["sphere"]; and what its output looks like, by figure or
+                                    # answer: {"LUPS": r"^performance (\S+)", "ranks": r"^processes (\d+)"}.
+                                    "options": [],
+                                    "patterns": {},
+                                },
                             },
+                            # File systems that IOzone measures besides the one of the stage directory, by name.
+                            "file_systems": {"scratch": "/scratch/$USER", "local": "/tmp"},
+                            # Debian that images are built from, by its code name. Default: the oldest that is supported
+                            # and whose C library is not older than that of the nodes, which a job of a second asks for
+                            # it.
+                            "release": "bookworm",
+                            # Debian mirror for building images. Default: the one of this machine's apt.
+                            "image_mirror": None,
+                            # Checks of the site's own that inputs, tolerances and software name, and that only some
+                            # sessions look for. Any other name that is no check's is an error.
+                            "own_checks": [],
                         },
-                        # File systems that IOzone measures besides the one of the stage directory, by name.
-                        "file_systems": {"scratch": "/scratch/$USER", "local": "/tmp"},
-                        # Debian that images are built from, by its code name. Default: the oldest that is supported and
-                        # whose C library is not older than that of the nodes, which a job of a second asks for it.
-                        "release": "bookworm",
-                        # Debian mirror for building images. Default: the one of this machine's apt.
-                        "image_mirror": None,
-                        # Extras of other test libraries in this file: every other one that is unknown is an error.
-                        "foreign": [],
                     },
                 }
             ],

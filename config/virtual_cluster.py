@@ -108,7 +108,9 @@ def partition(name, arch, count, more):
         },
         "resources": [{"name": "memory", "options": ["--mem={size}"]}],
         # The memory is no node's own: this is each node's part of it. Nor is the machine, on which others may measure.
-        "extras": {"max_nodes": count, "memory_per_node": memory << 20, "machine_lock": True, **more},
+        "extras": {
+            "containercheck": {"max_nodes": count, "memory_per_node": memory << 20, "machine_lock": True, **more}
+        },
     }
 
 

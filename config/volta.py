@@ -29,15 +29,17 @@ site_configuration = {
                     },
                     "container_platforms": [{"type": "Singularity"}],
                     "extras": {
-                        "max_nodes": 32,
-                        "memory_per_node": 64 << 30,
-                        "mpi": "mpich",
-                        # Of the compiler that the bare programs are built with; this directory has Cray's libraries by
-                        # the names of MPICH's ABI.
-                        "host_mpi": "/opt/cray/mpt/default/gni/mpich-gnu-abi/4.9/lib/libmpi.so.12",
-                        "host_mpich": "/opt/cray/mpt/default/gni/mpich-gnu-abi/4.9/lib/libmpi.so.12",
-                        "mpich_launcher_options": ["--mpi=pmi2"],
-                        "binds": ["/opt/cray", "/var/opt/cray"],
+                        "containercheck": {
+                            "max_nodes": 32,
+                            "memory_per_node": 64 << 30,
+                            "mpi": "mpich",
+                            # Of the compiler that the bare programs are built with; this directory has Cray's libraries
+                            # by the names of MPICH's ABI.
+                            "host_mpi": "/opt/cray/mpt/default/gni/mpich-gnu-abi/4.9/lib/libmpi.so.12",
+                            "host_mpich": "/opt/cray/mpt/default/gni/mpich-gnu-abi/4.9/lib/libmpi.so.12",
+                            "mpich_launcher_options": ["--mpi=pmi2"],
+                            "binds": ["/opt/cray", "/var/opt/cray"],
+                        },
                     },
                 },
             ],

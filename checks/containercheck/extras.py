@@ -1,4 +1,7 @@
-"""What a site file says beyond ReFrame's own keys: how extras are declared, and how what was given is checked."""
+"""What a site file says beyond ReFrame's own keys: how extras are declared, and how what was given is checked.
+
+Ours are in ``extras["containercheck"]`` of a partition. What lies beside them is other libraries', and not looked at.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from typing import Any
 import reframe.utility.typecheck as typ
 from reframe.core.runtime import runtime
 
-#: What may be done with a name that is not ours.
-FOREIGN = " (One of another library's goes into the list 'foreign'.)"
+#: Key of ours among the extras of a partition.
+NAMESPACE = "containercheck"
 #: How a file names its checks.
 _CHECK = re.compile(r"^@(?:\w+\.)?simple_test\nclass (\w+)", re.MULTILINE)
 #: Where ours are.
@@ -25,14 +28,36 @@ class SiteError(Exception):
     """The site file is wrong; the message says where, and what to do."""
 
 
-def extra(kind: Any, default: Any = None) -> Any:
+@dataclass(frozen=True)
+class Size:
+    """State which numbers can be meant by a size.
+
+    :ivar unit: in the plural, for the message.
+    :ivar example: a number as it is written, and what it stands for.
+    """
+
+    least: float
+    most: float
+    unit: str
+    example: str
+
+
+#: Memory of a node: less than 128 MiB runs no Linux of today, and 128 TiB is more than any node has.
+NODE_MEMORY = Size(1 << 27, 1 << 47, "bytes", "96 << 30 for 96 GiB")
+NODE_COUNT = Size(1, 1 << 20, "nodes", "16 for jobs on up to 16 nodes")
+#: An overhead that is accepted everywhere: below a tenth of a percent, a fraction of 1 is meant.
+PERCENT = Size(0.1, 1000, "percent", "5.0 for 5 %")
+
+
+def extra(kind: Any, default: Any = None, size: Size | None = None) -> Any:
     """Return the field of a dataclass that the site file may give.
 
     :param kind: the type that it must have, ReFrame's where it is of something.
     :param default: its value where nothing is given; ``list`` or ``dict`` for an empty one.
+    :param size: for a number, what it may be.
     """
     made = {"default_factory": default} if isinstance(default, type) else {"default": default}
-    return field(metadata={"type": kind}, **made)
+    return field(metadata={"type": kind, "size": size}, **made)
 
 
 @dataclass(frozen=True)
@@ -67,7 +92,7 @@ class Software:
     binds: list[str] = extra(typ.List[str], list)
     launcher_options: list[str] = extra(typ.List[str], list)
     image_launcher_options: list[str] = extra(typ.List[str], list)
-    tolerance: float | None = extra(numbers.Real)
+    tolerance: float | None = extra(numbers.Real, size=PERCENT)
     input: str | None = extra(str)
     options: list[str] = extra(typ.List[str], list)
     patterns: dict[str, str] = extra(typ.Dict[str, str], dict)
@@ -96,20 +121,42 @@ def bound(binds: Iterable[str]) -> list[tuple[str, str]]:
     return [(source, target or source) for source, _, target in (bind.partition(":") for bind in binds)]
 
 
-def checked(of: type, given: Mapping[str, Any], where: str, others: Iterable[str] = (), hint: str = "") -> dict:
+def ours(of: type, given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return what the extras of a partition have for us.
+
+    :param of: the dataclass whose fields they are.
+    :raises SiteError: it is no dictionary; or a key of ours lies beside it, where it was until our keys had a place of
+        their own, and where another library may have one of the same name.
+    """
+    found = given.get(NAMESPACE)
+    if found is not None and not isinstance(found, dict):
+        raise SiteError(f"{where}: {NAMESPACE} is {found!r}, and must be a dictionary of what is ours")
+    found = found or {}
+    for name in (one.name for one in fields(of) if "type" in one.metadata):
+        if name in given and name not in found:
+            raise SiteError(
+                f"{where}: {name!r} goes into 'extras': {{{NAMESPACE!r}: {{{name!r}: ...}}}}; if it is another "
+                f"library's, write {name!r}: None in there"
+            )
+    return found
+
+
+def checked(of: type, given: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return what was given for the fields of a dataclass; None stands for what was not.
 
-    :param others: keys that may be there too, and are left out.
-    :param hint: what else may be done about an unknown key.
-    :raises SiteError: a key is unknown, or a value is of the wrong type.
+    :raises SiteError: a key is unknown, or a value is of the wrong type or of a size that cannot be meant.
     """
-    known = {one.name: one.metadata["type"] for one in fields(of) if "type" in one.metadata}
-    found = {name: value for name, value in given.items() if name in known and value is not None}
+    known = {one.name: one.metadata for one in fields(of) if "type" in one.metadata}
+    refuse_unknown(given, known, sorted(known), where)
+    found = {name: value for name, value in given.items() if value is not None}
     for name, value in found.items():
-        if not isinstance(value, known[name]) or (isinstance(value, bool) and known[name] is not bool):
-            kind = getattr(known[name], "__name__", str(known[name]))
-            raise SiteError(f"{where}: {name} is {value!r}, and must be of the type {kind}")
-    refuse_unknown(given, [*known, *others], sorted(known), where, hint)
+        kind, size = known[name]["type"], known[name]["size"]
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise SiteError(
+                f"{where}: {name} is {value!r}, and must be of the type {getattr(kind, '__name__', str(kind))}"
+            )
+        if size and not size.least <= value <= size.most:
+            raise SiteError(f"{where}: {name} is {value} {size.unit}, which cannot be meant: write {size.example}")
     return found
 
 
@@ -117,6 +164,7 @@ def refuse_unknown(given: Iterable[str], allowed: Iterable[str], known: list[str
     """Refuse a name that is not allowed.
 
     :param known: names to be suggested.
+    :param hint: what else may be done about it.
     :raises SiteError: it has the nearest name that is known, or all of them.
     """
     for name in sorted(set(given) - set(allowed)):

@@ -15,7 +15,7 @@ from reframe.core.runtime import runtime
 from reframe.core.schedulers import Job
 from reframe.utility import osext
 
-from containercheck import mpi, schedulers
+from containercheck import mpi, schedulers, texts
 from containercheck.releases import Version
 from containercheck.sites import Site
 
@@ -78,7 +78,7 @@ def _asked(partition: str) -> tuple[str, str]:
             job.wait()
             if job.exception:
                 raise job.exception
-            return Path(job.stdout).read_text(errors="replace"), ""
+            return texts.tail(Path(job.stdout)), ""
         except (ReframeError, OSError) as error:
             return "", f"its job failed: {error}"
         finally:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from containercheck import contract, variables
 from containercheck.sites import Site
 
 #: What Python is given to run them.
@@ -30,21 +31,32 @@ def in_job(site: Site, program: str, *words: object) -> str:
     return f"{python_of(site)} {shlex.join([ROOM, program, *map(str, words)])}"
 
 
-def exports(variables: Mapping[str, str]) -> list[str]:
-    """Return the commands that set variables."""
-    return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+def exports(environment: Mapping[str, str], side: str = contract.BASELINE) -> list[str]:
+    """Return the commands that set the variables of a side, as they may be told.
+
+    Scripts are shown in reports: values that may be secrets stand in a file, see :func:`private_exports`.
+    """
+    public, private = variables.split(environment)
+    others = [f". ./{contract.environment_file(side)}"] if private else []
+    return [*(f"export {name}={shlex.quote(value)}" for name, value in public.items()), *others]
 
 
-def unless_found(program: str, said: str, status: int, variables: Mapping[str, str] | None = None) -> str:
+def private_exports(environment: Mapping[str, str]) -> str:
+    """Return the content of the file that sets the others; empty where there are none."""
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.split(environment)[1].items())
+
+
+def unless_found(program: str, said: str, status: int, environment: Mapping[str, str] | None = None) -> str:
     """Return the command that ends its shell where a program is not on the PATH.
 
     :param program: quoted.
     :param said: the command that says so.
-    :param variables: that are set while it is looked for.
+    :param environment: variables that are set while it is looked for, of which those count whose values may be told.
     """
     look = f"command -v {program}"
-    if variables:
-        look = f"({'; '.join([*exports(variables), look])})"
+    public, _ = variables.split(environment or {})
+    if public:
+        look = f"({'; '.join([*exports(public), look])})"
     return f"{look} >/dev/null || {{ {said}; exit {status}; }}"
 
 

@@ -11,11 +11,13 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTest
 from reframe.utility.sanity import reference_bounds
 
+from containercheck.extras import NAMESPACE
 from containercheck.facts import Figure
 from containercheck.sites import Site, path_of
 
@@ -38,7 +40,8 @@ def file_of(site: Site, prefix: str, check: str) -> dict[str, str]:
     if site.references:
         directories.insert(0, path_of(site.references).absolute())
         if not directories[0].is_dir():
-            raise ReframeError(f"site file, extras of {site.partition}: references: no directory {directories[0]}")
+            where = f"site file, extras of {site.partition}: {NAMESPACE}"
+            raise ReframeError(f"{where}: references: no directory {directories[0]}")
     files = (directory / f"{check}.yaml" for directory in directories)
     path = next((file for file in files if (Path(prefix) / file).exists()), None)
     if path is None:
@@ -59,28 +62,42 @@ def of_case(check: RegressionTest) -> dict[str, tuple]:
         return {}
 
 
+class Expected(NamedTuple):
+    """State an overhead that a reference expects (None without one), and the range that is accepted around it.
+
+    In percent, or in the figure's unit where it is compared by difference.
+    """
+
+    value: float | None
+    lowest: float
+    highest: float
+
+
 def split(
     found: Mapping[str, tuple], figures: Iterable[Figure], emulated: bool = False
-) -> tuple[dict[str, tuple], dict[str, tuple[float, float]]]:
-    """Return the references of a case: the absolute ones, and the ranges of expected overheads by figure.
+) -> tuple[dict[str, tuple], dict[str, Expected]]:
+    """Return the references of a case: the absolute ones, and the expected overheads by figure.
 
     :param found: see :func:`of_case`.
     :param emulated: whether the nodes' processors are: absolute figures then say nothing, and have no reference.
-    :raises ReframeError: an overhead is given for a figure that the check does not have.
+    :raises ReframeError: an overhead is given for a figure that the check does not have, or its bounds accept nothing.
     """
     absolute = {name: value for name, value in found.items() if not name.endswith(OVERHEAD) and not emulated}
-    ranges = {}
-    for name, value in found.items():
-        if name.endswith(OVERHEAD):
-            low, high = reference_bounds(*value[:3])
-            ranges[name.removesuffix(OVERHEAD)] = (
-                -math.inf if low is None else low,
-                math.inf if high is None else high,
-            )
-    if unknown := ranges.keys() - {figure.name for figure in figures}:
+    own = {name.removesuffix(OVERHEAD) for name in found if name.endswith(OVERHEAD)}
+    if unknown := own - {figure.name for figure in figures}:
         raise ReframeError(
             f"references: an overhead is expected of {', '.join(sorted(unknown))}: no figure of the check"
         )
+    ranges = {}
+    for name, value in found.items():
+        if name.endswith(OVERHEAD):
+            try:
+                low, high = reference_bounds(*value[:3])
+            except ValueError as error:
+                raise ReframeError(f"references: {name}: {error}") from None
+            if low == high:
+                raise ReframeError(f"references: {name}: no overhead lies between {low:g} and {high:g}")
+            ranges[name.removesuffix(OVERHEAD)] = Expected(value[0], low, high)
     return absolute, ranges
 
 
@@ -99,18 +116,23 @@ def margins(figures: Iterable[Figure], usual: float) -> dict[str, tuple[float, f
 
 def accepted(
     figures: Iterable[Figure],
-    expected: Mapping[str, tuple[float, float]],
+    expected: Mapping[str, Expected],
     tolerances: Mapping[str, float],
     usual: float,
-) -> dict[str, tuple[float, float]]:
-    """Return the range in which the overhead of each figure must lie, by its name.
+) -> dict[str, dict[str, Any]]:
+    """Return how the overhead of each figure is judged, by its name, as in ``facts.json``.
 
-    :param expected: the ranges that references give; they go first.
+    That is the range in which it must lie (``accepted``), and the overhead that a reference expects in it
+    (``expected``), which need not be its middle; None without a reference.
+
+    :param expected: what references give; it goes first.
     :param tolerances: the site's own by figure, which come next; then the figure's.
     :param usual: the tolerance of a figure that has none of those.
     """
     found = {}
     for figure in figures:
         own = usual if figure.tolerance is None else figure.tolerance
-        found[figure.name] = expected.get(figure.name, (-math.inf, tolerances.get(figure.name, own)))
+        tolerated = Expected(None, -math.inf, tolerances.get(figure.name, own))
+        value, lowest, highest = expected.get(figure.name, tolerated)
+        found[figure.name] = {"accepted": (lowest, highest), "expected": value}
     return found

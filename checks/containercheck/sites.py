@@ -21,14 +21,14 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
 from reframe.core.systems import SystemPartition
 
-from containercheck import architectures, extras, mpi, releases
+from containercheck import architectures, extras, mpi, processors, releases
 from containercheck.build.cache import private_directory
-from containercheck.extras import SiteError, Software, extra
+from containercheck.extras import NODE_COUNT, NODE_MEMORY, SiteError, Software, extra
 
 #: The node axis: powers of two, to the largest run of the documents (D12.6 section 6.9.1, 256 nodes).
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-#: What ReFrame puts among a partition's extras by itself.
-_REFRAME = {"scheduler", "launcher"}
+#: What to do about a check of the site's own that this session does not look for.
+_OWN_CHECK = " (A check of your own that not every session looks for goes into 'own_checks'.)"
 #: How ranks are bound: to their cores, not at all, or as the launcher does it by itself.
 BINDINGS = ("cores", "none", "launcher")
 
@@ -40,7 +40,7 @@ def path_of(text: str) -> Path:
 
 @dataclass(frozen=True)
 class Site:
-    """A partition. The fields with a default are the extras; config/template.py says what each is for.
+    """A partition. Its extras are the fields made by ``extra``; config/template.py says what each is for.
 
     :ivar partition: its full name.
     :ivar is_here: whether its jobs run on this machine.
@@ -60,8 +60,8 @@ class Site:
     hardware_threads: int = 1
     time_limit: float | None = None
     arch: str | None = None
-    max_nodes: int = extra(int, 1)
-    memory_per_node: int | None = extra(int)
+    max_nodes: int = extra(int, 1, NODE_COUNT)
+    memory_per_node: int | None = extra(int, size=NODE_MEMORY)
     max_pending_time: str | None = extra(str)
     exclusive: bool = extra(bool, True)
     machine_lock: bool | None = extra(bool)
@@ -98,13 +98,13 @@ class Site:
     easybuild_site: str | None = extra(str)
     easybuild_cache: str | None = extra(str)
     cache_owners: list[str] = extra(typ.List[str], list)
-    foreign: list[str] | None = extra(typ.List[str])
+    own_checks: list[str] = extra(typ.List[str], list)
 
     @classmethod
     def of(cls, partition: SystemPartition) -> Site:
         """Read a partition, once.
 
-        :raises SiteError: an extra is unknown, or of the wrong type.
+        :raises SiteError: an extra is unknown, not where it belongs, or of the wrong type or size.
         """
         return _site(partition)
 
@@ -147,7 +147,8 @@ class Site:
 
         A key of ``mpi.FAMILIES``.
         """
-        return self.mpi or (self.host_mpi and mpi.family_of(mpi.soname_of(self.host_mpi))) or "openmpi"
+        told = mpi.family_of(mpi.soname_of(self.host_mpi)) if self.host_mpi else None
+        return self.mpi or (told if told in mpi.FAMILIES else None) or "openmpi"
 
     def input_of(self, check: str, published: str) -> str:
         """Return the document's input for a check: the one that is asked for, or the site's; empty for neither."""
@@ -165,7 +166,7 @@ class Site:
         found = (self.tolerances or {}).get(check, {})
         if unknown := found.keys() - set(figures):
             raise ReframeError(
-                f"site file, extras of {self.partition}: tolerances: {check} has no figure "
+                f"site file, extras of {self.partition}: {extras.NAMESPACE}: tolerances: {check} has no figure "
                 f"{', '.join(sorted(unknown))}; it has {', '.join(sorted(figures))}"
             )
         return found
@@ -176,17 +177,15 @@ class Site:
         :param setting: the extra, such as ``image_cache``; its default lies in ``images``.
         """
         configured = getattr(self, setting)
-        if configured:
-            return path_of(configured)
-        return private_directory(setting)
+        return path_of(configured) if configured else private_directory(setting)
 
 
 @functools.cache
 def _site(partition: SystemPartition) -> Site:
     where = f"site file, extras of {partition.fullname}"
-    foreign = partition.extras.get("foreign") or ()
-    others = {*_REFRAME, *(foreign if isinstance(foreign, list) else ())}
-    found = extras.checked(Site, partition.extras, where, others, extras.FOREIGN)
+    given = extras.ours(Site, partition.extras, where)
+    where = f"{where}: {extras.NAMESPACE}"
+    found = extras.checked(Site, given, where)
     for name, allowed in (("binding", BINDINGS), ("mpi", mpi.FAMILIES), ("release", releases.IMAGES)):
         if found.get(name) not in (None, *allowed):
             raise SiteError(f"{where}: {name} is {found[name]!r}, and must be one of {', '.join(allowed)}")
@@ -195,7 +194,15 @@ def _site(partition: SystemPartition) -> Site:
             getlauncher(found["image_launcher"])
         except ReframeError as error:
             raise SiteError(f"{where}: image_launcher: {error}") from None
-    found.update(_by_check(found, others, where))
+    if found.get("max_pending_time"):
+        try:
+            typ.Duration(found["max_pending_time"])
+        except ValueError:
+            text = found["max_pending_time"]
+            raise SiteError(
+                f"{where}: max_pending_time is {text!r}, which is no time: write '12h', or '1d6h'"
+            ) from None
+    found.update(_by_check(found, where))
     is_here = partition.scheduler.registered_name == "local"
     gpus = sum(device.num_devices for device in partition.select_devices("gpu"))
     return Site(
@@ -212,12 +219,13 @@ def _site(partition: SystemPartition) -> Site:
     )
 
 
-def _by_check(found: dict[str, Any], others: Collection[str], where: str) -> dict[str, Any]:
+def _by_check(found: dict[str, Any], where: str) -> dict[str, Any]:
     """Check what is given by check, and return the software as values."""
     given = {name: found[name] for name in ("software", "inputs", "tolerances") if found.get(name)}
     known = extras.checks() if given else []
     for name, entries in given.items():
-        extras.refuse_unknown(entries, {*known, *others}, known, f"{where}: {name}", extras.FOREIGN)
+        allowed = {*known, *found.get("own_checks", ())}
+        extras.refuse_unknown(entries, allowed, known, f"{where}: {name}", _OWN_CHECK)
     software = {
         check: Software(**extras.checked(Software, entry, f"{where}: software: {check}"))
         for check, entry in given.get("software", {}).items()
@@ -248,7 +256,7 @@ def _architecture(partition: SystemPartition, is_here: bool) -> str | None:
 def _cores(partition: SystemPartition, is_here: bool) -> int | None:
     if partition.processor.info:
         return partition.processor.num_cores or partition.processor.num_cpus
-    return len(os.sched_getaffinity(0)) if is_here else None
+    return processors.usable() if is_here else None
 
 
 def current() -> tuple[Site, ...]:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from reframe.core.schedulers import Job
 
+from containercheck import texts
+
 #: States in which a job still runs, or will.
 _ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "REQUEUED"}
 #: States of a job that ended, or was given up, in the queue.
@@ -189,7 +191,7 @@ def end_of_job(state: str | None, stderr: Path, max_pending_time: float | None) 
     :param max_pending_time: seconds after which ReFrame cancels a job that waits in the queue.
     """
     if stderr.exists():
-        errors = stderr.read_text(errors="replace").strip().splitlines()
+        errors = texts.tail(stderr).strip().splitlines()
         said = errors[-1].removeprefix("error: ") if errors else f"it printed nothing ({stderr.parent})"
         return f"Slurm says {state}: {said}" if state else said
     if state in _NEVER_STARTED:

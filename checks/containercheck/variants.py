@@ -21,6 +21,14 @@ class VariantSides(RegressionTestPlugin):
         """Return the bare program, as the job finds it; quoted. For commands that make the input."""
         return shlex.quote(self._provision.program)
 
+    @property
+    def side_count(self) -> int:
+        """Number of sides that a round runs, known before they are: what a job may take follows from it.
+
+        Whoever overrides ``sides`` with another number of them overrides this too.
+        """
+        return 1 + (len(self.candidates()) or 1) if self.contained else 1
+
     def sides(self) -> list[Side]:
         """Return what is run and compared: the bare program and, for the container variants, the same in an image.
 

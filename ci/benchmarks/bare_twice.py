@@ -38,6 +38,11 @@ class BareTwice(RegressionTestPlugin):
         self.input_commands = [*self.input_commands, *self.more.get("input", ())]
         self.own_files = [*self.own_files, *self.more.get("files", ())]
 
+    @property
+    def side_count(self):
+        """Return how many there are."""
+        return 2
+
     def sides(self):
         """Return the bare side twice."""
         (bare,) = super().sides()

@@ -37,6 +37,8 @@ class Night:
     :ivar cases: the last run of each, confirmations included.
     :ivar confirmed: the cases of which that is a confirmation.
     :ivar number: its place among all nights, in the order in which they were stored.
+    :ivar is_nightly: whether ci/nightly ran it. Other sessions are shown, and are part of no series: somebody may have
+        run them with another input, or a few rounds only.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Night:
     cases: tuple[Case, ...]
     confirmed: frozenset[Key]
     number: int = 0
+    is_nightly: bool = True
 
 
 def nights(sessions: Iterable[StoredSession], whole: str = "") -> list[Night]:
@@ -112,6 +115,7 @@ def _night(name: str, sessions: list[StoredSession], number: int) -> Night:
         cases,
         frozenset(case.key for case in cases if case.nightly_pass == CONFIRMATION),
         number,
+        any(session.info.get(NIGHT) for session in sessions),
     )
 
 

@@ -131,14 +131,14 @@ class _Growing:
 
 
 def series(nights: Sequence[Night]) -> list[Series]:
-    """Return the series of these nights, which come the earliest first.
+    """Return the series of these nights, which come the earliest first; of those that ci/nightly ran.
 
     A series breaks at a night that says that something was changed on purpose, and where the amount of work, the ranks,
     the input or the unit become others: values before and after cannot be compared.
     """
     found: dict[Name, _Growing] = {}
     broken = 0
-    for night in nights:
+    for night in (night for night in nights if night.is_nightly):
         broken += bool(night.changed)
         for seen in [*_overheads(night), *_bare(night)]:
             found.setdefault(seen.name, _Growing(seen, broken)).add(seen, broken)

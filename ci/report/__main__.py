@@ -10,6 +10,7 @@ report. Of the page: 1 when the database cannot be read or the file not written,
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import signal
 import sys
 from collections.abc import Sequence
@@ -23,6 +24,8 @@ from report.cases import ReportError, collect, load  # noqa: E402
 
 #: Where config/common.py puts it.
 DATABASE = Path(__file__).resolve().parents[2] / "reports" / "results.db"
+#: Packages that the page needs, and the table does not.
+NEEDED = ("numpy", "scipy", "matplotlib", "jinja2")
 
 
 def main() -> None:
@@ -58,6 +61,12 @@ def print_table(reports: Sequence[Path]) -> None:
 
 def write_page(path: Path, database: Path) -> None:
     """Write the page of the last night in a database, and say where it is."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        sys.exit(
+            f"report: error: {sys.executable} has no {', '.join(missing)}, which the page needs: run "
+            "`.venv/bin/python ci/report` (ci/setup makes .venv), or install them for it with pip"
+        )
     # Who prints a table needs none of this.
     from history.changes import standing
     from history.database import DatabaseError, read
@@ -71,6 +80,7 @@ def write_page(path: Path, database: Path) -> None:
         if not stored.made:
             raise DatabaseError(f"no session in {database} has a case: run ci/run first")
         found = series(stored.made)
+        path.parent.mkdir(parents=True, exist_ok=True)
         files = page.write(stored.made, found, standing(found), path, stored.problems)
     except DatabaseError as error:
         sys.exit(f"report: error: {error}")

@@ -7,6 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from report.cases import Case
 
+#: Name of the command that was typed, without ``ci/``.
+_speaker = "run"
+
 
 def number(value: float | None, digits: int = 4, sign: str = "") -> str:
     """Return a number with so many significant digits and no exponent; a question mark for what is none."""
@@ -37,6 +40,17 @@ def names(cases: Iterable[Case]) -> str:
     return "; ".join(f"{case.label} {case.variant}, {case.nodes} node(s)" for case in cases)
 
 
+def speak_as(command: str) -> None:
+    """Have all that is said begin with the name of this command, the one that was typed."""
+    global _speaker
+    _speaker = command
+
+
+def speaker() -> str:
+    """Return the name of the command that was typed."""
+    return _speaker
+
+
 def say(text: str) -> None:
-    """Print a line of ci/run's own, in order with ReFrame's."""
-    print(f"run: {text}", flush=True)
+    """Print a line of our own, in order with ReFrame's; it begins with the command that was typed."""
+    print(f"{_speaker}: {text}", flush=True)

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -130,10 +131,12 @@ def facts_of(
     expected: Mapping[str, tuple[float, float]] | None = None,
     earlier: Iterable[dict[str, dict[str, float]]] = (),
     emulated: bool = False,
+    priors: Mapping[str, tuple[float, str]] | None = None,
 ) -> dict[str, Any]:
     """Return what a check with a tolerance of 5 % writes into facts.json.
 
     :param expected: the range of a figure's overhead, where a reference gives one.
+    :param priors: of figures whose spread is known: that, and from where.
     """
     expected = expected or {}
 
@@ -146,6 +149,7 @@ def facts_of(
         "rank_count": asdict(rank_count) if rank_count else None,
         "ranks": ranks,
         "emulated": emulated,
+        "priors": dict(priors or {}),
         "sides": list(sides),
         "earlier": list(earlier),
     }
@@ -154,7 +158,15 @@ def facts_of(
 def run_of(side: str, output: str, number: int = 1, **facts: Any) -> dict[str, Any]:
     """Return one run of the record, without fault where the facts do not say otherwise."""
     run = {"round": number, "side": side, "seconds": 1.0, "limit": 10.0, "status": 0, "timed_out": False}
-    return {**run, "leftover_processes": [], "disturbed_by": "", "mpi": {}, "output": output, **facts}
+    return {
+        **run,
+        "leftover_processes": [],
+        "printed_too_much": False,
+        "disturbed_by": "",
+        "mpi": {},
+        "output": output,
+        **facts,
+    }
 
 
 def record_of(*runs: dict[str, Any], **facts: Any) -> Any:
@@ -179,10 +191,11 @@ def record_of(*runs: dict[str, Any], **facts: Any) -> Any:
 
 @pytest.fixture
 def site(tmp_path):
-    """Write a site file with one partition for this machine, and return its path."""
+    """Write a site file with one partition for this machine, and return its path. Its extras are ours."""
 
-    def write(**facts: Any) -> str:
+    def write(extras: Mapping[str, Any] = MappingProxyType({}), **facts: Any) -> str:
         partition = {"name": "only", "scheduler": "local", "launcher": "mpirun", "environs": ["builtin"], **facts}
+        partition["extras"] = {"containercheck": dict(extras)}
         system = {"name": "here", "hostnames": [".*"], "partitions": [partition]}
         path = tmp_path / "site.py"
         path.write_text(f"site_configuration = {{'systems': [{system!r}]}}\n")

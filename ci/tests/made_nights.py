@@ -12,7 +12,7 @@ from conftest import REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "ci"))
 from history.database import StoredSession  # noqa: E402
-from history.nights import CONFIRMATION, PASS, Night  # noqa: E402
+from history.nights import CONFIRMATION, NIGHT, PASS, Night  # noqa: E402
 from history.series import BARE, LEAST, OVERHEAD, Point, Series  # noqa: E402
 
 #: Noon of a day; nights go from noon to noon.
@@ -40,8 +40,9 @@ def raw(*rows, name="Fine", variant="generic", nodes=1, axes="", partition="one"
 
 
 def session(*cases, began=NOON, **extras):
-    """Return a session of these test cases."""
-    return StoredSession({"uuid": str(uuid.uuid4()), "time_start_unix": began, **extras}, cases)
+    """Return a session of these test cases, of a night from noon to noon where the extras name no other one."""
+    info = {"uuid": str(uuid.uuid4()), "time_start_unix": began, NIGHT: str(int((began - NOON) // DAY)), **extras}
+    return StoredSession(info, cases)
 
 
 def confirming(*cases, **more):

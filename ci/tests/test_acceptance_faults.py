@@ -93,7 +93,7 @@ def test_an_equal_runtime_is_accepted_as_a_successor(where, tmp_path):
     new = "apptainer" if where == "the same place" else installed(tmp_path)
     done = accept(tmp_path, new, "^StartUp%variant=generic")
     assert done.returncode == 0, done.stdout
-    assert "run: accepted: 1 accepted" in done.stdout
+    assert "acceptance: accepted: 1 accepted" in done.stdout
 
 
 @pytest.mark.parametrize("check", ["^ImageFiles%variant=generic", "^PingPong%variant=generic%num_nodes=1"])

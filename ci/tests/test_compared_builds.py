@@ -6,7 +6,7 @@ import re
 import shutil
 
 import pytest
-from conftest import BARE, REPOSITORY, facts_of, record_of, run_of
+from conftest import BARE, PLANTED, REPOSITORY, facts_of, record_of, run_of
 from containercheck import Answer, Candidate, Figure, architectures, simd
 from containercheck.build.images import key_of
 from containercheck.sides import Program, Side
@@ -27,6 +27,21 @@ RATE = Figure("rate", r"^rate (\S+)", "ns/day")
 
 def partition(arch, architecture="x86_64", **facts):
     return Site("a:b", is_here=False, architecture=architecture, cores=2, gpus=0, **{"arch": arch, **facts})
+
+
+def test_a_job_is_allowed_as_many_sides_as_it_runs(session):
+    """One of three sides was limited as one of two: 600 s before the rounds, 60 s of rounds, two failures of each."""
+    expected = {}
+    for compared in ("", "runtimes=old:apptainer,new:apptainer", "runtimes=old:apptainer,a:apptainer,b:apptainer"):
+        words = ["-S", compared] if compared else []
+        result = session("--dry-run", "-n", "Planted", *words, checks=PLANTED)
+        for variant in ("bare", "generic"):
+            case = result.case(variant)["expected"]
+            expected.setdefault(variant, []).append((case["expected"], case["at_most"]))
+    assert expected == {
+        "bare": [(165, 1800)] * 3,
+        "generic": [(15 + count * 150, 660 + 2 * count * 600) for count in (2, 3, 4)],
+    }
 
 
 # The instruction set.

@@ -86,7 +86,7 @@ FAMILIES = {
 
 #: Why a case of a plain run may be skipped in a dry run, where all is as the site file says it.
 TRUE_REASONS = ("its input has work for ", "needs 2 ranks: ", "no image: docker cannot build ")
-TRUE_REASONS += ("no software: nobody can download ", "no image: there is no definition file images/")
+TRUE_REASONS += ("no software: nobody can download ",)
 #: And where pinned requirements have no files for its architecture: by architecture, those checks.
 PINNED_REASON = re.compile(r"no software: \w+ is pinned for [\w, ]+, and the partition is \w+: ")
 WITHOUT_FILES = {"aarch64": {"IMB"}, "ppc64le": {"IMB", "RAMP", "TensorFlowCNN"}}
@@ -112,7 +112,7 @@ def never_written(path, partition, name, variant):
     if name in without_recipe() and variant != "bare":
         return True
     if path.stem == "ec2":
-        return variant != "bare" and name != "IMB"
+        return variant != "bare"
     # Of 192 cores a node: the input has work for 128.
     return path.stem == "eessi" and name in ("OpenFOAM", "WordCount")
 
@@ -143,6 +143,16 @@ def test_a_site_file_is_read_without_a_mistake(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_partition_has_the_mpi_that_the_document_says(path):
     assert {name: site.mpi_family for name, (_, site) in sites_of(path).items()} == FAMILIES[path.stem]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_image_of_a_registry_has_its_digest(path):
+    """Without it the job that is to pull it fails."""
+    for partition, site in sites_of(path).values():
+        (runtime, *_) = partition.container_environs
+        named = [*(site.images or {}).values(), *(own.image for own in (site.software or {}).values() if own.image)]
+        for name in (one for one in named if "://" in one or runtime in ("Docker", "Sarus", "Shifter")):
+            assert re.search("@sha256:[0-9a-f]{64}$", name), name
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

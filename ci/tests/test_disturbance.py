@@ -33,30 +33,30 @@ def taken(before, after, ours=()):
 
 def test_what_others_took_meanwhile_is_told_by_name():
     before, after = look(0, p1=("init", 50), p7=("stress", 100)), look(1, p1=("init", 50), p7=("stress", 130))
-    assert taken(before, after) == {HYPERVISOR: 0, "stress (pid 7)": 30}
+    assert taken(before, after) == {HYPERVISOR: 0, "your own stress (pid 7)": 30}
 
 
 def test_one_that_began_meanwhile_has_taken_all_it_took():
-    assert taken(look(0), look(1, p7=("cc1", 12))) == {HYPERVISOR: 0, "cc1 (pid 7)": 12}
+    assert taken(look(0), look(1, p7=("cc1", 12))) == {HYPERVISOR: 0, "your own cc1 (pid 7)": 12}
     # Another process with the number of one that has ended.
     before, after = look(0, p7=("cc1", 500, 0, "1")), look(1, p7=("ld", 12, 0, "2"))
-    assert taken(before, after) == {HYPERVISOR: 0, "ld (pid 7)": 12}
+    assert taken(before, after) == {HYPERVISOR: 0, "your own ld (pid 7)": 12}
 
 
 def test_one_that_ended_meanwhile_is_found_with_the_one_that_waited_for_it():
     before, after = look(0, p5=("make", 1, 0), p7=("cc1", 10)), look(1, p5=("make", 2, 40))
-    assert taken(before, after) == {HYPERVISOR: 0, "make (pid 5)": 41}
+    assert taken(before, after) == {HYPERVISOR: 0, "your own make (pid 5)": 41}
 
 
 def test_the_past_of_a_child_that_is_waited_for_late_is_not_of_this_run():
     before, after = look(0, p5=("bash", 1, 0)), look(1, p5=("bash", 2, SECOND + 1))
-    assert taken(before, after) == {HYPERVISOR: 0, "bash (pid 5)": 1}
+    assert taken(before, after) == {HYPERVISOR: 0, "your own bash (pid 5)": 1}
 
 
 @pytest.mark.parametrize(("name", "ours"), [("bash", [5]), ("slurmstepd", []), ("slurmd", [])])
 def test_what_our_ancestors_and_slurm_wait_for_is_our_own_work(name, ours):
     before, after = look(0, p5=(name, 1, 0)), look(1, p5=(name, 4, 40))
-    assert taken(before, after, ours) == {HYPERVISOR: 0, f"{name} (pid 5)": 3}
+    assert taken(before, after, ours) == {HYPERVISOR: 0, f"your own {name} (pid 5)": 3}
 
 
 def test_steal_is_the_hypervisors():
@@ -136,8 +136,61 @@ def test_a_real_one_is_seen(tmp_path):
         found = taken_between(before, after, disturbance.ancestors())
     finally:
         os.kill(pid, 9)
-    assert found[f"bash (pid {pid})"] > 20
+    assert found[f"your own bash (pid {pid})"] > 20
     assert f"bash (pid {pid}): " in verdict(found, 100)
+
+
+def test_others_are_told_by_whose_they_are_and_named_in_the_log_only():
+    before = look(0, p5=("x", 0), p6=("x", 0), p7=("x", 0), p8=("x", 0))
+    after = look(1, p5=("secret", 10), p6=("project", 5), p7=("sshd: me", 3), p8=("mine;\x1b[2J", 2))
+    users = {5: disturbance.ANOTHER_USER, 6: disturbance.ANOTHER_USER, 7: disturbance.SYSTEM}
+    usage = {pid: one._replace(user=users.get(pid, "")) for pid, one in after.usage.items()}
+    after = after._replace(usage=usage)
+    assert taken(before, after) == {
+        HYPERVISOR: 0,
+        "another user": 15,
+        "root or the system": 3,
+        "your own mine_\\x1b[2J (pid 8)": 2,
+    }
+    named = disturbance.named_between(before, after, set())
+    assert set(named) == {"secret (pid 5)", "project (pid 6)", "sshd_ me (pid 7)", "mine_\\x1b[2J (pid 8)"}
+
+
+@pytest.mark.parametrize(
+    ("uid", "whose"), [(0, "root or the system"), (101, "root or the system"), (1000, "another user")]
+)
+def test_whose_a_process_is(uid, whose, monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: 1001)
+    assert disturbance._whose(uid) == whose
+    assert disturbance._whose(1001) == ""
+
+
+def test_a_real_process_of_another_user_is_not_named(capsys):
+    """As root: the process has the user's id, and a name that would clear the screen."""
+    if os.getuid() != 0:
+        pytest.skip("needs root, to run a process as somebody else")
+    name = "evil\x1b[2J\x1b]0;"
+    # The library is for everybody, unlike this user's own Python.
+    code = f"import ctypes; ctypes.CDLL(None).prctl(15, {name.encode()!r}, 0, 0, 0)\nwhile True: pass"
+    words = ["setpriv", "--reuid=4321", "--clear-groups", "/usr/bin/python3", "-c", code]
+    # Adopted by whoever adopts, so that it is no descendant of ours.
+    shell = ["bash", "-c", 'setsid "$@" >/dev/null 2>&1 & echo $!; sleep 0.2', "bash", *words]
+    pid = int(subprocess.run(shell, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    try:
+        before = disturbance.look()
+        assert eventually(lambda: disturbance.look().usage[pid].own > before.usage[pid].own + 20)
+        after = disturbance.look()
+        assert after.usage[pid].name.startswith("evil\x1b")
+        found = taken_between(before, after, disturbance.ancestors())
+        said = verdict({who: ticks for who, ticks in found.items() if who == "another user"}, 100.0)
+        disturbance.between(before, after, log=True)
+    finally:
+        os.kill(pid, 9)
+    assert found["another user"] >= 20 and "evil" not in str(found)
+    assert said.startswith("another user: ")
+    log = capsys.readouterr().out
+    # Whoever else works here may have taken more.
+    assert "\x1b" not in log
 
 
 def test_ancestors_go_up_to_the_first_process():

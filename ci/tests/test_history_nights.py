@@ -44,7 +44,7 @@ def test_a_run_that_says_nothing_replaces_nothing():
 
 def test_nights_go_from_noon_to_noon_and_ci_nightly_has_its_own_names():
     hours = (-1, 1, 23, 25)
-    found = nights([session(raw(row()), began=NOON + 3600 * hour) for hour in hours])
+    found = nights([session(raw(row()), began=NOON + 3600 * hour, nightly="") for hour in hours])
     day = datetime.fromtimestamp(NOON).date().isoformat()
     assert [night.name for night in found][1] == day
     assert [night.began for night in found] == [NOON - 3600, NOON + 3600, NOON + 25 * 3600]
@@ -57,6 +57,21 @@ def test_nights_stand_in_the_order_of_storing_whatever_the_clock_said():
     found = nights([session(raw(row()), began=NOON + DAY), session(raw(row()), began=NOON)])
     assert [night.began for night in found] == [NOON + DAY, NOON]
     assert [night.number for night in found] == [0, 1]
+
+
+def test_what_somebody_runs_between_nights_is_shown_and_makes_no_series():
+    """A larger input at noon would begin the series anew, and a standing alarm would be gone."""
+    slow = [raw(row(overhead=value)) for value in (1.0, 1.2, 8.0)]
+    every = [session(one, began=NOON + number * DAY, nightly=f"n{number}") for number, one in enumerate(slow)]
+    larger = raw(row(overhead=2.0), expected={"ranks": 2, "amount": 10})
+    found = nights([*every[:2], session(larger, began=NOON + 2 * DAY - 60, nightly=""), every[2]])
+    assert [night.is_nightly for night in found] == [True, True, False, True]
+    (one,) = [one for one in series(found) if one.kind == OVERHEAD]
+    assert (values(one), one.earlier) == ([1.0, 1.2, 8.0], ())
+    # The same where it comes last: the page shows it, and what stands still stands.
+    found = nights([*every, session(larger, began=NOON + 3 * DAY, nightly="")])
+    assert values(next(one for one in series(found) if one.kind == OVERHEAD)) == [1.0, 1.2, 8.0]
+    assert (found[-1].is_nightly, found[-1].cases[0].expected["amount"]) == (False, 10)
 
 
 def test_acceptance_of_a_runtime_is_no_night():

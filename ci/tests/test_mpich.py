@@ -99,7 +99,7 @@ def test_an_image_may_have_another_launcher(session, site, slurm_site):
         "-C", site(extras={"image_launcher": "mprun"}), "--dry-run", checks=REPOSITORY / "checks" / "pingpong.py"
     )
     assert wrong.status != 0
-    assert "site file, extras of here:only: image_launcher: no such launcher: 'mprun'" in wrong.output
+    assert "site file, extras of here:only: containercheck: image_launcher: no such launcher: 'mprun'" in wrong.output
 
 
 def test_hydra_gets_none_of_the_options_of_another_launcher(session, slurm_site):

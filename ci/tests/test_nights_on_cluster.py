@@ -44,7 +44,7 @@ system["partitions"] = []
 for name in ("first", "second"):
     half = copy.deepcopy(whole)
     half.update(name=name, access=["--partition=" + name])
-    half["extras"]["max_nodes"] = 1
+    half["extras"]["containercheck"]["max_nodes"] = 1
     system["partitions"].append(half)
 """
 

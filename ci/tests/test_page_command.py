@@ -26,10 +26,22 @@ def test_a_database_becomes_a_page_by_one_command(tmp_path):
     path = made.store(
         tmp_path / "results.db", [made.session(night, [made.case(rows=[made.row()])]) for night in range(2)]
     )
-    result = command("--html", tmp_path / "night.html", "--database", path)
+    # Its directory is made where there is none.
+    page = tmp_path / "pages" / "today" / "night.html"
+    result = command("--html", page, "--database", path)
     assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout.startswith(f"written: {tmp_path}/night.html, ")
-    assert "2 nights of history" in (tmp_path / "night.html").read_text()
+    assert result.stdout.startswith(f"written: {page}, ")
+    assert "2 nights of history" in page.read_text()
+
+
+def test_a_python_without_what_the_page_needs_is_told_what_to_install(tmp_path):
+    # Without its own packages, this Python is any other one.
+    words = [sys.executable, "-S", str(REPOSITORY / "ci" / "report"), "--html", str(tmp_path / "x.html")]
+    result = subprocess.run(words, capture_output=True, text=True)
+    assert result.returncode == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"report: error: {sys.executable} has no numpy, scipy, matplotlib, jinja2, which the page")
+    assert ".venv/bin/python ci/report" in line
 
 
 @pytest.mark.parametrize(

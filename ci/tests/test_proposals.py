@@ -148,7 +148,8 @@ def report(tmp_path_factory):
 
 
 def site_text(**extras):
-    partition = {"name": "one", "scheduler": "local", "launcher": "local", "environs": ["builtin"], "extras": extras}
+    partition = {"name": "one", "scheduler": "local", "launcher": "local", "environs": ["builtin"]}
+    partition["extras"] = {"containercheck": extras}
     system = {"name": "here", "hostnames": [".*"], "partitions": [partition]}
     return f"site_configuration = {{'systems': [{system!r}]}}\n"
 

@@ -110,7 +110,8 @@ def test_every_number_of_ours_is_found_by_the_case_that_it_is_of(path):
 #: pictures only, or measured what no check measures.
 PUBLISHED = {
     "aris": {"GROMACS", "GROMACSHybrid"},
-    "cc-in2p3": {"DB12", "RAMP"},
+    # RAMP's overheads are those of a GPU, which its pinned TensorFlow makes no use of.
+    "cc-in2p3": {"DB12"},
     "chpce": {"HPCC", "IOzone", "StartUp"},
     "cte-power": set(),
     "ec2": {"IMB"},
@@ -167,7 +168,7 @@ def test_the_sites_own_take_the_place_of_ours(tmp_path):
 
 
 def test_a_directory_of_the_site_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(ReframeError, match="extras of cluster:compute: references: no directory .*/nowhere"):
+    with pytest.raises(ReframeError, match="of cluster:compute: containercheck: references: no directory .*/nowhere"):
         references.file_of(replace(SITE, references=str(tmp_path / "nowhere")), str(tmp_path), "Planted")
 
 
@@ -178,14 +179,31 @@ def test_expected_overheads_are_told_from_absolute_references():
     found = {"rate": (10, -0.1, 0.1, "x"), "rate_baseline": (12, -0.1, None, "x"), "rate_overhead": (80, -0.25, 0.1)}
     absolute, expected = references.split(found, FIGURES)
     assert absolute == {"rate": (10, -0.1, 0.1, "x"), "rate_baseline": (12, -0.1, None, "x")}
-    assert expected == {"rate": pytest.approx((60, 88))}
+    assert expected == {"rate": pytest.approx((80, 60, 88))}
     assert references.split({}, FIGURES) == ({}, {})
 
 
 def test_a_bound_that_is_not_given_is_infinite():
     found = {"rate_overhead": (80, -0.25, None), "time_overhead": (10, None, 0.5, "%")}
     _, expected = references.split(found, FIGURES)
-    assert expected == {"rate": (60, math.inf), "time": (-math.inf, 15)}
+    assert expected == {"rate": (80, 60, math.inf), "time": (10, -math.inf, 15)}
+    assert references.accepted([*FIGURES, Figure("own", r"(\S+)", "x", tolerance=3.0)], expected, {}, 5.0) == {
+        "rate": {"accepted": (60, math.inf), "expected": 80},
+        "time": {"accepted": (-math.inf, 15), "expected": 10},
+        "own": {"accepted": (-math.inf, 3.0), "expected": None},
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ((0, 0, 0), "rate_overhead: no overhead lies between 0 and 0"),
+        ((10, 0.1, 0.5), "rate_overhead: invalid low threshold value: 0.1"),
+    ],
+)
+def test_bounds_that_accept_nothing_are_named_before_the_job(value, said):
+    with pytest.raises(ReframeError, match=said):
+        references.split({"rate_overhead": value}, FIGURES)
 
 
 def test_an_overhead_of_no_figure_is_named():

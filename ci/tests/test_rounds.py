@@ -210,7 +210,7 @@ def test_who_works_beside_it_is_named_and_rounds_are_replaced_until_the_machine_
     assert len(record.runs) == 2 * 5
     assert all(busy in who for who in record.replaced.values())
     assert busy in record.busy
-    assert f"round 1 is replaced: disturbed by {busy}" in output
+    assert f"round 1 is replaced: disturbed by your own {busy}" in output
     assert re.search(rf"^the machine is busy: .*{re.escape(busy)}.*; round 4 counts$", output, re.MULTILINE)
     replaced, counted = record.disturbances
     assert re.fullmatch(rf"3 of 5 rounds disturbed by .*{re.escape(busy)}.* and replaced", replaced)

@@ -24,12 +24,13 @@ PROCESSOR = {"arch": "zen2", "num_cpus": 16, "num_cpus_per_core": 2, "num_cpus_p
 
 @pytest.fixture
 def partition(tmp_path):
-    """Let ReFrame read a site file with one partition."""
+    """Let ReFrame read a site file with one partition, with extras of ours and of others beside them."""
     files = itertools.count()
 
-    def make(**facts):
+    def make(extras=None, beside=None, **facts):
         remote = {"scheduler": "slurm", "launcher": "srun"}
         partition = {"name": "compute", "environs": ["builtin"], **remote, **facts}
+        partition["extras"] = {**({} if extras is None else {"containercheck": extras}), **(beside or {})}
         system = {"name": "cluster", "hostnames": [".*"], "partitions": [partition]}
         # ReFrame reads a file once.
         path = tmp_path / f"site{next(files)}.py"
@@ -139,9 +140,9 @@ def test_a_site_gives_its_tolerances_as_whole_numbers_or_not(partition):
     assert Site.of(partition()).tolerances is None
 
 
-def refusal(partition, **extras):
+def refusal(partition, beside=None, **extras):
     with pytest.raises(SiteError) as error:
-        Site.of(partition(extras=extras))
+        Site.of(partition(extras=extras, beside=beside))
     assert "\n" not in str(error.value)
     assert str(error.value).startswith("site file, extras of cluster:compute: ")
     return str(error.value)
@@ -159,8 +160,7 @@ def test_an_unknown_extra_is_refused_with_the_nearest_name(partition):
         ({"max_nodes": True}, "max_nodes is True, and must be of the type int"),
         ({"images": ["hpcc.sif"]}, "images is ['hpcc.sif'], and must be of the type Dict[str,str]"),
         ({"mpich_launcher_options": "--mpi=pmi2"}, "must be of the type List[str]"),
-        ({"foreign": "theirs"}, "foreign is 'theirs', and must be of the type List[str]"),
-        ({"foreign": 5}, "foreign is 5, and must be of the type List[str]"),
+        ({"own_checks": "MyCode"}, "own_checks is 'MyCode', and must be of the type List[str]"),
         ({"tolerances": {"StartUp": 1.0}}, "tolerances is {'StartUp': 1.0}, and must be of the type Dict["),
         ({"tolerances": {"StartUp": {"start": "1 s"}}}, "and must be of the type Dict["),
         (
@@ -175,7 +175,7 @@ def test_an_unknown_extra_is_refused_with_the_nearest_name(partition):
         ({"software": {"GROMACS": {"tolerance": True}}}, "software: GROMACS: tolerance is True, and must be"),
         (
             {"software": {"GROMCAS": {}}},
-            "software: unknown 'GROMCAS': did you mean 'GROMACS'? (One of another library's",
+            "software: unknown 'GROMCAS': did you mean 'GROMACS'? (A check of your own that not every session looks",
         ),
         ({"inputs": {"Gromacs": "/a"}}, "inputs: unknown 'Gromacs': "),
         ({"tolerances": {"StatUp": {}}}, "tolerances: unknown 'StatUp': did you mean 'StartUp'?"),
@@ -202,15 +202,57 @@ def test_an_extra_of_the_wrong_type_or_value_is_refused(partition, extras, said)
     assert said in refusal(partition, **extras)
 
 
-def test_extras_of_another_library_pass_where_they_are_named(partition):
-    assert Site.of(partition(extras={"theirs": 1, "foreign": ["theirs"]})).max_nodes == 1
-    assert "unknown 'max_node'" in refusal(partition, theirs=1, max_node=2, foreign=["theirs"])
-    assert Site.of(partition(extras={"foreign": None})).foreign is None
+#: What is beside ours in two public site files: of CSCS's Alps, and of Feel++'s benchmarks.
+CSCS = {"cn_memory": 500, "launcher_options": {"mpich": []}}
+FEELPP = {"memory_per_node": 512, "queue": "public"}
+
+
+def test_extras_of_other_libraries_beside_ours_are_not_looked_at(partition):
+    assert Site.of(partition(beside=CSCS)).max_nodes == 1
+    assert Site.of(partition(extras={"max_nodes": 4}, beside={**CSCS, "max_node": 2})).max_nodes == 4
+    # Of the same name as one of ours, which is given in its place, or is not wanted.
+    found = Site.of(partition(extras={"memory_per_node": 512 << 30}, beside=FEELPP))
+    assert found.memory == 512 << 30
+    assert Site.of(partition(extras={"memory_per_node": None}, beside=FEELPP)).memory_per_node is None
+
+
+def test_an_extra_of_ours_beside_its_place_is_told_where_it_goes(partition):
+    said = refusal(partition, max_nodes=4, beside={"host_mpi": "/opt/lib/libmpi.so.40"})
+    assert "'host_mpi' goes into 'extras': {'containercheck': {'host_mpi': ...}}" in said
+    said = refusal(partition, beside=FEELPP)
+    assert "'memory_per_node' goes into" in said
+    assert "if it is another library's, write 'memory_per_node': None in there" in said
+
+
+@pytest.mark.parametrize("value", ["yes", ["max_nodes"], 5])
+def test_a_place_of_ours_that_is_no_dictionary_is_refused(partition, value):
+    with pytest.raises(SiteError, match="containercheck is .*, and must be a dictionary of what is ours"):
+        Site.of(partition(beside={"containercheck": value}))
+
+
+@pytest.mark.parametrize(
+    ("extras", "said"),
+    [
+        (
+            {"memory_per_node": 512},
+            "memory_per_node is 512 bytes, which cannot be meant: write 96 << 30 for 96 GiB",
+        ),
+        ({"memory_per_node": 96 << 50}, f"memory_per_node is {96 << 50} bytes, which cannot be meant"),
+        ({"max_nodes": 0}, "max_nodes is 0 nodes, which cannot be meant: write 16 for jobs on up to 16 nodes"),
+        (
+            {"software": {"GROMACS": {"tolerance": 0.05}}},
+            "software: GROMACS: tolerance is 0.05 percent, which cannot be meant: write 5.0 for 5 %",
+        ),
+        ({"max_pending_time": "soon"}, "max_pending_time is 'soon', which is no time: write '12h', or '1d6h'"),
+    ],
+)
+def test_a_size_that_cannot_be_meant_is_refused_with_its_unit(partition, extras, said):
+    assert said in refusal(partition, **extras)
 
 
 def test_software_of_the_sites_own_is_a_value_for_each_check(partition):
     entry = {"executable": "gmx_mpi", "tolerance": 3, "binds": ["/apps", "/a:/b"], "input": "/topol.tpr", "image": None}
-    found = Site.of(partition(extras={"software": {"GROMACS": entry, "MyCode": {}}, "foreign": ["MyCode"]}))
+    found = Site.of(partition(extras={"software": {"GROMACS": entry, "MyCode": {}}, "own_checks": ["MyCode"]}))
     own = found.software_of("GROMACS")
     assert (own.executable, own.tolerance, own.trees, own.modules, own.image) == (
         "gmx_mpi",
@@ -336,7 +378,7 @@ def test_a_rank_with_threads_is_bound_to_as_many_cores(launcher, family, options
 def extras_of_template():
     (system,) = runpy.run_path(str(TEMPLATE))["site_configuration"]["systems"]
     (partition,) = system["partitions"]
-    return partition["extras"]
+    return partition["extras"]["containercheck"]
 
 
 def test_the_template_has_every_extra_that_is_read_and_none_else():
@@ -347,7 +389,7 @@ def test_the_template_says_of_every_extra_what_it_is_for():
     lines = TEMPLATE.read_text().splitlines()
     for name in extras_of_template():
         # An entry of the software has keys of the same name, farther in.
-        (place,) = [number for number, line in enumerate(lines) if line.startswith(f'{" " * 24}"{name}":')]
+        (place,) = [number for number, line in enumerate(lines) if line.startswith(f'{" " * 28}"{name}":')]
         assert lines[place - 1].strip().startswith("# "), name
 
 

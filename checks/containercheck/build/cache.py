@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from containercheck import contract, locks
+from containercheck import contract, locks, texts
 from containercheck.build import files, ownership
 from containercheck.build.logs import CacheError, Logged, UnsupportedError
 
@@ -237,7 +237,7 @@ class FileEntry(Entry):
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether they are those of the file that was built."""
-        return self.path.stat().st_size == record["bytes"] and files.digest_of(self.path) == record["sha256"]
+        return self.path.stat().st_size == record["bytes"] and files.known_digest_of(self.path) == record["sha256"]
 
     @staticmethod
     def known(built: Path) -> Dict[str, Any]:
@@ -269,8 +269,8 @@ def deliver(get: Callable[[], Path], link: Optional[Path]) -> None:
             new.symlink_to(target)
             new.replace(link)
     except UnsupportedError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {texts.told(str(error))}", file=sys.stderr)
         sys.exit(contract.UNSUPPORTED)
     except (CacheError, OSError) as error:
-        sys.exit(f"error: {error}")
+        sys.exit(f"error: {texts.told(str(error))}")
     print(target)

@@ -21,6 +21,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Dict, Tuple
 
+from containercheck import texts
 from containercheck.build import cache, files, ownership
 from containercheck.build.cache import CacheError
 
@@ -44,10 +45,11 @@ class Download(cache.Entry):
         :raises CacheError: it is not pinned.
         """
         self.address, _, fragment = reference.partition("#")
+        self.shown = texts.without_credentials(self.address)
         facts = urllib.parse.parse_qs(fragment)
         self.pin = facts.get("sha256", [""])[0].lower()
         if not re.fullmatch(r"[0-9a-f]{64}", self.pin):
-            raise CacheError(f"the input {self.address} is not pinned: end its address with #sha256=<64 digits>")
+            raise CacheError(f"the input {self.shown} is not pinned: end its address with #sha256=<64 digits>")
         self.inside = facts.get("subdirectory", [""])[0]
         self.file = Path(urllib.parse.unquote(urllib.parse.urlsplit(self.address).path)).name or "input"
         name = re.sub(r"[^\w.-]", "_", self.file).lstrip(".") or "input"
@@ -64,7 +66,7 @@ class Download(cache.Entry):
         target, top = (self.path / self.inside).resolve(), self.path.resolve()
         if not target.exists() or top not in (target, *target.parents):
             there = ", ".join(sorted(path.name for path in self.path.iterdir()))
-            raise CacheError(f"the input {self.address} has no {self.inside!r}; it has {there}")
+            raise CacheError(f"the input {self.shown} has no {self.inside!r}; it has {there}")
         return target
 
     def intact(self, record: Dict[str, Any]) -> bool:
@@ -87,7 +89,7 @@ class Download(cache.Entry):
             self._fetch(file)
         found = files.digest_of(file)
         if found != self.pin:
-            raise CacheError(f"the input {self.address} is not the pinned one: its SHA-256 is {found}, not {self.pin}")
+            raise CacheError(f"the input {self.shown} is not the pinned one: its SHA-256 is {found}, not {self.pin}")
         if self.file.endswith(ARCHIVES):
             archive = work / self.name
             file.replace(archive)
@@ -103,7 +105,7 @@ class Download(cache.Entry):
                 shutil.copyfileobj(source, stream, 1 << 20)
         except (urllib.error.URLError, http.client.HTTPException, socket.timeout, ConnectionError, ValueError) as error:
             problem = error if isinstance(error, urllib.error.HTTPError) else getattr(error, "reason", error)
-            raise CacheError(f"cannot fetch the input {self.address}: {problem}") from None
+            raise CacheError(f"cannot fetch the input {self.shown}: {problem}") from None
 
 
 def main() -> None:

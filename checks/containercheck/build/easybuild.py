@@ -19,7 +19,7 @@ import re
 from pathlib import Path
 from typing import Any, ContextManager, Dict, List, NamedTuple, Optional, Tuple
 
-from containercheck import contract, locks
+from containercheck import contract, locks, texts
 from containercheck.build import cache, files, logs, ownership, tools
 from containercheck.build.cache import CacheError
 
@@ -57,13 +57,13 @@ class Parts(NamedTuple):
 
         :raises CacheError: one of them cannot be read.
         """
-        texts = []
+        found = []
         for path in (Path(self.easyconfig) if os.sep in self.easyconfig else None, self.site):
             try:
-                texts.append(path.read_text() if path else "")
+                found.append(path.read_text() if path else "")
             except OSError as error:
                 raise CacheError(f"no software: EasyBuild's file {path} cannot be read: {error.strerror}") from None
-        return texts
+        return found
 
 
 class Module(cache.Entry):
@@ -135,9 +135,9 @@ class Module(cache.Entry):
     def _half_written(self) -> List[Path]:
         """Return modules of the tree that EasyBuild takes for installed, and a full disk cut short."""
         modules = [path for path in (self.tree / contract.EASYBUILD_MODULES).rglob("[!.]*") if path.is_file()]
-        texts = {path: path.read_text(errors="replace") for path in modules}
+        contents = {path: path.read_text(errors="replace") for path in modules}
         # A site's hook may write another end.
-        return [path for path, text in texts.items() if not text.endswith("\n") and not _END.search(text)]
+        return [path for path, text in contents.items() if not text.endswith("\n") and not _END.search(text)]
 
     def _plan(self, work: Path) -> List[Tuple[str, str, str]]:
         """Return what is to be installed, in its order: whether it is there, its easyconfig and its module.
@@ -216,8 +216,8 @@ class Module(cache.Entry):
     def space_ran_out(self) -> bool:
         """Tell whether that is why it failed: of a module that could not be written, only its own log says it."""
         written = [Path(match.group(1)) for match in map(_WRITTEN.match, self.lines()) if match]
-        texts = (path.read_text(errors="replace") for path in written if path.is_file())
-        return super().space_ran_out() or any(logs.FULL in text for text in texts)
+        said = (texts.tail(path) for path in written if path.is_file())
+        return super().space_ran_out() or any(logs.FULL in text for text in said)
 
     def last_words(self) -> str:
         """Return the line that says what is wrong: of the command that failed, where there is one."""
@@ -227,7 +227,7 @@ class Module(cache.Entry):
             if not output.is_file():
                 continue
             # It lies in a directory that is removed with the build.
-            text = output.read_text(errors="replace")
+            text = texts.tail(output, logs.LOGGED)
             with self.written_log.open("a") as stream:
                 stream.write(text)
             lines_of_it = [line.strip() for line in text.splitlines()]

@@ -13,8 +13,12 @@ import time
 from pathlib import Path
 from typing import Any, Iterator, List
 
+from containercheck import texts
+
 #: Seconds between two signs of life of a long build.
 HEARTBEAT = 30.0
+#: Most bytes that are read of a log, at its end.
+LOGGED = 16 << 20
 #: What programs say of a full disk.
 FULL = "No space left on device"
 
@@ -113,7 +117,7 @@ class Logged:
 
     def space_ran_out(self) -> bool:
         """Tell whether that is why a command failed."""
-        said = self.written_log.read_text(errors="replace")
+        said = texts.tail(self.written_log)
         return FULL in said or shutil.disk_usage(str(self.path.parent)).free < 16 << 20
 
     def failed(self, why: str) -> str:
@@ -122,7 +126,7 @@ class Logged:
 
     def lines(self) -> List[str]:
         """Return the lines of the log, without the colours that some programs print where none are wanted."""
-        return re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", self.written_log.read_text(errors="replace")).splitlines()
+        return re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", texts.tail(self.written_log, LOGGED)).splitlines()
 
     def last_words(self) -> str:
         """Return the line of the log that tells most: the last error, or the last of all."""

@@ -19,7 +19,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
-from containercheck import contract
+from containercheck import contract, texts
 from containercheck.build import architecture, cache, images
 from containercheck.build.cache import CacheError, UnsupportedError
 
@@ -60,6 +60,7 @@ class OfRegistry(cache.Entry):
         """Nothing is pulled before :meth:`ensure`."""
         super().__init__(name, path)
         self.reference, self.limit = reference, limit
+        self.shown = texts.without_credentials(reference)
 
     def pull(self, command: List[str]) -> None:
         """Run the runtime's own command.
@@ -73,9 +74,7 @@ class OfRegistry(cache.Entry):
 
     def failed(self, why: str) -> str:
         """Say in one line which image cannot be had from where, and why."""
-        return (
-            f"the image {self.reference} cannot be pulled from {registry_of(self.reference)}: {why} (log: {self.log})"
-        )
+        return f"the image {self.shown} cannot be pulled from {registry_of(self.shown)}: {why} (log: {self.log})"
 
 
 class Pulled(OfRegistry, cache.FileEntry):
@@ -95,10 +94,11 @@ class Pulled(OfRegistry, cache.FileEntry):
             raise CacheError(_unpinned(reference))
         if match["scheme"] not in (*_VERIFIED, *_FILES):
             known = ", ".join(f"{scheme}://" for scheme in (*_VERIFIED, *_FILES))
-            raise CacheError(f"the image {reference} cannot be checked for its digest: name one by {known}")
+            shown = texts.without_credentials(reference)
+            raise CacheError(f"the image {shown} cannot be checked for its digest: name one by {known}")
         self.digest, self.is_file = match["digest"], match["scheme"] in _FILES
         self.address = match["address"] if self.is_file else reference
-        name = re.sub(r"[^\w.-]", "_", match["address"].split("/")[-1])
+        name = re.sub(r"[^\w.-]", "_", texts.without_credentials(match["address"]).split("/")[-1])
         super().__init__(name, directory / f"{name}-{match['digest'][:12]}.sif", reference, limit)
         self.runtime = runtime
 
@@ -113,18 +113,18 @@ class Pulled(OfRegistry, cache.FileEntry):
         # Of a file from a web server nobody else compares it.
         if self.is_file and known["sha256"] != self.digest:
             raise CacheError(self.failed(f"it is not the pinned one, its SHA-256 is {known['sha256']}"))
-        return pulled, {**known, "reference": self.reference}
+        return pulled, {**known, "reference": self.shown}
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether it is what was pulled, for this very reference: its place has a part of the digest only."""
-        return record["reference"] == self.reference and super().intact(record)
+        return record["reference"] == self.shown and super().intact(record)
 
     def facts(self) -> Dict[str, Any]:
         """Return which image it is, for a check's provenance; it must be there.
 
         :raises CacheError: it is gone again.
         """
-        return {**super().facts(), "reference": self.reference}
+        return {**super().facts(), "reference": self.shown}
 
 
 class Kept(OfRegistry):
@@ -155,7 +155,7 @@ class Kept(OfRegistry):
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether the runtime has it still."""
-        return record["reference"] == self.reference and self.identifier() == record["id"]
+        return record["reference"] == self.shown and self.identifier() == record["id"]
 
     def identifier(self) -> Optional[str]:
         """Return what the runtime calls it; None where it does not have it.
@@ -192,14 +192,14 @@ class Kept(OfRegistry):
         if found is None:
             # Shifter ends with 0 then too.
             raise CacheError(self.failed(self.last_words()))
-        return self.path, {"bytes": 0, "id": found, "reference": self.reference}
+        return self.path, {"bytes": 0, "id": found, "reference": self.shown}
 
     def facts(self) -> Dict[str, Any]:
         """Return which image it is, for a check's provenance; it must be there.
 
         :raises CacheError: it is gone again.
         """
-        known = {"path": self.called, "sha256": self.digest, "bytes": None, "reference": self.reference}
+        known = {"path": self.called, "sha256": self.digest, "bytes": None, "reference": self.shown}
         return {**known, "id": self.read_record()["id"]}
 
 
@@ -212,7 +212,7 @@ KEEPERS = {
 
 
 def _unpinned(reference: str) -> str:
-    return f"the image {reference} is not pinned: end its name with @sha256:<64 digits>"
+    return f"the image {texts.without_credentials(reference)} is not pinned: end its name with @sha256:<64 digits>"
 
 
 def main() -> None:

@@ -5,15 +5,20 @@ than 3 % of the node's capacity, or a hypervisor more than 5 % (steal). Kernel t
 the run, a runtime's helpers among them, do not count, nor does anything that the container itself may cause, such as
 context switches or pressure: to replace rounds because of that would hide what it costs. How a rule like this leaves
 the verdict's promises as they are: ci/benchmarks/detection.py.
+
+Results are published, and what others run is their own affair: there they are told by whose they are, and only the
+job's own log has their names.
 """
 
 import contextlib
 import os
+import re
 import time
 from pathlib import Path
 from typing import Dict, NamedTuple, Optional, Set
 
-from containercheck.job import processes
+from containercheck import texts
+from containercheck.job import belonging, processes
 
 #: Shares of the capacity (cores times seconds) that others may take.
 FOREIGN, STEAL = 0.03, 0.05
@@ -22,18 +27,26 @@ FEWEST = 3
 #: A process that took less is not named.
 WORTH_NAMING = 0.01
 HYPERVISOR = "the hypervisor"
+#: Whose other processes are, in results.
+ANOTHER_USER, SYSTEM = "another user", "root or the system"
+#: Users below this are the system's (login.defs, UID_MIN).
+FIRST_PERSON = 1000
 #: A flag in /proc/<pid>/stat: a kernel thread.
 _PF_KTHREAD = 0x00200000
 _TICKS = float(os.sysconf("SC_CLK_TCK"))
 
 
 class Usage(NamedTuple):
-    """Processor time of a process, in ticks: its own, and that of children that it has waited for."""
+    """Processor time of a process, in ticks: its own, and that of children that it has waited for.
+
+    ``user`` is whose it is: empty for our own user, :data:`ANOTHER_USER` or :data:`SYSTEM`.
+    """
 
     name: str
     began: str
     own: int
     children: int
+    user: str = ""
 
 
 class Look(NamedTuple):
@@ -46,7 +59,7 @@ class Look(NamedTuple):
 
 def look() -> Look:
     """Return the processor time, in ticks, of every process that is not the run's and no kernel thread, and steal."""
-    own = {os.getpid(), *processes.HELPERS, *processes.processes_of_run()}
+    own = {os.getpid(), *processes.HELPERS, *belonging.processes_of_run()}
     usage = {}  # type: Dict[int, Usage]
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) in own:
@@ -55,8 +68,13 @@ def look() -> Look:
             name, fields = processes.status_of(int(entry))
             if not int(fields[6]) & _PF_KTHREAD:
                 user, system, child_user, child_system = (int(field) for field in fields[11:15])
-                usage[int(entry)] = Usage(name, fields[19], user + system, child_user + child_system)
+                whose = _whose(os.stat("/proc/" + entry).st_uid)
+                usage[int(entry)] = Usage(name, fields[19], user + system, child_user + child_system, whose)
     return Look(time.monotonic(), usage, _steal())
+
+
+def _whose(uid: int) -> str:
+    return "" if uid == os.getuid() else ANOTHER_USER if uid >= FIRST_PERSON else SYSTEM
 
 
 def _steal() -> int:
@@ -89,12 +107,32 @@ def capacity(before: Look, after: Look) -> float:
 
 
 def taken_between(before: Look, after: Look, ours: Set[int]) -> Dict[str, float]:
-    """Return what others took between two looks, in ticks, by the name of the process; and the hypervisor.
+    """Return what others took between two looks, in ticks; and the hypervisor.
+
+    Processes of our own user are told by their names, those of others together, by whose they are.
 
     :param ours: processes whose children are ours: see :func:`ancestors`. So are those of Slurm's daemons.
     """
-    most = capacity(before, after)
     taken = {HYPERVISOR: float(after.steal - before.steal)}
+    for pid, ticks in _ticks_between(before, after, ours).items():
+        who = after.usage[pid].user or "your own " + _called(pid, after)
+        taken[who] = taken.get(who, 0.0) + ticks
+    return taken
+
+
+def named_between(before: Look, after: Look, ours: Set[int]) -> Dict[str, float]:
+    """Return the same by the name of each process, whosever it is: for the job's own log, and nothing else."""
+    return {_called(pid, after): ticks for pid, ticks in _ticks_between(before, after, ours).items()}
+
+
+def _called(pid: int, after: Look) -> str:
+    """Return the name of a process, without what separates several of them in a text."""
+    return "{} (pid {})".format(re.sub("[:;]", "_", texts.printable(after.usage[pid].name)), pid)
+
+
+def _ticks_between(before: Look, after: Look, ours: Set[int]) -> Dict[int, float]:
+    most = capacity(before, after)
+    taken = {}  # type: Dict[int, float]
     for pid, now in after.usage.items():
         then = before.usage.get(pid)
         if then is None or then.began != now.began:
@@ -105,7 +143,7 @@ def taken_between(before: Look, after: Look, ours: Set[int]) -> Dict[str, float]
         if pid in ours or pid == 1 or now.name.startswith("slurm") or children > most:
             children = 0
         if now.own - then.own + children > 0:
-            taken[f"{now.name} (pid {pid})"] = float(now.own - then.own + children)
+            taken[pid] = float(now.own - then.own + children)
     return taken
 
 
@@ -131,9 +169,18 @@ def verdict(taken: Dict[str, float], most: float, where: str = "") -> Optional[s
     return "; ".join(said) or f"many small processes{where}"
 
 
-def between(before: Look, after: Look) -> Optional[str]:
-    """Return who disturbed this node between two looks of the runner's; None if nobody did."""
-    return verdict(taken_between(before, after, ancestors()), capacity(before, after))
+def between(before: Look, after: Look, log: bool = False) -> Optional[str]:
+    """Return who disturbed this node between two looks of the runner's; None if nobody did.
+
+    :param log: whether to print the names of processes.
+    """
+    ours = ancestors()
+    said = verdict(taken_between(before, after, ours), capacity(before, after))
+    if said and log:
+        print(
+            f"disturbed by {verdict(named_between(before, after, ours), capacity(before, after)) or said}", flush=True
+        )
+    return said
 
 
 def settle(quiet: float, patience: float) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from containercheck import contract
-from containercheck.job import disturbance, nodes, processes
+from containercheck.job import belonging, disturbance, nodes, printing, processes
 
 #: Seconds that a run has to end by itself once it was asked to; and its helpers, once it has ended.
 GRACE, SETTLE = 5.0, 2.0
@@ -25,7 +25,7 @@ def watch_mpi(wanted: int, finished: threading.Event, seen: Dict[str, Any]) -> N
     """
     pause = 0.05
     while not finished.wait(pause):
-        libraries = processes.mapped_mpi(processes.processes_of_run())
+        libraries = processes.mapped_mpi(belonging.processes_of_run())
         if libraries:
             seen["mpi"] = libraries
         if sum(len(entry["pids"]) for entry in libraries.values()) >= wanted:
@@ -69,15 +69,25 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
         started = time.monotonic()
         # A group of its own, to be ended by; not a session, which would have a share of the processors of its own.
         process = subprocess.Popen(
-            ["bash", str(script)], stdin=subprocess.DEVNULL, stdout=out, stderr=err, preexec_fn=os.setpgrp
+            ["bash", str(script)],
+            env=belonging.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            preexec_fn=os.setpgrp,
         )
 
         def expire() -> None:
             timed_out.set()
             processes.end(process.pid, GRACE)
+            belonging.kill_all()
 
         watchdog = threading.Timer(limit, expire)
         watcher = threading.Thread(target=watch_mpi, args=(local_ranks, finished, seen), daemon=True)
+        files = [output / contract.OUT, output / contract.ERR, *map(Path, collect)]
+        # Who is asked to end, and prints on, is not waited for.
+        printed = printing.Watch(files, lambda: processes.end(process.pid, 0.0))
+        printed.start()
         watchdog.start()
         if local_ranks:
             watcher.start()
@@ -90,30 +100,36 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
         except BaseException:
             # The scheduler does not wait long before it kills.
             processes.end(process.pid, SETTLE)
+            belonging.kill_all()
             raise
         finally:
             finished.set()
             after = disturbance.look()
             watchdog.cancel()
             watchdog.join()
-            if timed_out.is_set():
+            printed.stop()
+            if timed_out.is_set() or printed.has_ended:
                 processes.kill_slurm_steps()
             else:
                 # A runtime's helpers take a moment to unmount an image.
-                processes.wait_for_descendants(SETTLE)
-                leftovers = processes.kill_descendants()
+                belonging.wait_for_all(SETTLE)
+                leftovers = belonging.kill_all()
             processes.reap()
             if local_ranks:
                 watcher.join()
+    too_much = printed.is_too_much()
+    if too_much:
+        printed.cut()
     for name in collect:
         if Path(name).exists():
             shutil.move(name, str(output / Path(name).name))
-    here = filter(None, [disturbance.between(before, after)])
+    here = filter(None, [disturbance.between(before, after, log=True)])
     return {
         "seconds": seconds,
         "limit": limit,
         "status": status,
-        "timed_out": timed_out.is_set(),
+        "timed_out": timed_out.is_set() and not too_much,
+        "printed_too_much": too_much,
         "leftover_processes": leftovers,
         "disturbed_by": "; ".join([*here, *nodes.disturbers(began, time.time())]),
         **seen,
@@ -131,6 +147,8 @@ def remove(path: Path) -> None:
 
 def describe(run: Dict[str, Any]) -> str:
     """Return the outcome of one run in a few words."""
+    if run["printed_too_much"]:
+        return "{} after {:.1f} s".format(contract.PRINTED_TOO_MUCH, run["seconds"])
     if run["timed_out"]:
         return "killed at its limit after {:.1f} s".format(run["seconds"])
     if run["status"] != 0:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from containercheck import texts
 from containercheck.facts import Identity
 
 #: What a program says of itself, by the name of the identity.
@@ -40,8 +41,10 @@ def _named(build: Build, names: Iterable[str]) -> str:
 def _of_run(identity: Iterable[Identity], output: Path) -> Build:
     build = {}
     for one in identity:
-        file = output / one.file
-        told = re.search(one.pattern, file.read_text(errors="replace"), re.MULTILINE) if file.is_file() else None
+        try:
+            told = re.search(one.pattern, texts.read(output / one.file), re.MULTILINE)
+        except (OSError, texts.TooLongError):
+            continue
         if told:
-            build[one.name] = told[1]
+            build[one.name] = texts.printable(told[1])
     return build

@@ -10,6 +10,8 @@ import statistics
 from pathlib import Path
 from typing import Any, List, Optional, Union
 
+from containercheck import texts
+
 #: How the matches of a pattern become one value.
 TAKE = {
     "first": lambda values: values[0],
@@ -31,33 +33,69 @@ class UnreadableError(Exception):
     """A figure or an answer could not be read from a run's output; the message names it and the place."""
 
 
-def read_figure(figure: Any, directory: Path) -> Optional[float]:
-    """Return the figure of the run whose output is in ``directory``, or None where it does not apply.
+class Output:
+    """What a run printed and wrote: each file is read once, however many facts are in it.
+
+    :param directory: where it lies.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Nothing is read before it is asked for."""
+        self.directory = directory
+        self._texts = {}  # type: Dict[str, str]
+
+    @classmethod
+    def of(cls, place: "Union[Path, Output]") -> "Output":
+        """Return the output in a directory; one that is given already stays."""
+        return place if isinstance(place, Output) else cls(place)
+
+    def text(self, file: str, name: str) -> str:
+        """Return the text of a file.
+
+        :param name: of the fact that is looked for.
+        :raises UnreadableError: it is not there, or longer than what is read.
+        """
+        if file not in self._texts:
+            try:
+                self._texts[file] = texts.read(self.directory / file)
+            except OSError as error:
+                raise UnreadableError(f"{name}: cannot read {self.directory / file}: {error.strerror}") from None
+            except texts.TooLongError as error:
+                raise UnreadableError(f"{name}: {error}, so that it is not looked for there") from None
+        return self._texts[file]
+
+
+def read_figure(figure: Any, output: Union[Path, Output]) -> Optional[float]:
+    """Return the figure of a run, or None where it does not apply.
+
+    :param output: what the run printed, or the directory where that lies.
 
     :raises UnreadableError: it is not there, not a number, or not finite and (for a ratio) positive.
     """
-    text = _text(directory, figure.file, figure.name)
+    output = Output.of(output)
+    text, place = output.text(figure.file, figure.name), output.directory / figure.file
     if figure.absent and re.search(figure.absent, text, re.MULTILINE):
         return None
-    value = _number(text, figure.pattern, figure.take, f"figure {figure.name}", directory / figure.file)
+    value = _number(text, figure.pattern, figure.take, f"figure {figure.name}", place)
     if figure.compare == "ratio" and value <= 0:
-        place = directory / figure.file
         raise UnreadableError(f"figure {figure.name} is {value:g} in {place}: it must be positive")
     return value
 
 
-def read_answer(answer: Any, directory: Path) -> Union[str, float]:
-    """Return the answer of the run whose output is in ``directory``: a text where it is one, or a number.
+def read_answer(answer: Any, output: Union[Path, Output]) -> Union[str, float]:
+    """Return the answer of a run: a text where it is one, or a number.
+
+    :param output: what the run printed, or the directory where that lies.
 
     :raises UnreadableError: it is not there, or not a finite number where it must be one.
     """
-    text = _text(directory, answer.file, answer.name)
-    place = directory / answer.file
+    output = Output.of(output)
+    text, place = output.text(answer.file, answer.name), output.directory / answer.file
     if answer.equals is None and not answer.words:
         return _number(text, answer.pattern, answer.take or "last", f"answer {answer.name}", place)
     matches = re.findall(answer.pattern, text, re.MULTILINE)
     if not matches:
-        raise UnreadableError(f"answer {answer.name} not found in {place} (pattern {answer.pattern!r})")
+        raise UnreadableError(f"answer {answer.name} not found in {place} (pattern: {answer.pattern})")
     if answer.words:
         return " ".join(matches)
     # A text has no mean: if one of them is wrong, that one is the answer.
@@ -98,17 +136,10 @@ def _product(values: List[float]) -> float:
     return result
 
 
-def _text(directory: Path, file: str, name: str) -> str:
-    try:
-        return (directory / file).read_text(errors="replace")
-    except OSError as error:
-        raise UnreadableError(f"{name}: cannot read {directory / file}: {error.strerror}") from None
-
-
 def _number(text: str, pattern: str, take: str, what: str, place: Path) -> float:
     matches = re.findall(pattern, text, re.MULTILINE)
     if not matches:
-        raise UnreadableError(f"{what} not found in {place} (pattern {pattern!r})")
+        raise UnreadableError(f"{what} not found in {place} (pattern: {pattern})")
     try:
         values = [as_number(match) for match in matches]
     except ValueError as error:
