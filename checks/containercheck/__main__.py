@@ -17,6 +17,7 @@ PROGRAMS = {
     "runtime": "job.runtime",
     "ranks": "job.ranks",
     "watch": "job.nodes",
+    "place": "job.places",
     "surroundings": "job.surroundings",
     "image": "build.images",
     "pull": "build.registry",

@@ -23,6 +23,7 @@ from containercheck import (
     licensed,
     priors,
     references,
+    runner,
     schedulers,
     sites,
     slurm,
@@ -198,7 +199,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         )
         files, prepare, awake = tuple(self.output_files), self._prepares, self.keep_awake and started_here
         seconds = self._allowance.rounds or self.seconds
-        return commands.Rounds(amount, seconds, self.run_limit, local_ranks, files, prepare, awake).command(self.site)
+        return runner.Rounds(amount, seconds, self.run_limit, local_ranks, files, prepare, awake).command(self.site)
 
     @run_before("sanity")
     def outlast_scheduler(self):

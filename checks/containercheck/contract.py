@@ -65,6 +65,18 @@ IS_SCRIPT = "script:"
 BARE_MPI_LINKS = "bare-mpi"
 
 
+def end_word(text, word="END"):
+    """Return what a here-document with a text may end with: a word that no line of it is.
+
+    >>> end_word("one\nEND\n")
+    'END_'
+    """
+    lines = text.splitlines()
+    while word in lines:
+        word += "_"
+    return word
+
+
 def options_file(side):
     """Return the name of the file with the options that a side's container runtime needs on this node."""
     return f"{side}.options"

@@ -11,15 +11,13 @@ import contextlib
 import errno
 import fcntl
 import os
-import pwd
-import re
-import stat
 import threading
 import time
 from pathlib import Path
 from typing import ContextManager, Iterator, Optional
 
 from containercheck import lockdirs
+from containercheck.lockfiles import LockError, holder_of, named, open_lock_file
 
 #: Of the machine: for all its users, therefore not below TMPDIR, and for jobs that have a /tmp of their own, as those
 #: of the virtual cluster and of many a Slurm.
@@ -31,12 +29,6 @@ TURN_LOCK = Path(_PLACE, "containercheck.turn.lock")
 PATIENCE = 6 * 3600.0
 #: What the kernel says where a file system has no locks.
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EBADF, errno.EINVAL, errno.ENOLCK)
-#: Seconds that a file may take to get its mode, after it was made.
-_YOUNG = 2.0
-
-
-class LockError(OSError):
-    """A lock cannot be had; the message says who has it, or what is in its place, and what to do."""
 
 
 @contextlib.contextmanager
@@ -96,7 +88,7 @@ class _Wait:
 def _take(path: Path, shared: bool, wait: _Wait, held: contextlib.ExitStack) -> None:
     operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     while True:
-        descriptor = _open_lock_file(path)
+        descriptor = open_lock_file(path)
         try:
             fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -153,78 +145,8 @@ def _take_directory(path: Path, wait: _Wait, held: contextlib.ExitStack) -> None
     directory = lockdirs.LockDirectory(path)
     while not directory.take():
         host, process = (directory.holder().split() + ["", ""])[:2]
-        time.sleep(min(lockdirs.LOOK, wait.announce(_named(host, process))))
+        time.sleep(min(lockdirs.LOOK, wait.announce(named(host, process))))
     held.enter_context(lockdirs.taken(directory))
-
-
-def _open_lock_file(path: Path) -> int:
-    """Open ``path`` for locking, whoever owns it.
-
-    :raises LockError: it is no regular file, or closed to this user.
-    """
-    # Without O_NONBLOCK a FIFO in its place would be waited for without end.
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-    began, refused = time.monotonic(), None
-    while True:
-        try:
-            descriptor = os.open(str(path), flags | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            pass
-        except PermissionError as error:
-            refused = error
-        else:
-            # Whatever the umask: a lock that was made under 077 shut all others out.
-            os.fchmod(descriptor, _mode_beside(path))
-            return descriptor
-        for access in (os.O_RDWR, os.O_RDONLY):
-            try:
-                descriptor = os.open(str(path), flags & ~os.O_RDWR | access)
-            except FileNotFoundError:
-                if refused:
-                    raise refused from None
-                break
-            except PermissionError:
-                continue
-            except OSError as error:
-                raise LockError(_in_the_way(path) or f"the lock {path} cannot be opened: {error.strerror}") from None
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return descriptor
-            os.close(descriptor)
-            raise LockError(_in_the_way(path))
-        else:
-            # Its maker may be about to open it to others.
-            if time.monotonic() - began > _YOUNG:
-                raise LockError(_in_the_way(path))
-        time.sleep(0.05)
-
-
-def _mode_beside(path: Path) -> int:
-    """Return the mode of a lock: whoever may make files in its directory may open it."""
-    there = path.parent.stat().st_mode
-    return 0o600 | (0o060 if there & stat.S_IWGRP else 0) | (0o006 if there & stat.S_IWOTH else 0)
-
-
-def _in_the_way(path: Path) -> str:
-    """Return what is wrong with what has the name of a lock."""
-    try:
-        found = os.lstat(str(path))
-    except OSError:
-        return f"the lock {path} is gone again: try again"
-    if stat.S_ISREG(found.st_mode):
-        mode = stat.S_IMODE(found.st_mode)
-        return (
-            f"the lock {path} is closed to you: it belongs to {name_of(found.st_uid)}, mode {mode:03o}: have it removed"
-        )
-    return f"the lock {path} is not a regular file, and belongs to {name_of(found.st_uid)}: have it removed"
-
-
-def refusal(path: Path) -> Optional[str]:
-    """Return why a lock cannot be taken, whatever the wait; None where it can, or is not there yet."""
-    try:
-        regular = stat.S_ISREG(os.lstat(str(path)).st_mode)
-    except OSError:
-        return None
-    return None if regular and os.access(str(path), os.R_OK) else _in_the_way(path)
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
@@ -242,41 +164,6 @@ def _write_holder(descriptor: int, shared: bool) -> None:
         with contextlib.suppress(OSError):
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.uname().nodename} {os.getpid()}\n".encode(), 0)
-
-
-def holder_of(descriptor: int) -> str:
-    """Return who holds the lock on an open file, for messages: the kernel's word, else what the file says."""
-    number = os.fstat(descriptor).st_ino
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/locks").read_text().splitlines():
-            words = line.split()
-            if "->" not in words and len(words) > 5 and words[5].rpartition(":")[2] == str(number):
-                return _named("", words[4])
-    said = b""
-    with contextlib.suppress(OSError):
-        said = os.pread(descriptor, 200, 0)
-    host, process = (said.decode(errors="replace").split() + ["", ""])[:2]
-    return _named(host, process)
-
-
-def _named(host: str, process: str) -> str:
-    """Return a process as people name it. What others wrote is not printed unless it looks like that."""
-    if not re.fullmatch(r"[1-9]\d{0,9}", process) or not re.fullmatch(r"[\w.-]{0,64}", host):
-        return "a process that cannot be told"
-    if host and host != os.uname().nodename:
-        return f"process {process} on {host}"
-    try:
-        return f"process {process} of {name_of(os.stat(f'/proc/{process}').st_uid)}"
-    except OSError:
-        return f"process {process}"
-
-
-def name_of(user: int) -> str:
-    """Return the name of a user; of one without a name the number."""
-    try:
-        return pwd.getpwuid(user).pw_name
-    except KeyError:
-        return f"user {user}"
 
 
 @contextlib.contextmanager

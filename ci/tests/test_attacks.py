@@ -8,6 +8,7 @@ import hashlib
 import http.server
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -386,6 +387,93 @@ def test_an_input_in_a_cache_is_compared_with_its_whole_pin(alice, place, served
     assert (alice / "input").read_text() == "right"
     record.write_text(json.dumps({**known, "sha256": known["sha256"][:12] + 52 * "0"}))
     assert "building it again" in fetch_as(ALICE, alice, served, cache).stdout
+
+
+# Jobs
+
+IMAGE = """
+import pathlib, sys
+from containercheck.job import imagefile
+link = pathlib.Path("image.sif")
+if sys.argv[1:]:
+    imagefile.copy(link, pathlib.Path(sys.argv[1], "image.sif"))
+else:
+    imagefile.verify(link)
+"""
+
+
+@pytest.fixture
+def image(alice, place):
+    """Return an image that was found by the build step of a job in the user's home, and that others can write."""
+    file = place / "hpcc.sif"
+    file.write_text("an image")
+    os.chown(file, BOB, BOB)
+    words = ["image", "--ready", file, "--link", alice / "image.sif"]
+    done = run_as(ALICE, alice, "/usr/bin/python3", PACKAGE, *words)
+    assert done.returncode == 0, done.stderr
+    return file
+
+
+@pytest.mark.parametrize("how", ["written", "replaced"])
+@pytest.mark.parametrize("copied", [False, True], ids=["in place", "copied"])
+def test_the_image_that_a_job_runs_is_the_one_that_is_recorded(alice, place, image, how, copied):
+    """Its size is the same, and who replaced it has set its time."""
+    target = [place / "memory" / f"containercheck-{ALICE}-{16 * '0'}"] if copied else []
+    (place / "memory").mkdir()
+    (place / "memory").chmod(0o1777)
+    assert python_as(ALICE, alice, IMAGE, *target).returncode == 0
+    if copied:
+        assert (target[0] / "image.sif").read_text() == "an image"
+        assert stat.S_IMODE(target[0].stat().st_mode) == 0o700
+        shutil.rmtree(target[0])
+    times = image.stat()
+    if how == "replaced":
+        # Not the same inode again.
+        image.rename(place / "kept")
+    image.write_text("an IMAGE")
+    os.utime(image, ns=(times.st_atime_ns, times.st_mtime_ns + (how == "written")))
+    done = python_as(ALICE, alice, IMAGE, *target)
+    assert f"{image} is not the image that the build step found: its SHA-256 is " in done.stderr
+    assert done.returncode == 1
+
+
+def place_as(user, home, directory):
+    """Have a user's job make a directory of its own."""
+    return run_as(user, home, "setsid", "--wait", "/usr/bin/python3", PACKAGE, "place", directory)
+
+
+@pytest.mark.parametrize("kind", ["directory", "link"])
+def test_a_directory_of_a_job_that_somebody_else_made_is_refused(alice, bob, place, kind):
+    memory = place / "memory"
+    memory.mkdir()
+    memory.chmod(0o1777)
+    directory = memory / f"containercheck-{ALICE}-{16 * '0'}"
+    if kind == "directory":
+        directory.mkdir(mode=0o777)
+    else:
+        directory.symlink_to(bob)
+    os.lchown(directory, BOB, BOB)
+    done = place_as(ALICE, alice, directory)
+    assert done.stderr == (
+        f"error: {directory} is there already, and belongs to user {BOB}: it was not made by this job\n"
+    )
+
+
+def test_what_a_killed_job_left_in_memory_is_removed_by_the_next_and_nobody_elses(alice, bob, place):
+    memory = place / "memory"
+    memory.mkdir()
+    memory.chmod(0o1777)
+    names = {who: memory / f"containercheck-{who}-{16 * '0'}" for who in (ALICE, BOB)}
+    for who, home in ((ALICE, alice), (BOB, bob)):
+        assert place_as(who, home, names[who]).returncode == 0
+    living = memory / f"containercheck-{ALICE}-{16 * '1'}"
+    living.mkdir()
+    (living / ".job").write_text(f"{os.uname().nodename} {os.getpid()} {began(os.getpid())}\n")
+    for path in (living, living / ".job"):
+        os.chown(path, ALICE, ALICE)
+    new = memory / f"containercheck-{ALICE}-{16 * '2'}"
+    assert place_as(ALICE, alice, new).returncode == 0
+    assert sorted(memory.iterdir()) == sorted([names[BOB], living, new])
 
 
 # The virtual cluster

@@ -75,7 +75,7 @@ def test_who_is_known_by_none_is_known_by_none():
 def test_what_runs_elsewhere_imports_little(room):
     allowed = {
         f"containercheck.{name}"
-        for name in ("architectures", "contract", "lockdirs", "locks", "mpi", "pins", "texts", "variables")
+        for name in ("architectures", "contract", "lockdirs", "lockfiles", "locks", "mpi", "pins", "texts", "variables")
     }
     allowed |= {f"containercheck.verdict.{name}" for name in ("reading", "reasons", "evaluation", "sequential")}
     for name, path in FILES.items():
@@ -94,6 +94,7 @@ def test_what_runs_elsewhere_reaches_nothing_of_reframes_side():
         "architectures",
         "contract",
         "lockdirs",
+        "lockfiles",
         "locks",
         "mpi",
         "pins",

@@ -53,7 +53,7 @@ def test_a_job_that_has_its_nodes_to_itself_needs_no_lock(tmp_path, monkeypatch)
     words = ["rounds", "--rounds=1", "--limit=1", "--local-ranks=0"]
     for more, told in (([], "is not a regular file"), (["--alone"], "Expecting value")):
         monkeypatch.setattr("sys.argv", [*words, *more])
-        monkeypatch.setattr("containercheck.job.processes.supervise", lambda: None)
+        monkeypatch.setattr("containercheck.job.processes.supervise", lambda _: None)
         monkeypatch.setattr("containercheck.job.nodes.start", lambda: None)
         with pytest.raises((SystemExit, ValueError), match=told):
             rounds.main()

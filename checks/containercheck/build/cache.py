@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from containercheck import contract, locks, texts
+from containercheck import contract, lockfiles, locks, texts
 from containercheck.build import files, ownership
 from containercheck.build.logs import CacheError, Logged, UnsupportedError
 
@@ -118,20 +118,28 @@ class Entry(Logged):
         :raises UnsupportedError: it is for another architecture than this machine's.
         """
         given, own = self.path.parent, private_directory(self.setting)
-        why = None  # type: Optional[str]
+        why, taken_only = None, bool(os.environ.get(contract.CACHED_ONLY))  # type: Optional[str], bool
+        elsewhere = self.architecture not in (None, platform.machine())
         for place in dict.fromkeys((given, own)):
             if place != self.path.parent:
                 self.move(place)
             if self.is_intact():
                 self._mark_used()
                 return self.path
-            if why and not os.environ.get(contract.CACHED_ONLY):
+            if taken_only or elsewhere:
+                continue
+            if why:
                 print(f"{self.name}: {why}: it goes to {place}", flush=True)
             why = self._not_for_us()
             if not why:
                 break
-        if os.environ.get(contract.CACHED_ONLY):
+        if taken_only:
             raise CacheError(f"no {self.lacking}: {self.name} is not in {given}")
+        if elsewhere:
+            raise UnsupportedError(
+                f"no {self.lacking}: {self.name} is for {self.architecture}, and it would be built here on "
+                f"{platform.machine()}: set build_on_node in the site's extras{self.instead}"
+            )
         if why:
             raise CacheError(f"{why}: set {self.setting} in the site's extras")
         self._build_once()
@@ -155,16 +163,11 @@ class Entry(Logged):
             for path in (self.path, self.record):
                 if os.path.lexists(str(path)) and not ownership.can_remove(path):
                     return f"{ownership.problem(path) or path}, and is not what is needed"
-            return locks.refusal(self.lock_file)
+            return lockfiles.refusal(self.lock_file)
         except OSError as error:
             return self._wrong(error)
 
     def _build_once(self) -> None:
-        if self.architecture not in (None, platform.machine()):
-            raise UnsupportedError(
-                f"no {self.lacking}: {self.name} is for {self.architecture}, and it would be built here on "
-                f"{platform.machine()}: set build_on_node in the site's extras{self.instead}"
-            )
         self.prepare()
         try:
             waiting = f"{self.name}: somebody else is building it"
@@ -251,7 +254,10 @@ class FileEntry(Entry):
         """
         # The digest was just compared with the record's: it need not be computed once more.
         known = self.read_record()
-        return {"path": str(self.path), "sha256": known["sha256"], "bytes": known["bytes"]}
+        try:
+            return {**files.facts_of(self.path, known["sha256"]), "bytes": known["bytes"]}
+        except OSError as error:
+            raise CacheError(f"{self.path} cannot be read: {error.strerror}") from None
 
 
 def deliver(get: Callable[[], Path], link: Optional[Path]) -> None:

@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from pathlib import Path
-from typing import Any, Callable, Tuple
+from typing import Any, Callable, Dict, Tuple
 
 from containercheck.build import ownership
 
@@ -30,6 +30,16 @@ def digest_of(path: Path) -> str:
         for block in iter(lambda: stream.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()
+
+
+def facts_of(path: Path, digest: str) -> Dict[str, Any]:
+    """Return which file it is: path, digest and size, and what tells on a node whether it is still the same.
+
+    :raises OSError: it is not there.
+    """
+    found = path.stat()
+    known = {"path": str(path), "sha256": digest, "bytes": found.st_size}
+    return {**known, "inode": found.st_ino, "mtime_ns": found.st_mtime_ns}
 
 
 def known_digest_of(path: Path) -> str:

@@ -13,7 +13,7 @@ import stat
 from pathlib import Path
 from typing import Iterable, Optional, Set, Tuple
 
-from containercheck import contract, locks
+from containercheck import contract, lockfiles
 
 
 class NotTrustedError(OSError):
@@ -53,7 +53,7 @@ def problem(path: Path, found: Optional[os.stat_result] = None, shared: bool = F
     found = os.lstat(str(path)) if found is None else found
     users, groups = trusted()
     if found.st_uid not in users:
-        return f"{path} belongs to {locks.name_of(found.st_uid)}"
+        return f"{path} belongs to {lockfiles.name_of(found.st_uid)}"
     if stat.S_ISLNK(found.st_mode):
         return None
     others = bool(found.st_mode & stat.S_IWOTH)
