@@ -22,6 +22,7 @@ from containercheck import (
     licensed,
     priors,
     references,
+    runner,
     schedulers,
     sites,
     slurm,
@@ -200,7 +201,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         files, awake = tuple(self.output_files), self.keep_awake and started_here
         seconds = self._allowance.rounds or self.seconds
         prepare = allowance.prepare_limit(self.expected["before"]) if self._prepares else 0.0
-        return commands.Rounds(amount, seconds, self.run_limit, local_ranks, files, prepare, awake).command(self.site)
+        return runner.Rounds(amount, seconds, self.run_limit, local_ranks, files, prepare, awake).command(self.site)
 
     @run_before("sanity")
     def outlast_scheduler(self):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from containercheck import contract, entering, programs
 from containercheck.facts import PROGRAM
@@ -61,8 +62,8 @@ def of_job(
     if prepare:
         scripts[contract.PREPARE] = "\n".join(prepare)
     # One trap for all files, before the job makes any of them.
-    trap = [f"trap {shlex.quote(shlex.join(['rm', '-f', *needs.files]))} EXIT"] if needs.files else []
-    texts = [f"cat >{name} <<'END'\n{text}\nEND" for name, text in scripts.items()]
+    trap = [f"trap {shlex.quote(shlex.join(['rm', '-rf', '--', *needs.files]))} EXIT"] if needs.files else []
+    texts = [programs.written(name, text) for name, text in scripts.items()]
     private = {contract.environment_file(side.name): programs.private_exports(side.environment) for side in sides}
     private = {name: text for name, text in private.items() if text}
     first, runs = (*programs.require_python(site), *trap), {name: one.script for name, one in made.items()}
@@ -174,11 +175,12 @@ class _InContainer:
         files: tuple[str, ...] = ()
         ranks = layout.ranks_per_node if self._program.mpi else 0
         own = [] if container.host_mpi else ["--own-environment"]
-        words = [f"--command={self._command}", f"--ranks={ranks}", *own, self._name]
-        prepare = [programs.in_job(site, "runtime", *words)]
+        words = [f"--command={self._command}", f"--ranks={ranks}", *own]
+        words += [f"--image={container.image}"] if runtimes.has_image_files(container.runtime) else []
         if container.copied_to:
-            files = (container.copied_to,)
-            prepare.append(shlex.join(["cp", "-L", container.image, container.copied_to]))
+            files = (str(Path(container.copied_to).parent),)
+            words.append(f"--copy-to={container.copied_to}")
+        prepare = [programs.in_job(site, "runtime", *words, self._name)]
         if container.unpacked_to:
             prepare += [f"mkdir -p {container.unpacked_to}", self._unpack(container)]
         if container.host_mpi:
@@ -209,7 +211,8 @@ class _InContainer:
         # What has to stand before the runtime is known in the job: see job/runtime.py and job/ranks.py.
         start = f"$(cat {contract.start_file(self._name)})"
         platform = runtimes.create(container.runtime, self._command)
-        platform.image = container.unpacked_to or container.copied_to or container.image
+        copied = container.copied_to and shlex.quote(container.copied_to)
+        platform.image = container.unpacked_to or copied or container.image
         platform.with_cuda = container.gpus
         platform.command = command
         platform.mount_points = []
@@ -251,33 +254,3 @@ class _Inside:
     def parallel(self, command: str) -> str:
         """Return what starts the ranks of a program."""
         return self.words(f"{self._launcher} {command}")
-
-
-@dataclass(frozen=True)
-class Rounds:
-    """How the sides are run.
-
-    :ivar amount: so many rounds, whatever the verdict; 0 to let the verdict decide.
-    :ivar seconds: for all rounds.
-    :ivar limit: seconds that one run may take.
-    :ivar local_ranks: ranks of MPI on a node, which is as much as one process can look into; 0 without MPI.
-    :ivar collect: files that every run writes.
-    :ivar prepare: seconds that the script which makes the input may take; 0 where there is none.
-    :ivar keep_awake: whether the processors are kept awake, where they are a virtual machine's.
-    """
-
-    amount: int
-    seconds: float
-    limit: float
-    local_ranks: int
-    collect: tuple[str, ...]
-    prepare: float
-    keep_awake: bool
-
-    def command(self, site: Site) -> str:
-        """Return the command that runs all sides in rounds."""
-        words = [f"--rounds={self.amount}" if self.amount else f"--seconds={self.seconds:g}", f"--limit={self.limit:g}"]
-        words += [f"--local-ranks={self.local_ranks}", *(f"--collect={name}" for name in self.collect)]
-        words += [f"--prepare={contract.PREPARE}", f"--prepare-limit={self.prepare:g}"] if self.prepare else []
-        words += ["--keep-awake"] if self.keep_awake else []
-        return programs.in_job(site, "rounds", *words)

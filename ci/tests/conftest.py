@@ -89,6 +89,11 @@ def alive_below(directory: Path) -> list[str]:
     return found
 
 
+def log_of(cache: Path, name: str) -> Path:
+    """Return where the log of a build by this user on this machine lies, in a cache."""
+    return cache / f"{name}-{os.geteuid()}-{os.uname().nodename}.log"
+
+
 def write_program(path: Path, commands: str) -> None:
     """Write a shell script that can be run."""
     path.write_text(f"#!/bin/sh\n{commands}\n")

@@ -15,6 +15,7 @@ not. It is read with ``facts.json`` after each run, and in the end by ReFrame's 
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -192,6 +193,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
         "--collect", action="append", default=[], help="a file that each run writes, to be kept with it"
     )
     parser.add_argument("--keep-awake", action="store_true", help="the processors of a virtual machine")
+    parser.add_argument("--alone", action="store_true", help="nobody else has jobs on this node: wait for nobody")
     parser.add_argument("--local-ranks", type=int, required=True, help="MPI processes expected on this node")
     parser.add_argument("--prepare", type=Path, help="script that makes the input, once, before the rounds")
     parser.add_argument("--prepare-limit", type=float, default=3600, help="seconds that this script may take")
@@ -205,7 +207,11 @@ def main() -> None:
     processes.supervise(belonging.kill_all)
     shutil.rmtree(contract.RUNS, ignore_errors=True)
     remove(Path(contract.RECORD))
-    with locks.measuring():
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(contextlib.ExitStack() if arguments.alone else locks.measuring())
+        except OSError as error:
+            sys.exit(f"error: {error}")
         # Not before: it would disturb somebody else's measurement.
         if arguments.prepare:
             prepare(arguments.prepare, arguments.prepare_limit)
