@@ -211,7 +211,8 @@ class _InContainer:
         platform.command = command
         platform.mount_points = []
         # What the node's runtime needs is known there: see job/runtime.py and job/hostmpi.py.
-        platform.options = [f"$(cat {contract.options_file(self._name)})", *container.options]
+        own = runtimes.label_options(container.runtime)
+        platform.options = [f"$(cat {contract.options_file(self._name)})", *own, *container.options]
         if container.host_mpi:
             platform.options.append(f"$(cat {contract.mpi_options_file(self._name)})")
         return f"{start} {platform.launch_command(self._stagedir)}"

@@ -40,6 +40,8 @@ WATCH, TRIALS = "watch", "trials"
 OUT, ERR = "out", "err"
 #: File with the key that the fingerprints of variables are made with; the job removes it.
 KEY = "variables.key"
+#: Variable with the number of a run, and label of the containers that a daemon runs for it.
+RUN = "CONTAINERCHECK_RUN"
 #: Bytes that a run may print, and write into the files that are kept of it, in all; it is ended when it exceeds that.
 #: The longest output of the checks is some 200 KiB.
 MOST_PRINTED = 256 << 20

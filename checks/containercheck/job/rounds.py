@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from containercheck import contract, locks, texts
-from containercheck.job import awake, disturbance, node, nodes, printing, processes
+from containercheck.job import awake, containers, disturbance, node, nodes, printing, processes
 from containercheck.job.run import describe, remove, run_once
 from containercheck.verdict.evaluation import Evaluation, Facts
 
@@ -184,9 +184,12 @@ def prepare(script: Path) -> None:
         check cannot run on this node, the reason is written down for a skip.
     """
     files = [script.with_suffix(".out"), script.with_suffix(".err")]
+    own = containers.Run()
     with files[0].open("wb") as out, files[1].open("wb") as err:
-        process = subprocess.Popen(["bash", "-e", str(script)], stdin=subprocess.DEVNULL, stdout=out, stderr=err)
-        printed = printing.Watch(files, lambda: processes.end(process.pid, 0.0))
+        process = subprocess.Popen(
+            ["bash", "-e", str(script)], stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=own.environment
+        )
+        printed = printing.Watch(files, lambda: processes.end(process.pid, 0.0, own.remove))
         printed.start()
         try:
             status = process.wait()
@@ -195,6 +198,7 @@ def prepare(script: Path) -> None:
             raise
         finally:
             printed.stop()
+            own.remove()
     if printed.is_too_much():
         printed.cut()
         sys.exit(f"error: {script} was {contract.PRINTED_TOO_MUCH}: see what is left of it, {files[0]} and {files[1]}")

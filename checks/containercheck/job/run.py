@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from containercheck import contract
-from containercheck.job import disturbance, nodes, printing, processes
+from containercheck.job import containers, disturbance, nodes, printing, processes
 
 #: Seconds that a run has to end by itself once it was asked to; and its helpers, once it has ended.
 GRACE, SETTLE = 5.0, 2.0
@@ -64,23 +64,29 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
     finished = threading.Event()
     seen = {"mpi": {}, "bound": []}  # type: Dict[str, Any]
     leftovers = []  # type: List[str]
+    own = containers.Run()
     began, before = time.time(), disturbance.look()
     with Path(output, contract.OUT).open("wb") as out, Path(output, contract.ERR).open("wb") as err:
         started = time.monotonic()
         # A group of its own, to be ended by; not a session, which would have a share of the processors of its own.
         process = subprocess.Popen(
-            ["bash", str(script)], stdin=subprocess.DEVNULL, stdout=out, stderr=err, preexec_fn=os.setpgrp
+            ["bash", str(script)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            preexec_fn=os.setpgrp,
+            env=own.environment,
         )
 
         def expire() -> None:
             timed_out.set()
-            processes.end(process.pid, GRACE)
+            processes.end(process.pid, GRACE, own.remove)
 
         watchdog = threading.Timer(limit, expire)
         watcher = threading.Thread(target=watch_mpi, args=(local_ranks, finished, seen), daemon=True)
         files = [output / contract.OUT, output / contract.ERR, *map(Path, collect)]
         # Who is asked to end, and prints on, is not waited for.
-        printed = printing.Watch(files, lambda: processes.end(process.pid, 0.0))
+        printed = printing.Watch(files, lambda: processes.end(process.pid, 0.0, own.remove))
         printed.start()
         watchdog.start()
         if local_ranks:
@@ -93,7 +99,7 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
                 time.sleep(SETTLE)
         except BaseException:
             # The scheduler does not wait long before it kills.
-            processes.end(process.pid, SETTLE)
+            processes.end(process.pid, SETTLE, own.remove)
             raise
         finally:
             finished.set()
@@ -106,6 +112,8 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
             else:
                 # A runtime's helpers take a moment to unmount an image.
                 processes.wait_for_descendants(SETTLE)
+                if own.remove():
+                    processes.wait_for_descendants(SETTLE)
                 leftovers = processes.kill_descendants()
             processes.reap()
             if local_ranks:
@@ -123,7 +131,8 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
         "status": status,
         "timed_out": timed_out.is_set() and not too_much,
         "printed_too_much": too_much,
-        "leftover_processes": leftovers,
+        # Of a run that was ended, only its containers: nothing else of it would have gone on.
+        "leftover_processes": [*leftovers, *own.left],
         "disturbed_by": "; ".join([*here, *nodes.disturbers(began, time.time())]),
         **seen,
         "output": str(output),

@@ -58,6 +58,11 @@ def starts_by_itself(platform: str) -> bool:
     return command_of(platform) in BUILDERS
 
 
+def label_options(platform: str) -> list[str]:
+    """Return the options, in the words of a job's script, by which the runner finds the containers of a daemon."""
+    return [f"--label={contract.RUN}=${contract.RUN}"] if platform == "Docker" else []
+
+
 def bind_option(platform: str) -> str:
     """Return how the platform is told to bind, with ``{source}`` and ``{target}`` to be filled in."""
     return _BIND.get(platform, "-B{source}:{target}")
