@@ -275,7 +275,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     except BlockingIOError:
         who = Path(place.reports, "lock").read_text(encoding="utf-8").strip()
         say(f"error: another night is still running here ({who}): {place.reports}")
-    except (OSError, ReportError, claims.Taken) as error:
+    except (OSError, ReportError, UsageError, claims.Taken) as error:
         say(f"error: {error}")
     return TROUBLE
 

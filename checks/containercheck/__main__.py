@@ -23,6 +23,7 @@ PROGRAMS = {
     "venv": "build.venvs",
     "jars": "build.jars",
     "compile": "build.compiled",
+    "debian-packages": "build.debian",
     "spack": "build.spack",
     "easybuild": "build.easybuild",
     "download": "build.downloads",

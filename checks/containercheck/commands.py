@@ -13,8 +13,19 @@ from containercheck.sides import Container, Needs, Side
 from containercheck.sites import Site
 from containercheck.software import runtimes
 
-#: Makes a program in the container load the host's MPI.
-LIBRARY_PATH = f"env LD_LIBRARY_PATH={contract.WORKDIR}/{contract.MPI_LINKS}"
+#: Runs a command in the container with the host's MPI before what the image itself has in its LD_LIBRARY_PATH, which
+#: only a process in there knows.
+ENTRY = 'export LD_LIBRARY_PATH={links}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\nexec "$@"'
+#: Has the loader in the container say what a program loads. Of a script it is the host's MPI alone, loaded into the
+#: shell: what the script starts is known only when it runs.
+LOOKUP_OF_MPI = """\
+if ! program=$(command -v "$1"); then echo "$1: not found"; exit 127; fi
+IFS= read -r first <"$program"
+case $first in
+    ?ELF*) exec env LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes "$program" ;;
+    *) echo "{script} $program"
+       exec env LD_PRELOAD={library} LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes /bin/sh -c : ;;
+esac"""
 #: The program in our images that says who started its ranks (checks/src/ranks), and what tells whether it is there.
 RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
 #: Writes the files of an image, as an archive, without what the runtime binds in; some are for their owner only.
@@ -40,6 +51,7 @@ class Job:
     :ivar last: commands after them; they write the scripts.
     :ivar needs: modules and variables of the job.
     :ivar prepares: whether there is a script that prepares what all runs read.
+    :ivar scripts: of each side what one run of it is, by its name.
     :ivar private: texts of files of the stage directory that are for their owner only, by name.
     """
 
@@ -48,6 +60,7 @@ class Job:
     needs: Needs
     prepares: bool
     private: Mapping[str, str]
+    scripts: Mapping[str, str] = field(default_factory=dict)
 
 
 def of_job(
@@ -73,7 +86,8 @@ def of_job(
     texts = [f"cat >{name} <<'END'\n{text}\nEND" for name, text in scripts.items()]
     private = {contract.environment_file(side.name): programs.private_exports(side.environment) for side in sides}
     private = {name: text for name, text in private.items() if text}
-    return Job((*programs.require_python(site), *trap), (*needs.before, *texts), needs, bool(prepare), private)
+    first, runs = (*programs.require_python(site), *trap), {name: one.script for name, one in made.items()}
+    return Job(first, (*needs.before, *texts), needs, bool(prepare), private, runs)
 
 
 @dataclass(frozen=True)
@@ -110,6 +124,7 @@ def of_side(side: Side, site: Site, layout: Layout, stagedir: str, several: bool
         scripts = {ranks: container.parallel(RANKS), contract.inside_file(ranks): inside.parallel(RANKS)}
         scripts[contract.lookup_file(side.name)] = container.words(LOOKUP)
         scripts[contract.inside_file(contract.script_file(side.name))] = _script(side, inside)
+    scripts.update(container.mpi_scripts())
     return Commands(_script(side, container), needs, scripts)
 
 
@@ -147,23 +162,31 @@ class _Host:
 class _InContainer:
     """A side's container: what is typed before its commands, and what has to be there first."""
 
-    host_mpi = f"{contract.WORKDIR}/{contract.MPI_LINKS}/{contract.MPI_PRELOAD}"
-
     def __init__(self, side: Side, stagedir: str) -> None:
         self._name, self._program, self._stagedir = side.name, side.program, stagedir
         self._launcher = side.launcher
         self._container: Container = side.container
         self._command = self._container.command or runtimes.command_of(self._container.runtime)
+        self._links = f"{contract.WORKDIR}/{contract.mpi_links(side.name)}"
+        self.host_mpi = f"{self._links}/{contract.MPI_PRELOAD}"
 
     def words(self, command: str) -> str:
         """Return what runs a command in the image."""
         if self._container.host_mpi:
-            command = f"{LIBRARY_PATH} {command}"
+            command = f"sh {contract.WORKDIR}/{contract.mpi_entry_file(self._name)} {command}"
         return self._launch(command, self._container)
 
     def parallel(self, command: str) -> str:
         """Return what starts the ranks of a program, each in a container."""
         return f"{self._launcher.words} {self.words(command)}".strip()
+
+    def mpi_scripts(self) -> dict[str, str]:
+        """Return the scripts that bring the host's MPI in, by their file."""
+        if not self._container.host_mpi:
+            return {}
+        lookup = LOOKUP_OF_MPI.format(script=contract.IS_SCRIPT, library=self.host_mpi)
+        entry = ENTRY.format(links=self._links)
+        return {contract.mpi_entry_file(self._name): entry, contract.mpi_lookup_file(self._name): lookup}
 
     def needs(self, site: Site, layout: Layout) -> Needs:
         """Return what the job does before the rounds."""
@@ -183,7 +206,7 @@ class _InContainer:
         if container.looked_for:
             program = shlex.quote(container.looked_for)
             said = f"echo error: no software: the image has no {program} >&2"
-            look = programs.unless_found(program, said, contract.UNSUPPORTED)
+            look = programs.unless_found(program, said, 1)
             prepare.append(self.words(shlex.join(["sh", "-c", look])))
         if container.host_mpi:
             prepare += self._verify_host_mpi(site)
@@ -229,23 +252,21 @@ class _InContainer:
 
     def _verify_host_mpi(self, site: Site) -> list[str]:
         """Check that the image's program can load it."""
-        trace = f"sh -c 'LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes exec $(command -v {self._program.mpi})'"
+        look = f"sh {contract.WORKDIR}/{contract.mpi_lookup_file(self._name)} {shlex.quote(self._program.mpi)}"
         said = contract.preflight_file(self._name)
         trees = [f"--tree={source}:{target}" for target, source in self._container.trees.items()]
         return [
             # Whatever it says, and however it ends, is for the next one to judge.
-            f"{self.words(trace)} >{said} 2>&1 || true",
-            programs.in_job(site, "hostmpi", "verify", *trees, said),
+            f"{self.words(look)} >{said} 2>&1 || true",
+            programs.in_job(site, "hostmpi", "verify", *trees, self._name),
         ]
 
 
 class _Inside:
     """A container in which the image's own launcher starts the ranks."""
 
-    host_mpi = _InContainer.host_mpi
-
     def __init__(self, container: _InContainer, layout: Layout) -> None:
-        self.words = container.words
+        self.words, self.host_mpi = container.words, container.host_mpi
         self._launcher = " ".join([f"mpirun -np {layout.ranks}", *layout.bound_by("mpirun")])
 
     def parallel(self, command: str) -> str:

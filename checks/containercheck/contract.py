@@ -38,10 +38,12 @@ RECORD, RUNS = "rounds.json", "rounds"
 WATCH, TRIALS = "watch", "trials"
 #: Files in a run's directory with what it printed on standard output and on standard error.
 OUT, ERR = "out", "err"
+#: The job's script, as ReFrame calls it; and one that repeats a single run of a side by itself.
+JOB, REPRODUCER = "rfm_job.sh", "reproduce.sh"
+#: Variable of all that a runner starts: what a daemon starts for it is known by that.
+RUN = "CONTAINERCHECK_RUN"
 #: File with the key that the fingerprints of variables are made with; the job removes it.
 KEY = "variables.key"
-#: Variable with the number of a run, and label of the containers that a daemon runs for it.
-RUN = "CONTAINERCHECK_RUN"
 #: Bytes that a run may print, and write into the files that are kept of it, in all; it is ended when it exceeds that.
 #: The longest output of the checks is some 200 KiB.
 MOST_PRINTED = 256 << 20
@@ -52,11 +54,10 @@ PREPARE = "prepare.sh"
 
 #: Where ReFrame mounts the stage directory in a container.
 WORKDIR = "/rfm_workdir"
-#: How the host's MPI is brought in: the plan (JSON), and the directory of links that is the program's LD_LIBRARY_PATH
-#: in the container.
-MPI_PLAN, MPI_LINKS = "host-mpi.json", "host-mpi"
-#: Link to the host's MPI library: in the stage directory for the host, and in MPI_LINKS for the container.
+#: Link to the host's MPI library: in the stage directory for the host, and in a side's mpi_links for the container.
 MPI_PRELOAD = "libmpi-of-host.so"
+#: Begins the line with which the loader's answer says that a program is a script; the program's path follows.
+IS_SCRIPT = "script:"
 #: Directory of links for a bare program that was built with another MPI of the same ABI.
 BARE_MPI_LINKS = "bare-mpi"
 
@@ -116,9 +117,29 @@ def started_file(side):
     return f"{side}.started.json"
 
 
+def mpi_plan_file(side):
+    """Return the name of the file that says what of the host's MPI is brought into a side's container. JSON."""
+    return f"{side}.host-mpi.json"
+
+
+def mpi_links(side):
+    """Return the name of the directory of links that stands first in the LD_LIBRARY_PATH of a side's container."""
+    return f"{side}.host-mpi"
+
+
+def mpi_entry_file(side):
+    """Return the name of the script that runs a command in a side's container with the host's MPI."""
+    return f"{side}.host-mpi.sh"
+
+
 def mpi_options_file(side):
     """Return the name of the file with the options that bring the host's MPI into a side's container."""
     return f"{side}.host-mpi.options"
+
+
+def mpi_lookup_file(side):
+    """Return the name of the script that asks the loader in a side's container about the program."""
+    return f"{side}.preflight.sh"
 
 
 def preflight_file(side):

@@ -21,7 +21,7 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
 from reframe.core.systems import SystemPartition
 
-from containercheck import architectures, extras, mpi, releases
+from containercheck import architectures, extras, mpi, processors, releases
 from containercheck.extras import NODE_COUNT, NODE_MEMORY, SiteError, Software, extra
 
 #: The node axis: powers of two, to the largest run of the documents (D12.6 section 6.9.1, 256 nodes).
@@ -139,7 +139,8 @@ class Site:
 
         A key of ``mpi.FAMILIES``.
         """
-        return self.mpi or (self.host_mpi and mpi.family_of(mpi.soname_of(self.host_mpi))) or "openmpi"
+        told = mpi.family_of(mpi.soname_of(self.host_mpi)) if self.host_mpi else None
+        return self.mpi or (told if told in mpi.FAMILIES else None) or "openmpi"
 
     def input_of(self, check: str, published: str) -> str:
         """Return the document's input for a check: the one that is asked for, or the site's; empty for neither."""
@@ -250,7 +251,7 @@ def _architecture(partition: SystemPartition, is_here: bool) -> str | None:
 def _cores(partition: SystemPartition, is_here: bool) -> int | None:
     if partition.processor.info:
         return partition.processor.num_cores or partition.processor.num_cpus
-    return len(os.sched_getaffinity(0)) if is_here else None
+    return processors.usable() if is_here else None
 
 
 def current() -> tuple[Site, ...]:

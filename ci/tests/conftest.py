@@ -126,10 +126,12 @@ def facts_of(
     expected: Mapping[str, tuple[float, float]] | None = None,
     earlier: Iterable[dict[str, dict[str, float]]] = (),
     emulated: bool = False,
+    priors: Mapping[str, tuple[float, str]] | None = None,
 ) -> dict[str, Any]:
     """Return what a check with a tolerance of 5 % writes into facts.json.
 
     :param expected: the range of a figure's overhead, where a reference gives one.
+    :param priors: of figures whose spread is known: that, and from where.
     """
     expected = expected or {}
 
@@ -142,6 +144,7 @@ def facts_of(
         "rank_count": asdict(rank_count) if rank_count else None,
         "ranks": ranks,
         "emulated": emulated,
+        "priors": dict(priors or {}),
         "sides": list(sides),
         "earlier": list(earlier),
     }
@@ -150,7 +153,15 @@ def facts_of(
 def run_of(side: str, output: str, number: int = 1, **facts: Any) -> dict[str, Any]:
     """Return one run of the record, without fault where the facts do not say otherwise."""
     run = {"round": number, "side": side, "seconds": 1.0, "limit": 10.0, "status": 0, "timed_out": False}
-    return {**run, "leftover_processes": [], "disturbed_by": "", "mpi": {}, "output": output, **facts}
+    return {
+        **run,
+        "leftover_processes": [],
+        "printed_too_much": False,
+        "disturbed_by": "",
+        "mpi": {},
+        "output": output,
+        **facts,
+    }
 
 
 def record_of(*runs: dict[str, Any], **facts: Any) -> Any:

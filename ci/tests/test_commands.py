@@ -41,7 +41,7 @@ def test_the_hosts_mpi_is_loaded_into_a_program_without_mpi_on_both_sides():
     assert made(BARE.changed(program=program)).script == "srun env LD_PRELOAD=./libmpi-of-host.so cat"
     container = replace(IMAGE, host_mpi=HostMpi("mpichversion", family="mpich"))
     found = made(INTEGRATED.changed(program=program, container=container))
-    assert found.script.endswith(" env LD_PRELOAD=/rfm_workdir/host-mpi/libmpi-of-host.so cat")
+    assert found.script.endswith(" env LD_PRELOAD=/rfm_workdir/subject.host-mpi/libmpi-of-host.so cat")
     assert any("--family=mpich mpichversion" in command for command in found.needs.prepare)
 
 
@@ -57,15 +57,56 @@ def test_a_generic_container_gets_nothing_of_the_host():
 def test_an_integrated_container_gets_the_hosts_mpi_and_is_checked_before():
     found = made(INTEGRATED)
     enter = f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) $(cat subject.host-mpi.options) image.sif"
-    enter += " env LD_LIBRARY_PATH=/rfm_workdir/host-mpi"
+    enter += " sh /rfm_workdir/subject.host-mpi.sh"
     assert found.script == f"srun {enter} hpcc -v"
-    trace = "sh -c 'LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes exec $(command -v hpcc)'"
     assert found.needs.prepare == (
         f"{OWN} runtime --command=apptainer --ranks=4 subject",
         f"{OWN} hostmpi plan '--bind=-B{{source}}:{{target}}' --side=subject ./bin/hpcc",
-        f"{enter} {trace} >subject.preflight.out 2>&1 || true",
-        f"{OWN} hostmpi verify subject.preflight.out",
+        f"{enter} sh /rfm_workdir/subject.preflight.sh hpcc >subject.preflight.out 2>&1 || true",
+        f"{OWN} hostmpi verify subject",
     )
+    assert sorted(found.scripts) == ["subject.host-mpi.sh", "subject.preflight.sh"]
+
+
+def ask_loader(tmp_path, program, library="/no/such/library.so"):
+    text = commands.LOOKUP_OF_MPI.format(script="script:", library=library)
+    (tmp_path / "look.sh").write_text(text)
+    return subprocess.run(["sh", "look.sh", program], cwd=tmp_path, text=True, capture_output=True)
+
+
+def test_what_stands_in_the_images_library_path_stays_behind_the_hosts_mpi(tmp_path):
+    (tmp_path / "enter.sh").write_text(made(INTEGRATED).scripts["subject.host-mpi.sh"])
+    for own, expected in (("/opt/x/lib:/y", ":/opt/x/lib:/y"), ("", ""), (None, "")):
+        environment = {"PATH": os.environ["PATH"], **({} if own is None else {"LD_LIBRARY_PATH": own})}
+        # Words with blanks, and what a command ends with, go through.
+        words = ["sh", "enter.sh", "sh", "-c", 'echo "$LD_LIBRARY_PATH|$1"; exit 7', "sh", "two  words"]
+        done = subprocess.run(words, cwd=tmp_path, env=environment, text=True, capture_output=True)
+        assert (done.returncode, done.stdout) == (7, f"/rfm_workdir/subject.host-mpi{expected}|two  words\n")
+
+
+def test_the_loader_is_asked_about_a_program_and_of_a_script_about_the_hosts_mpi_alone(tmp_path):
+    binary = ask_loader(tmp_path, "cat").stdout
+    assert "script:" not in binary
+    assert "libc.so.6 => " in binary
+    for first in ("#!/bin/sh", "echo of an ELF"):
+        (tmp_path / "script").write_text(f"{first}\ntouch was-run\n")
+        (tmp_path / "script").chmod(0o755)
+        # Any library will do.
+        library = next(line.split()[2] for line in binary.splitlines() if "libc.so.6" in line)
+        lines = ask_loader(tmp_path, f"{tmp_path}/script", library).stdout.splitlines()
+        assert lines[0] == f"script: {tmp_path}/script"
+        assert any("libc.so.6" in line for line in lines[1:])
+        assert not (tmp_path / "was-run").exists()
+    assert ask_loader(tmp_path, "no-such-program").stdout == "no-such-program: not found\n"
+
+
+def test_two_integrated_sides_share_nothing_of_the_hosts_mpi():
+    other = INTEGRATED.changed(name="other")
+    found = {side.name: made(side) for side in (INTEGRATED, other)}
+    for name, strange in (("subject", "other"), ("other", "subject")):
+        texts = [found[name].script, *found[name].scripts.values(), *found[name].needs.prepare]
+        assert any(f"{name}.host-mpi" in text for text in texts)
+        assert not [text for text in texts if f"{strange}." in text or "/host-mpi" in text]
 
 
 def test_the_mpi_library_that_the_site_names_is_brought_in():
@@ -150,7 +191,7 @@ def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
     container = replace(INTEGRATED.container, command="/opt/new/bin/apptainer")
     other = INTEGRATED.changed(name="other", container=container)
     prepare = (made(INTEGRATED).needs + made(other).needs).prepare
-    traced = [number for number, line in enumerate(prepare) if "LD_TRACE_LOADED_OBJECTS" in line]
+    traced = [number for number, line in enumerate(prepare) if ".preflight.sh " in line]
     verified = [number for number, line in enumerate(prepare) if " hostmpi verify " in line]
     assert len(traced) == len(verified) == 2
     assert all(look < check for look, check in zip(traced, verified))
@@ -186,7 +227,7 @@ def test_an_image_hands_out_its_own_files_before_it_runs_from_them():
     assert " -C /rfm_workdir/image.unpacked " in unpack
     # Nothing that is bound in for MPI is taken for the image's own.
     assert found.needs.prepare.index(unpack) < next(i for i, one in enumerate(found.needs.prepare) if " plan " in one)
-    assert "$(cat subject.host-mpi.options) image.unpacked env" in found.script
+    assert "$(cat subject.host-mpi.options) image.unpacked sh /rfm_workdir/subject.host-mpi.sh" in found.script
 
 
 def test_gpus_options_and_modules_of_the_runtime_are_taken_along():

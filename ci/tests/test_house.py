@@ -76,7 +76,7 @@ def test_what_runs_elsewhere_imports_little(room):
     allowed = {
         f"containercheck.{name}" for name in ("architectures", "contract", "locks", "mpi", "pins", "texts", "variables")
     }
-    allowed |= {f"containercheck.verdict.{name}" for name in ("reading", "evaluation", "sequential")}
+    allowed |= {f"containercheck.verdict.{name}" for name in ("reading", "reasons", "evaluation", "sequential")}
     for name, path in FILES.items():
         if name.startswith(f"containercheck.{room}."):
             others = {one for one in imports(path) if not f"{one}.".startswith(f"containercheck.{room}.")}

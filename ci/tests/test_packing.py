@@ -491,9 +491,11 @@ def test_an_image_from_debian_asks_for_no_spack(monkeypatch):
     assert "spack" not in told(monkeypatch, wanted)
 
 
-def test_without_a_spack_the_check_is_skipped_and_not_with_an_image_of_the_sites():
+def test_without_the_sites_spack_the_check_fails_and_not_with_an_image_of_the_sites():
     wanted = Wanted("HPCG", "xhpcg", **RUNTIME)
-    with pytest.raises(software.Unavailable, match="^no software: HPCG comes from Spack, and no-such-spack is not on"):
+    with pytest.raises(
+        software.Misconfigured, match="^no software: HPCG comes from Spack, and no-such-spack is not on"
+    ):
         software.images.provide(wanted, site(release="bookworm", spack="no-such-spack"))
     ready = site(release="bookworm", spack="no-such-spack", images={"hpcg": str(Path(__file__))})
     assert "spack" not in software.images.provide(wanted, ready).build[0].split("--ready")[1].split("--link")[1]

@@ -2,10 +2,16 @@
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any, Callable, Tuple
+
+#: Seconds for which a file that was changed is read each time: clocks of file systems may be that coarse, so that
+#: another change would not be seen.
+SETTLED = 3.0
 
 
 def digest_of(path: Path) -> str:
@@ -18,6 +24,35 @@ def digest_of(path: Path) -> str:
         for block in iter(lambda: stream.read(1 << 20), b""):
             digest.update(block)
     return digest.hexdigest()
+
+
+def known_digest_of(path: Path) -> str:
+    """Return the same; a file that is what it was when it was read last is not read again.
+
+    An image of a gigabyte takes seconds, and each case asks for it. Path, inode, size and times of change of a file are
+    kept with its digest in the user's cache, a file for each path.
+
+    :raises OSError: it cannot be read.
+    """
+    path = path.resolve()
+    facts = path.stat()
+    stamp = [str(path), facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns]
+    name = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:24]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "containercheck" / "digests"
+    kept = cache / f"{name}.json"
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        known = json.loads(kept.read_text())
+        if known["stamp"] == stamp:
+            return str(known["sha256"])
+    digest = digest_of(path)
+    if time.time() - max(facts.st_mtime, facts.st_ctime) > SETTLED:
+        # Where nothing can be kept, it is read each time.
+        with contextlib.suppress(OSError):
+            cache.mkdir(parents=True, exist_ok=True)
+            new = cache / f".{name}-{os.getpid()}"
+            new.write_text(json.dumps({"stamp": stamp, "sha256": digest}))
+            new.replace(kept)
+    return digest
 
 
 def content_of(directory: Path) -> Tuple[int, int]:

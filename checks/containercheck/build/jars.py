@@ -72,7 +72,7 @@ class Jars(cache.Entry):
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether each jar has its pinned digest."""
-        return all(files.digest_of(self.path / file_of(artifact)) == pin for artifact, pin in self.pinned.items())
+        return all(files.known_digest_of(self.path / file_of(artifact)) == pin for artifact, pin in self.pinned.items())
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Let Maven copy the jars, and check them.

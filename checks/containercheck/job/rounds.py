@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from containercheck import contract, locks, texts
-from containercheck.job import awake, containers, disturbance, node, nodes, printing, processes
+from containercheck.job import awake, belonging, containers, disturbance, node, nodes, printing, processes, reproducer
 from containercheck.job.run import describe, remove, run_once
 from containercheck.verdict.evaluation import Evaluation, Facts
 
@@ -46,6 +46,8 @@ class Rounds:
     :param arguments: of the command line.
     :param began: when the job did.
     :ivar sides: their names.
+    :ivar labels: name and label of each.
+    :ivar left_out: why rounds of an earlier job do not count.
     """
 
     def __init__(self, arguments: argparse.Namespace, began: float) -> None:
@@ -54,6 +56,8 @@ class Rounds:
         self._facts = Facts(json.loads(Path(contract.FACTS).read_text()))
         self._evaluation = Evaluation(self._facts, Path())
         self.sides = [side.name for side in self._facts.sides]
+        self.labels = [(side.name, side.label) for side in self._facts.sides]
+        self.left_out = self._evaluation.left_out
         self._against = {side.name: side.against for side in self._facts.sides}
         self._took = {}  # type: Dict[str, float]
         self._longest = 0.0
@@ -184,12 +188,10 @@ def prepare(script: Path) -> None:
         check cannot run on this node, the reason is written down for a skip.
     """
     files = [script.with_suffix(".out"), script.with_suffix(".err")]
-    own = containers.Run()
     with files[0].open("wb") as out, files[1].open("wb") as err:
-        process = subprocess.Popen(
-            ["bash", "-e", str(script)], stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=own.environment
-        )
-        printed = printing.Watch(files, lambda: processes.end(process.pid, 0.0, own.remove))
+        words = ["bash", "-e", str(script)]
+        process = subprocess.Popen(words, env=belonging.environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        printed = printing.Watch(files, lambda: processes.end(process.pid, 0.0))
         printed.start()
         try:
             status = process.wait()
@@ -198,7 +200,7 @@ def prepare(script: Path) -> None:
             raise
         finally:
             printed.stop()
-            own.remove()
+            containers.remove([])
     if printed.is_too_much():
         printed.cut()
         sys.exit(f"error: {script} was {contract.PRINTED_TOO_MUCH}: see what is left of it, {files[0]} and {files[1]}")
@@ -233,7 +235,7 @@ def main() -> None:
     """Run the rounds with the machine to ourselves."""
     arguments, began = parse(sys.argv[1:]), time.monotonic()
     nodes.start()
-    processes.supervise()
+    processes.supervise(belonging.kill_all)
     shutil.rmtree(contract.RUNS, ignore_errors=True)
     remove(Path(contract.RECORD))
     with locks.measuring():
@@ -241,6 +243,10 @@ def main() -> None:
         if arguments.prepare:
             prepare(arguments.prepare)
         rounds = Rounds(arguments, began)
+        # The options of the runtimes are known now.
+        reproducer.write(rounds.labels, Path(contract.JOB), Path.cwd())
+        for line in rounds.left_out:
+            print(line, flush=True)
         if len(rounds.sides) > 1:
             disturbance.settle(QUIET, PATIENCE)
         try:
