@@ -72,7 +72,7 @@ def listed(docker):
 
 def start(docker, tmp_path, words, limit, options="--rm"):
     """Start one run of a container."""
-    label = " ".join(runtimes.label_options("Docker"))
+    label = runtimes.own_options("Docker", "subject")[1]
     (tmp_path / "subject.sh").write_text(f"{docker} run {options} {label} {IMAGE} {words}\n")
     script = ONCE.format(package=str(REPOSITORY / "checks" / "containercheck"), limit=limit)
     return subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True)

@@ -58,9 +58,13 @@ def starts_by_itself(platform: str) -> bool:
     return command_of(platform) in BUILDERS
 
 
-def label_options(platform: str) -> list[str]:
-    """Return the options, in the words of a job's script, by which the runner finds the containers of a daemon."""
-    return [f"--label={contract.RUN}=${contract.RUN}"] if platform == "Docker" else []
+def own_options(platform: str, side: str) -> list[str]:
+    """Return the options that are ours, in the words of a job's script: what the node's runtime needs (job/runtime.py).
+
+    Where a daemon runs the container, the runner finds it by its label.
+    """
+    label = [f"--label={contract.RUN}=${contract.RUN}"] if platform == "Docker" else []
+    return [f"$(cat {contract.options_file(side)})", *label]
 
 
 def bind_option(platform: str) -> str:
