@@ -291,7 +291,7 @@ def test_no_cell_is_a_formula(text, tmp_path):
 
 
 def test_numbers_stay_numbers_in_cells(tmp_path):
-    found = read([made.session(0, [made.case("A", rows=[made.row(bare=100.0, subject=99.0)])])])
+    found = read([made.session(0, [made.case("A", rows=[made.row(overhead=-1.0)])])])
     figures = page.write(found, series(found), [], tmp_path / "night.html")[1]
     (row,) = csv.DictReader(figures.open())
     assert float(row["overhead"]) < 0
