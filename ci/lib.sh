@@ -5,6 +5,29 @@ repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 say() { printf '%s: %s\n' "${0##*/}" "$*"; }
 die() { printf '%s: error: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 
+# In project directories many a site's umask lets the group write (002): what the scripts make runs on the next night too.
+umask g-w,o-w
+
+# Prints a file or directory of what is run here that somebody else may change, if there is one.
+writable_by_others() {
+    local path places=() groups=(-perm -020)
+    # A group of the user's own name has nobody else in it, as useradd makes it.
+    [ "$(id -gn)" != "$(id -un)" ] || groups+=(! -group "$(id -g)")
+    for path in "$repo"/{checks,ci,config,images,spack-envs,easyconfigs} "$repo/.venv/bin" "$repo/.venv/lib"; do
+        [ ! -e "$path" ] || places+=("$path")
+    done
+    # Who may write to the directory may put others in their place.
+    find "$repo" -maxdepth 0 ! -type l \( -perm -002 -o "${groups[@]}" \) -print -quit
+    find -H "${places[@]}" ! -type l \( -perm -002 -o "${groups[@]}" \) -print -quit
+}
+
+# Warns of it; to be called by what runs the checks.
+warn_of_writers() {
+    local path
+    path=$(writable_by_others | head -n 1)
+    [ -z "$path" ] || say "warning: others than $(id -un) may change what is run here, such as $path: chmod -R g-w,o-w $repo" >&2
+}
+
 # Prints the comment that a script begins with.
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0"; }
 

@@ -107,8 +107,8 @@ class BuiltCheck(ApplicationFacts):
         os.chmod(self.stagedir, 0o700)
 
     def write_private(self, files: Mapping[str, str]) -> None:
-        """Write files of the stage directory that are for their owner only."""
-        for name, text in files.items():
+        """Write files of the stage directory that are for their owner only; none without a text."""
+        for name, text in ((name, text) for name, text in files.items() if text):
             variables.write_private(Path(self.stagedir, name), text)
 
     @run_after("run")

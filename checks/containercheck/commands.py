@@ -18,8 +18,7 @@ from containercheck.software import runtimes
 RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
 #: Writes the files of an image, as an archive, without what the runtime binds in; some are for their owner only.
 UNPACK = "cd / && tar -cf - --ignore-failed-read $(ls -d .singularity.d bin etc lib* opt sbin srv usr var 2>/dev/null)"
-#: Prints what a process in a container sees around it, with a blank line between: its variables, a NUL after each, its
-#: mounts, and its limits. It is read by job/surroundings.py, which keeps no secrets.
+#: Prints what a process in a container sees: variables, a NUL after each; mounts; limits. For job/surroundings.py only.
 SURROUNDINGS = "sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
 
 
@@ -65,7 +64,6 @@ def of_job(
     trap = [f"trap {shlex.quote(shlex.join(['rm', '-rf', '--', *needs.files]))} EXIT"] if needs.files else []
     texts = [programs.written(name, text) for name, text in scripts.items()]
     private = {contract.environment_file(side.name): programs.private_exports(side.environment) for side in sides}
-    private = {name: text for name, text in private.items() if text}
     first, runs = (*programs.require_python(site), *trap), {name: one.script for name, one in made.items()}
     return Job(first, (*needs.before, *texts), needs, bool(prepare), private, runs)
 
@@ -209,7 +207,6 @@ class _InContainer:
 
     def _launch(self, command: str, container: Container) -> str:
         # What has to stand before the runtime is known in the job: see job/runtime.py and job/ranks.py.
-        start = f"$(cat {contract.start_file(self._name)})"
         platform = runtimes.create(container.runtime, self._command)
         copied = container.copied_to and shlex.quote(container.copied_to)
         platform.image = container.unpacked_to or copied or container.image
@@ -217,10 +214,10 @@ class _InContainer:
         platform.command = command
         platform.mount_points = []
         # What the node's runtime needs is known there: see job/runtime.py and job/hostmpi.py.
-        platform.options = [f"$(cat {contract.options_file(self._name)})", *container.options]
+        platform.options = [*runtimes.own_options(container.runtime, self._name), *container.options]
         if container.host_mpi:
             platform.options.append(f"$(cat {contract.mpi_options_file(self._name)})")
-        return f"{start} {platform.launch_command(self._stagedir)}"
+        return f"$(cat {contract.start_file(self._name)}) {platform.launch_command(self._stagedir)}"
 
     def _plan_host_mpi(self, site: Site) -> str:
         """Find the host's MPI in the job."""
