@@ -6,7 +6,7 @@ A *bound* is judged by two tests; either of them decides.
 * **Signed ranks** trust no distribution: how many means of two rounds (Walsh averages, each round with itself too) lie
   above the bound is Wilcoxon's signed-rank statistic (Wilcoxon, Biometrics Bulletin 1, 1945; Tukey 1949). If rounds
   are independent and d is symmetric about the bound, the signs are fair coins whatever their sizes, and one table of
-  integers serves every noise. They decide from round 7 on.
+  integers serves every noise. They decide from round 6 on.
 * **A moderated t** (moderated.py) uses sizes, and how far this figure's rounds are known to spread: on a quiet node it
   decides after two rounds. Where the rounds contradict what is known, the ranks alone decide.
 
