@@ -25,6 +25,8 @@ import usage
 REPOSITORY = Path(__file__).resolve().parents[1]
 #: What ReFrame warns of when it leaves out a file or a check that it cannot load.
 LEFT_OUT = re.compile(r"WARNING: (.*(?:skipping test|is not copyable).*)")
+#: The same of a results database that it cannot write to.
+NOT_STORED = re.compile(r"WARNING: failed to store results in the database: (.*)")
 #: From linux/prctl.h: orphaned descendants become children of this process instead of init's.
 PR_SET_CHILD_SUBREAPER = 36
 #: ReFrame's looks at a job grow rarer down to one in ten seconds, which at the end of each job would be waited for.
@@ -300,6 +302,13 @@ def copy(process: subprocess.Popen[bytes], log: BinaryIO, screen: progress.Scree
             log.flush()
         current.saw(line.decode(errors="replace"))
         screen.show(line)
+
+
+def not_stored(log: Path) -> str:
+    """Return why ReFrame could not write the last results into its database; empty where it could: it only warns."""
+    text = progress.COLOR.sub("", log.read_text(encoding="utf-8", errors="replace")) if log.exists() else ""
+    found = [match[1] for match in NOT_STORED.finditer(text)]
+    return found[-1].strip() if found else ""
 
 
 def left_out(log: Path) -> list[str]:

@@ -13,7 +13,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,10 +47,16 @@ def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
 
 
 def session(
-    argv: Sequence[str], place: Workplace, conclude: Conclusion = conclude, wrong_usage: int = WRONG_USAGE
+    argv: Sequence[str],
+    place: Workplace,
+    conclude: Conclusion = conclude,
+    compared: Mapping[str, str] | None = None,
+    wrong_usage: int = WRONG_USAGE,
 ) -> int:
     """Run the checks, go on with those that need it, print what came of it, and return the exit status.
 
+    :param compared: what is compared beside bare and containers; a session that compared something else has nothing
+        open for this one, and nothing that is closed.
     :param wrong_usage: the status where nothing was run because the command line is wrong.
     """
     try:
@@ -77,22 +83,32 @@ def session(
         except (claims.Taken, OSError) as error:
             say(f"error: {error}")
             return wrong_usage
-        current = Session(settings, place, relay)
+        current = Session(settings, place, relay, compared=compared)
         try:
             if settings.estimate:
                 return estimated(collect([current.foresee()]))
             problems = current.resume() if settings.only_open else current.begin()
+        except UsageError as error:
+            say(f"error: {error}")
+            return wrong_usage
         except ReportError as error:
             stopped = [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
             return ended([*stopped, f"{error}{'' if settings.only_open else ' (see above)'}"])
-        if settings.only_open and current.is_done:
+        if current.is_resumed and current.is_done:
             say("nothing is open in the last session")
-            return 0
+            # Whether what was compared is accepted is asked again.
+            return conclude(current.cases, problems) if compared else 0
         current.go_on()
         if settings.node_hours:
             say(f"{estimate.spent(current.cases):.3g} of {settings.node_hours:g} node-hours were spent")
         problems += [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
-    return conclude(current.cases, problems)
+    status = conclude(current.cases, problems)
+    why = processes.not_stored(place.log)
+    if why:
+        # The verdicts are in the report, whatever becomes of the database.
+        where = processes.named_database(settings.arguments, place)
+        say(f"these results are not in the database {where} ({why}): they are in {place.report}")
+    return status
 
 
 def estimated(cases: Sequence[Case]) -> int:

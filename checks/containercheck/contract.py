@@ -15,6 +15,9 @@ UNSUPPORTED = 3
 UNSUPPORTED_WHY = "unsupported.txt"
 #: Variable that lets the programs of the build step take what is in a cache, and build nothing.
 CACHED_ONLY = "CONTAINERCHECK_CACHED_ONLY"
+#: Variable with the users and groups whose files in caches are used, besides one's own and root's: names or numbers,
+#: with commas between them, of groups with an ``@`` before them.
+CACHE_OWNERS = "CONTAINERCHECK_CACHE_OWNERS"
 #: What the build step says of an image: its path, SHA-256 and size in bytes. JSON, beside the link to it. Of one that
 #: the runtime keeps itself: its name, the digest in that, and ``id``, what the runtime calls it.
 IMAGE_RECORD = "image.json"
@@ -38,6 +41,10 @@ RECORD, RUNS = "rounds.json", "rounds"
 WATCH, TRIALS = "watch", "trials"
 #: Files in a run's directory with what it printed on standard output and on standard error.
 OUT, ERR = "out", "err"
+#: The job's script, as ReFrame calls it; and one that repeats a single run of a side by itself.
+JOB, REPRODUCER = "rfm_job.sh", "reproduce.sh"
+#: Variable of all that a runner starts, and label of its containers: what a daemon starts for it is known by that.
+RUN = "CONTAINERCHECK_RUN"
 #: File with the key that the fingerprints of variables are made with; the job removes it.
 KEY = "variables.key"
 #: Bytes that a run may print, and write into the files that are kept of it, in all; it is ended when it exceeds that.
@@ -50,13 +57,24 @@ PREPARE = "prepare.sh"
 
 #: Where ReFrame mounts the stage directory in a container.
 WORKDIR = "/rfm_workdir"
-#: How the host's MPI is brought in: the plan (JSON), and the directory of links that is the program's LD_LIBRARY_PATH
-#: in the container.
-MPI_PLAN, MPI_LINKS = "host-mpi.json", "host-mpi"
-#: Link to the host's MPI library: in the stage directory for the host, and in MPI_LINKS for the container.
+#: Link to the host's MPI library: in the stage directory for the host, and in a side's mpi_links for the container.
 MPI_PRELOAD = "libmpi-of-host.so"
+#: Begins the line with which the loader's answer says that a program is a script; the program's path follows.
+IS_SCRIPT = "script:"
 #: Directory of links for a bare program that was built with another MPI of the same ABI.
 BARE_MPI_LINKS = "bare-mpi"
+
+
+def end_word(text, word="END"):
+    """Return what a here-document with a text may end with: a word that no line of it is.
+
+    >>> end_word("one\nEND\n")
+    'END_'
+    """
+    lines = text.splitlines()
+    while word in lines:
+        word += "_"
+    return word
 
 
 def options_file(side):
@@ -114,9 +132,29 @@ def started_file(side):
     return f"{side}.started.json"
 
 
+def mpi_plan_file(side):
+    """Return the name of the file that says what of the host's MPI is brought into a side's container. JSON."""
+    return f"{side}.host-mpi.json"
+
+
+def mpi_links(side):
+    """Return the name of the directory of links that stands first in the LD_LIBRARY_PATH of a side's container."""
+    return f"{side}.host-mpi"
+
+
+def mpi_entry_file(side):
+    """Return the name of the script that runs a command in a side's container with the host's MPI."""
+    return f"{side}.host-mpi.sh"
+
+
 def mpi_options_file(side):
     """Return the name of the file with the options that bring the host's MPI into a side's container."""
     return f"{side}.host-mpi.options"
+
+
+def mpi_lookup_file(side):
+    """Return the name of the script that asks the loader in a side's container about the program."""
+    return f"{side}.preflight.sh"
 
 
 def preflight_file(side):

@@ -4,7 +4,9 @@ Standard library only, Python 3.6 or newer.
 
 MPICH's ABI (https://www.mpich.org/abi): MPICH, Intel MPI, MVAPICH, ParaStation and Cray's, which has a library for
 each compiler (``libmpi_gnu_91.so.12``, on XC ``libmpich_gnu_82.so.3``). Open MPI's: Open MPI from 3 on, HPC-X, and
-IBM's Spectrum MPI 10 (``libmpi_ibm.so.3``).
+IBM's Spectrum MPI 10 (``libmpi_ibm.so.3``). The ABI of the standard itself, MPI 5 (chapter 20): ``libmpi_abi.so.0``,
+which MPICH has since 5.0 and Open MPI since 6.0, beside the one of its family; MPICH 4.3 called its trial
+``libmpi_abi.so.12``.
 """
 
 import re
@@ -37,8 +39,13 @@ FAMILIES = {
     ),
     "openmpi": Family("Open MPI", "libmpi.so.40", re.compile(r"^lib(mpi\.so\.40|mpi_ibm\.so\.3)(\.|$)"), "ompi_info"),
 }
+#: All ABIs. The standard's is none that a launcher belongs to, or that images are built with.
+ABIS = {
+    **FAMILIES,
+    "standard": Family("the standard's ABI", "libmpi_abi.so.0", re.compile(r"^libmpi_abi\.so\.0(\.|$)"), ""),
+}
 #: SONAMEs of MPI libraries; the bindings for other languages (libmpi_cxx, libmpi_mpifh) are none.
-SONAME = re.compile(rf"^libmpi(ch)?(_ibm|{_CRAYS})?\.so(\.|$)")
+SONAME = re.compile(rf"^libmpi(ch)?(_abi|_ibm|{_CRAYS})?\.so(\.|$)")
 
 
 def soname_of(path: str) -> str:
@@ -48,14 +55,14 @@ def soname_of(path: str) -> str:
 
 
 def family_of(soname: str) -> Optional[str]:
-    """Return the family of a library; None for one that is in no family, or no MPI's."""
-    return next((name for name, family in FAMILIES.items() if family.names.match(soname)), None)
+    """Return the family of a library, a key of ABIS; None for one that is in no family, or no MPI's."""
+    return next((name for name, family in ABIS.items() if family.names.match(soname)), None)
 
 
 def title_of(soname: str) -> str:
     """Return a library's name with that of its family."""
     family = family_of(soname)
-    return f"{soname} ({FAMILIES[family].title})" if family else soname
+    return f"{soname} ({ABIS[family].title})" if family else soname
 
 
 def member_of(name: str) -> str:
@@ -65,8 +72,10 @@ def member_of(name: str) -> str:
     ['_gnu_91', '_gnu_91', '_ibm']
     >>> [member_of(name) for name in ("libmpi.so.40", "libmpi_mpifh.so.40", "libmpich.so.12")]
     ['', '', '']
+    >>> [member_of(name) for name in ("libmpi_abi.so.0", "libpmpi_abi.so.0")]
+    ['_abi', '_abi']
     """
-    match = re.match(rf"^libmpi(?:ch)?(?:fort|cxx)?(_ibm|{_CRAYS})", name)
+    match = re.match(rf"^libp?mpi(?:ch)?(?:fort|cxx)?(_abi|_ibm|{_CRAYS})", name)
     return match[1] if match else ""
 
 
@@ -76,7 +85,7 @@ def is_crays(name: str) -> bool:
     >>> [is_crays(name) for name in ("libmpi_gnu_91.so.12", "libmpi_ibm.so.3", "libmpi.so.12")]
     [True, False, False]
     """
-    return member_of(name) not in ("", "_ibm")
+    return member_of(name) not in ("", "_abi", "_ibm")
 
 
 def other_names(soname: str) -> List[str]:

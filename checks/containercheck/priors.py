@@ -20,8 +20,9 @@ OF_CHECK, DEFAULT = "the check", "default"
 #: The spread of rounds of a ratio that nobody has measured, in percent. Wider than most programs spread on a shared
 #: virtual machine: a small slowdown is then left to the ranks, and a factor of two still found in two or three rounds.
 UNKNOWN_SPREAD = 20.0
-#: The same of a difference, as a part of the tolerance: that is chosen so that it is not exceeded by chance.
-UNKNOWN_PART = 1.0
+#: The same of a difference, as a part of the tolerance: those that were measured spread by a tenth of it (start-up,
+#: memory) to two fifths (files that are read cold).
+UNKNOWN_PART = 0.5
 
 
 class Told(NamedTuple):
@@ -34,15 +35,16 @@ class Told(NamedTuple):
     unit: str
 
 
-def known(path: str, unique_name: str, partition: str) -> dict[str, Told]:
+def known(path: str, name: str, partition: str) -> dict[str, Told]:
     """Return what earlier sessions say of the figures of a case, by their names.
 
     :param path: of a file that ``ci/run`` wrote (history/spreads.py); empty for none.
+    :param name: of the case, with all its parameters, as ReFrame shows it: its own numbers move when a check changes.
     :raises ReframeError: it cannot be read.
     """
     if not path:
         return {}
-    figures = _spreads(path).get(partition, {}).get(unique_name, {})
+    figures = _spreads(path).get(partition, {}).get(name, {})
     return {name: Told(Prior(one["spread"], one["source"]), one["unit"]) for name, one in figures.items()}
 
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from report import answers, policy, scaling, summary, verdicts
+from report import answers, policy, ran, scaling, summary, verdicts
 from report.cases import Case
 from report.text import columns, number
 
@@ -25,7 +25,8 @@ BASELINE = "baseline"
 def lines(cases: Sequence[Case]) -> list[str]:
     """Return all lines to print."""
     figures = [*table(cases), *scaling.lines(cases), *answers.lines(cases)]
-    return [*figures, *summary.notes(cases), *skips(cases), *failures(cases), *summary.last_line(cases)]
+    end = [*skips(cases), *failures(cases), *ran.lines(cases), *summary.last_line(cases)]
+    return [*figures, *summary.notes(cases), *end]
 
 
 def table(cases: Sequence[Case]) -> list[str]:
@@ -132,6 +133,7 @@ def verdict(row: dict[str, Any], rounds: bool = False) -> str:
     said = ["expected overhead"] if row.get("expected") and row.get("verdict") != verdicts.EMULATED else []
     said += ["rounds spread more than is known of them"] if row.get("contradicted") else []
     said += [row["difference"]] if row.get("difference") else []
+    said += [] if row.get("answers_compared", True) else ["answers not compared"]
     return word + (f" ({'; '.join(said)})" if said else "")
 
 

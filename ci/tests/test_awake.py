@@ -110,3 +110,21 @@ def test_without_being_asked_the_runner_keeps_nothing_awake(start_rounds, tmp_pa
     (tmp_path / "go").touch()
     process.communicate(timeout=TURN)
     assert json.loads((tmp_path / "rounds.json").read_text())["kept_awake"] is False
+
+
+def test_what_kept_a_processor_awake_and_died_ends_nothing_and_kills_no_stranger(virtual, monkeypatch, capfd):
+    """Its number stays its own until it is waited for, whatever else is collected meanwhile."""
+    killed = []
+    with awake.kept(True):
+        first = min(processes.HELPERS)
+        os.kill(first, signal.SIGKILL)
+        assert eventually(lambda: not is_there(first), TURN)
+        # As after every run.
+        processes.reap()
+        assert Path(f"/proc/{first}").exists()
+        end = os.kill
+        monkeypatch.setattr(awake.os, "kill", lambda pid, number: (killed.append(pid), end(pid, number)))
+    assert first not in killed
+    assert not Path(f"/proc/{first}").exists()
+    assert not processes.HELPERS
+    assert "a process that kept a processor awake ended before the rounds did" in capfd.readouterr().out

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
 from conftest import REPOSITORY
-from containercheck import Step, commands, programs
+from containercheck import Step, commands, entering, programs, runner
 from containercheck.layout import Layout
 from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
 from containercheck.sites import Site
@@ -41,7 +42,7 @@ def test_the_hosts_mpi_is_loaded_into_a_program_without_mpi_on_both_sides():
     assert made(BARE.changed(program=program)).script == "srun env LD_PRELOAD=./libmpi-of-host.so cat"
     container = replace(IMAGE, host_mpi=HostMpi("mpichversion", family="mpich"))
     found = made(INTEGRATED.changed(program=program, container=container))
-    assert found.script.endswith(" env LD_PRELOAD=/rfm_workdir/host-mpi/libmpi-of-host.so cat")
+    assert found.script.endswith(" env LD_PRELOAD=/rfm_workdir/subject.host-mpi/libmpi-of-host.so cat")
     assert any("--family=mpich mpichversion" in command for command in found.needs.prepare)
 
 
@@ -49,7 +50,7 @@ def test_a_generic_container_gets_nothing_of_the_host():
     found = made(GENERIC)
     assert found.script == f"srun $(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif hpcc -v"
     assert found.needs == Needs(
-        prepare=(f"{OWN} runtime --command=apptainer --ranks=4 --own-environment subject",),
+        prepare=(f"{OWN} runtime --command=apptainer --ranks=4 --own-environment --image=image.sif subject",),
         variables={"PMIX_MCA_gds": "hash", "SLURM_CPU_BIND": "cores"},
     )
 
@@ -57,15 +58,55 @@ def test_a_generic_container_gets_nothing_of_the_host():
 def test_an_integrated_container_gets_the_hosts_mpi_and_is_checked_before():
     found = made(INTEGRATED)
     enter = f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) $(cat subject.host-mpi.options) image.sif"
-    enter += " env LD_LIBRARY_PATH=/rfm_workdir/host-mpi"
+    enter += " sh /rfm_workdir/subject.host-mpi.sh"
     assert found.script == f"srun {enter} hpcc -v"
-    trace = "sh -c 'LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes exec $(command -v hpcc)'"
     assert found.needs.prepare == (
-        f"{OWN} runtime --command=apptainer --ranks=4 subject",
+        f"{OWN} runtime --command=apptainer --ranks=4 --image=image.sif subject",
         f"{OWN} hostmpi plan '--bind=-B{{source}}:{{target}}' --side=subject ./bin/hpcc",
-        f"{enter} {trace} >subject.preflight.out 2>&1 || true",
-        f"{OWN} hostmpi verify subject.preflight.out",
+        f"{enter} sh /rfm_workdir/subject.preflight.sh hpcc >subject.preflight.out 2>&1 || true",
+        f"{OWN} hostmpi verify subject",
     )
+    assert sorted(found.scripts) == ["subject.host-mpi.sh", "subject.preflight.sh"]
+
+
+def ask_loader(tmp_path, program, library="/no/such/library.so"):
+    (tmp_path / "look.sh").write_text(entering.lookup(library))
+    return subprocess.run(["sh", "look.sh", program], cwd=tmp_path, text=True, capture_output=True)
+
+
+def test_what_stands_in_the_images_library_path_stays_behind_the_hosts_mpi(tmp_path):
+    (tmp_path / "enter.sh").write_text(made(INTEGRATED).scripts["subject.host-mpi.sh"])
+    for own, expected in (("/opt/x/lib:/y", ":/opt/x/lib:/y"), ("", ""), (None, "")):
+        environment = {"PATH": os.environ["PATH"], **({} if own is None else {"LD_LIBRARY_PATH": own})}
+        # Words with blanks, and what a command ends with, go through.
+        words = ["sh", "enter.sh", "sh", "-c", 'echo "$LD_LIBRARY_PATH|$1"; exit 7', "sh", "two  words"]
+        done = subprocess.run(words, cwd=tmp_path, env=environment, text=True, capture_output=True)
+        assert (done.returncode, done.stdout) == (7, f"/rfm_workdir/subject.host-mpi{expected}|two  words\n")
+
+
+def test_the_loader_is_asked_about_a_program_and_of_a_script_about_the_hosts_mpi_alone(tmp_path):
+    binary = ask_loader(tmp_path, "cat").stdout
+    assert "script:" not in binary
+    assert "libc.so.6 => " in binary
+    for first in ("#!/bin/sh", "echo of an ELF"):
+        (tmp_path / "script").write_text(f"{first}\ntouch was-run\n")
+        (tmp_path / "script").chmod(0o755)
+        # Any library will do.
+        library = next(line.split()[2] for line in binary.splitlines() if "libc.so.6" in line)
+        lines = ask_loader(tmp_path, f"{tmp_path}/script", library).stdout.splitlines()
+        assert lines[0] == f"script: {tmp_path}/script"
+        assert any("libc.so.6" in line for line in lines[1:])
+        assert not (tmp_path / "was-run").exists()
+    assert ask_loader(tmp_path, "no-such-program").stdout == "no-such-program: not found\n"
+
+
+def test_two_integrated_sides_share_nothing_of_the_hosts_mpi():
+    other = INTEGRATED.changed(name="other")
+    found = {side.name: made(side) for side in (INTEGRATED, other)}
+    for name, strange in (("subject", "other"), ("other", "subject")):
+        texts = [found[name].script, *found[name].scripts.values(), *found[name].needs.prepare]
+        assert any(f"{name}.host-mpi" in text for text in texts)
+        assert not [text for text in texts if f"{strange}." in text or "/host-mpi" in text]
 
 
 def test_the_mpi_library_that_the_site_names_is_brought_in():
@@ -132,7 +173,9 @@ def test_ranks_inside_one_container_are_bound_like_all_others():
 
 def test_a_program_without_mpi_asks_the_runtime_for_no_ranks():
     found = made(GENERIC.changed(program=Program("cat"), launcher=Launcher()))
-    assert found.needs.prepare == (f"{OWN} runtime --command=apptainer --ranks=0 --own-environment subject",)
+    assert found.needs.prepare == (
+        f"{OWN} runtime --command=apptainer --ranks=0 --own-environment --image=image.sif subject",
+    )
     assert found.script == f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif cat"
 
 
@@ -143,14 +186,16 @@ def test_two_runtimes_have_commands_and_options_of_their_own():
     for name, one in found.items():
         command = f"/opt/{name}/bin/apptainer"
         assert one.script == f"srun $(cat {name}.start) {command} {EXEC} $(cat {name}.options) image.sif hpcc -v"
-        assert one.needs.prepare == (f"{OWN} runtime --command={command} --ranks=4 --own-environment {name}",)
+        assert one.needs.prepare == (
+            f"{OWN} runtime --command={command} --ranks=4 --own-environment --image=image.sif {name}",
+        )
 
 
 def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
     container = replace(INTEGRATED.container, command="/opt/new/bin/apptainer")
     other = INTEGRATED.changed(name="other", container=container)
     prepare = (made(INTEGRATED).needs + made(other).needs).prepare
-    traced = [number for number, line in enumerate(prepare) if "LD_TRACE_LOADED_OBJECTS" in line]
+    traced = [number for number, line in enumerate(prepare) if ".preflight.sh " in line]
     verified = [number for number, line in enumerate(prepare) if " hostmpi verify " in line]
     assert len(traced) == len(verified) == 2
     assert all(look < check for look, check in zip(traced, verified))
@@ -162,7 +207,8 @@ def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
         ("Singularity", f"singularity {EXEC} $(cat subject.options) image.sif hpcc -v"),
         (
             "Docker",
-            'docker run --rm -v "/stage":"/rfm_workdir" -w /rfm_workdir $(cat subject.options) image.sif hpcc -v',
+            'docker run --rm -v "/stage":"/rfm_workdir" -w /rfm_workdir $(cat subject.options) '
+            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
         ),
     ],
 )
@@ -172,9 +218,10 @@ def test_every_platform_of_reframe_has_its_command(runtime, command):
 
 
 def test_an_image_in_memory_is_copied_there_and_removed():
-    found = made(GENERIC.changed(container=replace(IMAGE, copied_to="/dev/shm/my copy.sif")))
-    assert found.needs.prepare[-1] == "cp -L image.sif '/dev/shm/my copy.sif'"
-    assert found.needs.files == ("/dev/shm/my copy.sif",)
+    found = made(GENERIC.changed(container=replace(IMAGE, copied_to="/dev/shm/my own/copy.sif")))
+    assert " --image=image.sif '--copy-to=/dev/shm/my own/copy.sif' subject" in found.needs.prepare[-1]
+    assert " '/dev/shm/my own/copy.sif' hpcc" in found.script
+    assert found.needs.files == ("/dev/shm/my own",)
 
 
 def test_an_image_hands_out_its_own_files_before_it_runs_from_them():
@@ -185,7 +232,7 @@ def test_an_image_hands_out_its_own_files_before_it_runs_from_them():
     assert " -C /rfm_workdir/image.unpacked " in unpack
     # Nothing that is bound in for MPI is taken for the image's own.
     assert found.needs.prepare.index(unpack) < next(i for i, one in enumerate(found.needs.prepare) if " plan " in one)
-    assert "$(cat subject.host-mpi.options) image.unpacked env" in found.script
+    assert "$(cat subject.host-mpi.options) image.unpacked sh /rfm_workdir/subject.host-mpi.sh" in found.script
 
 
 def test_gpus_options_and_modules_of_the_runtime_are_taken_along():
@@ -198,17 +245,47 @@ def test_gpus_options_and_modules_of_the_runtime_are_taken_along():
     assert found.needs.variables["APPTAINER_TMPDIR"] == "/scratch"
 
 
+def test_the_path_of_a_runtime_is_one_word():
+    spaced = replace(IMAGE, command="/opt/our runtime/apptainer")
+    assert f" '/opt/our runtime/apptainer' {EXEC} " in made(GENERIC.changed(container=spaced)).script
+
+
+@pytest.mark.parametrize("value", ["END", "one\nEND\ntwo", "END_\nEND\nEND__"])
+def test_a_script_with_the_word_that_ends_it_is_written_whole(tmp_path, value):
+    """As a variable that a site sets may have it."""
+    text = f"export VALUE={shlex.quote(value)}"
+    subprocess.run(["bash", "-ec", programs.written("baseline.sh", text)], cwd=tmp_path, check=True)
+    assert (tmp_path / "baseline.sh").read_text() == f"{text}\n"
+
+
 def test_jobs_on_this_machine_use_this_python():
     (line,) = made(GENERIC, replace(SITE, is_here=True)).needs.prepare
     assert line.startswith(f"{sys.executable} {REPOSITORY}/checks/containercheck runtime ")
 
 
 def test_the_runner_is_told_how_many_rounds_or_how_long():
-    fixed = commands.Rounds(4, 60.0, 600.0, 4, ("md.log", "two words"), prepare=True, keep_awake=True).command(SITE)
+    fixed = runner.Rounds(4, 60.0, 600.0, 4, ("md.log", "two words"), prepare=620.0, keep_awake=True).command(SITE)
     words = "--rounds=4 --limit=600 --local-ranks=4 --collect=md.log '--collect=two words'"
-    assert fixed == f"{OWN} rounds {words} --prepare=prepare.sh --keep-awake"
-    timed = commands.Rounds(0, 60.0, 0.5, 0, (), prepare=False, keep_awake=False).command(SITE)
+    assert fixed == f"{OWN} rounds {words} --prepare=prepare.sh --prepare-limit=620 --keep-awake --alone"
+    shared = replace(SITE, exclusive=False)
+    timed = runner.Rounds(0, 60.0, 0.5, 0, (), prepare=0, keep_awake=False).command(shared)
     assert timed == f"{OWN} rounds --seconds=60 --limit=0.5 --local-ranks=0"
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({}, False),
+        ({"exclusive": False}, True),
+        ({"is_here": True}, True),
+        ({"machine_lock": True}, True),
+        ({"is_here": True, "machine_lock": False}, False),
+    ],
+)
+def test_who_has_nodes_to_itself_waits_for_nobody(facts, expected):
+    site = replace(SITE, **facts)
+    assert site.locks_machine == expected
+    assert ("--alone" in runner.Rounds(1, 1, 1, 1, (), False, False).command(site)) != expected
 
 
 def test_needs_add_up_and_nothing_is_done_twice():

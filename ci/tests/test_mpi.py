@@ -26,6 +26,8 @@ def test_the_examples_hold():
         ("libmpich_gnu_82.so.3", "mpich"),
         ("libmpi_nvidia.so.12", "mpich"),
         ("libmpi_aocc.so.12", "mpich"),
+        ("libmpi_abi.so.0", "standard"),
+        ("libmpi_abi.so.0.0.0", "standard"),
     ],
 )
 def test_a_library_has_a_family(name, family):
@@ -33,7 +35,7 @@ def test_a_library_has_a_family(name, family):
     assert mpi.SONAME.match(name)
 
 
-@pytest.mark.parametrize("name", ["libmpi.so", "libmpi.so.20", "libmpich.so.3"])
+@pytest.mark.parametrize("name", ["libmpi.so", "libmpi.so.20", "libmpich.so.3", "libmpi_abi.so.12"])
 def test_some_are_in_none(name):
     assert mpi.family_of(name) is None
     assert mpi.SONAME.match(name)
@@ -50,6 +52,7 @@ def test_some_are_in_none(name):
         "libmpi_ibm_mpifh.so.3",
         "libmpi_java.so.40",
         "libmpigraph.so.1",
+        "libpmpi_abi.so.0",
     ],
 )
 def test_bindings_for_other_languages_are_no_mpi_library(name):

@@ -13,7 +13,7 @@ from conftest import REPOSITORY
 from containercheck.job import runtime
 from containercheck.sites import Site
 from containercheck.software import images
-from containercheck.software.provision import Unavailable, Wanted
+from containercheck.software.provision import Misconfigured, Unavailable, Wanted
 
 SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
 WANTED = Wanted("HPCC", "hpcc", recipe="hpcc", runtime="Apptainer")
@@ -27,9 +27,9 @@ def on_path(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     monkeypatch.setattr(runtime, "_is_crippled_root", lambda: False)
 
-    def make(name="apptainer", options="--userns --bind"):
+    def make(name="apptainer", options="--userns --bind", says=None):
         program = programs / name
-        answers = {"--version": f"{name} version 9.9", "exec --help": options}
+        answers = {"--version": says or f"{name} version 9.9", "exec --help": options}
         lines = [f'[ "$*" != "{words}" ] || echo {answer}' for words, answer in answers.items()]
         program.write_text("\n".join(["#!/bin/sh", *lines, ""]))
         program.chmod(0o755)
@@ -71,6 +71,23 @@ def test_a_runtime_by_its_path_is_asked_like_any_other(on_path):
     assert runtime.options(on_path(options="--sharens"), 4) == ["--sharens"]
 
 
+@pytest.mark.parametrize(
+    ("name", "says", "expected"),
+    [
+        ("apptainer-1.4", "apptainer version 1.4.5", ["--sharens"]),
+        ("run-image", "singularity-ce version 4.1.0-focal", ["--sharens"]),
+        ("run-image", "'INFO: of the centre\nsingularity version 3.8.7'", ["--sharens"]),
+        ("run-image", "podman version 4.3.1", ["--env", "CONTAINERCHECK_RUN"]),
+        ("docker-1.4", "Docker version 24.0.7, build afdd53b", ["--env", "CONTAINERCHECK_RUN"]),
+    ],
+)
+def test_a_runtime_is_known_by_what_it_says_of_itself(on_path, name, says, expected):
+    """And not by what its file is called."""
+    command = on_path(name, "--sharens", says)
+    assert runtime.options(command, 2) == expected
+    assert ("LD_LIBRARY_PATH" in runtime.hidden(command, ["LD_LIBRARY_PATH"], True)) == (expected != ["--sharens"])
+
+
 def test_a_root_that_may_not_mount_runs_images_in_a_user_namespace(on_path, monkeypatch):
     on_path(options="--userns --sharens")
     monkeypatch.setattr(runtime, "_is_crippled_root", lambda: True)
@@ -81,14 +98,23 @@ def test_a_root_that_may_not_mount_runs_images_in_a_user_namespace(on_path, monk
 def test_other_runtimes_get_no_options_of_apptainers(on_path, monkeypatch):
     on_path("docker", options="--userns --sharens")
     monkeypatch.setattr(runtime, "_is_crippled_root", lambda: True)
-    assert runtime.options("docker", 2) == []
+    # It starts the container by a daemon, which hands on what it is told to.
+    assert runtime.options("docker", 2) == ["--env", "CONTAINERCHECK_RUN"]
+    on_path("sarus", options="--userns --sharens", says="1.6.4")
+    assert runtime.options("sarus", 2) == []
 
 
 def test_only_settings_of_the_hosts_are_kept_out():
     names = ["OMPI_MCA_btl", "UCX_TLS", "FI_PROVIDER", "LD_PRELOAD", "PYTHONPATH", "LD_LIBRARY_PATH"]
     others = ["FILES", "FIRST", "LDAP_SERVER", "PMIX_MCA_gds", "PMIX_RANK", "SLURM_JOB_ID", "OMP_NUM_THREADS", "UCXTRA"]
-    assert runtime.hidden("sarus", [*names, *others]) == sorted(names)
-    assert runtime.hidden("/opt/bin/apptainer", [*names, *others]) == sorted(names[:-1])
+    assert runtime.hidden("sarus", [*names, *others], True) == sorted(names)
+    assert runtime.hidden("/opt/bin/apptainer", [*names, *others], True) == sorted(names[:-1])
+
+
+def test_with_the_hosts_mpi_only_the_hosts_own_directories_are_kept_out():
+    names = ["OMPI_MCA_btl", "UCX_TLS", "LD_PRELOAD", "LD_LIBRARY_PATH"]
+    assert runtime.hidden("sarus", names, False) == ["LD_LIBRARY_PATH"]
+    assert runtime.hidden("/opt/bin/apptainer", names, False) == []
 
 
 def ask(directory, *words):
@@ -152,7 +178,7 @@ def test_a_ready_image_is_linked_in_the_build_step(tmp_path):
     found = images.provide(WANTED, with_images(hpcc=str(tmp_path / "hpcc.sif")))
     assert found.image == "image.sif"
     assert found.build[0].endswith(f" image --ready {tmp_path}/hpcc.sif --link image.sif --architecture x86_64")
-    with pytest.raises(Unavailable, match="no image: /nowhere.sif, which the site's extras name for hpcc, does not"):
+    with pytest.raises(Misconfigured, match="no image: /nowhere.sif, which the site's extras name for hpcc, does not"):
         images.provide(WANTED, with_images(hpcc="/nowhere.sif"))
 
 
@@ -163,7 +189,7 @@ def test_an_image_is_built_for_the_partitions_architecture(on_path):
     assert " --architecture aarch64 " in command
     with pytest.raises(Unavailable, match="architecture unknown: write 'arch' of cluster:compute"):
         images.provide(WANTED, Site("cluster:compute", False, None, 4, 0))
-    with pytest.raises(Unavailable, match="there is no definition file images/none.def"):
+    with pytest.raises(Misconfigured, match="there is no definition file images/none.def"):
         images.provide(Wanted("X", "x", recipe="none", runtime="Apptainer"), arm)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import signal
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -206,6 +208,22 @@ def test_reports_and_database_lie_where_the_site_says(place, named_too):
     status, output = run(place, "-n", "Fine", RFM_CONFIG_FILES=files, RFM_REPORT_FILE=str(elsewhere))
     assert (status, elsewhere.exists()) == (0, True), output
     assert run(place, "--open", RFM_REPORT_FILE=str(elsewhere)) == (0, "run: nothing is open in the last session\n")
+
+
+def test_a_database_that_is_locked_is_named_and_the_verdicts_are_kept(place):
+    database = place.directory / "common.db"
+    place.config.write_text(COMMON.format(place.directory).replace('"enable"', '"sqlite_conn_timeout": 0.5, "enable"'))
+    assert run(place, "-n", "Fine")[0] == 0
+    with contextlib.closing(sqlite3.connect(database)) as somebody:
+        somebody.execute("BEGIN EXCLUSIVE")
+        status, output = run(place, "-n", "Fine")
+    assert status == 0, output
+    figures, line = table(output)[1:]
+    assert figures.split() == ["Fine", "bare", "1", "rate", "1", "x"]
+    report = place.directory / "common.json"
+    where = f"these results are not in the database {database} (database is locked)"
+    assert line == f"run: {where}: they are in {report}"
+    assert json.loads(report.read_text())["runs"][0]["testcases"][0]["result"] == "pass"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

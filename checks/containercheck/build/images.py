@@ -207,8 +207,7 @@ def ready(path: Path, wanted: Optional[str] = None) -> Dict[str, Any]:
     """Return which image a site's own is: path, digest and size; a directory, an unpacked image, has neither of these.
 
     :param wanted: architecture of the machines that are to run it; None for any.
-    :raises CacheError: it cannot be read, or is for another architecture.
-    :raises UnsupportedError: it is not there.
+    :raises CacheError: it is not there, cannot be read, or is for another architecture.
     """
     try:
         # The digest is that of the file which the check runs, whatever a link in its path leads to tomorrow.
@@ -216,9 +215,9 @@ def ready(path: Path, wanted: Optional[str] = None) -> Dict[str, Any]:
         architecture.require(path, wanted)
         if path.is_dir():
             return {"path": str(path), "sha256": None, "bytes": None}
-        return {"path": str(path), "sha256": files.known_digest_of(path), "bytes": path.stat().st_size}
+        return files.facts_of(path, files.known_digest_of(path))
     except FileNotFoundError:
-        raise UnsupportedError(f"no image: {path}, which the site's extras name, does not exist") from None
+        raise CacheError(f"no image: {path}, which the site's extras name, does not exist") from None
     except (OSError, RuntimeError) as error:  # the latter for a loop of links
         raise CacheError(f"the image {path}, which the site's extras name, cannot be read: {error}") from None
 

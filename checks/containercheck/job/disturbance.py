@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Dict, NamedTuple, Optional, Set
 
 from containercheck import texts
-from containercheck.job import processes
+from containercheck.job import belonging, processes
 
 #: Shares of the capacity (cores times seconds) that others may take.
 FOREIGN, STEAL = 0.03, 0.05
@@ -59,7 +59,7 @@ class Look(NamedTuple):
 
 def look() -> Look:
     """Return the processor time, in ticks, of every process that is not the run's and no kernel thread, and steal."""
-    own = {os.getpid(), *processes.HELPERS, *processes.processes_of_run()}
+    own = {os.getpid(), *processes.HELPERS, *belonging.processes_of_run()}
     usage = {}  # type: Dict[int, Usage]
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) in own:

@@ -1,18 +1,20 @@
 """Brings the host's MPI into a container: the integrated variant (standard library only; run in the job).
 
     python3 checks/containercheck hostmpi plan --bind='-B{source}:{target}' --side subject hpcc
-    python3 checks/containercheck hostmpi verify subject.preflight.out
+    python3 checks/containercheck hostmpi verify subject
     python3 checks/containercheck hostmpi lend mpich
 
-``plan`` writes host-mpi/, host-mpi.json and subject.host-mpi.options; ``verify`` checks what the image's loader made of
-it; ``lend`` writes bare-mpi/, the host's MPI for a bare program that was built with another one.
+``plan`` writes subject.host-mpi/, and .json and .options of that name; ``verify`` checks what the image's loader made
+of it, which is in subject.preflight.out; ``lend`` writes bare-mpi/, the host's MPI for a bare program that was built
+with another one.
 
 This is the bind (hybrid) model, BSC's integrated container (D12.6 section 6.9.1). Bound are: the directories of the
 libraries that the host's MPI consists of and depends on, under ``/host``; its plugins and its configuration, where they
-are on the host, because their paths are compiled in. ``host-mpi/`` holds a link for each library, and is the
-program's LD_LIBRARY_PATH in the container. Left to the image are libc and the compilers' run-time libraries: two
-versions of these in one process do not work. Of the latter the host's are taken where the image has none. Directories
-are bound where the job runs, for the libraries of the node are the ones that count.
+are on the host, because their paths are compiled in. ``subject.host-mpi/`` holds a link for each library, and stands
+before all that the image has in its own LD_LIBRARY_PATH; each side has its own. Left to the image are libc and the
+compilers' run-time libraries: two versions of these in one process do not work. Of the latter the host's are taken
+where the image has none. Directories are bound where the job runs, for the libraries of the node are the ones that
+count.
 """
 
 import argparse
@@ -86,9 +88,9 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str], family: O
     links = {other: targets[name] for name in libraries for other in mpi.other_names(name)}
     links.update({name: targets[name] for name in libraries})
     links[contract.MPI_PRELOAD] = targets[soname]
-    _fresh_directory(contract.MPI_LINKS)
+    _fresh_directory(contract.mpi_links(side))
     for name, target in links.items():
-        Path(contract.MPI_LINKS, name).symlink_to(target)
+        Path(contract.mpi_links(side), name).symlink_to(target)
     preload = Path(contract.MPI_PRELOAD)
     if preload.is_symlink():
         preload.unlink()
@@ -105,7 +107,7 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str], family: O
     Path(contract.mpi_options_file(side)).write_text(
         " ".join(bind.format(source=source, target=target) for source, target in sorted(binds.items())) + "\n"
     )
-    Path(contract.MPI_PLAN).write_text(json.dumps(result, indent=1))
+    Path(contract.mpi_plan_file(side)).write_text(json.dumps(result, indent=1))
     return result
 
 
@@ -121,12 +123,15 @@ def _is_hosts(path: str, library: str, trees: Sequence[str]) -> bool:
     return False
 
 
-def verify(preflight: str, known: Dict[str, Any], trees: Sequence[str] = ()) -> None:
+def verify(preflight: str, known: Dict[str, Any], side: str, trees: Sequence[str] = ()) -> str:
     """Check what the loader in the container said about the program, with the host's MPI in place.
 
-    Run-time libraries of the host's that the image lacks are added to it.
+    Run-time libraries of the host's that the image lacks are added to it. Return what has to be said of it: of a
+    script only that the host's MPI can be loaded in the image; which one its program loads is seen while it runs.
 
-    :param preflight: output of the loader with LD_TRACE_LOADED_OBJECTS.
+    :param preflight: output of the loader with LD_TRACE_LOADED_OBJECTS; see ``entering.lookup``.
+    :param known: the plan.
+    :param side: whose container it is.
     :param trees: directories of the host that the site has bound in with the program, each ``source:target``.
     :raises HostMpiError: the host's libc is newer than the image's, a library is missing, or the ABI is another.
     """
@@ -141,7 +146,10 @@ def verify(preflight: str, known: Dict[str, Any], trees: Sequence[str] = ()) -> 
             raise HostMpiError(
                 f"in the container, {name} is not found: bind it (site's extras, host_mpi) or install it"
             )
-        Path(contract.MPI_LINKS, name).symlink_to(known["spares"][name])
+        Path(contract.mpi_links(side), name).symlink_to(known["spares"][name])
+    script = re.search(rf"^{contract.IS_SCRIPT} (.+)$", preflight, re.MULTILINE)
+    if script and re.search(rf"^\s*\S+/{re.escape(contract.MPI_PRELOAD)} \(0x", preflight, re.MULTILINE):
+        return f"{script[1]} in the image is a script: which MPI its program loads is seen while it runs"
     loaded = dict(re.findall(r"^\s*(\S+) => (/\S+)", preflight, re.MULTILINE))
     own = {name: path for name, path in loaded.items() if mpi.SONAME.match(name)}
     if not own:
@@ -155,11 +163,12 @@ def verify(preflight: str, known: Dict[str, Any], trees: Sequence[str] = ()) -> 
             f"another ABI: the image's program needs {', '.join(map(mpi.title_of, own))}, the host's MPI is "
             f"{mpi.title_of(known['soname'])}. Build the image with an MPI of the host's family"
         )
-    if f"/{contract.MPI_LINKS}/" not in own[name] and not _is_hosts(own[name], known["path"], trees):
+    if f"/{contract.mpi_links(side)}/" not in own[name] and not _is_hosts(own[name], known["path"], trees):
         raise HostMpiError(
             f"the image's program insists on its own {own[name]} (an RPATH outranks LD_LIBRARY_PATH): "
             "link it with RUNPATH"
         )
+    return ""
 
 
 def main() -> None:
@@ -175,7 +184,7 @@ def main() -> None:
     planning.add_argument("executable")
     verifying = commands.add_parser("verify", help="check what the loader in the container said")
     verifying.add_argument("--tree", action="append", default=[], help="source:target, bound in with the program")
-    verifying.add_argument("preflight", type=Path)
+    verifying.add_argument("side", help="whose container it is")
     lending = commands.add_parser("lend", help="let a bare program load the host's MPI of its family")
     lending.add_argument("--libmpi", help="the host's MPI library; by default what the loader finds")
     lending.add_argument("family", choices=mpi.FAMILIES)
@@ -187,8 +196,10 @@ def main() -> None:
             known = plan(arguments.executable, arguments.bind, arguments.side, arguments.libmpi, arguments.family)
             print(f"host MPI: {known['path']}, {len(known['libraries'])} libraries, {len(known['binds'])} binds")
         else:
-            known = json.loads(Path(contract.MPI_PLAN).read_text())
-            verify(arguments.preflight.read_text(errors="replace"), known, arguments.tree)
+            known = json.loads(Path(contract.mpi_plan_file(arguments.side)).read_text())
+            preflight = Path(contract.preflight_file(arguments.side)).read_text(errors="replace")
+            remark = verify(preflight, known, arguments.side, arguments.tree)
+            print(remark or "host MPI: the image's program loads it", flush=True)
     except AbsentError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(contract.UNSUPPORTED)

@@ -58,7 +58,7 @@ def find_mpi(executable: str, family: Optional[str] = None) -> Tuple[str, str]:
     :param family: where the program is not there, or loads none, the loader is asked for a library of this family.
         (Since Open MPI 6, ompi_info loads libopen_mpi alone.)
     :raises AbsentError: it finds none.
-    :raises HostMpiError: without a family, the program is not there, or loads none.
+    :raises HostMpiError: without a family, the program is not there, is a script, or loads none.
     """
     program = shutil.which(executable)
     needed = needed_libraries([program]) if program else {}
@@ -68,11 +68,20 @@ def find_mpi(executable: str, family: Optional[str] = None) -> Tuple[str, str]:
     if family:
         path = of_loader(family, "host_mpi")
         return mpi.soname_of(path), path
+    if program is not None and not _is_binary(program):
+        raise HostMpiError(
+            f"{program} is a script, which does not tell its MPI: name the host's in the site's extras, host_mpi"
+        )
     if program is None:
         raise HostMpiError(f"{executable} is not on the PATH of {os.uname().nodename}, so the host's MPI is not known")
     raise HostMpiError(
         f"{program} loads no MPI library here (ldd shows none): name the host's in the site's extras, host_mpi"
     )
+
+
+def _is_binary(program: str) -> bool:
+    with open(program, "rb") as stream:
+        return stream.read(4) == b"\x7fELF"
 
 
 def libraries_of_host() -> List[str]:
@@ -125,7 +134,8 @@ def closure(libmpi: str) -> Tuple[Dict[str, str], Set[Path]]:
     # The bindings for other languages belong to it, whether or not this program uses them.
     own, member = {}, mpi.member_of(Path(libmpi).name)
     for directory in (Path(libmpi).parent, library.parent):
-        for path in directory.glob("libmpi*.so.*"):
+        # MPICH's programs for the standard's ABI ask for libpmpi_abi too.
+        for path in [*directory.glob("libmpi*.so.*"), *directory.glob("libpmpi_*.so.*")]:
             if path.name.count(".") == 2 and mpi.member_of(path.name) == member:
                 own[path.name] = str(path)
     libraries = {**own, **needed_libraries([str(library), *own.values()])}

@@ -10,14 +10,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Callable, Dict, List, Set, Tuple
 
 from containercheck import mpi, texts
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 #: Seconds between two looks at whether the work is done, and the session that a job belongs to is still there.
 _WATCH = 0.2
-#: Processes of the runner's own, which belong to no run: see awake.py.
+#: Processes of the runner's own, which belong to no run, and which it collects itself: see awake.py.
 HELPERS = set()  # type: Set[int]
 
 
@@ -25,12 +25,14 @@ class Terminated(SystemExit):
     """The job is to end: somebody cancelled it, or it met its limit. The code is 128 and the signal's number."""
 
 
-def supervise() -> None:
+def supervise(clean_up: Callable[[], object]) -> None:
     """Go on in a process of its own, which nobody kills by mistake; the one that called this waits, and ends with it.
 
     ReFrame cancels a local job by killing the process group of its script, before a runner in it could end the run in
     progress; a container's helpers have groups of their own, and stay. So the work is done in another session. It ends
     the run in progress when it gets SIGTERM, when the process that waits for it dies, or when ReFrame does.
+
+    :param clean_up: ends what is left when the work is done, however that ended.
     """
     adopt_orphans()
     waiting = os.getpid()
@@ -51,7 +53,7 @@ def supervise() -> None:
         if _job_and_session() != ancestors:
             os.kill(worker, signal.SIGTERM)
         time.sleep(_WATCH)
-    kill_descendants()
+    clean_up()
     os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
 
 
@@ -159,31 +161,6 @@ def descendants(*roots: int, ended: bool = False) -> Set[int]:
     return found
 
 
-def _of_slurm_job(job: str) -> Set[int]:
-    """Processes of this Slurm job on this node: srun's ranks are children of Slurm's daemon, not of ours."""
-    wanted = f"SLURM_JOB_ID={job}".encode()
-    daemon = f"slurmstepd: [{job}.".encode()
-    found, daemons = set(), []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(OSError):
-                if wanted in Path("/proc", entry, "environ").read_bytes().split(b"\0"):
-                    found.add(int(entry))
-                elif Path("/proc", entry, "cmdline").read_bytes().startswith(daemon):
-                    daemons.append(int(entry))
-    # A container runtime hides its environment, but not its parent.
-    return found.union(daemons, descendants(*daemons, ended=True)) if daemons else found
-
-
-def processes_of_run() -> Set[int]:
-    """Return the processes on this node that belong to the run in progress, ended ones that still show among them."""
-    pids = descendants(os.getpid(), ended=True)
-    job = os.environ.get("SLURM_JOB_ID")
-    if job:
-        pids |= _of_slurm_job(job)
-    return pids
-
-
 def mapped_mpi(pids: Set[int]) -> Dict[str, Dict[str, Any]]:
     """Return the MPI libraries that these processes have mapped, from ``/proc/<pid>/maps``.
 
@@ -219,12 +196,16 @@ def bound(libraries: Dict[str, Dict[str, Any]]) -> List[str]:
     return sorted(found)
 
 
-def end(leader: int, grace: float) -> None:
-    """End the process group ``leader`` and every descendant of ours: asked first, killed after ``grace`` seconds."""
+def end(leader: int, grace: float, before: Callable[[], Any] = lambda: None) -> None:
+    """End the process group ``leader`` and every descendant of ours: asked first, killed after ``grace`` seconds.
+
+    :param before: what is done before they are killed.
+    """
     _signal_group(leader, signal.SIGTERM)
     deadline = time.monotonic() + grace
     while time.monotonic() < deadline and descendants(os.getpid()):
         time.sleep(0.05)
+    before()
     _signal_group(leader, signal.SIGKILL)
     kill_descendants()
 
@@ -278,14 +259,14 @@ def kill_slurm_steps(patience: float = 60.0) -> None:
 
 
 def reap() -> None:
-    """Collect the adopted processes that have ended."""
-    while True:
-        try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
+    """Collect the adopted processes that have ended.
+
+    Not :data:`HELPERS`: until whoever started one collects it, its number is given to no other process.
+    """
+    for pid, parent in _parents(ended=True).items():
+        if parent == os.getpid() and pid not in HELPERS:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
 
 
 def _signal_group(leader: int, number: signal.Signals) -> None:

@@ -17,12 +17,16 @@ from pathlib import Path
 from typing import Dict, Iterable, List
 
 from containercheck import contract
-from containercheck.job import processes
+from containercheck.job import imagefile, processes
 
 #: Variables that tell the host's MPI, loader and Python what to do.
 OF_THE_HOST = re.compile(r"(OMPI_MCA|OPAL|PMIX_MCA|PRTE_MCA|UCX|UCC|FI|MPICH|MPIR_CVAR|I_MPI|MV2|LD)_|PYTHON")
 #: Those of them that the library sets, for every container.
 OURS = ("PMIX_MCA_gds",)
+#: How Apptainer and Singularity answer ``--version``: "apptainer version 1.4.5", "singularity-ce version 4.1.0". What
+#: the file is called says too little: a site has ``apptainer-1.4``, or a wrapper.
+_BY_DAEMON = re.compile(r"^(docker|podman) version ", re.MULTILINE | re.IGNORECASE)
+_APPTAINER = re.compile(r"^(apptainer|singularity\S*) version ", re.MULTILINE)
 
 
 def options(command: str, ranks: int) -> List[str]:
@@ -33,6 +37,9 @@ def options(command: str, ranks: int) -> List[str]:
     for each other, in MPI_Init: where one ends before another has joined it, Apptainer fails, one time in four
     for a program of milliseconds ("could not open proc directory").
     """
+    if _BY_DAEMON.search(version(command)):
+        # The daemon starts it with an environment of its own: see job/belonging.py.
+        return ["--env", contract.RUN]
     if not _is_apptainer(command):
         return []
     chosen = []
@@ -43,13 +50,17 @@ def options(command: str, ranks: int) -> List[str]:
     return chosen
 
 
-def hidden(command: str, names: Iterable[str]) -> List[str]:
+def hidden(command: str, names: Iterable[str], own_environment: bool) -> List[str]:
     """Return those of the job's variables that settings of the host's are in, and that a runtime would hand on.
 
     What the launcher sets for its ranks is not among them: it is in no job's environment. Apptainer and Singularity
-    give every container an LD_LIBRARY_PATH of its own, and may need the host's themselves.
+    give every container an LD_LIBRARY_PATH of its own, and may need the host's themselves. With other runtimes the
+    host's directories would take the place of the image's, where the host's MPI is brought in too.
+
+    :param own_environment: whether the image brings its own MPI and settings; else only LD_LIBRARY_PATH is kept out.
     """
     kept = (*OURS, "LD_LIBRARY_PATH") if _is_apptainer(command) else OURS
+    names = [name for name in names if own_environment or name == "LD_LIBRARY_PATH"]
     return sorted(name for name in names if OF_THE_HOST.match(name) and name not in kept)
 
 
@@ -76,7 +87,8 @@ def configuration(command: str) -> Dict[str, str]:
 
 
 def _is_apptainer(command: str) -> bool:
-    return Path(command).name in ("apptainer", "singularity")
+    """Tell whether a runtime is Apptainer or Singularity, by its name or by what it says of itself."""
+    return Path(command).name in ("apptainer", "singularity") or _APPTAINER.search(version(command)) is not None
 
 
 def _is_crippled_root() -> bool:
@@ -98,13 +110,19 @@ def main() -> None:
     parser.add_argument("--command", required=True, help="the runtime, as it is typed")
     parser.add_argument("--ranks", type=int, required=True, help="ranks of MPI on a node; 0 without MPI")
     parser.add_argument("--own-environment", action="store_true", help="the image brings its own MPI and settings")
+    parser.add_argument("--image", type=Path, help="link to the image, where that is a file: it is compared")
+    parser.add_argument("--copy-to", type=Path, help="have it there for this job, in a directory of its own")
     parser.add_argument("side")
     arguments = parser.parse_args()
     if shutil.which(arguments.command) is None:
         sys.exit(f"error: {arguments.command} is not on the PATH of {os.uname().nodename}")
+    if arguments.image and arguments.copy_to:
+        imagefile.copy(arguments.image, arguments.copy_to)
+    elif arguments.image:
+        imagefile.verify(arguments.image)
     words = options(arguments.command, arguments.ranks)
     Path(contract.options_file(arguments.side)).write_text(" ".join(words) + "\n")
-    kept_out = hidden(arguments.command, os.environ) if arguments.own_environment else []
+    kept_out = hidden(arguments.command, os.environ, arguments.own_environment)
     start = ["env", *(f"-u{name}" for name in kept_out)] if kept_out else []
     Path(contract.start_file(arguments.side)).write_text(" ".join(start) + "\n")
     known = {"command": arguments.command, "version": version(arguments.command)}  # type: Dict[str, Any]

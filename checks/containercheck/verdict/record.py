@@ -202,8 +202,11 @@ class Record:
         # A job that ended before the bare program ran proves nothing, and its end is what has to be said.
         if not bare or not contained or not any(run["side"] == bare[0] for run in self.runs):
             return []
-        path = json.loads((stagedir / contract.MPI_PLAN).read_text())["path"] if _has_plan(contained) else None
-        wants_host = {side.name: path if side.container.host_mpi else None for side in contained}
+        plans = {side.name: stagedir / contract.mpi_plan_file(side.name) for side in contained}
+        wants_host = {
+            side.name: json.loads(plans[side.name].read_text())["path"] if side.container.host_mpi else None
+            for side in contained
+        }
         trees = {side.name: side.container.trees for side in contained}
         problem = self.mpi_problem(bare[0], wants_host, trees)
         return [problem] if problem else []
@@ -256,10 +259,6 @@ class Record:
                 if wanted is None and from_host and not own:
                     return f"{where}: loaded the host's {path}, though the generic variant must bring its own"
         return None
-
-
-def _has_plan(sides: Sequence[Side]) -> bool:
-    return any(side.container.host_mpi for side in sides)
 
 
 def is_complete(stagedir: Path) -> bool:

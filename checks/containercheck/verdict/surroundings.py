@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-#: Variables that are of one process, or tell the runtime's own version and command, where it was typed, and which
-#: image it is.
-_OWN = re.compile(r"^(_|PWD|OLDPWD|SHLVL|USER_PATH|(APPTAINER|SINGULARITY)_(COMMAND|VERSION|INSTANCE|CONTAINER|NAME))$")
+#: Variables that are of one process or one job, or tell the runtime's own version and command, where it was typed, and
+#: which image it is.
+_OWN = re.compile(
+    r"^(_|PWD|OLDPWD|SHLVL|USER_PATH|CONTAINERCHECK_RUN|(APPTAINER|SINGULARITY)_(COMMAND|VERSION|INSTANCE|CONTAINER|NAME))$"
+)
 
 
 def read(text: str) -> dict[str, dict[str, str]]:
