@@ -123,7 +123,9 @@ class Session:
         self._arguments = (*self.report.get("session_info", {}).get(ARGUMENTS, ()), *self._arguments)
         self._place.clear()
         if self._settings.arguments:
-            self._foreseen()
+            # A variable that does not exist is an error before anything runs.
+            with self._foreseen():
+                pass
         return []
 
     @property
