@@ -126,13 +126,23 @@ def test_one_endless_line_is_a_short_reason(tmp_path):
     judged = Evaluation(Facts(facts_of([FIGURE], sides=[BARE])), tmp_path)
     judged.add(run_of("baseline", output.name, status=1))
     (problem,) = judged.final_problems()
-    assert len(problem) < 2 * texts.LINE and problem.startswith("round 1, baseline: exit status 1: error: xxx")
+    assert problem.startswith("round 1, baseline: exit status 1: error: xxx") and len(problem) < 2 * texts.LINE
+    assert "xxx... (" in problem
 
 
 def test_many_lines_are_cut_in_the_middle():
     said = texts.told("\n".join(map(str, range(1000))))
     assert said.splitlines()[:2] == ["0", "1"] and said.splitlines()[-1] == "999"
     assert len(said.splitlines()) == texts.LINES + 1
+
+
+def test_of_a_long_file_both_ends_are_read_by_whole_lines(tmp_path):
+    path = Path(tmp_path, "err")
+    path.write_text("first\nsecond\n" + "step\n" * 100 + "last\n")
+    assert texts.ends(path, 8, 7) == "first\nlast\n"
+    assert texts.ends(path) == path.read_text()
+    path.write_text("x" * 100)
+    assert texts.ends(path, 8, 7) == "x" * 8 + "\n" + "x" * 7
 
 
 def test_the_end_of_a_log_is_read_from_a_line_on(tmp_path):

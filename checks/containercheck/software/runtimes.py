@@ -53,6 +53,11 @@ def command_of(platform: str) -> str:
     return COMMANDS.get(platform, platform.lower())
 
 
+def has_image_files(platform: str) -> bool:
+    """Tell whether a platform runs images that are files; others keep them where only they find them."""
+    return command_of(platform) in BUILDERS
+
+
 def starts_by_itself(platform: str) -> bool:
     """Tell whether the command of a platform starts the container itself; for others a daemon does."""
     return command_of(platform) in BUILDERS
@@ -109,5 +114,5 @@ def create(platform: str, command: str) -> ContainerPlatform:
     for attribute in ("_launch_command", "_command"):
         # ReFrame has no setting for it.
         if hasattr(made, attribute):
-            setattr(made, attribute, command)
+            setattr(made, attribute, shlex.quote(command))
     return made
