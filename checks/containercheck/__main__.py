@@ -54,6 +54,8 @@ def main():
     package = types.ModuleType("containercheck")
     package.__path__ = [os.path.dirname(os.path.abspath(__file__))]
     sys.modules["containercheck"] = package
+    # What is built and run here is used on the next night too, and the group need not be able to change it.
+    os.umask(os.umask(0o077) | 0o022)
     program = sys.argv.pop(1)
     sys.argv[0] = "containercheck {}".format(program)
     importlib.import_module("containercheck." + PROGRAMS[program]).main()

@@ -43,7 +43,7 @@ WATCH, TRIALS = "watch", "trials"
 OUT, ERR = "out", "err"
 #: The job's script, as ReFrame calls it; and one that repeats a single run of a side by itself.
 JOB, REPRODUCER = "rfm_job.sh", "reproduce.sh"
-#: Variable of all that a runner starts: what a daemon starts for it is known by that.
+#: Variable of all that a runner starts, and label of its containers: what a daemon starts for it is known by that.
 RUN = "CONTAINERCHECK_RUN"
 #: File with the key that the fingerprints of variables are made with; the job removes it.
 KEY = "variables.key"

@@ -12,6 +12,14 @@ from containercheck.sites import Site
 
 #: What Python is given to run them.
 ROOM = str(Path(__file__).resolve().parent)
+#: Shell function that prints the wall-clock seconds of each step.
+PHASE = r"""phase() {
+    now=$(date +%s.%N)
+    [ -z "${name:-}" ] || awk -v name="$name" -v t0="$began" -v t1="$now" \
+        'BEGIN { printf "seconds %s %.3f\n", name, t1 - t0 }'
+    name=$1
+    began=$now
+}"""
 
 
 def in_build(site: Site, *words: object) -> str:

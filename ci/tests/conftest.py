@@ -259,7 +259,7 @@ def session(tmp_path, reframe):
 def start_rounds(tmp_path):
     """Start the runner on the scripts of one side or two."""
 
-    def start(baseline, subject=None, count=2, limit=10, *options, directory=tmp_path, figures=()):
+    def start(baseline, subject=None, count=2, limit=10, *options, directory=tmp_path, figures=(), stderr=None):
         directory.mkdir(exist_ok=True)
         sides = [BARE] if subject is None else [BARE, GENERIC]
         (directory / "facts.json").write_text(json.dumps(facts_of(figures, sides=sides)))
@@ -268,7 +268,7 @@ def start_rounds(tmp_path):
         # No number leaves it to the verdict.
         words = [f"--rounds={count}" if count else "--seconds=600", f"--limit={limit}", "--local-ranks=0", *options]
         command = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), "rounds", *words]
-        return subprocess.Popen(command, cwd=directory, text=True, stdout=subprocess.PIPE)
+        return subprocess.Popen(command, cwd=directory, text=True, stdout=subprocess.PIPE, stderr=stderr)
 
     return start
 

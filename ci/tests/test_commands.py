@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import REPOSITORY
-from containercheck import Step, commands, programs, runner
+from containercheck import Step, commands, entering, programs, runner
 from containercheck.layout import Layout
 from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
 from containercheck.sites import Site
@@ -70,8 +70,7 @@ def test_an_integrated_container_gets_the_hosts_mpi_and_is_checked_before():
 
 
 def ask_loader(tmp_path, program, library="/no/such/library.so"):
-    text = commands.LOOKUP_OF_MPI.format(script="script:", library=library)
-    (tmp_path / "look.sh").write_text(text)
+    (tmp_path / "look.sh").write_text(entering.lookup(library))
     return subprocess.run(["sh", "look.sh", program], cwd=tmp_path, text=True, capture_output=True)
 
 
@@ -208,7 +207,8 @@ def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
         ("Singularity", f"singularity {EXEC} $(cat subject.options) image.sif hpcc -v"),
         (
             "Docker",
-            'docker run --rm -v "/stage":"/rfm_workdir" -w /rfm_workdir $(cat subject.options) image.sif hpcc -v',
+            'docker run --rm -v "/stage":"/rfm_workdir" -w /rfm_workdir $(cat subject.options) '
+            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
         ),
     ],
 )
@@ -264,11 +264,11 @@ def test_jobs_on_this_machine_use_this_python():
 
 
 def test_the_runner_is_told_how_many_rounds_or_how_long():
-    fixed = runner.Rounds(4, 60.0, 600.0, 4, ("md.log", "two words"), prepare=True, keep_awake=True).command(SITE)
+    fixed = runner.Rounds(4, 60.0, 600.0, 4, ("md.log", "two words"), prepare=620.0, keep_awake=True).command(SITE)
     words = "--rounds=4 --limit=600 --local-ranks=4 --collect=md.log '--collect=two words'"
-    assert fixed == f"{OWN} rounds {words} --prepare=prepare.sh --keep-awake --alone"
+    assert fixed == f"{OWN} rounds {words} --prepare=prepare.sh --prepare-limit=620 --keep-awake --alone"
     shared = replace(SITE, exclusive=False)
-    timed = runner.Rounds(0, 60.0, 0.5, 0, (), prepare=False, keep_awake=False).command(shared)
+    timed = runner.Rounds(0, 60.0, 0.5, 0, (), prepare=0, keep_awake=False).command(shared)
     assert timed == f"{OWN} rounds --seconds=60 --limit=0.5 --local-ranks=0"
 
 

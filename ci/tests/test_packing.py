@@ -417,7 +417,7 @@ def test_an_environment_whose_installation_fails_leaves_no_image(place):
 
 def test_without_a_spack_there_is_no_image(place):
     result = image(place, command="no-such-spack")
-    assert result.returncode == contract.UNSUPPORTED
+    assert result.returncode == 1
     assert result.stderr.startswith("error: no software: environment comes from Spack, and there is no no-such-spack (")
     result = image(place)
     assert (result.returncode, result.stderr) == (

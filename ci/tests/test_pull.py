@@ -204,7 +204,11 @@ def side_of(runtime, image):
 @pytest.mark.parametrize(
     ("runtime", "words"),
     [
-        ("Docker", f'docker run --rm -v "/stage":"/rfm_workdir" -w /rfm_workdir $(cat subject.options) {NAME}'),
+        (
+            "Docker",
+            'docker run --rm -v "/stage":"/rfm_workdir" -w /rfm_workdir $(cat subject.options) '
+            f"--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {NAME}",
+        ),
         (
             "Sarus",
             'sarus run --mount=type=bind,source="/stage",destination="/rfm_workdir" -w /rfm_workdir '

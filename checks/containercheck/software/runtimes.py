@@ -63,6 +63,15 @@ def starts_by_itself(platform: str) -> bool:
     return command_of(platform) in BUILDERS
 
 
+def own_options(platform: str, side: str) -> list[str]:
+    """Return the options that are ours, in the words of a job's script: what the node's runtime needs (job/runtime.py).
+
+    Where a daemon runs the container, the runner finds it by its label.
+    """
+    label = [f"--label={contract.RUN}=${contract.RUN}"] if platform == "Docker" else []
+    return [f"$(cat {contract.options_file(side)})", *label]
+
+
 def bind_option(platform: str) -> str:
     """Return how the platform is told to bind, with ``{source}`` and ``{target}`` to be filled in."""
     return _BIND.get(platform, "-B{source}:{target}")
