@@ -228,8 +228,10 @@ class Session:
         takes = self._first_takes / 60
         more = "" if 60 * takes <= left else f", more than the {left / 60:.3g} that are left: select fewer checks"
         shares = sorted(set(seconds.values()))
-        each = f"{shares[0]} s each" if len(shares) == 1 else f"{shares[0]} to {shares[-1]} s each, by what they need"
-        say(f"the first pass has {len(cases)} case(s), {each if shares else 'bare'}: at most {takes:.0f} minutes{more}")
+        # Bare cases, which compare nothing, get no seconds.
+        each = " to ".join(map(str, dict.fromkeys((shares[0], shares[-1])))) + " s each" if shares else "bare"
+        each += ", by what they need" if len(shares) > 1 else ""
+        say(f"the first pass has {len(cases)} case(s), {each}: at most {takes:.0f} minutes{more}")
         return [word for name, own in seconds.items() for word in ("-S", f"{name}.seconds={own}")]
 
     def _confirm(self, slow: Sequence[Case]) -> None:

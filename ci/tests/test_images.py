@@ -253,9 +253,21 @@ def test_no_free_space_is_a_clear_error(recipes, file_system):
     assert len(result.stderr.splitlines()) <= 2
 
 
-def test_a_read_only_cache_is_a_clear_error(recipes, file_system):
+def test_in_place_of_a_read_only_cache_the_users_own_is_taken(recipes, file_system, tmp_path, monkeypatch):
     place = file_system("size=16m")
     subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+    own = tmp_path / "own" / "containercheck" / "images"
+    result = build(recipes, place / "images")
+    assert result.returncode == 0
+    assert f"cannot be written (Read-only file system): it goes to {own}" in result.stdout
+    assert len(images(own)) == 1
+
+
+def test_nothing_but_read_only_caches_is_a_clear_error(recipes, file_system, monkeypatch):
+    place = file_system("size=16m")
+    subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "own"))
     result = build(recipes, place / "images")
     assert result.returncode == 1
     assert "cannot be written (Read-only file system): set image_cache" in result.stderr

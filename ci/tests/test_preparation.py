@@ -108,9 +108,12 @@ def test_what_is_built_elsewhere_or_not_wanted_is_left_alone(tmp_path):
         ("B", "generic", "image b", {"scheduler": "slurm"}),
         ("C", "generic", "image c", {"build_locally": False}),
         ("D", "generic", "image d", {}),
+        ("A", "bare", "#!/bin/bash\n(true) && echo $? >build.status", {}),
         ("E", "generic", "image e", {"result": "skip", "skip_reason": "no software"}),
     )
-    keys = [("", "only", "builtin", f"{name}") for name in ("A_generic", "A_integrated", "B_generic", "C_generic")]
+    keys = [
+        ("", "only", "builtin", f"{name}") for name in ("A_bare", "A_generic", "A_integrated", "B_generic", "C_generic")
+    ]
     (build,) = preparation.builds(found, [*keys, ("", "only", "builtin", "E_generic")])
     assert build.name == "A generic, 1 node(s); A integrated, 1 node(s)"
 

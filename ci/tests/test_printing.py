@@ -41,7 +41,7 @@ def run_once(tmp_path, script, most):
         text=True,
         timeout=300,
     )
-    return json.loads(done.stdout)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@
 # it for the architecture.
 small_packages=(python3 openmpi-bin)
 userland_packages=(ca-certificates procps debootstrap gcc g++ libc6-dev make python3 python3-venv openmpi-bin libopenmpi-dev)
-userland_applications=("${applications[@]}" iozone3)
+userland_applications=$(application_packages)
+mapfile -t userland_applications <<<"$userland_applications"
 # Whether the first do (up --small).
 small=''
 userlands=/var/cache/virtual-cluster

@@ -215,7 +215,7 @@ def ready(path: Path, wanted: Optional[str] = None) -> Dict[str, Any]:
         architecture.require(path, wanted)
         if path.is_dir():
             return {"path": str(path), "sha256": None, "bytes": None}
-        return {"path": str(path), "sha256": files.known_digest_of(path), "bytes": path.stat().st_size}
+        return files.facts_of(path, files.known_digest_of(path))
     except FileNotFoundError:
         raise CacheError(f"no image: {path}, which the site's extras name, does not exist") from None
     except (OSError, RuntimeError) as error:  # the latter for a loop of links

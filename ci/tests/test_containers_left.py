@@ -1,0 +1,112 @@
+"""Containers that a daemon runs end with their run: with a real Podman, which is called as Docker is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from conftest import BARE, GENERIC, REPOSITORY, eventually, facts_of, write_program
+from containercheck import contract
+from containercheck.software import runtimes
+from containercheck.verdict.evaluation import Evaluation, Facts
+
+#: Where Debian's busybox-static puts a program that needs no library: all that an image needs.
+BUSYBOX = Path("/bin/busybox")
+#: On machines with cgroups of both versions crun does not run, and Podman asks for more files than are allowed.
+DOCKER = """
+engine="podman --runtime runc --root {place}/storage --runroot {run} --storage-driver vfs"
+if [ "$1" = run ]; then
+    shift
+    exec $engine run --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 --network none "$@"
+fi
+exec $engine "$@"
+"""
+#: Runs a script once in a process of its own, as the runner does.
+ONCE = """
+import json, sys, types
+from pathlib import Path
+sys.modules["containercheck"] = types.ModuleType("containercheck")
+sys.modules["containercheck"].__path__ = [{package!r}]
+from containercheck.job import processes, run
+processes.adopt_orphans()
+processes.signal.signal(processes.signal.SIGTERM, processes._terminate)
+print(json.dumps(run.run_once(Path("subject.sh"), Path("output"), {limit}, [], 0)))
+"""
+IMAGE = "localhost/made:1"
+
+
+@pytest.fixture
+def docker(tmp_path):
+    """Give the command of an engine with one image and storage of its own."""
+    if not (shutil.which("podman") and shutil.which("runc") and BUSYBOX.exists()):
+        pytest.skip("needs podman, runc and busybox-static")
+    place = tmp_path / "engine"
+    root = place / "root" / "bin"
+    root.mkdir(parents=True)
+    shutil.copy(BUSYBOX, root)
+    for name in ("sh", "sleep"):
+        (root / name).symlink_to("busybox")
+    # Podman has no longer path than 50 characters there.
+    run = tempfile.mkdtemp(prefix="run", dir="/tmp")
+    write_program(place / "docker", DOCKER.format(place=place, run=run))
+    subprocess.run(["tar", "-C", str(place / "root"), "-cf", str(place / "image.tar"), "."], check=True)
+    made = subprocess.run([place / "docker", "import", place / "image.tar", IMAGE], capture_output=True, text=True)
+    if made.returncode != 0:
+        pytest.skip(f"podman makes no image here: {made.stderr.strip()}")
+    (tmp_path / contract.runtime_file("subject")).write_text(json.dumps({"command": str(place / "docker")}))
+    yield place / "docker"
+    subprocess.run([place / "docker", "rm", "--force", "--all"], capture_output=True)
+    shutil.rmtree(run, ignore_errors=True)
+
+
+def listed(docker):
+    """Return the containers that there are, running or not."""
+    return subprocess.run([docker, "ps", "--all", "--quiet"], check=True, capture_output=True, text=True).stdout.split()
+
+
+def start(docker, tmp_path, words, limit, options="--rm"):
+    """Start one run of a container."""
+    label = runtimes.own_options("Docker", "subject")[1]
+    (tmp_path / "subject.sh").write_text(f"{docker} run {options} {label} {IMAGE} {words}\n")
+    script = ONCE.format(package=str(REPOSITORY / "checks" / "containercheck"), limit=limit)
+    return subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_container_that_is_not_done_in_time_ends_and_is_told(docker, tmp_path):
+    other = [docker, "run", "--detach", IMAGE, "sleep", "1000"]
+    others = subprocess.run(other, check=True, capture_output=True, text=True).stdout.strip()
+    # What ends the command asks the container to end, and it does not.
+    said, _ = start(docker, tmp_path, "sh -c 'trap : TERM INT; while :; do sleep 1; done'", 5).communicate(timeout=300)
+    run = json.loads(said.splitlines()[-1])
+    assert run["timed_out"]
+    (left,) = run["leftover_processes"]
+    assert left.startswith(f"container of {IMAGE} (docker ")
+    # Nobody else's.
+    assert [others.startswith(one) for one in listed(docker)] == [True]
+    judged = Evaluation(Facts(facts_of([], sides=[BARE, GENERIC])), tmp_path)
+    judged.add({**run, "round": 1, "side": "subject"})
+    hangs, leaves = judged.final_problems()
+    assert "hangs: killed at its limit of 5 s" in hangs
+    assert leaves.startswith(f"subject leaves processes behind when it ends, which bare does not: container of {IMAGE}")
+
+
+def test_a_container_that_its_command_leaves_running_is_told(docker, tmp_path):
+    said, _ = start(docker, tmp_path, "sleep 1000", 60, "--detach").communicate(timeout=300)
+    run = json.loads(said.splitlines()[-1])
+    assert (run["status"], run["timed_out"]) == (0, False)
+    assert len(run["leftover_processes"]) == 1 and listed(docker) == []
+
+
+def test_a_job_that_is_cancelled_takes_its_container_along(docker, tmp_path):
+    process = start(docker, tmp_path, "sh -c 'trap : TERM INT; while :; do sleep 1; done'", 300)
+    assert eventually(lambda: listed(docker))
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=300)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert listed(docker) == []
