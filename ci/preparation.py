@@ -27,6 +27,8 @@ from report.text import names, say
 #: What ReFrame calls the script, and how its build step notes that it succeeded, and that the software does not exist
 #: for this machine (containercheck.contract has them for the build step itself).
 SCRIPT, STATUS, SUCCEEDED, UNSUPPORTED = "rfm_build.sh", "build.status", "0", "3"
+#: The command of a build step that has nothing to do (containercheck.software has it).
+NOTHING = "\n(true) && "
 #: Files for what a script prints.
 OUT, ERR = "rfm_build.out", "rfm_build.err"
 #: Most scripts that run at the same time, as in ReFrame.
@@ -78,7 +80,8 @@ def builds(report: dict[str, Any], wanted: Iterable[Key]) -> list[Build]:
         script = Path(directory, SCRIPT)
         if case and case.scheduler == "local" and raw.get("build_locally", True) and script.is_file():
             text = script.read_text(errors="replace").replace(directory, "")
-            scripts.setdefault(text, []).append((Path(directory), case))
+            if NOTHING not in text:
+                scripts.setdefault(text, []).append((Path(directory), case))
     return [Build(found[0][0], tuple(case for _, case in found)) for found in scripts.values()]
 
 
@@ -101,7 +104,7 @@ class Preparation:
         """
         began, todo, most = time.monotonic(), list(self._wanted), max(2, min(MOST, os.cpu_count() or 1))
         cases = sum(len(one.cases) for one in self._wanted)
-        say(f"first what {cases} case(s) need is built, or found in a cache: nothing is measured meanwhile")
+        say(f"preparing {cases} case(s): what they need is built, or found in a cache, before anything is measured")
         screen = progress.Screen()
         with progress.shown(self, screen):
             while (todo or self._running) and not relay.stopped_by:

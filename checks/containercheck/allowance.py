@@ -13,6 +13,8 @@ from containercheck.verdict.boundaries import HORIZON
 #: Seconds of a job before its rounds: its start, the ranks that are tried, the host's MPI that is brought in. And where
 #: that is slow: ranks that do not find each other are waited for (job/ranks.py), images are copied.
 START, SLOW_START = 15.0, 600.0
+#: What comes before may take so many times what is expected of it.
+SLOWEST = 20
 #: Runs of a side that are ended at their limit before the job is given up (job/rounds.py).
 FAILURES = 2
 #: Part of a job's time that is planned with, where somebody limits it.
@@ -106,6 +108,14 @@ def allow(
     if sides == 1:
         return Allowance(rounds, before + once, math.ceil(at_most), 1)
     return Allowance(rounds, before + max(once, min(rounds, needed * once)), math.ceil(at_most), needed)
+
+
+def prepare_limit(before: float) -> float:
+    """Return the seconds after which what comes before the rounds is ended: it hangs.
+
+    :param before: seconds that it is expected to take.
+    """
+    return SLOW_START + SLOWEST * before
 
 
 def resources(site: Site, run: Run) -> dict[str, dict[str, object]]:

@@ -107,8 +107,8 @@ class BuiltCheck(ApplicationFacts):
         os.chmod(self.stagedir, 0o700)
 
     def write_private(self, files: Mapping[str, str]) -> None:
-        """Write files of the stage directory that are for their owner only."""
-        for name, text in files.items():
+        """Write files of the stage directory that are for their owner only; none without a text."""
+        for name, text in ((name, text) for name, text in files.items() if text):
             variables.write_private(Path(self.stagedir, name), text)
 
     @run_after("run")
@@ -128,7 +128,7 @@ class BuiltCheck(ApplicationFacts):
         stderr, finished = self.build_stderr.evaluate(), (stagedir / contract.BUILD_STATUS).exists
         if not self.build_locally and not finished():
             state = slurm.outlast(self.build_job, finished) if slurm.is_slurm(self.build_job) else None
-            ended = slurm.end_of_job(state, stagedir / stderr, self.site.max_pending_time)
+            ended = slurm.end_of_job(self.build_job, state, stagedir / stderr, self.site.max_pending_time)
         try:
             software.require_built(stagedir, stderr, ended)
         except software.Unavailable as error:

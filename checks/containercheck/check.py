@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 from dataclasses import asdict
@@ -23,11 +22,13 @@ from containercheck import (
     licensed,
     priors,
     references,
+    runner,
     schedulers,
     sites,
     slurm,
     software,
     texts,
+    waiting,
 )
 from containercheck.building import BuiltCheck
 from containercheck.layout import Layout, LayoutError
@@ -142,6 +143,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self._allowance = allowance.allow(
             self.site, self.num_nodes, run, self.side_count, self.seconds, self.node_hours, rounds
         )
+        self._bounds = waiting.Bounds(self.job, self.time_limit or self._allowance.at_most)
         if not self.site.is_here:
             self.time_limit = self.time_limit or self._allowance.at_most
         closing = priors.closing(self.figures, self.tolerance, self._told)
@@ -161,7 +163,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         job = commands.of_job(self._sides, own, self.input_commands, self.site, self.layout, self.stagedir)
         self._prepares = job.prepares
         self.compared = earlier.compared_in(self._sides, job.scripts, self.layout, self.work_facts, self.stagedir)
-        self.prerun_cmds = [*job.first, *self.prerun_cmds, *job.last]
+        self.prerun_cmds = [*schedulers.first_commands(self.job), *job.first, *self.prerun_cmds, *job.last]
         self.modules += [module for module in job.needs.modules if module not in self.modules]
         self.env_vars = {"OMP_NUM_THREADS": str(self.layout.threads), **job.needs.variables, **self.env_vars}
         self.keep_files = [*self.keep_files, contract.REPRODUCER]
@@ -196,16 +198,15 @@ class ContainerCheck(BuiltCheck, VariantSides):
         started_here = self.site.is_here and all(
             side.container is None or runtimes.starts_by_itself(side.container.runtime) for side in self._sides
         )
-        files, prepare, awake = tuple(self.output_files), self._prepares, self.keep_awake and started_here
+        files, awake = tuple(self.output_files), self.keep_awake and started_here
         seconds = self._allowance.rounds or self.seconds
-        return commands.Rounds(amount, seconds, self.run_limit, local_ranks, files, prepare, awake).command(self.site)
+        prepare = allowance.prepare_limit(self.expected["before"]) if self._prepares else 0.0
+        return runner.Rounds(amount, seconds, self.run_limit, local_ranks, files, prepare, awake).command(self.site)
 
     @run_before("sanity")
     def outlast_scheduler(self):
-        """Wait for a job that ReFrame lost sight of while Slurm's controller was restarted."""
-        started = slurm.is_slurm(self.job) and not self.is_dry_run()
-        complete = functools.partial(record.is_complete, Path(self.stagedir))
-        self._job_state = slurm.outlast(self.job, complete) if started else None
+        """Wait for a job that ReFrame lost sight of while Slurm's controller was restarted, and for what it wrote."""
+        self._job_state = self._bounds.outlast(lambda: self.is_dry_run() or record.is_complete(Path(self.stagedir)))
 
     @sanity_function
     def validate(self):
@@ -214,7 +215,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.reproducer = str(stagedir / contract.REPRODUCER) if (stagedir / contract.REPRODUCER).exists() else ""
         if (stagedir / contract.UNSUPPORTED_WHY).exists():
             self.skip_because(texts.tail(stagedir / contract.UNSUPPORTED_WHY).removeprefix("error: "))
-        end = slurm.end_of_job(self._job_state, stagedir / self.stderr.evaluate(), self.max_pending_time)
+        end = self._bounds.end(self._job_state, stagedir / self.stderr.evaluate(), self.max_pending_time)
         try:
             found = record.Record.read(stagedir)
         except UnreadableError as error:

@@ -5,42 +5,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from containercheck import contract, programs
+from containercheck import contract, entering, programs
 from containercheck.facts import PROGRAM
 from containercheck.layout import Layout
 from containercheck.sides import Container, Needs, Side
 from containercheck.sites import Site
 from containercheck.software import runtimes
 
-#: Runs a command in the container with the host's MPI before what the image itself has in its LD_LIBRARY_PATH, which
-#: only a process in there knows.
-ENTRY = 'export LD_LIBRARY_PATH={links}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\nexec "$@"'
-#: Has the loader in the container say what a program loads. Of a script it is the host's MPI alone, loaded into the
-#: shell: what the script starts is known only when it runs.
-LOOKUP_OF_MPI = """\
-if ! program=$(command -v "$1"); then echo "$1: not found"; exit 127; fi
-IFS= read -r first <"$program"
-case $first in
-    ?ELF*) exec env LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes "$program" ;;
-    *) echo "{script} $program"
-       exec env LD_PRELOAD={library} LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes /bin/sh -c : ;;
-esac"""
 #: The program in our images that says who started its ranks (checks/src/ranks), and what tells whether it is there.
 RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
 #: Writes the files of an image, as an archive, without what the runtime binds in; some are for their owner only.
 UNPACK = "cd / && tar -cf - --ignore-failed-read $(ls -d .singularity.d bin etc lib* opt sbin srv usr var 2>/dev/null)"
-#: Prints what a process in a container sees around it, with a blank line between: its variables, a NUL after each, its
-#: mounts, and its limits. It is read by job/surroundings.py, which keeps no secrets.
+#: Prints what a process in a container sees: variables, a NUL after each; mounts; limits. For job/surroundings.py only.
 SURROUNDINGS = "sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
-#: Shell function that prints the wall-clock seconds of each step.
-PHASE = r"""phase() {
-    now=$(date +%s.%N)
-    [ -z "${name:-}" ] || awk -v name="$name" -v t0="$began" -v t1="$now" \
-        'BEGIN { printf "seconds %s %.3f\n", name, t1 - t0 }'
-    name=$1
-    began=$now
-}"""
 
 
 @dataclass(frozen=True)
@@ -82,10 +61,9 @@ def of_job(
     if prepare:
         scripts[contract.PREPARE] = "\n".join(prepare)
     # One trap for all files, before the job makes any of them.
-    trap = [f"trap {shlex.quote(shlex.join(['rm', '-f', *needs.files]))} EXIT"] if needs.files else []
-    texts = [f"cat >{name} <<'END'\n{text}\nEND" for name, text in scripts.items()]
+    trap = [f"trap {shlex.quote(shlex.join(['rm', '-rf', '--', *needs.files]))} EXIT"] if needs.files else []
+    texts = [programs.written(name, text) for name, text in scripts.items()]
     private = {contract.environment_file(side.name): programs.private_exports(side.environment) for side in sides}
-    private = {name: text for name, text in private.items() if text}
     first, runs = (*programs.require_python(site), *trap), {name: one.script for name, one in made.items()}
     return Job(first, (*needs.before, *texts), needs, bool(prepare), private, runs)
 
@@ -135,7 +113,7 @@ def _script(side: Side, place: _Host | _InContainer | _Inside) -> str:
         command = shlex.join([program.executable, *program.options])
         command = place.parallel(f"env LD_PRELOAD={place.host_mpi} {command}" if program.preloads_mpi else command)
         return "\n".join([*lines, *program.reset, command])
-    lines = ["set -e", PHASE, *lines, *program.reset]
+    lines = ["set -e", programs.PHASE, *lines, *program.reset]
     for step in program.steps:
         command = step.command.replace(PROGRAM, shlex.quote(program.executable))
         lines += [f"phase {step.name}", place.parallel(command) if step.parallel else place.words(command)]
@@ -184,9 +162,10 @@ class _InContainer:
         """Return the scripts that bring the host's MPI in, by their file."""
         if not self._container.host_mpi:
             return {}
-        lookup = LOOKUP_OF_MPI.format(script=contract.IS_SCRIPT, library=self.host_mpi)
-        entry = ENTRY.format(links=self._links)
-        return {contract.mpi_entry_file(self._name): entry, contract.mpi_lookup_file(self._name): lookup}
+        return {
+            contract.mpi_entry_file(self._name): entering.entry(self._links),
+            contract.mpi_lookup_file(self._name): entering.lookup(self.host_mpi),
+        }
 
     def needs(self, site: Site, layout: Layout) -> Needs:
         """Return what the job does before the rounds."""
@@ -194,11 +173,12 @@ class _InContainer:
         files: tuple[str, ...] = ()
         ranks = layout.ranks_per_node if self._program.mpi else 0
         own = [] if container.host_mpi else ["--own-environment"]
-        words = [f"--command={self._command}", f"--ranks={ranks}", *own, self._name]
-        prepare = [programs.in_job(site, "runtime", *words)]
+        words = [f"--command={self._command}", f"--ranks={ranks}", *own]
+        words += [f"--image={container.image}"] if runtimes.has_image_files(container.runtime) else []
         if container.copied_to:
-            files = (container.copied_to,)
-            prepare.append(shlex.join(["cp", "-L", container.image, container.copied_to]))
+            files = (str(Path(container.copied_to).parent),)
+            words.append(f"--copy-to={container.copied_to}")
+        prepare = [programs.in_job(site, "runtime", *words, self._name)]
         if container.unpacked_to:
             prepare += [f"mkdir -p {container.unpacked_to}", self._unpack(container)]
         if container.host_mpi:
@@ -227,17 +207,17 @@ class _InContainer:
 
     def _launch(self, command: str, container: Container) -> str:
         # What has to stand before the runtime is known in the job: see job/runtime.py and job/ranks.py.
-        start = f"$(cat {contract.start_file(self._name)})"
         platform = runtimes.create(container.runtime, self._command)
-        platform.image = container.unpacked_to or container.copied_to or container.image
+        copied = container.copied_to and shlex.quote(container.copied_to)
+        platform.image = container.unpacked_to or copied or container.image
         platform.with_cuda = container.gpus
         platform.command = command
         platform.mount_points = []
         # What the node's runtime needs is known there: see job/runtime.py and job/hostmpi.py.
-        platform.options = [f"$(cat {contract.options_file(self._name)})", *container.options]
+        platform.options = [*runtimes.own_options(container.runtime, self._name), *container.options]
         if container.host_mpi:
             platform.options.append(f"$(cat {contract.mpi_options_file(self._name)})")
-        return f"{start} {platform.launch_command(self._stagedir)}"
+        return f"$(cat {contract.start_file(self._name)}) {platform.launch_command(self._stagedir)}"
 
     def _plan_host_mpi(self, site: Site) -> str:
         """Find the host's MPI in the job."""
@@ -271,33 +251,3 @@ class _Inside:
     def parallel(self, command: str) -> str:
         """Return what starts the ranks of a program."""
         return self.words(f"{self._launcher} {command}")
-
-
-@dataclass(frozen=True)
-class Rounds:
-    """How the sides are run.
-
-    :ivar amount: so many rounds, whatever the verdict; 0 to let the verdict decide.
-    :ivar seconds: for all rounds.
-    :ivar limit: seconds that one run may take.
-    :ivar local_ranks: ranks of MPI on a node, which is as much as one process can look into; 0 without MPI.
-    :ivar collect: files that every run writes.
-    :ivar prepare: whether there is a script that makes the input.
-    :ivar keep_awake: whether the processors are kept awake, where they are a virtual machine's.
-    """
-
-    amount: int
-    seconds: float
-    limit: float
-    local_ranks: int
-    collect: tuple[str, ...]
-    prepare: bool
-    keep_awake: bool
-
-    def command(self, site: Site) -> str:
-        """Return the command that runs all sides in rounds."""
-        words = [f"--rounds={self.amount}" if self.amount else f"--seconds={self.seconds:g}", f"--limit={self.limit:g}"]
-        words += [f"--local-ranks={self.local_ranks}", *(f"--collect={name}" for name in self.collect)]
-        words += [f"--prepare={contract.PREPARE}"] if self.prepare else []
-        words += ["--keep-awake"] if self.keep_awake else []
-        return programs.in_job(site, "rounds", *words)

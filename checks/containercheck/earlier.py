@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-import zlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,9 @@ from containercheck import contract
 from containercheck.layout import Layout
 from containercheck.sides import Side
 from containercheck.software import runtimes
+
+#: Names of a job's own directories: see axes.own_directory.
+OWN = re.compile(r"containercheck-\d+-[0-9a-f]{16}")
 
 #: What has to be the same, in the order in which a difference is told, and what is said of it.
 _SAME = {
@@ -64,7 +67,6 @@ def compared_in(
     """
     contained = [side for side in sides if side.container]
     commands = {side.name: side.container.command or runtimes.command_of(side.container.runtime) for side in contained}
-    own = f"{zlib.crc32(stagedir.encode()):08x}"
     return {
         "side": {side.name: _label(side) for side in sides},
         "runtime": commands,
@@ -75,8 +77,8 @@ def compared_in(
             "threads of a rank": str(layout.threads),
         },
         "work": {name: str(value) for name, value in work.items()},
-        # Files beside the stage directory have its checksum in their names: axes.own_path.
-        "command": {name: text.replace(stagedir, ".").replace(own, "") for name, text in scripts.items()},
+        # Files beside the stage directory lie in directories whose names are other ones each time: axes.own_directory.
+        "command": {name: OWN.sub("", text.replace(stagedir, ".")) for name, text in scripts.items()},
     }
 
 

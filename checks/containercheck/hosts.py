@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -15,7 +16,7 @@ from reframe.core.runtime import runtime
 from reframe.core.schedulers import Job
 from reframe.utility import osext
 
-from containercheck import mpi, schedulers, texts
+from containercheck import mpi, schedulers, texts, waiting
 from containercheck.releases import Version
 from containercheck.sites import Site
 
@@ -24,6 +25,9 @@ from containercheck.sites import Site
 QUESTION = "getconf GNU_LIBC_VERSION"
 OF_MPI = r"""(IFS=:; for place in $LD_LIBRARY_PATH; do ls "$place"; done; PATH=$PATH:/sbin ldconfig -p) 2>/dev/null |
     grep -o '\<libmpi[^ /]*\.so\.[^ /]*' | sort -u"""
+#: Seconds that a job which asks this may take, and that it is waited for, where the site's ``max_pending_time`` says
+#: nothing else: a session cannot go on before.
+PROMPT, PATIENCE = 300.0, 1800.0
 
 
 class UnknownError(Exception):
@@ -72,15 +76,20 @@ def _asked(partition: str) -> tuple[str, str]:
         job = Job.create(asked.scheduler, getlauncher("local")(), **facts)
         job.num_tasks, job.options = 1, schedulers.access_of(job)
         job.max_pending_time = Site.of(asked).max_pending_time
+        job.time_limit = PROMPT
+        bounds = waiting.Bounds(job, PROMPT, job.max_pending_time or PATIENCE)
         try:
             job.prepare([QUESTION, OF_MPI], [asked.local_env])
             job.submit()
             job.wait()
+            if bounds.why:
+                return "", f"its job, {job.jobid}, was given up: {bounds.why}"
             if job.exception:
                 raise job.exception
             return texts.tail(Path(job.stdout)), ""
         except (ReframeError, OSError) as error:
             return "", f"its job failed: {error}"
         finally:
-            if job.jobid and not job.scheduler.finished(job):
-                job.cancel()
+            with contextlib.suppress(ReframeError, OSError):
+                if job.jobid and not job.scheduler.finished(job):
+                    job.cancel()

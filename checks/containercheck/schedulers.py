@@ -7,6 +7,7 @@ from collections.abc import MutableMapping
 
 from reframe.core.schedulers import Job
 
+from containercheck import slurm
 from containercheck.layout import Layout, LayoutError
 from containercheck.sites import Site
 
@@ -19,7 +20,8 @@ _SETTINGS = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_MPI_TYP
 def options_of(job: Job, site: Site, layout: Layout) -> list[str]:
     """Return the options that ReFrame 4.10 leaves out, for the schedulers that it is known of.
 
-    Grid Engine: the partition's ``access``, and slots on nodes. PBS: nodes without others. Slurm, and LSF, get all.
+    Grid Engine: the partition's ``access``, and slots on nodes. PBS: nodes without others. LSF gets all.
+    Slurm is not to start a job again: the second start would mix its results with those of the first.
 
     :raises LayoutError: the site file lacks what it takes.
     """
@@ -28,7 +30,17 @@ def options_of(job: Job, site: Site, layout: Layout) -> list[str]:
         return [*access_of(job), *_slots(site, layout)]
     if scheduler == "pbs" and site.exclusive:
         return ["-l place=scatter:excl"]
-    return []
+    return ["--no-requeue"] if slurm.is_slurm(job) else []
+
+
+def first_commands(job: Job) -> list[str]:
+    """Return the commands that a job begins with, so that its steps have its environment.
+
+    With ``--export=NONE`` among a site's options, Slurm's ``srun`` would hand on nothing of what the job sets.
+    """
+    options = " ".join([*job.sched_access, *job.options, *job.cli_options])
+    cut = slurm.is_slurm(job) and re.search(r"--export[= ](NONE|NIL)\b", options, re.IGNORECASE)
+    return ["export SLURM_EXPORT_ENV=ALL"] if cut else []
 
 
 def leave_allocation(job: Job, environ: MutableMapping[str, str]) -> None:

@@ -15,12 +15,17 @@ from reframe.core.schedulers import Job
 from containercheck import texts
 
 #: States in which a job still runs, or will.
-_ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "SUSPENDED", "STAGE_OUT", "REQUEUED"}
+_ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED"}
+#: States that a job passes through, and may never leave: what sees to it hangs, or a person has to.
+STUCK = {
+    *("COMPLETING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD", "RESIZING"),
+    *("REVOKED", "SIGNALING", "STAGE_OUT", "STOPPED"),
+}
 #: States of a job that ended, or was given up, in the queue.
 _NEVER_STARTED = {"PENDING", "CANCELLED", "DEADLINE"}
 #: States of a job that met its time limit, or had to make room: what it had done counts.
 _MET_LIMIT = {"TIMEOUT", "DEADLINE", "PREEMPTED"}
-#: Seconds for which a controller that does not answer is waited for.
+#: Seconds for which a controller that does not answer is waited for, and a job that stays in such a state.
 PATIENCE = 300
 _INTERVAL = 2
 #: States of a node, in sinfo's words, in which it gets no job before a person has seen to it. Not what is reserved, is
@@ -47,9 +52,23 @@ def state_of(jobid: str) -> str | None:
     return _told(jobid, "JobState")
 
 
+def restarts_of(jobid: str) -> int:
+    """Return how often Slurm has started a job again; otherwise as :func:`state_of`."""
+    return int(_told(jobid, "Restarts") or 0)
+
+
+def is_alive(state: str | None) -> bool:
+    """Tell whether a job in this state still runs, or will."""
+    return state in _ALIVE or state in STUCK
+
+
 def _told(jobid: str, name: str) -> str | None:
     """Return one of the values that scontrol tells of a job; otherwise as :func:`state_of`."""
-    result = subprocess.run(["scontrol", "show", "job", "-o", jobid], capture_output=True, text=True)
+    command = ["scontrol", "show", "job", "-o", jobid]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=_PROMPT)
+    except subprocess.TimeoutExpired:
+        raise Unreachable(f"scontrol has not answered for {_PROMPT} s") from None
     if found := re.search(rf"\b{name}=(\S+)", result.stdout):
         return found[1]
     if "Invalid job id" in result.stderr:
@@ -60,11 +79,12 @@ def _told(jobid: str, name: str) -> str | None:
 def outlast(job: Job, finished: Callable[[], bool]) -> str | None:
     """Wait until the job has really ended and return its last state, or None where Slurm does not know.
 
-    ReFrame takes a job for ended when squeue prints nothing of it, as it does while the controller is restarted.
+    ReFrame takes a job for ended when squeue prints nothing of it, as it does while the controller is restarted. One
+    that does not leave its state is not waited for for ever: it may be COMPLETING because an epilog hangs.
 
     :param finished: tells from what the job wrote that nothing needs to be waited for.
     """
-    silent_since = None
+    silent_since, stuck_since = None, time.monotonic()
     while not finished():
         try:
             state = state_of(job.jobid)
@@ -74,7 +94,8 @@ def outlast(job: Job, finished: Callable[[], bool]) -> str | None:
                 return None
         else:
             silent_since = None
-            if state not in _ALIVE:
+            stuck_since = stuck_since if state in STUCK else time.monotonic()
+            if not is_alive(state) or time.monotonic() - stuck_since > PATIENCE:
                 return state
         time.sleep(_INTERVAL)
     return None
@@ -183,9 +204,10 @@ def _nodes(*options: str) -> list[_Node]:
     return [_Node(*words) for words in found if len(words) == 5]
 
 
-def end_of_job(state: str | None, stderr: Path, max_pending_time: float | None) -> str:
+def end_of_job(job: Job, state: str | None, stderr: Path, max_pending_time: float | None) -> str:
     """Return why a job ended early, as far as can be told: Slurm's state of it, and the last line that it printed.
 
+    :param job: for its scheduler, of which there are others.
     :param state: None where there is no Slurm, or it does not know.
     :param stderr: the job's, which is there once the job has started.
     :param max_pending_time: seconds after which ReFrame cancels a job that waits in the queue.
@@ -194,6 +216,10 @@ def end_of_job(state: str | None, stderr: Path, max_pending_time: float | None) 
         errors = texts.tail(stderr).strip().splitlines()
         said = errors[-1].removeprefix("error: ") if errors else f"it printed nothing ({stderr.parent})"
         return f"Slurm says {state}: {said}" if state else said
+    if state is None:
+        known = f" and says {job.state}" if job.state and not is_slurm(job) else ""
+        said = f"{job.scheduler.registered_name} took it as job {job.jobid}{known}, and it left no output"
+        return f"{said}: was it started, and do the nodes see {stderr.parent}?"
     if state in _NEVER_STARTED:
         waited = f"; it may wait {max_pending_time:g} s in the queue" if max_pending_time else ""
         return f"Slurm says {state}, the job never started (pending time{waited})"

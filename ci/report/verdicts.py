@@ -150,6 +150,11 @@ def _rate(one: Need) -> float:
     return one.figures / (START + one.most)
 
 
+def _can_wait(one: Need) -> bool:
+    """Tell whether nothing of the case looks too slow: who asks wants to be certain of that first."""
+    return not asking(one.case, [SLOWER])
+
+
 def _foreseen(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the row of an open figure, with a forecast where it has but one round."""
     return {**row, "rounds_needed": FEWEST} if row["rounds"] == 1 and row["rounds_needed"] is None else row
@@ -175,9 +180,9 @@ def needs(cases: Iterable[Case]) -> list[Need]:
 def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, float] | None = None) -> Plan:
     """Return the pass that closes most in the seconds that are left.
 
-    Everything, if there is time for that. Else of each case as many figures as close fastest, the fastest cases first,
-    and as many as fit; another pass may close the others. Where none fits with its margin, the cheapest has what is
-    left, if that is enough without.
+    Everything, if there is time for that. Else of each case as many figures as close fastest, those first that look
+    too slow, then the fastest cases, and as many as fit; another pass may close the others. Where none fits with its
+    margin, the cheapest has what is left, if that is enough without.
 
     :param limits: the most seconds that checks may have: by class, and for all others under the empty name.
     """
@@ -188,7 +193,9 @@ def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, flo
         return everything
     steps = [_steps(one.case) for one in wanted]
     chosen: list[Need] = []
-    for one in sorted((max(each, key=_rate) for each in steps), key=lambda one: (-_rate(one), one.most)):
+    for one in sorted(
+        (max(each, key=_rate) for each in steps), key=lambda one: (_can_wait(one), -_rate(one), one.most)
+    ):
         if _plan([*chosen, one], limits).takes <= left:
             chosen.append(one)
     if not chosen:

@@ -89,6 +89,11 @@ def alive_below(directory: Path) -> list[str]:
     return found
 
 
+def log_of(cache: Path, name: str) -> Path:
+    """Return where the log of a build by this user on this machine lies, in a cache."""
+    return cache / f"{name}-{os.geteuid()}-{os.uname().nodename}.log"
+
+
 def write_program(path: Path, commands: str) -> None:
     """Write a shell script that can be run."""
     path.write_text(f"#!/bin/sh\n{commands}\n")
@@ -254,7 +259,7 @@ def session(tmp_path, reframe):
 def start_rounds(tmp_path):
     """Start the runner on the scripts of one side or two."""
 
-    def start(baseline, subject=None, count=2, limit=10, *options, directory=tmp_path, figures=()):
+    def start(baseline, subject=None, count=2, limit=10, *options, directory=tmp_path, figures=(), stderr=None):
         directory.mkdir(exist_ok=True)
         sides = [BARE] if subject is None else [BARE, GENERIC]
         (directory / "facts.json").write_text(json.dumps(facts_of(figures, sides=sides)))
@@ -263,7 +268,7 @@ def start_rounds(tmp_path):
         # No number leaves it to the verdict.
         words = [f"--rounds={count}" if count else "--seconds=600", f"--limit={limit}", "--local-ranks=0", *options]
         command = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), "rounds", *words]
-        return subprocess.Popen(command, cwd=directory, text=True, stdout=subprocess.PIPE)
+        return subprocess.Popen(command, cwd=directory, text=True, stdout=subprocess.PIPE, stderr=stderr)
 
     return start
 

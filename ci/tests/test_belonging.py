@@ -109,7 +109,8 @@ def test_ranks_that_a_daemon_started_are_seen_and_do_not_disturb_their_own_run(l
 
 def test_what_a_daemon_started_is_ended_with_its_run(launcher, rank, tmp_path):
     run = run_rounds(tmp_path, f"{AS_ROOT}\n{launcher} {rank} {tmp_path}/never\n", "--limit=60", "--local-ranks=0")
-    assert run["leftover_processes"] == ["rank"]
+    # And what Open MPI starts for a rank that nobody launched.
+    assert "rank" in run["leftover_processes"]
     assert not alive(f"{rank} {tmp_path}/never")
     run = run_rounds(
         tmp_path, f"{AS_ROOT}\n{launcher} {rank} {tmp_path}/never\nsleep 1000\n", "--limit=3", "--local-ranks=0"

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import archspec.cpu
 import pytest
-from conftest import REPOSITORY, eventually
+from conftest import REPOSITORY, eventually, log_of
 from containercheck import contract, software
 from containercheck.sites import Site
 from containercheck.software import Wanted, easybuild
@@ -144,7 +144,7 @@ def test_what_fails_is_one_line_and_the_place_of_the_log(place, modules, facts, 
     lines = result.stderr.splitlines()
     assert lines[0].startswith("error: installing Tiny failed: ")
     assert why in lines[0]
-    assert lines[1:] == [f"the whole log: {place / 'cache' / 'Tiny.log'}"]
+    assert lines[1:] == [f"the whole log: {log_of(place / 'cache', 'Tiny')}"]
     assert installed(place) == []
     assert not (place / contract.EASYBUILD).is_symlink()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -234,11 +235,21 @@ def test_a_run_that_hangs_says_what_it_had_printed(run, evaluated, tmp_path):
 
 
 def test_an_unreadable_run_says_what_it_had_printed(run, evaluated, tmp_path):
-    """A launcher that ends with 0 though a rank failed."""
-    one = failed(run, tmp_path, 1, "openmpi4/doublefree", "")
+    one = failed(run, tmp_path, 1, "python/segv", "")
     (problem,) = evaluated(one).final_problems()
-    assert problem.endswith("(pattern: ^rate (\\S+)); it printed: free(): double free detected in tcache 2")
+    assert problem.endswith("(pattern: ^rate (\\S+)); it printed: Fatal Python error: Segmentation fault")
     assert "; it printed" not in evaluated(run(1, "subject", "")).final_problems()[0]
+
+
+@pytest.mark.parametrize("case", ["openmpi4/bare_kill", "openmpi5/kill", "mpich4/kill"])
+@pytest.mark.parametrize("text", ["", "rate 1\n"])
+def test_a_launcher_that_ends_with_0_though_a_rank_was_killed_is_no_success(run, evaluated, tmp_path, case, text):
+    """MPICH, issue 7057: before its figure and after."""
+    one = failed(run, tmp_path, 1, case, planted(case)["out"] + text)
+    result = evaluated(run(1, "baseline"), one)
+    (problem,) = result.final_problems()
+    assert re.match(r"round 1, subject: exit status 0, though a rank died: .*[ (]9[)]|.*\(Killed\)", problem)
+    assert (kinds(result), result.rounds) == ([(STATUS, "subject")], [])
 
 
 def test_a_pattern_is_told_as_it_was_written(run, evaluated):

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, alive_below
+from conftest import REPOSITORY, alive_below, write_program
 from containercheck import contract
 from containercheck.job import ranks
 from containercheck.verdict.record import Record
@@ -243,6 +243,35 @@ def test_crash_fails_with_what_the_program_said(session):
     result = session("-n", "Planted%variant=generic", "-S", "fault=crash", "-S", "rounds=1")
     assert result.status != 0
     assert "exit status 3: FATAL: it broke" in reason(result.case("generic"))
+
+
+#: A runtime that fails to clean up behind the third run (apptainer#2713).
+NO_INSTANCE = """{apptainer} "$@"
+status=$?
+case "$*" in *work.sh*)
+    echo >>{count}
+    [ "$(wc -l <{count})" != 3 ] || {{
+        echo 'ERROR:   container cleanup failed: no instance found with name sharens_instance_4711' >&2
+        exit 148
+    }}
+esac
+exit $status"""
+
+
+def test_a_tear_down_that_fails_after_the_run_is_told_as_that_and_how_often(session, tmp_path):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    text = NO_INSTANCE.format(apptainer=shutil.which("apptainer"), count=tmp_path / "count")
+    write_program(programs / "apptainer", text)
+    path = f"{programs}:{os.environ['PATH']}"
+    result = session("-n", "Planted%variant=generic", "-S", "rounds=5", PATH=path)
+    assert result.status != 0
+    said = (
+        "subject: exit status 148 after the program had ended and its figures were complete: ERROR: container cleanup "
+    )
+    said += "failed: no instance found with name sharens_instance_4711 "
+    found = re.escape(said) + r"\(1 of \d+ runs; its output: \S+-subject\)$"
+    assert re.search(r"\bround \d+, " + found, reason(result.case("generic"))), result.output
 
 
 def test_singletons_instead_of_ranks_fail(session):

@@ -15,7 +15,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, write_program
+from conftest import REPOSITORY, log_of, write_program
 from containercheck import contract, software
 from containercheck.build import cache, images, locked, packing, tools
 from containercheck.build import spack as building
@@ -349,7 +349,7 @@ def test_an_environment_for_another_processor_than_asked_for_is_an_error(place):
         packed(place)
     assert str(caught.value) == (
         f"concretising environment failed: greet would be for pdp11, not {HERE}: say 'prefer' where the site's Spack "
-        f"file says 'require' of it\nthe whole log: {place / 'c' / 'environment.log'}"
+        f"file says 'require' of it\nthe whole log: {log_of(place / 'c', 'environment')}"
     )
 
 
@@ -410,7 +410,7 @@ def test_an_environment_whose_installation_fails_leaves_no_image(place):
     )
     result = image(place, command=place / "spack")
     assert result.returncode == 1
-    log = place / "spacks" / "environment.log"
+    log = log_of(place / "spacks", "environment")
     assert result.stderr == f"error: installing environment failed: no\nthe whole log: {log}\n"
     assert not (place / "image.sif").is_symlink()
 

@@ -279,6 +279,24 @@ def test_the_data_lie_beside_the_page_as_csv(tmp_path):
         assert f'href="{path.name}"' in files[0].read_text()
 
 
+@pytest.mark.parametrize(
+    "text", ['=HYPERLINK("http://evil/")', "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(1)", " =1", "\t=1"]
+)
+def test_no_cell_is_a_formula(text, tmp_path):
+    """A reason is what a program printed, and a spreadsheet computes what begins like that."""
+    found = read([made.session(0, [made.case("A", result="fail", fail_phase="sanity", fail_reason=text)])])
+    figures = page.write(found, series(found), [], tmp_path / "night.html")[1]
+    (row,) = csv.DictReader(figures.open())
+    assert row["reason"] in (f"'{text}", f"'{text.strip()}")
+
+
+def test_numbers_stay_numbers_in_cells(tmp_path):
+    found = read([made.session(0, [made.case("A", rows=[made.row(overhead=-1.0)])])])
+    figures = page.write(found, series(found), [], tmp_path / "night.html")[1]
+    (row,) = csv.DictReader(figures.open())
+    assert float(row["overhead"]) < 0
+
+
 def test_series_are_those_that_are_handed_in(tmp_path):
     """Who writes the page has judged them: they are not put together once more."""
     found = read(sessions())

@@ -37,7 +37,9 @@ def test_everything_is_built_before_anything_is_measured_and_each_thing_once(pre
     done = journal(prepared)
     assert sorted(done[:2]) == ["build image", "build program"]
     assert sorted(done[2:]) == ["run First", "run First", "run Second"]
-    assert "run: first what 3 case(s) need is built, or found in a cache: nothing is measured meanwhile" in output
+    assert (
+        "run: preparing 3 case(s): what they need is built, or found in a cache, before anything is measured" in output
+    )
     assert re.search(r"run: 2 of 2 build\(s\) done in \d+ s\n", output)
     assert output.index("build(s) done") < output.index("[ RUN      ]")
 
@@ -108,9 +110,12 @@ def test_what_is_built_elsewhere_or_not_wanted_is_left_alone(tmp_path):
         ("B", "generic", "image b", {"scheduler": "slurm"}),
         ("C", "generic", "image c", {"build_locally": False}),
         ("D", "generic", "image d", {}),
+        ("A", "bare", "#!/bin/bash\n(true) && echo $? >build.status", {}),
         ("E", "generic", "image e", {"result": "skip", "skip_reason": "no software"}),
     )
-    keys = [("", "only", "builtin", f"{name}") for name in ("A_generic", "A_integrated", "B_generic", "C_generic")]
+    keys = [
+        ("", "only", "builtin", f"{name}") for name in ("A_bare", "A_generic", "A_integrated", "B_generic", "C_generic")
+    ]
     (build,) = preparation.builds(found, [*keys, ("", "only", "builtin", "E_generic")])
     assert build.name == "A generic, 1 node(s); A integrated, 1 node(s)"
 

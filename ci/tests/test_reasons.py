@@ -15,6 +15,7 @@ import re
 
 import pytest
 from containercheck.verdict import boilerplate, reasons
+from containercheck.verdict.boilerplate import CAUSE, DEATH, ERROR, LIBRARY
 from saved import OUTPUTS
 
 #: Where the programs of the table printed something; below each, files ``err`` and ``out``.
@@ -143,8 +144,29 @@ def test_of_very_long_outputs_both_ends_are_looked_at():
     assert reasons.why(f"{filling}Error: last\n", "") == "Error: last"
 
 
-def test_an_error_is_named_where_a_run_was_killed_but_not_how_it_died():
+def test_an_error_is_looked_for_among_the_lines_that_may_be_one():
     err = "[n1:7] PMIX ERROR: UNREACHABLE in file ptl_tcp_component.c at line 1849\nKilled\n"
-    assert reasons.error(err, "", reasons.LIBRARY).startswith("[n1:7] PMIX ERROR: UNREACHABLE")
-    assert reasons.error(err, "", reasons.ERROR) == ""
-    assert reasons.error("[n1:7] Signal: Segmentation fault (11)\n", "", reasons.LIBRARY) == ""
+    killed, unread = (CAUSE, ERROR, LIBRARY), (CAUSE, ERROR, DEATH)
+    assert reasons.error(err, "", killed).startswith("[n1:7] PMIX ERROR: UNREACHABLE")
+    assert reasons.error(err, "", unread) == ""
+    dead = "[n1:7] Signal: Segmentation fault (11)"
+    assert (reasons.error(dead, "", killed), reasons.error(dead, "", unread)) == ("", dead)
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("openmpi4/sigill", "exited on signal 4 (Illegal instruction)."),
+        ("openmpi5/kill", "exited on signal 9 (Killed)."),
+        ("mpich4/kill", "EXIT STRING: Killed (signal 9)"),
+        ("slurm/segv", "srun: error: node2: task 1: Segmentation fault"),
+        # By its own doing, or not by a signal.
+        ("openmpi4/bare_exit", ""),
+        ("slurm/exit", ""),
+        ("slurm/mpi", ""),
+        ("bash/segv", ""),
+    ],
+)
+def test_a_launcher_says_that_a_signal_ended_a_rank(case, said):
+    found = reasons.died(*printed(OUTPUTS / "reasons" / case))
+    assert found.endswith(said) and bool(found) == bool(said)

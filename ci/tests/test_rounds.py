@@ -181,6 +181,29 @@ def test_what_takes_a_moment_is_done_once_before_the_rounds(start_rounds, rounds
     assert not (tmp_path / "rounds.json").exists()
 
 
+@pytest.mark.parametrize(
+    "hangs", ["{marker}", "setsid {marker} & echo 'fetching it' >&2; wait", "trap '' TERM; {marker}"]
+)
+def test_a_preparation_that_hangs_is_ended_with_all_that_it_started_and_says_so(start_rounds, tmp_path, marker, hangs):
+    (tmp_path / "prepare.sh").write_text(hangs.format(marker=marker))
+    options = ("--prepare=prepare.sh", "--prepare-limit=2")
+    process = start_rounds("true", None, 2, 10, *options, stderr=subprocess.PIPE)
+    _, errors = process.communicate(timeout=TURN)
+    assert process.returncode == 1
+    said = "error: the preparation, prepare.sh, was ended at its limit of 2 s"
+    said += "; the last that it said: fetching it" if "fetching" in hangs else ""
+    assert errors.splitlines()[-1] == said
+    assert not alive(marker)
+    assert not (tmp_path / "rounds.json").exists()
+
+
+def test_what_a_preparation_leaves_in_the_background_is_not_waited_for(start_rounds, rounds, tmp_path, marker):
+    """It has the job's error stream open, as the helper of a container runtime may."""
+    (tmp_path / "prepare.sh").write_text(f"setsid {marker} &\n")
+    assert rounds("true", None, 1, 10, "--prepare=prepare.sh", "--prepare-limit=600")["complete"]
+    assert not alive(marker)
+
+
 @pytest.fixture
 def busy(tmp_path):
     """Start a program that keeps a processor busy and that nobody waits for; return its name with its number."""

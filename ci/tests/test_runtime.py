@@ -77,15 +77,15 @@ def test_a_runtime_by_its_path_is_asked_like_any_other(on_path):
         ("apptainer-1.4", "apptainer version 1.4.5", ["--sharens"]),
         ("run-image", "singularity-ce version 4.1.0-focal", ["--sharens"]),
         ("run-image", "'INFO: of the centre\nsingularity version 3.8.7'", ["--sharens"]),
-        ("run-image", "podman version 4.3.1", []),
-        ("docker-1.4", "Docker version 24.0.7, build afdd53b", []),
+        ("run-image", "podman version 4.3.1", ["--env", "CONTAINERCHECK_RUN"]),
+        ("docker-1.4", "Docker version 24.0.7, build afdd53b", ["--env", "CONTAINERCHECK_RUN"]),
     ],
 )
 def test_a_runtime_is_known_by_what_it_says_of_itself(on_path, name, says, expected):
     """And not by what its file is called."""
     command = on_path(name, "--sharens", says)
     assert runtime.options(command, 2) == expected
-    assert ("LD_LIBRARY_PATH" in runtime.hidden(command, ["LD_LIBRARY_PATH"], True)) == (not expected)
+    assert ("LD_LIBRARY_PATH" in runtime.hidden(command, ["LD_LIBRARY_PATH"], True)) == (expected != ["--sharens"])
 
 
 def test_a_root_that_may_not_mount_runs_images_in_a_user_namespace(on_path, monkeypatch):
@@ -98,7 +98,10 @@ def test_a_root_that_may_not_mount_runs_images_in_a_user_namespace(on_path, monk
 def test_other_runtimes_get_no_options_of_apptainers(on_path, monkeypatch):
     on_path("docker", options="--userns --sharens")
     monkeypatch.setattr(runtime, "_is_crippled_root", lambda: True)
-    assert runtime.options("docker", 2) == []
+    # It starts the container by a daemon, which hands on what it is told to.
+    assert runtime.options("docker", 2) == ["--env", "CONTAINERCHECK_RUN"]
+    on_path("sarus", options="--userns --sharens", says="1.6.4")
+    assert runtime.options("sarus", 2) == []
 
 
 def test_only_settings_of_the_hosts_are_kept_out():

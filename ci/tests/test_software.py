@@ -157,7 +157,7 @@ def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_
         "sh -c 'command -v /own/io >/dev/null || { echo error: no software: the image has no /own/io >&2; exit 1; }'"
     )
     assert " /rfm_workdir/subject.preflight.sh " in lines[plan + 2]
-    assert lines[plan + 3].endswith(" hostmpi verify --tree=/apps:/own subject.preflight.out")
+    assert lines[plan + 3].endswith(" hostmpi verify --tree=/apps:/own subject")
 
 
 def wrapper(path, version):

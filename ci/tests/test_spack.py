@@ -17,7 +17,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, eventually
+from conftest import REPOSITORY, eventually, log_of
 from containercheck import contract, software
 from containercheck.build import packing
 from containercheck.build import spack as building
@@ -233,7 +233,7 @@ def test_a_build_that_fails_is_one_line_and_goes_on_from_the_lock(place):
     assert result.returncode == 1
     assert result.stderr.startswith("error: installing tiny failed: ")
     assert "planted" in result.stderr.splitlines()[0]
-    assert result.stderr.splitlines()[1] == f"the whole log: {place / 'cache' / 'tiny.log'}"
+    assert result.stderr.splitlines()[1] == f"the whole log: {log_of(place / 'cache', 'tiny')}"
     assert environments(place) == []
     write(place)
     result = install(place)

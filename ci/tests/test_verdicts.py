@@ -102,6 +102,13 @@ def test_what_closes_most_in_its_time_goes_first():
     assert (chosen(plan), plan.figures) == (["Rich", "Short"], 5)
 
 
+def test_what_looks_too_slow_goes_first():
+    cases = [case("Short", row(needed=13)), case("Slow", row(needed=16, open_kind="slower"))]
+    assert chosen(verdicts.plan(cases, left=60)) == ["Slow"]
+    # Where there is time for both, both go on.
+    assert len(verdicts.plan(cases).cases) == 2
+
+
 def test_a_session_has_a_usual_length():
     def made(count, expected):
         return [case(f"A{n}", expected={"expected": expected}) for n in range(count)]

@@ -129,7 +129,7 @@ def verify(preflight: str, known: Dict[str, Any], side: str, trees: Sequence[str
     Run-time libraries of the host's that the image lacks are added to it. Return what has to be said of it: of a
     script only that the host's MPI can be loaded in the image; which one its program loads is seen while it runs.
 
-    :param preflight: output of the loader with LD_TRACE_LOADED_OBJECTS; see ``commands.LOOKUP_OF_MPI``.
+    :param preflight: output of the loader with LD_TRACE_LOADED_OBJECTS; see ``entering.lookup``.
     :param known: the plan.
     :param side: whose container it is.
     :param trees: directories of the host that the site has bound in with the program, each ``source:target``.

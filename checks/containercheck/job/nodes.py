@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import List
+from typing import Dict, List, Optional, Tuple
 
 from containercheck import contract
 from containercheck.job import disturbance
@@ -41,6 +41,58 @@ def start() -> None:
         )
 
 
+class Lines:
+    """What the watch on one node wrote, each line read once: there is one for each second of the job.
+
+    :param path: the file, which grows.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Nothing is read yet."""
+        self._path, self._offset = path, 0
+        self._waiting = []  # type: List[Tuple[float, float, Dict[str, float]]]
+
+    def between(self, first: float, last: float) -> List[Tuple[float, float, Dict[str, float]]]:
+        """Return when, the capacity, and who took what, of the lines between two moments; earlier ones are forgotten.
+
+        What cannot be read is left out: another node's file may be cut, or damaged, and it ends no job.
+        """
+        self._waiting += self._new()
+        found = [line for line in self._waiting if first <= line[0] <= last]
+        self._waiting = [line for line in self._waiting if line[0] > last]
+        return found
+
+    def _new(self) -> List[Tuple[float, float, Dict[str, float]]]:
+        try:
+            with self._path.open("rb") as stream:
+                if os.fstat(stream.fileno()).st_size < self._offset:
+                    # Another file of that name.
+                    self._offset, self._waiting = 0, []
+                stream.seek(self._offset)
+                # What follows the last end of a line is being written.
+                whole = stream.read().rpartition(b"\n")[0]
+        except OSError:
+            return []
+        if not whole:
+            return []
+        self._offset += len(whole) + 1
+        return [line for line in map(_parsed, whole.split(b"\n")) if line]
+
+
+#: What was read of each node's file.
+_READ = {}  # type: Dict[Path, Lines]
+
+
+def _parsed(line: bytes) -> Optional[Tuple[float, float, Dict[str, float]]]:
+    """Return what a line says; None for a damaged one."""
+    try:
+        seen = json.loads(line.decode())
+        taken = {str(who): float(ticks) for who, ticks in seen["taken"].items()}
+        return float(seen["when"]), float(seen["capacity"]), taken
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
 def disturbers(began: float, ended: float) -> List[str]:
     """Return who disturbed the other nodes between two moments, with the node's name.
 
@@ -52,14 +104,10 @@ def disturbers(began: float, ended: float) -> List[str]:
             continue
         capacity = 0.0
         taken = {}  # type: Dict[str, float]
-        # What follows the last end of a line is being written.
-        for line in path.read_text().split("\n")[:-1]:
-            seen = json.loads(line)
-            # A line is about the second before it.
-            if began + INTERVAL <= seen["when"] <= ended:
-                capacity += seen["capacity"]
-                for who, ticks in seen["taken"].items():
-                    taken[who] = taken.get(who, 0.0) + ticks
+        for _, most, who_took in _READ.setdefault(path.resolve(), Lines(path)).between(began + INTERVAL, ended):
+            capacity += most
+            for who, ticks in who_took.items():
+                taken[who] = taken.get(who, 0.0) + ticks
         said = disturbance.verdict(taken, capacity, f" on {path.stem}")
         found += [said] if said else []
     return found

@@ -30,8 +30,8 @@ DIRECTORIES = (contract.RUNS, contract.WATCH, contract.TRIALS)
 #: A file whose content the shell puts into a command.
 TAKEN_IN = re.compile(r"\$\(cat ([\w.-]+)\)( ?)")
 #: In the job's script, the first line that is no longer its environment: it writes the scripts of the sides.
-SCRIPTS = re.compile(r"cat >\S+ <<'END'")
-END, ARCHIVE = "END_OF_SIDE", "#ARCHIVE"
+SCRIPTS = re.compile(r"cat >\S+ <<'END_*'")
+ARCHIVE = "#ARCHIVE"
 TEXT = """{head}
 # Repeats one run of a side, as the job in {stage} had it on {node}; on a cluster, in an allocation like its own:
 #   bash {name} SIDE [WORK]     SIDE is {sides}
@@ -90,9 +90,8 @@ def text_of(sides: Sequence[Tuple[str, str]], job: str, stage: Path) -> str:
     carried, large = archive(stage)
     head = environment_of(job)
     script_of = "{0})\ncat >run.sh <<'{1}'\n{2}\n{1}\n;;".format
-    runs = [
-        script_of(name, END, expanded((stage / contract.script_file(name)).read_text(), stage)) for name, _ in sides
-    ]
+    texts = {name: expanded((stage / contract.script_file(name)).read_text(), stage) for name, _ in sides}
+    runs = [script_of(name, contract.end_word(text), text) for name, text in texts.items()]
     return TEXT.format(
         head=head,
         stage=stage,
@@ -118,9 +117,9 @@ def environment_of(job: str) -> str:
 
 
 def removed_by(head: str) -> List[str]:
-    """Return the files outside the stage directory that the job removes in its end."""
+    """Return the files and directories outside the stage directory that the job removes in its end."""
     trap = re.search(r"^trap (.*) EXIT$", head, re.MULTILINE)
-    return shlex.split(shlex.split(trap.group(1))[0])[2:] if trap else []
+    return shlex.split(shlex.split(trap.group(1))[0])[3:] if trap else []
 
 
 def expanded(script: str, stage: Path) -> str:

@@ -15,19 +15,20 @@ not. It is read with ``facts.json`` after each run, and in the end by ReFrame's 
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from containercheck import contract, locks, texts
-from containercheck.job import awake, belonging, disturbance, node, nodes, printing, processes, reproducer
+from containercheck import contract, locks
+from containercheck.job import awake, belonging, disturbance, node, nodes, processes, reproducer
+from containercheck.job.preparation import prepare
 from containercheck.job.run import describe, remove, run_once
 from containercheck.verdict.evaluation import Evaluation, Facts
 
@@ -181,38 +182,6 @@ class Rounds:
         return min(self._arguments.limit, max(LEAST_LIMIT, SLOWEST * measure))
 
 
-def prepare(script: Path) -> None:
-    """Run the script that makes what all runs read.
-
-    :raises SystemExit: it fails; what it said on standard error is said again. Where it says by its status that the
-        check cannot run on this node, the reason is written down for a skip.
-    """
-    files = [script.with_suffix(".out"), script.with_suffix(".err")]
-    with files[0].open("wb") as out, files[1].open("wb") as err:
-        process = subprocess.Popen(["bash", "-e", str(script)], stdin=subprocess.DEVNULL, stdout=out, stderr=err)
-        printed = printing.Watch(files, lambda: processes.end(process.pid, 0.0))
-        printed.start()
-        try:
-            status = process.wait()
-        except BaseException:
-            process.kill()
-            raise
-        finally:
-            printed.stop()
-    if printed.is_too_much():
-        printed.cut()
-        sys.exit(f"error: {script} was {contract.PRINTED_TOO_MUCH}: see what is left of it, {files[0]} and {files[1]}")
-    print(texts.told(texts.tail(files[0])), flush=True)
-    said = texts.told(texts.tail(files[1]).strip())
-    if said:
-        print(said, file=sys.stderr)
-    if status == contract.UNSUPPORTED:
-        reason = said.splitlines()[-1] if said else f"{script} ended with status {contract.UNSUPPORTED}"
-        Path(contract.UNSUPPORTED_WHY).write_text(reason)
-    if status != 0:
-        sys.exit(1 if said else f"error: {script} failed: see what it printed, in the job's output")
-
-
 def parse(argv: List[str]) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -224,8 +193,10 @@ def parse(argv: List[str]) -> argparse.Namespace:
         "--collect", action="append", default=[], help="a file that each run writes, to be kept with it"
     )
     parser.add_argument("--keep-awake", action="store_true", help="the processors of a virtual machine")
+    parser.add_argument("--alone", action="store_true", help="nobody else has jobs on this node: wait for nobody")
     parser.add_argument("--local-ranks", type=int, required=True, help="MPI processes expected on this node")
     parser.add_argument("--prepare", type=Path, help="script that makes the input, once, before the rounds")
+    parser.add_argument("--prepare-limit", type=float, default=3600, help="seconds that this script may take")
     return parser.parse_args(argv)
 
 
@@ -236,10 +207,14 @@ def main() -> None:
     processes.supervise(belonging.kill_all)
     shutil.rmtree(contract.RUNS, ignore_errors=True)
     remove(Path(contract.RECORD))
-    with locks.measuring():
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(contextlib.ExitStack() if arguments.alone else locks.measuring())
+        except OSError as error:
+            sys.exit(f"error: {error}")
         # Not before: it would disturb somebody else's measurement.
         if arguments.prepare:
-            prepare(arguments.prepare)
+            prepare(arguments.prepare, arguments.prepare_limit)
         rounds = Rounds(arguments, began)
         # The options of the runtimes are known now.
         reproducer.write(rounds.labels, Path(contract.JOB), Path.cwd())

@@ -7,10 +7,10 @@ import collections
 import json
 import types
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
 from containercheck import contract, texts
-from containercheck.verdict import problems, reading, reasons, sequential
+from containercheck.verdict import failed, problems, reading, sequential
 from containercheck.verdict.prior import Prior
 from containercheck.verdict.problems import DIFFER, HANG, OUTPUT, RANKS, STATUS, UNREADABLE, WRONG, Problem
 from containercheck.verdict.reading import UnreadableError
@@ -151,46 +151,28 @@ class Evaluation:
         if run.get("printed_too_much"):
             self._note(OUTPUT, run, contract.PRINTED_TOO_MUCH, output)
         elif run["timed_out"]:
-            self._note(HANG, run, self._hang(run, output), output)
+            self._note(HANG, run, failed.hang(run, output, failed.has_all_figures(self._facts, run, output)), output)
         elif run["status"] != 0:
-            self._note(STATUS, run, self._failure(run, output), output)
+            complete = failed.has_all_figures(self._facts, run, output)
+            self._note(STATUS, run, failed.failure(run, output, complete), output)
         else:
-            try:
-                self._read(run, output)
-            except UnreadableError as error:
-                said = reasons.error(*_printed(output), worst=reasons.ERROR)
-                self._note(UNREADABLE, run, str(error) + (f"; it printed: {said}" if said else ""))
+            self._add_finished(run, output)
         self._compare_answers(run["round"], side)
+
+    def _add_finished(self, run: Dict[str, Any], output: Path) -> None:
+        """Read a run whose launcher ended with status 0."""
+        death = failed.death(output)
+        if death:
+            self._note(STATUS, run, death, output)
+            return
+        try:
+            self._read(run, output)
+        except UnreadableError as error:
+            self._note(UNREADABLE, run, failed.unreadable(error, output))
 
     def _note(self, kind: str, run: Dict[str, Any], text: str, output: Optional[Path] = None) -> None:
         place = "" if output is None else str(output)
         self.problems.append(Problem(kind, run["side"], run["round"], texts.told(text), place))
-
-    def _hang(self, run: Dict[str, Any], output: Path) -> str:
-        """Say that a run was killed at its limit, and what error it had printed."""
-        complete = "; its figures were complete" if self._is_complete(run, output) else ""
-        said = reasons.error(*_printed(output), worst=reasons.LIBRARY)
-        return "hangs: killed at its limit of {:g} s{}".format(run["limit"], complete) + (
-            f"; it had printed: {said}" if said else ""
-        )
-
-    def _failure(self, run: Dict[str, Any], output: Path) -> str:
-        """Say with which status a run ended, and why."""
-        when = " after the program had ended and its figures were complete" if self._is_complete(run, output) else ""
-        return reasons.describe(run["status"], *_printed(output), when=when)
-
-    def _is_complete(self, run: Dict[str, Any], output: Path) -> bool:
-        """Tell whether a run that failed has printed all figures and answers, and none that is wrong by itself."""
-        facts, printed = self._facts, reading.Output(output)
-        try:
-            if facts.rank_count is not None and reading.read_answer(facts.rank_count, printed) != facts.ranks:
-                return False
-            figures = [reading.read_figure(figure, printed) for figure in facts.figures]
-            own = [answer for answer in facts.answers if answer.side in (None, run["side"])]
-            wrong = [reading.problem(answer, reading.read_answer(answer, printed)) for answer in own]
-        except UnreadableError:
-            return False
-        return any(figure is not None for figure in figures) and not any(wrong)
 
     def _read(self, run: Dict[str, Any], output: Path) -> None:
         facts, side, output = self._facts, run["side"], reading.Output(output)
@@ -280,10 +262,3 @@ def other_runtime(known: Dict[str, Dict[str, str]], stagedir: Path) -> str:
             if now.get(what) != known[side].get(what):
                 return f"the runtime of {side} was {known[side].get(what)}, and is {now.get(what, 'not known')}"
     return ""
-
-
-def _printed(output: Path) -> Tuple[str, str]:
-    """Return what a run printed on standard error and on standard output: of what is very long, both ends."""
-    files = (output / name for name in (contract.ERR, contract.OUT))
-    err, out = (texts.ends(file) if file.exists() else "" for file in files)
-    return err, out

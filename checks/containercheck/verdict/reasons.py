@@ -9,14 +9,14 @@ those that tell equally well the first, and standard error before standard outpu
 """
 
 import re
-from typing import List, NamedTuple, Optional, Tuple
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from containercheck.verdict import boilerplate
 from containercheck.verdict.boilerplate import (
     CAUSE,
+    DEATH,
     ERROR,
     HELP,
-    LIBRARY,
     LINE,
     NOISE,
     PLAIN,
@@ -29,7 +29,7 @@ from containercheck.verdict.boilerplate import (
 #: Letters of a reason; what is longer is cut.
 LONGEST = 300
 #: Lines of a file that are looked at: these from its beginning, and these from its end. And letters of a line.
-FIRST_LINES, LAST_LINES, LETTERS = 5000, 15000, 2000
+FIRST_LINES, LAST_LINES, LETTERS = 5000, 15000, 600
 #: Lines within which what belongs to a line stands.
 NEAR = 8
 #: What an exit status says of the signal that ended a process: 128 + its number, as shells and mpirun report it.
@@ -69,6 +69,8 @@ _WORDS = re.compile(
     r"|not connected|doesn't exist|does not exist|missing)\b",
     re.IGNORECASE,
 )
+#: Words of launchers about a rank that a signal ended.
+_DIED = ("noticed that process rank", "TERMINATED WITH THE EXIT STRING: ", "srun: error: ")
 #: Where they say nothing: computed errors, counts, warnings.
 _HARMLESS = re.compile(
     r"\bwarn(?:ing)?\b|\b(?:no|0|without) (?:errors?|failures?)\b|\berrors?\s*[=:]\s*[-+.\d]"
@@ -118,13 +120,21 @@ def _in_words(reason: Optional[Reason], printed: str) -> str:
     return reason.text
 
 
-def error(err: str, out: str, worst: int) -> str:
-    """Return the best line that says that something is an error, as good as the level ``worst``; empty without one.
-
-    How a process died is none: where it was killed, that is known.
-    """
-    found = [reason for reason in _all(err, out) if reason.level in (CAUSE, ERROR, LIBRARY) and reason.level <= worst]
+def error(err: str, out: str, levels: Sequence[int]) -> str:
+    """Return the line of one of these levels that tells best, the first of several; empty where there is none."""
+    found = [reason for reason in _all(err, out) if reason.level in levels]
     return min(found, key=lambda reason: reason.level).text if found else ""
+
+
+def died(err: str, out: str) -> str:
+    """Return the line in which a launcher says that a signal ended a rank; empty where none does.
+
+    Some launchers end with status 0 all the same.
+    """
+    if not any(words in text for words in _DIED for text in (err, out)):
+        return ""
+    found = [reason for reason in _all(err, out) if reason.level == DEATH]
+    return next((reason.text for reason in found if any(words in reason.text for words in _DIED)), "")
 
 
 def find(err: str, out: str) -> Optional[Reason]:

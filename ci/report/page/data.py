@@ -26,6 +26,10 @@ SERIES = ("kind", "system", "partition", "environ", "application", "axes", "vari
 POINT = ("night", "value", "standard_error", "confirmation", "before_a_break", "break")
 
 
+#: What a cell of a spreadsheet begins with that is computed.
+FORMULA = ("=", "+", "-", "@")
+
+
 def figures(night: Night) -> str:
     """Return a row for each figure of each case, and one for a case without any; the first row names the columns.
 
@@ -79,4 +83,8 @@ def _csv(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return plain(value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    text = plain(value)
+    # What a program printed is no formula: a spreadsheet would compute it, or call what it names.
+    return f"'{text}" if text.lstrip()[:1] in FORMULA or text[:1] in ("\t", "\r") else text

@@ -9,6 +9,7 @@
 #SBATCH --exclusive
 #SBATCH --partition=gpu
 #SBATCH --gres=gpu:2
+#SBATCH --no-requeue
 export OMP_NUM_THREADS=10
 export PMIX_MCA_gds=hash
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
@@ -36,4 +37,4 @@ python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=
 python3 $REPOSITORY/checks/containercheck ranks --ranks=16 --nodes=8 '--launcher=srun --cpus-per-task=10 --cpu-bind=cores' subject
 sh $REPOSITORY/checks/src/gromacs/prepare gmx_mpi 5
 END
-python3 $REPOSITORY/checks/containercheck rounds --seconds=100 --limit=600 --local-ranks=2 --collect=md.log --prepare=prepare.sh
+python3 $REPOSITORY/checks/containercheck rounds --seconds=100 --limit=600 --local-ranks=2 --collect=md.log --prepare=prepare.sh --prepare-limit=648.6

@@ -19,4 +19,4 @@ END
 cat >prepare.sh <<'END'
 python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=0 --own-environment subject
 END
-python3 $REPOSITORY/checks/containercheck rounds --seconds=135 --limit=300 --local-ranks=0 --prepare=prepare.sh
+python3 $REPOSITORY/checks/containercheck rounds --seconds=135 --limit=300 --local-ranks=0 --prepare=prepare.sh --prepare-limit=600

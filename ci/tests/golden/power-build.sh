@@ -6,6 +6,7 @@
 #SBATCH --output=rfm_build.out
 #SBATCH --error=rfm_build.err
 #SBATCH --time=1:0:0
+#SBATCH --no-requeue
 
 _onerror()
 {

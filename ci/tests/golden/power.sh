@@ -8,6 +8,7 @@
 #SBATCH --time=0:31:30
 #SBATCH --exclusive
 #SBATCH --hint=nomultithread
+#SBATCH --no-requeue
 export OMP_NUM_THREADS=1
 export PMIX_MCA_gds=hash
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
@@ -34,4 +35,4 @@ cat >prepare.sh <<'END'
 python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=40 --own-environment subject
 python3 $REPOSITORY/checks/containercheck ranks --ranks=640 --nodes=16 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' subject
 END
-python3 $REPOSITORY/checks/containercheck rounds --seconds=90 --limit=300 --local-ranks=40 --collect=hpccoutf.txt --prepare=prepare.sh
+python3 $REPOSITORY/checks/containercheck rounds --seconds=90 --limit=300 --local-ranks=40 --collect=hpccoutf.txt --prepare=prepare.sh --prepare-limit=600
