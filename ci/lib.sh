@@ -97,23 +97,48 @@ candidate() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: \([^(]
 
 # Installs the named Debian packages where they are missing; their services are not started.
 apt_install() {
-    local missing policy=/usr/sbin/policy-rc.d ours=no
+    local missing
     mapfile -t missing < <(missing_packages "$@")
     [ "${#missing[@]}" -gt 0 ] || return 0
     say "installing ${missing[*]}"
+    # In a shell of its own, which outlives this one where that is killed, and removes what it made when apt is done.
+    (without_services "${missing[@]}")
+}
+
+# Keeps services from being started while it installs the packages "$@"; in a shell of its own.
+without_services() {
+    local policy=/usr/sbin/policy-rc.d mark='# Made by ci/setup while it installs packages: process' status=0 log
+    remove_dead_policy "$policy" "$mark"
+    log=$(mktemp "${TMPDIR:-/tmp}/apt-install.XXXXXX.log")
     if [ ! -e "$policy" ]; then
-        printf '#!/bin/sh\nexit 101\n' | as_root install -m 755 /dev/stdin "$policy"
-        ours=yes
+        # shellcheck disable=SC2064  # what it is now
+        trap "as_root rm -f '$policy'" EXIT
+        trap 'exit 143' TERM HUP
+        trap 'exit 130' INT
+        printf '#!/bin/sh\n%s %s\nexit 101\n' "$mark" "$BASHPID" | as_root install -m 755 /dev/stdin "$policy"
     fi
-    local status=0
     { as_root apt-get -q update && as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get -qy install --no-install-recommends "${missing[@]}"; } >"${TMPDIR:-/tmp}/apt-install.$$.log" 2>&1 || status=$?
-    [ "$ours" = no ] || as_root rm -f "$policy"
+        apt-get -qy install --no-install-recommends "$@"; } >"$log" 2>&1 || status=$?
     if [ "$status" -ne 0 ]; then
-        tail -n 5 "${TMPDIR:-/tmp}/apt-install.$$.log" >&2
-        die "apt-get could not install ${missing[*]} (log: ${TMPDIR:-/tmp}/apt-install.$$.log)"
+        tail -n 5 "$log" >&2
+        die "apt-get could not install $* (log: $log)"
     fi
-    rm -f "${TMPDIR:-/tmp}/apt-install.$$.log"
+    rm -f "$log"
+}
+
+# Removes the file $1, which has the line $2 with the process that made it, where that was killed.
+remove_dead_policy() {
+    local maker
+    maker=$(sed -n "s|^$2 \([0-9]*\)$|\1|p" "$1" 2>/dev/null) || true
+    if [ -n "$maker" ] && [ ! -d "/proc/$maker" ]; then as_root rm -f "$1"; fi
+}
+
+# Runs debootstrap with the words "$@" for a release of $1 (debian or ubuntu), of which it takes nothing unsigned: without
+# the keyring it would only warn.
+signed_debootstrap() {
+    local keyring=/usr/share/keyrings/$1-archive-keyring.gpg
+    [ -s "$keyring" ] || die "no $keyring, with which packages are checked: install $1-archive-keyring"
+    debootstrap --force-check-gpg --keyring="$keyring" "${@:2}"
 }
 
 # Tells apt in the tree $1 what this machine's is told of fetching: proxies, say.

@@ -10,7 +10,7 @@ import re
 import stat
 import time
 from pathlib import Path
-from typing import Optional
+from typing import Optional, Tuple
 
 #: Seconds that a file may take to get its mode, after it was made.
 _YOUNG = 2.0
@@ -98,11 +98,16 @@ def holder_of(descriptor: int) -> str:
             words = line.split()
             if "->" not in words and len(words) > 5 and words[5].rpartition(":")[2] == str(number):
                 return named("", words[4])
+    return named(*(said_by(descriptor) or ("", "")))
+
+
+def said_by(descriptor: int) -> Optional[Tuple[str, str]]:
+    """Return the host and the process that an open file says it was locked by; None where it says anything else."""
     said = b""
     with contextlib.suppress(OSError):
         said = os.pread(descriptor, 200, 0)
-    host, process = (said.decode(errors="replace").split() + ["", ""])[:2]
-    return named(host, process)
+    match = re.fullmatch(r"([\w.-]{1,64}) ([1-9]\d{0,9})\n", said.decode(errors="replace"))
+    return (match[1], match[2]) if match else None
 
 
 def named(host: str, process: str) -> str:

@@ -287,7 +287,7 @@ def test_a_site_fills_a_cache_for_all_under_an_account_of_its_own(alice, bob, so
         assert compile_as(ALICE, alice, source, cache, *owners)[0].parent == own_cache(alice)
     source.write_text(SOURCE + "\n")
     taken, said = compile_as(ALICE, alice, source, cache, f"--cache-owners={BOB}")
-    assert f"the cache of programs {cache} cannot be written: it goes to" in said
+    assert f"the cache of programs {cache} cannot be written (Permission denied): it goes to" in said
     assert taken.parent == own_cache(alice)
 
 

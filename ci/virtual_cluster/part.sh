@@ -90,6 +90,7 @@ case $part in
     munge) daemon=(munged --foreground --socket="$state/munge/socket" --key-file="$state/munge/key" --pid-file="$state/munge/pid"
                    --log-file="$state/munge/log" --seed-file="$state/munge/seed") ;;
     controller) daemon=(nsenter --net=/proc/self/fd/8 slurmctld -D -f "$conf") ;;
+    *-build) node; daemon=(slurmd -D -f "$build_conf" -N "$part") ;;
     node* | arm* | power*) node; daemon=(slurmd -D -f "$conf" -N "$part") ;;
     login) be_called login; furnish_login; daemon=(sleep infinity) ;;
     *) daemon=("daemon_$part") ;;

@@ -83,7 +83,7 @@ make_userland() {
     release=$(. /etc/os-release && echo "$VERSION_CODENAME")
     grep -q '^ID=debian' /etc/os-release || components='main universe multiverse'
     mirror=$(machine mirror)
-    debootstrap --variant=minbase --arch="${debian_of[$1]}" "$release" "$2" "$mirror"
+    signed_debootstrap "$(. /etc/os-release && echo "$ID")" --variant=minbase --arch="${debian_of[$1]}" "$release" "$2" "$mirror"
     echo "deb $mirror $release $components" >"$2/etc/apt/sources.list"
     cp -L /etc/resolv.conf "$2/etc/"
     # For a mirror by https: the package itself takes qemu minutes.

@@ -154,12 +154,14 @@ class Entry(Logged):
         """Return why it cannot be built in this cache by this user; None where it can."""
         cache = self.path.parent
         try:
-            cache.mkdir(parents=True, exist_ok=True)
-            why = ownership.problem(cache, shared=True)
+            # It is made when something is built in it.
+            there = next(path for path in (cache, *cache.parents) if path.exists())
+            why = ownership.problem(cache, shared=True) if there == cache else None
             if why:
                 return f"the {self.kind} cannot be used: {why}"
-            if not os.access(str(cache), os.W_OK | os.X_OK):
-                return f"the {self.kind} {cache} cannot be written"
+            if not os.access(str(there), os.W_OK | os.X_OK):
+                read_only = os.statvfs(str(there)).f_flag & os.ST_RDONLY
+                return self._wrong(OSError(errno.EROFS, os.strerror(errno.EROFS if read_only else errno.EACCES)))
             for path in (self.path, self.record):
                 if os.path.lexists(str(path)) and not ownership.can_remove(path):
                     return f"{ownership.problem(path) or path}, and is not what is needed"
@@ -170,6 +172,7 @@ class Entry(Logged):
     def _build_once(self) -> None:
         self.prepare()
         try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             waiting = f"{self.name}: somebody else is building it"
             with locks.flocked(self.lock_file, shared=False, waiting=waiting):
                 if not self.is_intact():

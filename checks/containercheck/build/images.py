@@ -37,6 +37,7 @@ from containercheck.build.recipes import (
     base_of,
     copied_files,
     environment_of,
+    is_bootstrapped,
     jar_list,
     not_for,
     read_recipe,
@@ -151,6 +152,8 @@ class Image(cache.FileEntry):
             raise UnsupportedError(f"no image: {problem}")
         base, pinned = base_of(self.text), jar_list(shop.recipes, self.text)
         self.arguments = taken(self.text, [f"MPI={shop.family}", _simd(shop.architecture), *shop.told])
+        if is_bootstrapped(self.text):
+            machine.require_keyring()
         if base:
             self.arguments.append(f"BASE={Image(self.workshop, base).ensure()}")
         else:
@@ -184,6 +187,8 @@ class Image(cache.FileEntry):
             cwd=self.workshop.recipes.parent,
             env={**os.environ, f"{Path(runtime).name.upper()}_TMPDIR": str(work)},
         )
+        if any(machine.UNSIGNED in line for line in self.lines()):
+            raise CacheError(self.failed("its packages' signatures were not checked"))
         installed = {"spack": self.environment.facts()} if self.environment else {}
         return built, {**self.known(built), **installed}
 
