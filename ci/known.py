@@ -36,7 +36,7 @@ class KnownSpreads:
         if self._nights is None:
             self._nights = self._read()
         cases = [case for run in report.get("runs", ()) for case in run["testcases"]]
-        known = spreads.merged(self._nights, spreads.from_variants(cases))
+        known = spreads.merged(spreads.kept(cases), spreads.merged(self._nights, spreads.from_variants(cases)))
         if not known:
             return []
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -123,7 +123,9 @@ class Session:
         self._arguments = (*self.report.get("session_info", {}).get(ARGUMENTS, ()), *self._arguments)
         self._place.clear()
         if self._settings.arguments:
-            self._foreseen()
+            # A variable that does not exist is an error before anything runs.
+            with self._foreseen():
+                pass
         return []
 
     @property
@@ -229,9 +231,11 @@ class Session:
         more = "" if 60 * takes <= left else f", more than the {left / 60:.3g} that are left: select fewer checks"
         shares = sorted(set(seconds.values()))
         # Bare cases, which compare nothing, get no seconds.
-        each = " to ".join(map(str, dict.fromkeys((shares[0], shares[-1])))) + " s each" if shares else "bare"
+        each = ""
+        if shares:
+            each = ", " + " to ".join(map(str, dict.fromkeys((shares[0], shares[-1])))) + " s each"
         each += ", by what they need" if len(shares) > 1 else ""
-        say(f"the first pass has {len(cases)} case(s), {each}: at most {takes:.0f} minutes{more}")
+        say(f"the first pass has {len(cases)} case(s){each}: at most {takes:.0f} minutes{more}")
         return [word for name, own in seconds.items() for word in ("-S", f"{name}.seconds={own}")]
 
     def _confirm(self, slow: Sequence[Case]) -> None:

@@ -104,7 +104,7 @@ class Preparation:
         """
         began, todo, most = time.monotonic(), list(self._wanted), max(2, min(MOST, os.cpu_count() or 1))
         cases = sum(len(one.cases) for one in self._wanted)
-        say(f"first what {cases} case(s) need is built, or found in a cache: nothing is measured meanwhile")
+        say(f"preparing {cases} case(s): what they need is built, or found in a cache, before anything is measured")
         screen = progress.Screen()
         with progress.shown(self, screen):
             while (todo or self._running) and not relay.stopped_by:

@@ -45,7 +45,7 @@ HORIZON = 40
 #: Error probabilities: of a pass for a figure; of a failure at the tolerance, and at no overhead, for a whole check.
 PASS, FAIL, ZERO = 0.05, 0.05, 0.01
 #: Parts of each that the two tests may spend.
-SHARES = {"ranks": 0.7, "t": 0.5}
+SHARES = {"ranks": 0.82, "t": 0.5}
 #: Numbers of figures that have a row; a number in between takes the next larger row. Above 32: figures with an expected
 #: range count twice.
 FIGURES = [*range(1, 33), 36, 40, 48, 64, 96, 128]

@@ -27,6 +27,7 @@ from simulation import (
     HORIZON,
     NOISES,
     checks,
+    counted,
     judge,
     normal,
     plain,
@@ -80,8 +81,9 @@ def false_verdicts(number, seed):
         for centre, spread in ((0.0, ENORMOUS), (BOUND, 0.06)):
             for together in FIGURES:
                 changes = centre + spread * sample[:, : number // together * together]
+                averages = counted(changes)
                 for rule, facts in rules():
-                    verdict = judge(changes, together, **facts(spread)).verdict
+                    verdict = judge(changes, together, averages=averages, **facts(spread)).verdict
                     lines[rule].append(percent((verdict.reshape(-1, together) < 0).any(axis=1)))
                     if (centre, together) == (BOUND, 1):
                         passed = percent(verdict > 0)
@@ -144,9 +146,12 @@ def passed(number, seed):
         noise = spread * normal(np.random.default_rng(seed), (HORIZON, number))
         for figures in FIGURES:
             own = noise[:, : number // figures * figures]
+            averages = counted(own)
             for rule, facts in rules():
                 line = f"{100 * spread:<8g}{figures:4} {rule:10}"
-                print(line + _passes(judge(own, figures, True, **facts(spread)), figures), flush=True)
+                print(
+                    line + _passes(judge(own, figures, True, averages=averages, **facts(spread)), figures), flush=True
+                )
             verdicts = student(own, figures).reshape(-1, figures)
             fixed = f"{percent((verdicts > 0).all(axis=1)):7.1f}{percent((verdicts < 0).any(axis=1)):7.2f} failed"
             one_run = plain(own / math.sqrt(2)).reshape(-1, figures).min(axis=1)

@@ -134,6 +134,11 @@ def counts(changes, bound):
     return above, below
 
 
+def counted(changes):
+    """Return the counts about the tolerance and about no overhead, which are the same for every rule."""
+    return counts(changes, BOUND), counts(changes, 0.0)
+
+
 def row(kind, rounds, figures=1, alone=False):
     """Return the boundaries of the rounds as a column; where there is none, a number that no count reaches.
 
@@ -170,7 +175,7 @@ class Moments:
         return np.array([math.inf if one is None else one for one in found])[:, None] * self._error
 
 
-def judge(changes, figures, give_up=False, known=None, alone=False):
+def judge(changes, figures, give_up=False, known=None, alone=False, averages=None):
     """Return the first verdict of each figure, with the tolerance of 5 %, as :data:`Judged`.
 
     :param changes: (rounds, figures), in log scale.
@@ -178,10 +183,10 @@ def judge(changes, figures, give_up=False, known=None, alone=False):
     :param give_up: tell which figures are hopeless, too.
     :param known: the known spread, in log scale, of all or of each; None where none is known.
     :param alone: by the rule before the moderated t: ranks with the whole error probability.
+    :param averages: what :func:`counted` says of the changes, where somebody has asked it already.
     """
     rounds = len(changes)
-    above, below = counts(changes, BOUND)
-    clear, _ = counts(changes, 0.0)
+    (above, below), (clear, _) = averages or counted(changes)
     passes = below >= row("pass", rounds, alone=alone)
     too_slow, not_zero = (above >= row("fail", rounds, figures, alone)), (clear >= row("zero", rounds, figures, alone))
     moments = None if known is None or alone else Moments(changes, known)

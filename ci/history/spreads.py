@@ -36,6 +36,8 @@ MARGIN, MARGIN_OF_VARIANT = 1.25, 1.5
 FEWEST_ROUNDS = 6
 #: No spread is smaller than this part of what is accepted: figures that are the same in all digits will not always be.
 LEAST_PART = 0.02
+#: Verdicts that stay, and the kind of an open one that stays too: a gain that is a question.
+CLOSED, FASTER = ("pass", "fail"), "faster"
 #: What decides which side a value belongs to; a session of several runtimes or images has others.
 BASELINE, SUBJECT = "baseline", "subject"
 
@@ -101,13 +103,34 @@ def from_variants(testcases: Iterable[Mapping[str, Any]]) -> Known:
     return known
 
 
+def kept(testcases: Iterable[Mapping[str, Any]]) -> Known:
+    """Return what was known of the figures that have their verdict in this session.
+
+    Later passes judge all rounds from the first one on. With another known spread a verdict that fell could be taken
+    back, or fall the other way.
+    """
+    known: Known = {}
+    for raw in testcases:
+        partition, name = _place(raw)
+        for row in raw.get("results") or ():
+            figures = known.setdefault(partition, {}).setdefault(name, {})
+            # Of several runs the last one counts.
+            figures.pop(row["figure"], None)
+            is_closed = row.get("verdict") in CLOSED or row.get("open_kind") == FASTER
+            if is_closed and row.get("spread_source"):
+                told = {"spread": row["known_spread"], "source": row["spread_source"], "unit": row["overhead_unit"]}
+                figures[row["figure"]] = told
+    return merged(known, {})
+
+
 def merged(first: Known, second: Known) -> Known:
     """Return both, figure by figure; the first counts where both say something."""
     found: Known = {}
     for known in (second, first):
         for partition, cases in known.items():
             for name, figures in cases.items():
-                found.setdefault(partition, {}).setdefault(name, {}).update(figures)
+                if figures:
+                    found.setdefault(partition, {}).setdefault(name, {}).update(figures)
     return found
 
 

@@ -25,16 +25,14 @@ def questions(cases: Iterable[Case]) -> list[str]:
 
 
 def _together(rows: Iterable[Mapping[str, Any]]) -> str:
-    return "; ".join(_slow(row) for row in rows)
-
-
-def _slow(row: Mapping[str, Any]) -> str:
-    unit, rounds = row.get("overhead_unit", "%"), row.get("rounds", 0)
-    accepted = (row.get("accepted") or (None, None))[1]
-    text = f"{row['figure']} {number(row.get('overhead'), 2, '+')} {unit}"
-    if accepted is None:
-        return text
-    return f"{text}, above {number(accepted, 3)} {unit} in {row.get('above', 0)} of {rounds} rounds"
+    """Return the overheads of figures, those together that were above the same tolerance in as many rounds."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        unit, accepted = row.get("overhead_unit", "%"), (row.get("accepted") or (None, None))[1]
+        above = f", above {number(accepted, 3)} {unit} in {row.get('above', 0)} of {row.get('rounds', 0)} rounds"
+        overhead = f"{row['figure']} {number(row.get('overhead'), 2, '+')} {unit}"
+        found.setdefault("" if accepted is None else above, []).append(overhead)
+    return "; ".join(f"{', '.join(overheads)}{above}" for above, overheads in found.items())
 
 
 def _asked(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -86,6 +86,16 @@ def test_a_case_is_told_by_its_figures(words, said):
     assert verdicts.tally(of(*(made.row(str(n), verdict=word[one]) for n, one in enumerate(words)))) == said
 
 
+def test_figures_that_are_too_slow_alike_are_told_together():
+    figures = {"HPL": 32.7, "DGEMM": 52.8, "FFT": 30.6}
+    rows = [made.opened("slower", name, overhead=more, above=2, rounds=2) for name, more in figures.items()]
+    rows.insert(1, made.opened("slower", "Latency", overhead=193.0, above=3, rounds=4, accepted=[None, 5.0]))
+    assert answers.questions([of(*rows)]) == [
+        "TOO SLOW, not yet certain: Code generic, 1 node(s): HPL +33 %, DGEMM +53 %, FFT +31 %, above 10 % in 2 of 2 "
+        "rounds; Latency +190 %, above 5 % in 3 of 4 rounds"
+    ]
+
+
 def test_cases_with_one_figure_or_nothing_open_have_no_line():
     assert answers.lines(cases(*(made.case(rows=rows) for rows in ([made.row()], [made.opened("noisy")], [])))) == []
     assert answers.lines([of(made.row(), made.row("other"))]) == []

@@ -123,6 +123,20 @@ def test_nights_count_before_the_other_variant():
     assert spreads.merged(night, {"p": {"c": {"other": {}}}})["p"]["c"].keys() == {"rate", "other"}
 
 
+def test_a_verdict_of_the_session_keeps_what_was_known_when_it_fell():
+    """A later pass judges all rounds anew: with another known spread the verdict might be another one."""
+    facts = {"known_spread": 4.0, "spread_source": "the check"}
+    closed, still = row(**facts), row("other", verdict="inconclusive", open_kind="noisy", **facts)
+    question = row("third", verdict="inconclusive", open_kind="faster", **facts)
+    told = spreads.kept([raw(closed, still, question)])["here:one"][NAME]
+    assert told.keys() == {"rate", "third"}
+    assert told["rate"] == {"spread": 4.0, "source": "the check", "unit": "%"}
+    # The last run of a case counts, and rows of before there was a known spread say nothing.
+    assert spreads.kept([raw(row(verdict="inconclusive", **facts)), raw(closed)])["here:one"][NAME].keys() == {"rate"}
+    assert spreads.kept([raw(closed), raw(row(verdict="inconclusive", **facts))]) == {}
+    assert spreads.kept([raw(row())]) == {}
+
+
 # What a check makes of it.
 
 
@@ -183,3 +197,7 @@ def test_a_session_hands_on_what_its_database_says(tmp_path, monkeypatch):
     assert known.KnownSpreads([], place).options({}) == []
     other = {"runs": [{"testcases": [case(3.0, 8, 1, variant="integrated"), raw()]}]}
     assert known.KnownSpreads([], place).options(other)
+    closed = raw(row(known_spread=4.0, spread_source="the check"))
+    assert known.KnownSpreads([], place).options({"runs": [*other["runs"], {"testcases": [closed]}]})
+    told = json.loads((place.reports / "known-spreads.json").read_text())["here:one"][NAME]["rate"]
+    assert told["source"] == "the check"

@@ -37,7 +37,9 @@ def test_everything_is_built_before_anything_is_measured_and_each_thing_once(pre
     done = journal(prepared)
     assert sorted(done[:2]) == ["build image", "build program"]
     assert sorted(done[2:]) == ["run First", "run First", "run Second"]
-    assert "run: first what 3 case(s) need is built, or found in a cache: nothing is measured meanwhile" in output
+    assert (
+        "run: preparing 3 case(s): what they need is built, or found in a cache, before anything is measured" in output
+    )
     assert re.search(r"run: 2 of 2 build\(s\) done in \d+ s\n", output)
     assert output.index("build(s) done") < output.index("[ RUN      ]")
 

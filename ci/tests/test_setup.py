@@ -269,3 +269,28 @@ def test_no_list_of_applications_is_left_in_the_scripts():
         if path.is_file():
             words = path.read_text().split()
             assert not {"gromacs", "quantum-espresso", "libplb-dev"} & set(words) & set(packages), path
+
+
+def test_one_with_the_tools_of_the_tests_serves_a_session_too(checkout):
+    assert len(make(checkout)) == 1
+    night = (checkout / ".venv").resolve()
+    assert len(make(checkout, before="with_tests=yes")) == 1
+    tests = (checkout / ".venv").resolve()
+    assert tests != night
+    assert make(checkout) == [] and (checkout / ".venv").resolve() == tests
+
+
+def test_another_lock_is_another_environment(checkout):
+    make(checkout)
+    with (checkout / "ci" / "requirements-night.txt").open("a") as lock:
+        lock.write("# a newer one\n")
+    assert len(make(checkout)) == 1
+
+
+def test_environments_that_lie_elsewhere_outlive_a_checkout(checkout, tmp_path):
+    elsewhere = f"environments={tmp_path}/state"
+    assert len(make(checkout, before=elsewhere)) == 1
+    made = (checkout / ".venv").resolve()
+    assert made.parent == tmp_path / "state"
+    (checkout / ".venv").unlink()
+    assert make(checkout, before=elsewhere) == [] and (checkout / ".venv").resolve() == made
