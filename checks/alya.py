@@ -16,7 +16,7 @@ once, is not run here.
 import shlex
 
 import reframe as rfm
-from containercheck import SITES, Answer, ContainerCheck, Figure, Step
+from containercheck import SITES, Answer, ContainerCheck, Figure, Step, software
 from reframe.core.builtins import parameter, run_after, run_before
 
 
@@ -55,9 +55,11 @@ class Alya(ContainerCheck):
 
     @run_after("setup")
     def need_case(self):
-        """Skip where the options do not name the case."""
+        """Fail where the options do not name the case."""
         if not self.executable_opts:
-            self.skip_because("no input: the options of the site's software, Alya, have to end with the case's name")
+            raise software.Misconfigured(
+                "no input: the options of the site's software, Alya, have to end with the case's name"
+            )
 
     @run_before("run")
     def write_steps(self):

@@ -27,6 +27,7 @@ class Dynamics(ContainerCheck):
     """What the checks have in common: all run ``mdrun``."""
 
     executable = "gmx_mpi"
+    debian = ["gromacs"]
     recipe = "gromacs"
     output_files = [LOG]
     seconds = 100
@@ -40,7 +41,7 @@ class Dynamics(ContainerCheck):
         Identity("instruction set", SIMD, file=LOG),
     ]
     rank_count = Answer("ranks", r"^Using (\d+) MPI process", file=LOG)
-    figures = [Figure("rate", r"^Performance: +(\S+)", "ns/day", file=LOG, scaling="strong")]
+    figures = [Figure("rate", r"^Performance: +(\S+)", "ns/day", file=LOG, scaling="strong", spread=4.0)]
     answers = [
         # Single precision, and six digits in the log.
         Answer("potential_energy_at_start", POTENTIAL, file=LOG, take="first", rtol=2e-5),

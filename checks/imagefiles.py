@@ -17,7 +17,8 @@ TREE = "share/imagefiles"
 def figure(cache, step, tolerance):
     """Return the seconds of the slowest process in a step, or those of the processors that helpers took in all."""
     pattern = rf"^{cache}: .*\b{step} (\S+) s"
-    return Figure(f"{step}_{cache}", pattern, "s", better="lower", compare="difference", tolerance=tolerance)
+    facts = {"tolerance": tolerance, "spread": 0.4 * tolerance}
+    return Figure(f"{step}_{cache}", pattern, "s", better="lower", compare="difference", **facts)
 
 
 @rfm.simple_test

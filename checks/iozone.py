@@ -46,7 +46,7 @@ def report(title):
     pattern = rf'^"{title} report"\n\s+"\d+"\s*\n"\d+"\s+(\d+)'
     if title in IN_TABLE:
         pattern = rf"^\s+(?:\d+\s+){{{IN_TABLE[title]}}}(\d+)"
-    return Figure(title.lower().replace(" ", "_"), pattern, "kB/s")
+    return Figure(title.lower().replace(" ", "_"), pattern, "kB/s", spread=20.0)
 
 
 @rfm.simple_test
@@ -63,6 +63,7 @@ class IOzone(OneNodeCheck, FilePlacement):
     plain = {"access": "random_strided", "file_size": FILE_SIZES[0], "record_size": RECORD_SIZES[0]}
 
     executable = "iozone"
+    debian = ["iozone3"]
     recipe = "iozone"
     run_limit = 3600
     seconds = 70

@@ -35,7 +35,7 @@ class MueLu(ContainerCheck):
 
     identity = [Identity("version", r"^Trilinos (\S+)")]
     rank_count = Answer("ranks", r"^ranks (\d+)")
-    figures = [seconds_of("setup"), seconds_of("solve")]
+    figures = [seconds_of("setup", spread=5.0), seconds_of("solve", spread=5.0)]
     answers = [
         Answer("unknowns", r"^unknowns (\d+)"),
         # Sums in another order may need one more.

@@ -17,7 +17,7 @@ CLASSES = ("within_socket", "between_sockets", "between_nodes")
 def of_class(name, unit, pair, **facts):
     """Return a figure for one class of pair; the program says itself when there is no such pair."""
     pattern = rf"^{name} {pair} (\S+) {unit}"
-    return Figure(f"{name}_{pair}", pattern, unit, absent=rf"^pairs {pair} 0$", **facts)
+    return Figure(f"{name}_{pair}", pattern, unit, absent=rf"^pairs {pair} 0$", spread=6.0, **facts)
 
 
 @rfm.simple_test

@@ -20,7 +20,7 @@ WORDS = ("hinozeb", "venetapub", "vicihob")
 
 def time_of(name):
     """Return a time that the script prints."""
-    return Figure(f"seconds_{name}", rf"^seconds {name} (\S+)", "s", better="lower")
+    return Figure(f"seconds_{name}", rf"^seconds {name} (\S+)", "s", better="lower", spread=14.0)
 
 
 @rfm.simple_test
@@ -29,6 +29,7 @@ class SemanticSpaces(OneNodeCheck):
 
     descr = "Airhead Semantic Spaces, Random Indexing"
     executable = "java"
+    debian = ["maven", "default-jre-headless"]
     artifacts = "semanticspaces/jars.txt"
     recipe = "semanticspaces"
     run_limit = 300
@@ -46,7 +47,7 @@ class SemanticSpaces(OneNodeCheck):
         time_of("indexing"),
         time_of("indexing_serial"),
         time_of("query"),
-        Figure("efficiency", r"^efficiency (\S+) %", "%"),
+        Figure("efficiency", r"^efficiency (\S+) %", "%", spread=14.0),
     ]
     answers = [
         Answer("threads_agree", r"^threads \d+: (.*)", equals="nearest words equal"),

@@ -20,9 +20,8 @@ MANY_FILES, MANY_BINDS = 20000, 50
 
 def figure(name, copies, word, unit, tolerance):
     """Return a figure of the line about one copy, or about several."""
-    return Figure(
-        name, rf"^{copies}: .*\b{word} (\S+) {unit}", unit, better="lower", compare="difference", tolerance=tolerance
-    )
+    pattern, facts = rf"^{copies}: .*\b{word} (\S+) {unit}", {"tolerance": tolerance, "spread": tolerance / 5}
+    return Figure(name, pattern, unit, better="lower", compare="difference", **facts)
 
 
 @rfm.simple_test

@@ -33,7 +33,7 @@ class TensorFlowCNN(OneNodeCheck):
     batches = variable(int, value=1)
     repeats = variable(int, value=3)
 
-    figures = [Figure("images_per_second", r"^images/s (\S+)$", "images/s", take="mean")]
+    figures = [Figure("images_per_second", r"^images/s (\S+)$", "images/s", take="mean", spread=4.0)]
     identity = [Identity("version", r"^TensorFlow (\S+), Keras")]
     answers = [
         Answer("loss_falls", r"^loss falls: (\w+)", equals="yes"),

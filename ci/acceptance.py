@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import hashlib
 import json
 import re
 import shlex
@@ -73,6 +74,21 @@ def version(path: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return "which does not tell its version"
     return " ".join(said.split()) or "which does not tell its version"
+
+
+def identity(kind: str, word: str) -> str:
+    """Return what tells a candidate from another one of the same name: a runtime's version, an image's digest."""
+    path = Path(word)
+    if kind == "runtimes":
+        return f"{word}, {version(word)}"
+    if path.is_file():
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            for part in iter(lambda: file.read(1 << 20), b""):
+                digest.update(part)
+        return f"{word}, sha256 {digest.hexdigest()}"
+    # An address names its digest; of a directory it is the best that there is.
+    return f"{word}, of {path.stat().st_mtime_ns}" if path.is_dir() else word
 
 
 def verdict(case: Case) -> str:
@@ -171,7 +187,11 @@ def main() -> None:
     # As a list, because ReFrame cannot find its own sessions again where a command line has a brace.
     chosen = ["-S", f"{kind}={json.dumps(list(found.items()))}", "--exclude", "%variant=bare"]
     chosen += ["-S", "built_by_each=yes"] if known.built_by_each else []
-    sys.exit(sessions.session([*chosen, *rest], Workplace(), functools.partial(conclude, titles)))
+    compared = {name: identity(kind, path) for name, path in found.items()}
+    if known.built_by_each:
+        compared["images"] = "built by each"
+    conclusion = functools.partial(conclude, titles)
+    sys.exit(sessions.session([*chosen, *rest], Workplace(), conclusion, compared, STATUS[UNDECIDED]))
 
 
 if __name__ == "__main__":

@@ -2,14 +2,72 @@
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# Bare software of the checks, packages of Debian; a check whose software is not there is skipped with that reason.
-applications=(
-    hpcc libopenblas0-serial gromacs quantum-espresso quantum-espresso-data openfoam openfoam-examples
-    mpich libmpich-dev maven default-jre-headless libplb-dev libtrilinos-muelu-dev trilinos-all-dev
-)
-
 say() { printf '%s: %s\n' "${0##*/}" "$*"; }
 die() { printf '%s: error: %s\n' "${0##*/}" "$*" >&2; exit 1; }
+
+# In project directories many a site's umask lets the group write (002): what the scripts make runs on the next night too.
+umask g-w,o-w
+
+# Prints a file or directory of what is run here that somebody else may change, if there is one.
+writable_by_others() {
+    local path places=() groups=(-perm -020)
+    # A group of the user's own name has nobody else in it, as useradd makes it.
+    [ "$(id -gn)" != "$(id -un)" ] || groups+=(! -group "$(id -g)")
+    for path in "$repo"/{checks,ci,config,images,spack-envs,easyconfigs} "$repo/.venv/bin" "$repo/.venv/lib"; do
+        [ ! -e "$path" ] || places+=("$path")
+    done
+    # Who may write to the directory may put others in their place.
+    find "$repo" -maxdepth 0 ! -type l \( -perm -002 -o "${groups[@]}" \) -print -quit
+    find -H "${places[@]}" ! -type l \( -perm -002 -o "${groups[@]}" \) -print -quit
+}
+
+# Warns of it; to be called by what runs the checks.
+warn_of_writers() {
+    local path
+    path=$(writable_by_others | head -n 1)
+    [ -z "$path" ] || say "warning: others than $(id -un) may change what is run here, such as $path: chmod -R g-w,o-w $repo" >&2
+}
+
+# Prints the comment that a script begins with.
+usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0"; }
+
+# Prints the Debian packages that the checks state; a check whose software is not there is skipped with that reason.
+application_packages() { python3 "$repo/checks/containercheck" debian-packages; }
+
+# Tells whether the words "$@" only ask something.
+only_asks() {
+    local word
+    for word; do
+        case $word in -h | --help | --estimate) return 0 ;; esac
+    done
+    return 1
+}
+
+# Sets this machine up for a command with the words "$@", unless they only ask something: that changes nothing. Then the
+# Python environment, whose directory is $environment from then on, stays until the command ends. What is said of that
+# goes to standard output, or to the descriptor $messages.
+set_up() {
+    if ! only_asks "$@"; then
+        "$repo/ci/setup" >&"${messages:-1}" || return 1
+    elif [ ! -e "$repo/.venv/bin/python" ]; then
+        case " $* " in
+            *' --help '* | *' -h '*) usage; exit 0 ;;
+        esac
+        printf '%s: error: nothing is set up here yet, and who asks changes nothing: run ci/setup first\n' "${0##*/}" >&2
+        exit 2
+    fi
+    hold_environment
+}
+
+# Keeps the environment that .venv is now from being removed while this process lasts.
+hold_environment() {
+    environment=$(readlink -f "$repo/.venv")
+    # Of a directory a lock needs no more than to be opened.
+    exec {held}<"$environment"
+    flock -s "$held"
+}
+
+can_be_root() { [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null; }
 
 # Runs a command as root: as it is for root, with sudo for anybody else.
 as_root() {
@@ -39,23 +97,48 @@ candidate() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: \([^(]
 
 # Installs the named Debian packages where they are missing; their services are not started.
 apt_install() {
-    local missing policy=/usr/sbin/policy-rc.d ours=no
+    local missing
     mapfile -t missing < <(missing_packages "$@")
     [ "${#missing[@]}" -gt 0 ] || return 0
     say "installing ${missing[*]}"
+    # In a shell of its own, which outlives this one where that is killed, and removes what it made when apt is done.
+    (without_services "${missing[@]}")
+}
+
+# Keeps services from being started while it installs the packages "$@"; in a shell of its own.
+without_services() {
+    local policy=/usr/sbin/policy-rc.d mark='# Made by ci/setup while it installs packages: process' status=0 log
+    remove_dead_policy "$policy" "$mark"
+    log=$(mktemp "${TMPDIR:-/tmp}/apt-install.XXXXXX.log")
     if [ ! -e "$policy" ]; then
-        printf '#!/bin/sh\nexit 101\n' | as_root install -m 755 /dev/stdin "$policy"
-        ours=yes
+        # shellcheck disable=SC2064  # what it is now
+        trap "as_root rm -f '$policy'" EXIT
+        trap 'exit 143' TERM HUP
+        trap 'exit 130' INT
+        printf '#!/bin/sh\n%s %s\nexit 101\n' "$mark" "$BASHPID" | as_root install -m 755 /dev/stdin "$policy"
     fi
-    local status=0
     { as_root apt-get -q update && as_root env DEBIAN_FRONTEND=noninteractive \
-        apt-get -qy install --no-install-recommends "${missing[@]}"; } >"${TMPDIR:-/tmp}/apt-install.$$.log" 2>&1 || status=$?
-    [ "$ours" = no ] || as_root rm -f "$policy"
+        apt-get -qy install --no-install-recommends "$@"; } >"$log" 2>&1 || status=$?
     if [ "$status" -ne 0 ]; then
-        tail -n 5 "${TMPDIR:-/tmp}/apt-install.$$.log" >&2
-        die "apt-get could not install ${missing[*]} (log: ${TMPDIR:-/tmp}/apt-install.$$.log)"
+        tail -n 5 "$log" >&2
+        die "apt-get could not install $* (log: $log)"
     fi
-    rm -f "${TMPDIR:-/tmp}/apt-install.$$.log"
+    rm -f "$log"
+}
+
+# Removes the file $1, which has the line $2 with the process that made it, where that was killed.
+remove_dead_policy() {
+    local maker
+    maker=$(sed -n "s|^$2 \([0-9]*\)$|\1|p" "$1" 2>/dev/null) || true
+    if [ -n "$maker" ] && [ ! -d "/proc/$maker" ]; then as_root rm -f "$1"; fi
+}
+
+# Runs debootstrap with the words "$@" for a release of $1 (debian or ubuntu), of which it takes nothing unsigned: without
+# the keyring it would only warn.
+signed_debootstrap() {
+    local keyring=/usr/share/keyrings/$1-archive-keyring.gpg
+    [ -s "$keyring" ] || die "no $keyring, with which packages are checked: install $1-archive-keyring"
+    debootstrap --force-check-gpg --keyring="$keyring" "${@:2}"
 }
 
 # Tells apt in the tree $1 what this machine's is told of fetching: proxies, say.

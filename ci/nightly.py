@@ -107,7 +107,7 @@ class History:
             make = functools.partial(nights, whole=whole)
             stored = database.read(self.path, time.time() - 86400 * DAYS, make)
         except database.Damaged as error:
-            problems.append(f"{error}; it is kept as {self._set_aside()}, and a new one is begun")
+            problems.append(self._set_aside(str(error)))
             return []
         except database.DatabaseError as error:
             problems.append(str(error))
@@ -115,15 +115,18 @@ class History:
         for problem in stored.problems:
             say(problem)
         if stored.is_cut:
-            problems.append(f"{stored.damage[0]}; it is kept as {self._set_aside()}, and a new one is begun")
+            problems.append(self._set_aside(stored.damage[0]))
         return stored.made
 
-    def _set_aside(self) -> Path:
-        """Keep a file that nobody can write to any more under another name, and return that."""
-        now = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
-        aside = self.path.with_name(f"{self.path.name}.damaged-{now}")
-        os.replace(self.path, aside)
-        return aside
+    def _set_aside(self, damage: str) -> str:
+        """Keep a file that nobody can write to any more under another name, and return what is to be said of it."""
+        try:
+            aside = database.set_aside(self.path)
+        except (database.DatabaseError, OSError) as error:
+            return f"{damage}; it stays where it is ({error})"
+        if aside is None:
+            return f"{damage}; a moment later it was not, so that it stays: somebody wrote to it"
+        return f"{damage}; it is kept as {aside}, and a new one is begun"
 
 
 def run(wanted: NightSettings, place: Workplace, relay: processes.Relay) -> Result:
@@ -272,7 +275,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     except BlockingIOError:
         who = Path(place.reports, "lock").read_text(encoding="utf-8").strip()
         say(f"error: another night is still running here ({who}): {place.reports}")
-    except (OSError, ReportError, claims.Taken) as error:
+    except (OSError, ReportError, UsageError, claims.Taken) as error:
         say(f"error: {error}")
     return TROUBLE
 

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import preparation
 import processes
 from budget import Budget
+from known import KnownSpreads
 from processes import Workplace
 from progress import Awaited, awaited
 from report import estimate, policy, verdicts
 from report.cases import Case, Key, ReportError, collect, key, load, merged, only, save, selection
 from report.text import names, say
 from settings import Settings
+from usage import UsageError
 
 #: Which cases are run, in which order; it says itself what it leaves out.
 Choice = Callable[[Sequence[Case]], list[Case]]
-#: Where the report keeps the arguments for ReFrame, among what that says of the session.
-ARGUMENTS = "ci_run_arguments"
+#: What the library raises where -S sets something that does not exist (checks/containercheck/assignments.py).
+UNKNOWN_VARIABLE = "UnknownVariable"
+#: Where the report keeps the arguments for ReFrame and what was compared, among what that says of the session.
+ARGUMENTS, COMPARED = "ci_run_arguments", "ci_run_compared"
 
 
 class Session:
@@ -28,45 +36,65 @@ class Session:
 
     :ivar report: of all runs, as it stands in the workplace's ``report``.
     :ivar cases: of that report.
+    :ivar is_resumed: whether it goes on with the last session.
     """
 
     def __init__(
-        self, settings: Settings, place: Workplace, relay: processes.Relay, choice: Choice | None = None
+        self,
+        settings: Settings,
+        place: Workplace,
+        relay: processes.Relay,
+        choice: Choice | None = None,
+        compared: Mapping[str, str] | None = None,
     ) -> None:
         """Nothing is run yet; the time begins.
 
         :param choice: of the first pass; by default all cases, or where node-hours are counted the cheapest first.
+        :param compared: what the session compares beside bare and containers, by what it is told from another's.
         """
+        self._compared = dict(compared or {})
         self._choice = choice or (estimate.cheapest_first if settings.node_hours else None)
         self._settings, self._place, self._relay = settings, place, relay
         self._deadline = time.monotonic() + 60 * (settings.minutes or float("inf"))
         self._arguments = settings.arguments
         # Whether passes over what is open follow.
         self._going_on = settings.only_open or (settings.minutes is not None and not settings.fixed)
-        # Seconds that the first pass takes at most, building not counted.
-        self._first_takes = 0.0
+        # Seconds that the first pass takes at most, building not counted; and those of building before it.
+        self._first_takes = self._building = 0.0
         self._confirmed: set[Key] = set()
         self._budget = Budget(settings.node_hours)
+        self._known = KnownSpreads(settings.arguments, place)
         self.report: dict[str, Any] = {}
         self.cases: list[Case] = []
+        self.is_resumed = False
 
     def begin(self) -> list[str]:
         """Run all checks, and return what is wrong with that besides their results.
 
+        :raises UsageError: a variable is set that does not exist.
         :raises ReportError: there is no report of it.
         """
         place, settings = self._place, self._settings
-        place.clear(place.report)
-        foreseen = self._foreseen()
-        if not settings.limits and not settings.fixed:
-            self._arguments = (*self._first_seconds(policy.ran(collect([foreseen]))), *self._arguments)
-        known, chosen = self._first_chosen(foreseen) if self._choice else (foreseen, [])
+        place.clear()
+        with self._foreseen() as foreseen:
+            # Not before: a wrong command line leaves the last session's.
+            place.report.unlink(missing_ok=True)
+            if not self._choice:
+                self._prepare(foreseen, foreseen)
+            if not settings.limits and not settings.fixed and not self._relay.stopped_by:
+                self._arguments = (*self._first_seconds(policy.ran(collect([foreseen]))), *self._arguments)
+            known, chosen = self._first_chosen(foreseen) if self._choice else (foreseen, [])
+            if self._choice:
+                self._prepare(foreseen, known)
+        if self._relay.stopped_by:
+            raise ReportError("no check was run")
         began = time.monotonic()
-        status = self._reframe(f"--report-file={place.report}", *chosen, known=known)
+        files = () if processes.names_checks(self._arguments) else cheapest_first(foreseen)
+        status = self._reframe(f"--report-file={place.report}", *chosen, known=known, files=files)
         problems = [] if self._relay.stopped_by else processes.left_out(place.log)
         self.report = load(place.report)
         # For a later --open.
-        self.report.setdefault("session_info", {})[ARGUMENTS] = settings.arguments
+        self.report.setdefault("session_info", {}).update({ARGUMENTS: settings.arguments, COMPARED: self._compared})
         self._keep()
         if settings.minutes is None:
             # The person did not limit it, and the first session of a machine builds for many minutes.
@@ -76,16 +104,28 @@ class Session:
         return problems
 
     def resume(self) -> list[str]:
-        """Go on with the last session.
+        """Go on with the last session; where that compared something else, begin anew, as what it closed says nothing.
 
+        :raises UsageError: a variable is set that does not exist.
         :raises ReportError: there was none.
         """
         if not self._place.report.exists():
             raise ReportError(f"no session was run here yet: there is no {self._place.report}")
         self.report = load(self._place.report)
+        before = self.report.get("session_info", {}).get(COMPARED) or {}
+        if self._compared and self._compared != before:
+            say(f"the last session compared {_list(before)}, and not {_list(self._compared)}: this one begins anew")
+            self._settings = replace(self._settings, only_open=False)
+            self._going_on = self._settings.minutes is not None and not self._settings.fixed
+            return self.begin()
+        self.is_resumed = True
         self.cases = collect([self.report])
         self._arguments = (*self.report.get("session_info", {}).get(ARGUMENTS, ()), *self._arguments)
         self._place.clear()
+        if self._settings.arguments:
+            # A variable that does not exist is an error before anything runs.
+            with self._foreseen():
+                pass
         return []
 
     @property
@@ -111,19 +151,44 @@ class Session:
     def foresee(self) -> dict[str, Any]:
         """Return the report of a dry run.
 
+        :raises UsageError: a variable is set that does not exist.
         :raises ReportError: there is none.
         """
         with tempfile.TemporaryDirectory() as directory:
-            prefix = [f"--{what}={directory}/{what}" for what in ("stage", "output", "report-file")]
-            self._reframe("--dry-run", *prefix, known=None)
-            return load(Path(directory, "report-file"))
+            return self._dry_run(directory)
 
-    def _foreseen(self) -> dict[str, Any]:
-        """Return the same, or an empty one: ReFrame says why when it is to run."""
-        try:
-            return self.foresee()
-        except ReportError:
-            return {"runs": []}
+    def _dry_run(self, directory: str) -> dict[str, Any]:
+        prefix = [f"--{what}={directory}/{what}" for what in ("stage", "output", "report-file")]
+        self._reframe("--dry-run", *prefix, known=None)
+        report = load(Path(directory, "report-file"))
+        wrong = sorted({case.reason for case in collect([report]) if case.error == UNKNOWN_VARIABLE})
+        if wrong:
+            raise UsageError(wrong[0])
+        return report
+
+    @contextlib.contextmanager
+    def _foreseen(self) -> Iterator[dict[str, Any]]:
+        """Have the same, with its stage directories; or an empty one: ReFrame says why when it is to run."""
+        with tempfile.TemporaryDirectory() as directory:
+            try:
+                report = self._dry_run(directory)
+            except ReportError:
+                report = {"runs": []}
+            yield report
+
+    def _prepare(self, foreseen: dict[str, Any], wanted: dict[str, Any]) -> None:
+        """Build what the cases of a report need, before anything is measured.
+
+        :param foreseen: of a dry run, whose stage directories are still there.
+        """
+        builds = preparation.builds(foreseen, [case.key for case in policy.ran(collect([wanted]))])
+        if not builds:
+            return
+        took = preparation.Preparation(builds, self._place).run(self._relay)
+        self._building += took
+        if self._settings.minutes is None:
+            # The person did not limit it, and the first session of a machine builds for many minutes.
+            self._deadline += took
 
     def _first_chosen(self, foreseen: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """Return a report of the first cases of a choice, and the options with which ReFrame runs them.
@@ -160,12 +225,20 @@ class Session:
                 return []
             self._going_on = True
             self._deadline = time.monotonic() + 60 * minutes
-        seconds = verdicts.first_seconds(cases, 60 * minutes)
+        # Building counts where the person gave the session its time.
+        left = max(0.0, 60 * minutes - (self._building if self._settings.minutes else 0.0))
+        seconds = verdicts.first_seconds(cases, left)
         self._first_takes = verdicts.first_takes(cases, seconds)
         takes = self._first_takes / 60
-        more = "" if takes <= minutes else f", more than the {minutes:g} that it should: select fewer checks"
-        say(f"the first pass has {len(cases)} case(s), {seconds} s each: at most {takes:.0f} minutes{more}")
-        return ["-S", f"seconds={seconds}"]
+        more = "" if 60 * takes <= left else f", more than the {left / 60:.3g} that are left: select fewer checks"
+        shares = sorted(set(seconds.values()))
+        # Bare cases, which compare nothing, get no seconds.
+        each = ""
+        if shares:
+            each = ", " + " to ".join(map(str, dict.fromkeys((shares[0], shares[-1])))) + " s each"
+        each += ", by what they need" if len(shares) > 1 else ""
+        say(f"the first pass has {len(cases)} case(s){each}: at most {takes:.0f} minutes{more}")
+        return [word for name, own in seconds.items() for word in ("-S", f"{name}.seconds={own}")]
 
     def _confirm(self, slow: Sequence[Case]) -> None:
         """Run the cases that were only slow once more, with rounds of their own."""
@@ -246,15 +319,37 @@ class Session:
         save(self._place.report, self.report)
         self.cases = collect([self.report])
 
-    def _reframe(self, *options: str, known: dict[str, Any] | None) -> int:
+    def _reframe(self, *options: str, known: dict[str, Any] | None, files: Sequence[str] = ()) -> int:
         """Run ReFrame, and return its exit status.
 
         :param known: a report of what is run; None for a run that is not shown.
+        :param files: check files, in the order in which they are run; by default all, as ReFrame finds them.
         """
+        options = (*self._known.options(self.report), *options)
         expected = None if known is None else expectations(known)
-        return processes.reframe(
-            ["-c", self._place.checks, *self._arguments, *options], self._place, self._relay, expected
-        )
+        quiet = known is not None and all(case.scheduler == "local" for case in policy.ran(collect([known])))
+        checks = [word for name in files or [self._place.checks] for word in ("-c", name)]
+        words = [*checks, *self._arguments, *options]
+        return processes.reframe(words, self._place, self._relay, expected, quiet)
+
+
+def cheapest_first(report: dict[str, Any]) -> list[str]:
+    """Return the check files of a dry run in the order in which they are run: those of the cheapest cases first.
+
+    ReFrame runs cases in the order in which it loads them. What is only skipped comes last, and is told all the same.
+    """
+    cost = {case.key: case.expected.get("expected", 0.0) for case in policy.ran(collect([report]))}
+    files: dict[str, float] = {}
+    for raw in (raw for run in report["runs"] for raw in run["testcases"]):
+        name = raw.get("filename")
+        if name:
+            files[name] = min(files.get(name, math.inf), cost.get(key(raw), math.inf))
+    return sorted(files, key=files.__getitem__)
+
+
+def _list(compared: Mapping[str, str]) -> str:
+    """Return what a session compared, to read."""
+    return ", ".join(f"{name} {what}" for name, what in compared.items()) or "bare and containers only"
 
 
 def expectations(report: dict[str, Any]) -> Mapping[str, Awaited]:

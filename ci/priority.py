@@ -43,7 +43,7 @@ class Priority:
         ordered, chosen = self.order(cases), []
         for case in ordered:
             local = [one for one in (*chosen, case) if one.scheduler == "local"]
-            takes = verdicts.first_takes(local, verdicts.FIRST_LEAST)
+            takes = verdicts.shortest_takes(local)
             if case.scheduler != "local" or self._minutes is None or takes <= 60 * self._minutes:
                 chosen.append(case)
         left = [case for case in ordered if case not in chosen]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import concurrent.futures
 import contextlib
 import ctypes
@@ -24,8 +25,12 @@ import usage
 REPOSITORY = Path(__file__).resolve().parents[1]
 #: What ReFrame warns of when it leaves out a file or a check that it cannot load.
 LEFT_OUT = re.compile(r"WARNING: (.*(?:skipping test|is not copyable).*)")
+#: The same of a results database that it cannot write to.
+NOT_STORED = re.compile(r"WARNING: failed to store results in the database: (.*)")
 #: From linux/prctl.h: orphaned descendants become children of this process instead of init's.
 PR_SET_CHILD_SUBREAPER = 36
+#: ReFrame's looks at a job grow rarer down to one in ten seconds, which at the end of each job would be waited for.
+QUIET = {"RFM_POLL_RATE_MIN": "0.5"}
 #: Options of our commands that are not ReFrame's.
 OWN_OPTIONS = ("--minutes", "--open", "--estimate", "--node-hours", "--timeout", "--changed", "--built-by-each")
 #: Seconds for what was asked to end, before it is killed.
@@ -200,6 +205,15 @@ def told(arguments: Sequence[str], place: Workplace) -> Any:
         raise ReframeFailed(why.split("ERROR: ")[-1] or f"reframe ended with status {result.returncode}") from None
 
 
+def names_checks(arguments: Sequence[str]) -> bool:
+    """Tell whether arguments of ReFrame say where checks are, beside ours."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-c", "--checkpath", action="append")
+    parser.add_argument("-R", "--recursive", action="store_true")
+    known, _ = parser.parse_known_args(arguments)
+    return bool(known.checkpath or known.recursive)
+
+
 def named_report(arguments: Sequence[str], place: Workplace) -> Path | None:
     """Return the report that the site's file (``general/report_file``) or ``RFM_REPORT_FILE`` names.
 
@@ -241,20 +255,29 @@ def named_database(arguments: Sequence[str], place: Workplace) -> Path:
 
 
 def reframe(
-    arguments: Sequence[str], place: Workplace, relay: Relay, known: Mapping[str, progress.Awaited] | None = None
+    arguments: Sequence[str],
+    place: Workplace,
+    relay: Relay,
+    known: Mapping[str, progress.Awaited] | None = None,
+    quiet: bool = False,
 ) -> int:
     """Run ReFrame, show and log what it prints, and how far it is meanwhile, and return its exit status.
 
     :param known: what it is expected to run; None for a run of which nothing is shown, and all is logged.
+    :param quiet: whether its jobs measure on this machine: then it handles one case after the other, and while that is
+        measured it sets up and builds no other, looks at no other, and looks at that one every other second.
     """
     place.reports.mkdir(parents=True, exist_ok=True)
     actions = [] if "--dry-run" in arguments else ["-r"]
+    if quiet:
+        # The person's own choice comes later, and so counts.
+        actions += ["--exec-policy=serial"]
     screen, current = progress.Screen(), progress.Progress(known or {}, place.directory / "stage")
     with place.log.open("ab") as log, contextlib.nullcontext() if known is None else progress.shown(current, screen):
         process = subprocess.Popen(
             [str(Path(sys.executable).parent / "reframe"), *actions, *arguments],
             cwd=place.directory,
-            env=environment(place),
+            env={**(QUIET if quiet else {}), **environment(place)},
             stdin=subprocess.DEVNULL,
             stdout=log if known is None else subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -279,6 +302,13 @@ def copy(process: subprocess.Popen[bytes], log: BinaryIO, screen: progress.Scree
             log.flush()
         current.saw(line.decode(errors="replace"))
         screen.show(line)
+
+
+def not_stored(log: Path) -> str:
+    """Return why ReFrame could not write the last results into its database; empty where it could: it only warns."""
+    text = progress.COLOR.sub("", log.read_text(encoding="utf-8", errors="replace")) if log.exists() else ""
+    found = [match[1] for match in NOT_STORED.finditer(text)]
+    return found[-1].strip() if found else ""
 
 
 def left_out(log: Path) -> list[str]:

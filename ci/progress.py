@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 #: Seconds between two lines in a log, and between two looks of the line that moves.
 HEARTBEAT, MOVES = 30.0, 1.0
@@ -48,6 +48,13 @@ def awaited(raw: Mapping[str, Any], name: str, seconds: float) -> tuple[str, Awa
     :param raw: ReFrame's test case of a report.
     """
     return f"/{raw['hashcode']} @{raw['system']}:{raw['partition']}+{raw['environ']}", Awaited(name, seconds)
+
+
+class Told(Protocol):
+    """Something that can say how far it is."""
+
+    def line(self, within: float) -> str:
+        """Return that, with what was printed in the last seconds."""
 
 
 class Progress:
@@ -113,12 +120,16 @@ def sign_of_life(stage: Path, seconds: float) -> tuple[str, str]:
             with contextlib.suppress(OSError):
                 if path.stat().st_mtime > changed:
                     newest, changed = path, path.stat().st_mtime
-    if newest is not None:
-        with contextlib.suppress(OSError), newest.open("rb") as output:
-            output.seek(max(0, os.fstat(output.fileno()).st_size - 4096))
-            lines = output.read().decode(errors="replace").splitlines()
-            return newest.parent.name, next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return "", ""
+    return (newest.parent.name, last_line(newest)) if newest is not None else ("", "")
+
+
+def last_line(path: Path) -> str:
+    """Return the last line of a job's output that is not empty; an empty text where there is none."""
+    with contextlib.suppress(OSError), path.open("rb") as output:
+        output.seek(max(0, os.fstat(output.fileno()).st_size - 4096))
+        lines = output.read().decode(errors="replace").splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return ""
 
 
 class Screen:
@@ -158,7 +169,7 @@ class Screen:
 
 
 @contextlib.contextmanager
-def shown(progress: Progress, screen: Screen) -> Iterator[None]:
+def shown(progress: Told, screen: Screen) -> Iterator[None]:
     """Tell how far it is, until the block is left."""
     over = threading.Event()
 

@@ -2,8 +2,9 @@
 
 Cases that were only slow are run again, in another session of ReFrame that selects nothing else: ReFrame's own
 --max-retries would repeat wrong answers and hangs too. With --minutes or --open, cases that are open go on in the same
-way, with the rounds that they have (report/verdicts.py). All ends up in one report. Exit status 0 when all is fine, 1
-otherwise (report/policy.py), 2 for a wrong command line.
+way, with the rounds that they have (report/verdicts.py). All ends up in one report. Exit status 1 where something
+failed or could not be run (report/policy.py), 2 where a figure is too slow or too fast and that is not certain yet, 64
+(EX_USAGE of sysexits.h) where the command line is wrong or another session is running here, 0 else.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,8 +27,9 @@ from report.text import say
 from settings import Settings
 from usage import UsageError
 
-#: Exit status for a wrong command line.
-WRONG_USAGE = 2
+#: Exit statuses: of a session with what may be wrong and is not certain; and where nothing was run because the command
+#: line is wrong, or another session is running.
+UNCERTAIN, WRONG_USAGE = 2, 64
 #: What is made of a session: its cases, and what is wrong besides; the exit status.
 Conclusion = Callable[[Sequence[Case], Sequence[str]], int]
 
@@ -38,12 +40,30 @@ def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
     :param problems: what is wrong besides the results of the cases.
     """
     print("\n".join(["", *table.lines(cases)]), flush=True)
-    return ended([*problems, *policy.problems(cases)])
+    asked = policy.questions(cases)
+    for line in asked:
+        say(line)
+    return ended([*problems, *policy.problems(cases)]) or (UNCERTAIN if asked else 0)
 
 
-def session(argv: Sequence[str], place: Workplace, conclude: Conclusion = conclude) -> int:
-    """Run the checks, go on with those that need it, print what came of it, and return the exit status."""
-    settings = Settings.parse(argv)
+def session(
+    argv: Sequence[str],
+    place: Workplace,
+    conclude: Conclusion = conclude,
+    compared: Mapping[str, str] | None = None,
+    wrong_usage: int = WRONG_USAGE,
+) -> int:
+    """Run the checks, go on with those that need it, print what came of it, and return the exit status.
+
+    :param compared: what is compared beside bare and containers; a session that compared something else has nothing
+        open for this one, and nothing that is closed.
+    :param wrong_usage: the status where nothing was run because the command line is wrong.
+    """
+    try:
+        settings = Settings.parse(argv)
+    except SystemExit as error:
+        # argparse ends with another one.
+        return wrong_usage if error.code else 0
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
         return ended(["the site's file or RFM_REPORT_FILE names the report: leave out --report-file"])
     try:
@@ -51,7 +71,7 @@ def session(argv: Sequence[str], place: Workplace, conclude: Conclusion = conclu
         stage = processes.named_stage(settings.arguments, place)
     except UsageError as error:
         say(f"error: {error}")
-        return WRONG_USAGE
+        return wrong_usage
     with contextlib.ExitStack() as held, processes.Relay() as relay:
         try:
             if settings.estimate:
@@ -62,23 +82,33 @@ def session(argv: Sequence[str], place: Workplace, conclude: Conclusion = conclu
                 held.enter_context(claims.held([place.reports, stage], argv))
         except (claims.Taken, OSError) as error:
             say(f"error: {error}")
-            return WRONG_USAGE
-        current = Session(settings, place, relay)
+            return wrong_usage
+        current = Session(settings, place, relay, compared=compared)
         try:
             if settings.estimate:
                 return estimated(collect([current.foresee()]))
             problems = current.resume() if settings.only_open else current.begin()
+        except UsageError as error:
+            say(f"error: {error}")
+            return wrong_usage
         except ReportError as error:
             stopped = [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
             return ended([*stopped, f"{error}{'' if settings.only_open else ' (see above)'}"])
-        if settings.only_open and current.is_done:
+        if current.is_resumed and current.is_done:
             say("nothing is open in the last session")
-            return 0
+            # Whether what was compared is accepted is asked again.
+            return conclude(current.cases, problems) if compared else 0
         current.go_on()
         if settings.node_hours:
             say(f"{estimate.spent(current.cases):.3g} of {settings.node_hours:g} node-hours were spent")
         problems += [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
-    return conclude(current.cases, problems)
+    status = conclude(current.cases, problems)
+    why = processes.not_stored(place.log)
+    if why:
+        # The verdicts are in the report, whatever becomes of the database.
+        where = processes.named_database(settings.arguments, place)
+        say(f"these results are not in the database {where} ({why}): they are in {place.report}")
+    return status
 
 
 def estimated(cases: Sequence[Case]) -> int:

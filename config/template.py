@@ -65,6 +65,9 @@ site_configuration = {
                             "max_pending_time": "12h",
                             # Whether jobs have their nodes to themselves. Default: True.
                             "exclusive": True,
+                            # Whether measurements wait for other measurements and image builds on the same machine.
+                            # Default: no where jobs have their nodes to themselves, yes elsewhere.
+                            "machine_lock": False,
                             # Grid Engine's parallel environment for MPI; slots are asked for in it.
                             "parallel_environment": "mpi",
                             # How ranks are bound: "cores", "none", or "launcher" for the launcher's own way. Default:
@@ -137,6 +140,10 @@ site_configuration = {
                             "inputs": {"GROMACS": "/shared/inputs/ueabs-case-a/topol.tpr"},
                             # Where fetched inputs lie; all nodes must see it. Default: ~/.cache/containercheck/inputs.
                             "input_cache": "/shared/containercheck/inputs",
+                            # Whose files in these caches are used, besides the user's own and root's: the account that
+                            # fills them for all, say. Names or numbers; of groups, whose members may write there, with
+                            # an @ before them. Where a user may not write, or finds another's, ~/.cache is taken.
+                            "cache_owners": ["hpctest", "@hpcstaff"],
                             # Accepted overheads of this partition's own, by check and figure: in percent, or in the
                             # unit of a figure that is compared by difference. Default: the check's.
                             "tolerances": {"StartUp": {"start": 1.0}, "GROMACS": {"rate": 3.0}},

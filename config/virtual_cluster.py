@@ -107,8 +107,10 @@ def partition(name, arch, count, more):
             "num_sockets": 1,
         },
         "resources": [{"name": "memory", "options": ["--mem={size}"]}],
-        # The memory is no node's own: this is each node's part of it.
-        "extras": {"containercheck": {"max_nodes": count, "memory_per_node": memory << 20, **more}},
+        # The memory is no node's own: this is each node's part of it. Nor is the machine, on which others may measure.
+        "extras": {
+            "containercheck": {"max_nodes": count, "memory_per_node": memory << 20, "machine_lock": True, **more}
+        },
     }
 
 

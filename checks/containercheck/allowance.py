@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from containercheck.facts import Work
 from containercheck.layout import Layout, LayoutError
 from containercheck.sites import Site
+from containercheck.verdict.boundaries import HORIZON
 
 #: Seconds of a job before its rounds: its start, the ranks that are tried, the host's MPI that is brought in. And where
 #: that is slow: ranks that do not find each other are waited for (job/ranks.py), images are copied.
@@ -63,22 +64,28 @@ class Allowance:
     """Seconds of a job.
 
     :ivar rounds: for all rounds; 0 where there is one run.
-    :ivar expected: of the whole job.
+    :ivar expected: of the whole job, which ends when its verdict is there.
     :ivar at_most: of the whole job; then something hangs, or a limit is met.
+    :ivar rounds_expected: after about how many rounds the verdict is there, by the known spread of the figures; the
+        horizon where it is expected to stay open; 1 where there is one run.
     """
 
     rounds: float
     expected: float
     at_most: float
+    rounds_expected: int
 
 
-def allow(site: Site, nodes: int, run: Run, sides: int, seconds: float, node_hours: float) -> Allowance:
+def allow(
+    site: Site, nodes: int, run: Run, sides: int, seconds: float, node_hours: float, needed: int = HORIZON
+) -> Allowance:
     """Return the time of a job.
 
     :param run: of the bare program.
     :param sides: that are run in each round.
     :param seconds: that all rounds should have.
     :param node_hours: that the job may take; 0 for any.
+    :param needed: rounds after which the verdict is expected.
     :raises LayoutError: a run needs more memory than a node has, or not even one round fits into what the site or the
         person allows.
     """
@@ -98,7 +105,9 @@ def allow(site: Site, nodes: int, run: Run, sides: int, seconds: float, node_hou
             raise LayoutError(f"a job with one round takes some {before + once:.0f} s: {whose} {longest:.0f} s")
         rounds = min(rounds, PLANNED * longest - before)
         at_most = min(at_most, longest)
-    return Allowance(rounds, before + max(rounds, once), math.ceil(at_most))
+    if sides == 1:
+        return Allowance(rounds, before + once, math.ceil(at_most), 1)
+    return Allowance(rounds, before + max(once, min(rounds, needed * once)), math.ceil(at_most), needed)
 
 
 def prepare_limit(before: float) -> float:

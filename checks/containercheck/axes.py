@@ -1,12 +1,13 @@
 """Axes that several applications share: of which release the image is, where it lies, and where the files lie."""
 
+import os
+import secrets
 import shlex
-import zlib
 
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.pipeline import RegressionTestPlugin
 
-from containercheck import releases, sites
+from containercheck import programs, releases, sites
 from containercheck.software import runtimes
 
 #: What a plain run takes of the axes in this file; a check says the same of its own in ``plain``.
@@ -17,9 +18,12 @@ UNPACKED = "image.unpacked"
 OF_IMAGE = ("image_in", "image_release")
 
 
-def own_path(directory: str, stagedir: str, suffix: str) -> str:
-    """Return a path in a directory that all jobs share, which is of the job with this stage directory alone."""
-    return f"{directory}/containercheck-{zlib.crc32(stagedir.encode()):08x}{suffix}"
+def own_directory(directory: str) -> str:
+    """Return a directory of a job alone, in one that all users share: see job/places.py, which makes it in the job.
+
+    Nobody can foresee its name, and so make it first.
+    """
+    return f"{directory}/containercheck-{os.geteuid()}-{secrets.token_hex(8)}"
 
 
 class ImagePlacement(RegressionTestPlugin):
@@ -59,15 +63,18 @@ class FilePlacement(RegressionTestPlugin):
             if self.file_system not in offered:
                 self.skip_because(f"{site.partition} has no {self.file_system}")
             self.directory = str(sites.path_of(offered[self.file_system]))
-        self.own_file = own_path(self.directory, self.stagedir, ".tmp")
+        self._own_directory = own_directory(self.directory)
+        self.own_file = f"{self._own_directory}/file"
 
     @run_before("run")
     def bind_directory(self):
-        """Bind it at its own place, and have the file removed."""
+        """Bind it at its own place, and have the file's directory made and removed."""
         if self.contained and self.file_system != "stage":
             bind = runtimes.bind_option(self.runtime).format(source=self.directory, target=self.directory)
             self.container_options = [*self.container_options, shlex.quote(bind)]
-        self.own_files = [*self.own_files, self.own_file]
+        make = programs.in_job(sites.Site.of(self.current_partition), "place", self._own_directory)
+        self.input_commands = [make, *self.input_commands]
+        self.own_files = [*self.own_files, self._own_directory]
 
 
 class ReleaseOfImage(RegressionTestPlugin):

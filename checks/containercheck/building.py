@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from reframe.core.builtins import run_after
+from reframe.core.builtins import run_after, run_before
 from reframe.core.schedulers import Job
 
-from containercheck import contract, programs, schedulers, slurm, software, variables
+from containercheck import contract, licensed, programs, schedulers, slurm, software, variables
 from containercheck.interface import ApplicationFacts
 from containercheck.layout import Layout
 from containercheck.sites import Site
+from containercheck.software import runtimes
 
 #: What a build on a node is given: seconds, and cores. The largest image takes some ten minutes.
 SECONDS, CORES = 3600, 8
@@ -29,6 +30,40 @@ class BuiltCheck(ApplicationFacts):
         """Return what is known of the partition; ReFrame's ``build_locally: no`` counts as the site's own word."""
         site = Site.of(self.current_partition)
         return site if self.build_locally else replace(site, build_on_node=True)
+
+    def wanted_software(self) -> software.Wanted:
+        """Return what the check needs of software and images; its runtime is known from then on."""
+        own = self._sites_own
+        self.runtime = runtimes.find(self.current_partition) if self.contained else None
+        self._of_runtime = runtimes.needs(self.current_partition, self.runtime)
+        return software.Wanted(
+            check=type(self).__name__,
+            executable=self.executable,
+            modules=(*self.current_environ.modules, *self.modules, *own.modules),
+            own_modules=tuple(own.modules),
+            environ=own.environ,
+            source=self.source,
+            compile_options=tuple(self.compile_options),
+            headers=self.headers,
+            debian=tuple(self.debian),
+            of_site=bool(own.executable or own.modules or own.spack or own.easybuild),
+            requirements=self.requirements,
+            spack=self.spack,
+            easybuild=self.easybuild,
+            view_directory=self.view_directory,
+            artifacts=self.artifacts,
+            published=self.published,
+            mpi_family=self.mpi_family,
+            recipe=self.recipe if self.contained else None,
+            image=own.image,
+            candidates=self.candidates() if self.contained else (),
+            runtime=self.runtime,
+            portable=self.variant == "generic",
+            unpacked=self.unpacked,
+            runtime_modules=self._of_runtime.modules,
+            release=self.release,
+            dry=self.is_dry_run(),
+        )
 
     def build_with(self, provision: software.Provision) -> None:
         """Have the build step run what makes the software available; nothing of it needs a job where it is there."""
@@ -45,6 +80,23 @@ class BuiltCheck(ApplicationFacts):
             self.build_time_limit = self.build_time_limit or min(SECONDS, self.site.time_limit or SECONDS)
             _ask_for_little(self.build_job, self.site)
 
+    @property
+    def published_path(self) -> str:
+        """Where the job finds the published input; empty where there is none."""
+        return self._provision.published
+
+    @run_before("run")
+    def copy_sites_input(self):
+        """Have the input that only the site has put into the working directory; each run writes its output there."""
+        if self.sites_input:
+            self.input_commands = [licensed.copy_command(self.published_path), *self.input_commands]
+
+    @property
+    def work_facts(self) -> dict[str, object]:
+        """What the runs work on, once it is known how its input is made: rounds of other work cannot be compared."""
+        amount = {name: self.expected[name] for name in ("amount", "unit")}
+        return {**amount, "input": self.published_path, "making of the input": "; ".join(self.input_commands)}
+
     @run_after("setup")
     @run_after("compile")
     def close_stage(self):
@@ -55,8 +107,8 @@ class BuiltCheck(ApplicationFacts):
         os.chmod(self.stagedir, 0o700)
 
     def write_private(self, files: Mapping[str, str]) -> None:
-        """Write files of the stage directory that are for their owner only."""
-        for name, text in files.items():
+        """Write files of the stage directory that are for their owner only; none without a text."""
+        for name, text in ((name, text) for name, text in files.items() if text):
             variables.write_private(Path(self.stagedir, name), text)
 
     @run_after("run")

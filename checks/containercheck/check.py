@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,7 +20,9 @@ from containercheck import (
     contract,
     earlier,
     licensed,
+    priors,
     references,
+    runner,
     schedulers,
     sites,
     slurm,
@@ -73,6 +76,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     @run_after("setup")
     def prepare(self):
         """Lay out the ranks and find the software, or skip with the reason why not."""
+        schedulers.leave_allocation(self.job, os.environ)
         self.site = self.site_of_build()
         self.reference = references.file_of(self.site, self.prefix, type(self).__name__)
         self._take_over(self.site.software_of(type(self).__name__))
@@ -81,11 +85,13 @@ class ContainerCheck(BuiltCheck, VariantSides):
                 raise software.Unavailable("belongs to the full axes, which run with -S full=yes")
             self._take_what_only_the_site_has()
             self._lay_out()
+            if not self.is_dry_run():
+                self.layout.require_here(self.site)
             self.job.options = [*self.job.options, *schedulers.options_of(self.job, self.site, self.layout)]
             self._allow()
             self._require_nodes()
             # Of what is not known of a partition, a job of its own asks.
-            self._provision = software.provide(self._wanted(), self.site)
+            self._provision = software.provide(self.wanted_software(), self.site)
         except (software.Unavailable, LayoutError) as error:
             self.skip_because(str(error))
         # Images are built with them too.
@@ -132,60 +138,22 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Give the job its time and memory; and say what it is expected to take."""
         run = allowance.Run.of(self.known_work, self.known_work and self.amount, self.layout, self.run_limit)
         self.extra_resources = {**allowance.resources(self.site, run), **self.extra_resources}
+        self._told = priors.known(self.known_spreads, self.display_name, self.current_partition.fullname)
+        rounds = self.rounds or priors.rounds_expected(self.figures, self.tolerance, self._told)
         self._allowance = allowance.allow(
-            self.site, self.num_nodes, run, self.side_count, self.seconds, self.node_hours
+            self.site, self.num_nodes, run, self.side_count, self.seconds, self.node_hours, rounds
         )
         self._bounds = waiting.Bounds(self.job, self.time_limit or self._allowance.at_most)
         if not self.site.is_here:
             self.time_limit = self.time_limit or self._allowance.at_most
-        self.expected = {"ranks": self.layout.ranks, **asdict(run), **asdict(self._allowance)}
+        closing = priors.closing(self.figures, self.tolerance, self._told)
+        self.expected = {"ranks": self.layout.ranks, **asdict(run), **asdict(self._allowance), "closing": closing}
 
     def _require_nodes(self):
         """Fail where the job would wait for nodes that are down: other partitions go on."""
         problem = "" if self.is_dry_run() else slurm.out_of_service(self.job, self.num_nodes)
         if problem:
             raise OutOfService(texts.told(f"{self.current_partition.fullname} {problem}"))
-
-    def _wanted(self):
-        self.runtime = runtimes.find(self.current_partition) if self.contained else None
-        self._of_runtime = runtimes.needs(self.current_partition, self.runtime)
-        return software.Wanted(
-            check=type(self).__name__,
-            executable=self.executable,
-            modules=(*self.current_environ.modules, *self.modules, *self._sites_own.modules),
-            own_modules=tuple(self._sites_own.modules),
-            environ=self._sites_own.environ,
-            source=self.source,
-            compile_options=tuple(self.compile_options),
-            headers=self.headers,
-            requirements=self.requirements,
-            spack=self.spack,
-            easybuild=self.easybuild,
-            view_directory=self.view_directory,
-            artifacts=self.artifacts,
-            published=self.published,
-            mpi_family=self.mpi_family,
-            recipe=self.recipe if self.contained else None,
-            image=self._sites_own.image,
-            candidates=self.candidates() if self.contained else (),
-            runtime=self.runtime,
-            portable=self.variant == "generic",
-            unpacked=self.unpacked,
-            runtime_modules=self._of_runtime.modules,
-            release=self.release,
-            dry=self.is_dry_run(),
-        )
-
-    @property
-    def published_path(self) -> str:
-        """Where the job finds the published input; empty where there is none."""
-        return self._provision.published
-
-    @run_before("run")
-    def copy_sites_input(self):
-        """Have the input that only the site has put into the working directory; each run writes its output there."""
-        if self.sites_input:
-            self.input_commands = [licensed.copy_command(self.published_path), *self.input_commands]
 
     @run_before("run", always_last=True)
     def write_job(self):
@@ -194,9 +162,11 @@ class ContainerCheck(BuiltCheck, VariantSides):
         own = Needs(self._provision.activate, modules=(*self._sites_own.modules,), files=(*self.own_files,))
         job = commands.of_job(self._sides, own, self.input_commands, self.site, self.layout, self.stagedir)
         self._prepares = job.prepares
+        self.compared = earlier.compared_in(self._sides, job.scripts, self.layout, self.work_facts, self.stagedir)
         self.prerun_cmds = [*schedulers.first_commands(self.job), *job.first, *self.prerun_cmds, *job.last]
         self.modules += [module for module in job.needs.modules if module not in self.modules]
         self.env_vars = {"OMP_NUM_THREADS": str(self.layout.threads), **job.needs.variables, **self.env_vars}
+        self.keep_files = [*self.keep_files, contract.REPRODUCER]
         self._facts = self._make_facts()
         self.write_private({contract.FACTS: json.dumps(self._facts), **job.private})
         self.job.launcher = getlauncher("local")()
@@ -211,17 +181,14 @@ class ContainerCheck(BuiltCheck, VariantSides):
         accepted = references.accepted(self.figures, expected, own, self.tolerance)
         return {
             "figures": [{**asdict(one), **accepted[one.name]} for one in self.figures],
+            "priors": priors.of_figures(self.figures, self._told),
             "answers": [asdict(answer) for answer in self.answers],
             "rank_count": asdict(self.rank_count) if self.rank_count else None,
             "ranks": self.layout.ranks,
             "emulated": self.site.emulated,
-            "sides": [self._facts_of(side) for side in self._sides],
-            "earlier": earlier.rounds_of(self.earlier, self.unique_name, self.current_partition.fullname),
+            "sides": [side.facts(references.margins(self.figures, self.tolerance)) for side in self._sides],
+            **earlier.rounds_of(self.earlier, self.unique_name, self.current_partition.fullname, self.compared).facts,
         }
-
-    def _facts_of(self, side):
-        margins = references.margins(self.figures, self.tolerance) if side.successor else {}
-        return {"name": side.name, "label": side.label, "against": side.against, "accepted": margins}
 
     def _runner(self):
         local_ranks = self.layout.ranks_per_node if self._sides[0].program.mpi else 0
@@ -234,7 +201,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         files, awake = tuple(self.output_files), self.keep_awake and started_here
         seconds = self._allowance.rounds or self.seconds
         prepare = allowance.prepare_limit(self.expected["before"]) if self._prepares else 0.0
-        return commands.Rounds(amount, seconds, self.run_limit, local_ranks, files, prepare, awake).command(self.site)
+        return runner.Rounds(amount, seconds, self.run_limit, local_ranks, files, prepare, awake).command(self.site)
 
     @run_before("sanity")
     def outlast_scheduler(self):
@@ -245,6 +212,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def validate(self):
         """Fail when a run hung or failed, answers are wrong or differ, or the ranks or the MPI are not as intended."""
         stagedir = Path(self.stagedir)
+        self.reproducer = str(stagedir / contract.REPRODUCER) if (stagedir / contract.REPRODUCER).exists() else ""
         if (stagedir / contract.UNSUPPORTED_WHY).exists():
             self.skip_because(texts.tail(stagedir / contract.UNSUPPORTED_WHY).removeprefix("error: "))
         end = self._bounds.end(self._job_state, stagedir / self.stderr.evaluate(), self.max_pending_time)
@@ -258,7 +226,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
         faults, changes = found.changes(self._sides, stagedir)
         problems = self._evaluation.final_problems() or found.start_problems(self._sides, stagedir) or faults
         early = found.early_end(self._evaluation, slurm.met_limit(self._job_state))
-        self.notes = texts.cleaned([*early, *found.disturbances, *found.remarks(self._sides, stagedir), *changes])
+        self.notes = texts.cleaned([*early, *self._evaluation.left_out, *found.disturbances])
+        self.notes += texts.cleaned([*found.remarks(self._sides, stagedir), *changes])
         broken = not found.complete and not early
         if broken:
             # First: what ended the job may have spoilt its last run too.
@@ -288,6 +257,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
             return
         if self._outcome.failures and self.strict_check:
             raise PerformanceError("\n".join(self._outcome.failures))
+        # ReFrame keeps it there, and removes the stage directory.
+        self.reproducer = self.reproducer and str(Path(self.outputdir, contract.REPRODUCER))
         for line in [*self.notes, *self._outcome.doubts]:
             getlogger().warning(f"{self.display_name}: {line}")
 

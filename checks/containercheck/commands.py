@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from containercheck import contract, entering, programs
 from containercheck.facts import PROGRAM
@@ -17,17 +18,8 @@ from containercheck.software import runtimes
 RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
 #: Writes the files of an image, as an archive, without what the runtime binds in; some are for their owner only.
 UNPACK = "cd / && tar -cf - --ignore-failed-read $(ls -d .singularity.d bin etc lib* opt sbin srv usr var 2>/dev/null)"
-#: Prints what a process in a container sees around it, with a blank line between: its variables, a NUL after each, its
-#: mounts, and its limits. It is read by job/surroundings.py, which keeps no secrets.
+#: Prints what a process in a container sees: variables, a NUL after each; mounts; limits. For job/surroundings.py only.
 SURROUNDINGS = "sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
-#: Shell function that prints the wall-clock seconds of each step.
-PHASE = r"""phase() {
-    now=$(date +%s.%N)
-    [ -z "${name:-}" ] || awk -v name="$name" -v t0="$began" -v t1="$now" \
-        'BEGIN { printf "seconds %s %.3f\n", name, t1 - t0 }'
-    name=$1
-    began=$now
-}"""
 
 
 @dataclass(frozen=True)
@@ -38,6 +30,7 @@ class Job:
     :ivar last: commands after them; they write the scripts.
     :ivar needs: modules and variables of the job.
     :ivar prepares: whether there is a script that prepares what all runs read.
+    :ivar scripts: of each side what one run of it is, by its name.
     :ivar private: texts of files of the stage directory that are for their owner only, by name.
     """
 
@@ -46,6 +39,7 @@ class Job:
     needs: Needs
     prepares: bool
     private: Mapping[str, str]
+    scripts: Mapping[str, str] = field(default_factory=dict)
 
 
 def of_job(
@@ -67,11 +61,11 @@ def of_job(
     if prepare:
         scripts[contract.PREPARE] = "\n".join(prepare)
     # One trap for all files, before the job makes any of them.
-    trap = [f"trap {shlex.quote(shlex.join(['rm', '-f', *needs.files]))} EXIT"] if needs.files else []
-    texts = [f"cat >{name} <<'END'\n{text}\nEND" for name, text in scripts.items()]
+    trap = [f"trap {shlex.quote(shlex.join(['rm', '-rf', '--', *needs.files]))} EXIT"] if needs.files else []
+    texts = [programs.written(name, text) for name, text in scripts.items()]
     private = {contract.environment_file(side.name): programs.private_exports(side.environment) for side in sides}
-    private = {name: text for name, text in private.items() if text}
-    return Job((*programs.require_python(site), *trap), (*needs.before, *texts), needs, bool(prepare), private)
+    first, runs = (*programs.require_python(site), *trap), {name: one.script for name, one in made.items()}
+    return Job(first, (*needs.before, *texts), needs, bool(prepare), private, runs)
 
 
 @dataclass(frozen=True)
@@ -119,7 +113,7 @@ def _script(side: Side, place: _Host | _InContainer | _Inside) -> str:
         command = shlex.join([program.executable, *program.options])
         command = place.parallel(f"env LD_PRELOAD={place.host_mpi} {command}" if program.preloads_mpi else command)
         return "\n".join([*lines, *program.reset, command])
-    lines = ["set -e", PHASE, *lines, *program.reset]
+    lines = ["set -e", programs.PHASE, *lines, *program.reset]
     for step in program.steps:
         command = step.command.replace(PROGRAM, shlex.quote(program.executable))
         lines += [f"phase {step.name}", place.parallel(command) if step.parallel else place.words(command)]
@@ -179,11 +173,12 @@ class _InContainer:
         files: tuple[str, ...] = ()
         ranks = layout.ranks_per_node if self._program.mpi else 0
         own = [] if container.host_mpi else ["--own-environment"]
-        words = [f"--command={self._command}", f"--ranks={ranks}", *own, self._name]
-        prepare = [programs.in_job(site, "runtime", *words)]
+        words = [f"--command={self._command}", f"--ranks={ranks}", *own]
+        words += [f"--image={container.image}"] if runtimes.has_image_files(container.runtime) else []
         if container.copied_to:
-            files = (container.copied_to,)
-            prepare.append(shlex.join(["cp", "-L", container.image, container.copied_to]))
+            files = (str(Path(container.copied_to).parent),)
+            words.append(f"--copy-to={container.copied_to}")
+        prepare = [programs.in_job(site, "runtime", *words, self._name)]
         if container.unpacked_to:
             prepare += [f"mkdir -p {container.unpacked_to}", self._unpack(container)]
         if container.host_mpi:
@@ -191,7 +186,7 @@ class _InContainer:
         if container.looked_for:
             program = shlex.quote(container.looked_for)
             said = f"echo error: no software: the image has no {program} >&2"
-            look = programs.unless_found(program, said, contract.UNSUPPORTED)
+            look = programs.unless_found(program, said, 1)
             prepare.append(self.words(shlex.join(["sh", "-c", look])))
         if container.host_mpi:
             prepare += self._verify_host_mpi(site)
@@ -212,17 +207,17 @@ class _InContainer:
 
     def _launch(self, command: str, container: Container) -> str:
         # What has to stand before the runtime is known in the job: see job/runtime.py and job/ranks.py.
-        start = f"$(cat {contract.start_file(self._name)})"
         platform = runtimes.create(container.runtime, self._command)
-        platform.image = container.unpacked_to or container.copied_to or container.image
+        copied = container.copied_to and shlex.quote(container.copied_to)
+        platform.image = container.unpacked_to or copied or container.image
         platform.with_cuda = container.gpus
         platform.command = command
         platform.mount_points = []
         # What the node's runtime needs is known there: see job/runtime.py and job/hostmpi.py.
-        platform.options = [f"$(cat {contract.options_file(self._name)})", *container.options]
+        platform.options = [*runtimes.own_options(container.runtime, self._name), *container.options]
         if container.host_mpi:
             platform.options.append(f"$(cat {contract.mpi_options_file(self._name)})")
-        return f"{start} {platform.launch_command(self._stagedir)}"
+        return f"$(cat {contract.start_file(self._name)}) {platform.launch_command(self._stagedir)}"
 
     def _plan_host_mpi(self, site: Site) -> str:
         """Find the host's MPI in the job."""
@@ -256,33 +251,3 @@ class _Inside:
     def parallel(self, command: str) -> str:
         """Return what starts the ranks of a program."""
         return self.words(f"{self._launcher} {command}")
-
-
-@dataclass(frozen=True)
-class Rounds:
-    """How the sides are run.
-
-    :ivar amount: so many rounds, whatever the verdict; 0 to let the verdict decide.
-    :ivar seconds: for all rounds.
-    :ivar limit: seconds that one run may take.
-    :ivar local_ranks: ranks of MPI on a node, which is as much as one process can look into; 0 without MPI.
-    :ivar collect: files that every run writes.
-    :ivar prepare: seconds that the script which makes the input may take; 0 where there is none.
-    :ivar keep_awake: whether the processors are kept awake, where they are a virtual machine's.
-    """
-
-    amount: int
-    seconds: float
-    limit: float
-    local_ranks: int
-    collect: tuple[str, ...]
-    prepare: float
-    keep_awake: bool
-
-    def command(self, site: Site) -> str:
-        """Return the command that runs all sides in rounds."""
-        words = [f"--rounds={self.amount}" if self.amount else f"--seconds={self.seconds:g}", f"--limit={self.limit:g}"]
-        words += [f"--local-ranks={self.local_ranks}", *(f"--collect={name}" for name in self.collect)]
-        words += [f"--prepare={contract.PREPARE}", f"--prepare-limit={self.prepare:g}"] if self.prepare else []
-        words += ["--keep-awake"] if self.keep_awake else []
-        return programs.in_job(site, "rounds", *words)

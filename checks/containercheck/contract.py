@@ -15,6 +15,9 @@ UNSUPPORTED = 3
 UNSUPPORTED_WHY = "unsupported.txt"
 #: Variable that lets the programs of the build step take what is in a cache, and build nothing.
 CACHED_ONLY = "CONTAINERCHECK_CACHED_ONLY"
+#: Variable with the users and groups whose files in caches are used, besides one's own and root's: names or numbers,
+#: with commas between them, of groups with an ``@`` before them.
+CACHE_OWNERS = "CONTAINERCHECK_CACHE_OWNERS"
 #: What the build step says of an image: its path, SHA-256 and size in bytes. JSON, beside the link to it. Of one that
 #: the runtime keeps itself: its name, the digest in that, and ``id``, what the runtime calls it.
 IMAGE_RECORD = "image.json"
@@ -38,7 +41,9 @@ RECORD, RUNS = "rounds.json", "rounds"
 WATCH, TRIALS = "watch", "trials"
 #: Files in a run's directory with what it printed on standard output and on standard error.
 OUT, ERR = "out", "err"
-#: Variable of all that a runner starts: what a daemon starts for it is known by that.
+#: The job's script, as ReFrame calls it; and one that repeats a single run of a side by itself.
+JOB, REPRODUCER = "rfm_job.sh", "reproduce.sh"
+#: Variable of all that a runner starts, and label of its containers: what a daemon starts for it is known by that.
 RUN = "CONTAINERCHECK_RUN"
 #: File with the key that the fingerprints of variables are made with; the job removes it.
 KEY = "variables.key"
@@ -58,6 +63,18 @@ MPI_PRELOAD = "libmpi-of-host.so"
 IS_SCRIPT = "script:"
 #: Directory of links for a bare program that was built with another MPI of the same ABI.
 BARE_MPI_LINKS = "bare-mpi"
+
+
+def end_word(text, word="END"):
+    """Return what a here-document with a text may end with: a word that no line of it is.
+
+    >>> end_word("one\nEND\n")
+    'END_'
+    """
+    lines = text.splitlines()
+    while word in lines:
+        word += "_"
+    return word
 
 
 def options_file(side):

@@ -40,6 +40,9 @@ class Figure:
         tolerance. None: the tolerance, or a fifth of it where ``compare`` is ``difference``: that is against the host.
     :param compare: ``ratio``, or ``difference`` for what the baseline hardly has at all, such as a start-up time.
     :param absent: pattern of a line in which the program itself says that the figure does not apply here.
+    :param spread: by how much the overheads of rounds scatter: a standard deviation in the unit of the tolerance, from
+        ``ci/benchmark noise``, rather too large than too small. It decides a quiet check in two rounds. None where
+        nobody has measured it: a wide default counts then (priors.py), until the site's own nights tell.
     :param scaling: ``strong`` or ``weak`` for the figure by which the document shows how the application scales over
         nodes: a run works on the same there, or on more the more nodes there are. The reports then tell speed-up and
         parallel efficiency. What ``work`` says of the embedded input counts before that. None: no such figure.
@@ -56,6 +59,7 @@ class Figure:
     compare: str = "ratio"
     absent: str | None = None
     scaling: str | None = None
+    spread: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what would only be noticed at the end of a run.
@@ -69,6 +73,8 @@ class Figure:
             raise ValueError(f"figure {self.name}: compare is {self.compare!r}, not 'ratio' or 'difference'")
         if self.scaling not in (None, "strong", "weak"):
             raise ValueError(f"figure {self.name}: scaling is {self.scaling!r}, not 'strong' or 'weak'")
+        if self.spread is not None and not 0 < self.spread < math.inf:
+            raise ValueError(f"figure {self.name}: spread is {self.spread!r}, not a positive number")
         if self.compare == "difference" and self.tolerance is None:
             raise ValueError(
                 f"figure {self.name}: compared by difference, it needs a tolerance of its own, in {self.unit}: "
@@ -218,7 +224,7 @@ def seconds_of(step: str, **facts) -> Figure:
 def by_ratio(figures: list[Figure]) -> list[Figure]:
     """Return the figures compared by ratio, with the check's tolerance: for an input that is long enough for it."""
     return [
-        replace(figure, compare="ratio", tolerance=None) if figure.compare == "difference" else figure
+        replace(figure, compare="ratio", tolerance=None, spread=None) if figure.compare == "difference" else figure
         for figure in figures
     ]
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
-from reframe.core.builtins import parameter, variable
+from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.exceptions import ReframeError
 
-from containercheck import programs, sites, texts
+from containercheck import assignments, declarations, programs, sites, texts
 from containercheck.facts import PROGRAM, Answer, Figure, Identity, Step, Work
 
 
@@ -29,6 +30,9 @@ class ApplicationFacts(rfm.RegressionTest):
     compile_options = variable(typ.List[str], value=[])
     #: For C++: headers that it cannot do without, and Debian's package of each; without them the check is skipped.
     headers = variable(typ.Dict[str, str], value={})
+    #: Debian packages that bring the bare program: ``ci/setup`` installs them, and a skip for want of it names them.
+    #: They are read without running the file, and so have to be written down as they are.
+    debian = variable(typ.List[str], value=[])
     #: Whether nobody can download program and input: both, with options and patterns, are the site's (licensed.py).
     sites_input = variable(typ.Bool, value=False)
     #: Environment of Spack in ``spack-envs/`` that brings the program.
@@ -48,6 +52,8 @@ class ApplicationFacts(rfm.RegressionTest):
     figures = variable(typ.List[Figure], value=[], loggable=False)
     #: What it computes.
     answers = variable(typ.List[Answer], value=[], loggable=False)
+    #: Whether it has no figures on purpose: that it runs, and comes to the same answers, is all that it tells.
+    only_runs = variable(typ.Bool, value=False)
     #: What it says of its own build, which bare and container should have in common.
     identity = variable(typ.List[Identity], value=[], loggable=False)
     #: Where it says how many ranks it ran with; None for a program that is not started by MPI's launcher.
@@ -130,8 +136,14 @@ class ApplicationFacts(rfm.RegressionTest):
     notes = variable(typ.List[str], value=[], loggable=True)
     #: The figures of each round, by side. For the reports, and for a later session that goes on from here.
     measured = variable(typ.List[dict], value=[], loggable=True)
+    #: Path of a script that repeats one run of a side by itself (job/reproducer.py); empty where there were no rounds.
+    reproducer = variable(str, value="", loggable=True)
+    #: What was compared: sides, runtimes, images, layout, work, commands (earlier.py). For a later session, likewise.
+    compared = variable(dict, value={}, loggable=True)
     #: ReFrame's report of an earlier session, whose rounds of the same case count (``ci/run --open``).
     earlier = variable(str, value="")
+    #: What earlier sessions say of how far rounds spread, by partition, case and figure: a file that ``ci/run`` writes.
+    known_spreads = variable(str, value="")
     #: What ran: runtimes, SHA-256 of the image, MPI libraries of each side, input. For the reports.
     provenance = variable(dict, value={}, loggable=True)
     #: Seconds that the application itself ran, all rounds together.
@@ -151,6 +163,22 @@ class ApplicationFacts(rfm.RegressionTest):
         that was most of the processor time that ReFrame takes beside what is measured.
         """
         return [one for one in type(cls).loggable_attrs(cls) if one[0] not in ("variables", "env_vars")]
+
+    @run_after("init", always_last=True)
+    def require_declarations(self):
+        """Stop the session where the application file declares nothing that could be compared."""
+        declarations.require(self)
+
+    @run_after("setup")
+    def require_known_variables(self):
+        """Fail where the command line sets what does not exist: something else than was asked for would be measured."""
+        assignments.require_known(type(self))
+
+    @run_before("run", always_last=True)
+    def require_figures(self):
+        """Fail where hooks were to give the figures, and gave none."""
+        if not self.figures and not self.only_runs:
+            raise ReframeError(f"{type(self).__name__} has no figures: {declarations.NOTHING}")
 
     @property
     def contained(self) -> bool:

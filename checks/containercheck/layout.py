@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 
+from reframe.core.exceptions import ReframeError
+
+from containercheck import processors
 from containercheck.sites import Site
 
 
@@ -58,6 +62,24 @@ class Layout:
         if most is not None and layout.cores > most:
             raise LayoutError(f"its input has work for {most} cores: {nodes} node(s) have {layout.cores}")
         return layout
+
+    def require_here(self, site: Site, there: int | None = None) -> None:
+        """Refuse a job on this machine that needs more processors than a session may use.
+
+        ReFrame keeps what it detects in ``~/.reframe/topology``, which a home directory takes to other machines.
+
+        :param there: number of processors that may be used; None to ask the machine.
+        :raises ReframeError: there are too few.
+        """
+        if not site.is_here:
+            return
+        there = processors.usable() if there is None else there
+        if self.ranks_per_node * self.threads > there:
+            raise ReframeError(
+                f"{os.uname().nodename} has {there} core(s) for this session, the configuration says {site.cores}: "
+                f"correct 'processor' of {site.partition} in the site file, or remove what ReFrame once detected "
+                "(~/.reframe/topology)"
+            )
 
     @property
     def ranks(self) -> int:

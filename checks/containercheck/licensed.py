@@ -11,7 +11,7 @@ from reframe.core.exceptions import ReframeError
 from containercheck.extras import NAMESPACE, Software
 from containercheck.facts import Answer, Figure
 from containercheck.sites import Site
-from containercheck.software import Unavailable
+from containercheck.software import Misconfigured, Unavailable
 
 #: Pattern of a figure, an answer or the rank count whose form only a site knows: no output has it.
 SITES = r"(?!)()"
@@ -22,13 +22,14 @@ def require(check: str, site: Site, published: str, needs_image: bool) -> None:
 
     :param published: the input that is asked for.
     :param needs_image: whether the check runs in a container, and nobody but the program's entry names an image.
-    :raises Unavailable: one is missing; the message says where to name it.
+    :raises Unavailable: the site has no such program, or no image; the message says where to name it.
+    :raises Misconfigured: its program is named, and no input.
     """
     own, where = site.software_of(check), _place(check, site)
     if own == Software():
         raise Unavailable(f"no software: nobody can download {check}: name program, options and input in {where}")
     if not site.input_of(check, published):
-        raise Unavailable(f"no input: nobody can download that of {check}: name it in {where}, input")
+        raise Misconfigured(f"no input: nobody can download that of {check}: name it in {where}, input")
     if needs_image and not own.image and not own.binds:
         raise Unavailable(f"no image: nobody can build {check}: name a ready one, or a tree to bind, in {where}")
 
@@ -51,7 +52,7 @@ def filled_in(
     An answer for which there is no pattern is left out.
 
     :raises ReframeError: a pattern is given for something that the check does not have.
-    :raises Unavailable: there is none for a figure, or for the rank count.
+    :raises Misconfigured: there is none for a figure, or for the rank count.
     """
     given, where = site.software_of(check).patterns, f"{_place(check, site)}, patterns"
     known = sorted(one.name for one in (*figures, *answers, rank_count))
@@ -63,7 +64,7 @@ def filled_in(
 
     figures, answers, (rank_count,) = (with_patterns(facts) for facts in (figures, answers, [rank_count]))
     if lacking := [one.name for one in (*figures, rank_count) if one.pattern == SITES]:
-        raise Unavailable(f"no pattern of {', '.join(lacking)}: only a site knows what {check} prints: {where}")
+        raise Misconfigured(f"no pattern of {', '.join(lacking)}: only a site knows what {check} prints: {where}")
     return figures, [one for one in answers if one.pattern != SITES], rank_count
 
 

@@ -12,12 +12,21 @@ from containercheck.sites import Site
 
 #: What Python is given to run them.
 ROOM = str(Path(__file__).resolve().parent)
+#: Shell function that prints the wall-clock seconds of each step.
+PHASE = r"""phase() {
+    now=$(date +%s.%N)
+    [ -z "${name:-}" ] || awk -v name="$name" -v t0="$began" -v t1="$now" \
+        'BEGIN { printf "seconds %s %.3f\n", name, t1 - t0 }'
+    name=$1
+    began=$now
+}"""
 
 
 def in_build(site: Site, *words: object) -> str:
     """Return the command that runs a program of the build step: with the nodes' Python on a node, else ReFrame's."""
     python = python_of(site) if site.builds_on_node else shlex.quote(sys.executable)
-    return f"{python} {shlex.join([ROOM, *map(str, words)])}"
+    owners = [f"--cache-owners={','.join(site.cache_owners)}"] if site.cache_owners else []
+    return f"{python} {shlex.join([ROOM, *owners, *map(str, words)])}"
 
 
 def python_of(site: Site) -> str:
@@ -43,6 +52,12 @@ def exports(environment: Mapping[str, str], side: str = contract.BASELINE) -> li
 def private_exports(environment: Mapping[str, str]) -> str:
     """Return the content of the file that sets the others; empty where there are none."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.split(environment)[1].items())
+
+
+def written(name: str, text: str) -> str:
+    """Return the command that writes a text, whatever is in it, into a file of the working directory."""
+    end = contract.end_word(text)
+    return f"cat >{name} <<'{end}'\n{text}\n{end}"
 
 
 def unless_found(program: str, said: str, status: int, environment: Mapping[str, str] | None = None) -> str:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import MutableMapping
 
 from reframe.core.schedulers import Job
 
 from containercheck import slurm
 from containercheck.layout import Layout, LayoutError
 from containercheck.sites import Site
+
+#: Variables that Slurm sets in an allocation, and PMI in a step of it; and such with these names as people and sites
+#: set.
+_OF_ALLOCATION = re.compile(r"SLURMD?_|PMI2?_|PMIX_(NAMESPACE|RANK|SERVER|SYSTEM|SECURITY|HOSTNAME|VERSION)")
+_SETTINGS = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_MPI_TYPE", "SLURM_TIME_FORMAT")
 
 
 def options_of(job: Job, site: Site, layout: Layout) -> list[str]:
@@ -35,6 +41,20 @@ def first_commands(job: Job) -> list[str]:
     options = " ".join([*job.sched_access, *job.options, *job.cli_options])
     cut = slurm.is_slurm(job) and re.search(r"--export[= ](NONE|NIL)\b", options, re.IGNORECASE)
     return ["export SLURM_EXPORT_ENV=ALL"] if cut else []
+
+
+def leave_allocation(job: Job, environ: MutableMapping[str, str]) -> None:
+    """Remove what the allocation that the session was started in (``salloc ci/run``) says of itself.
+
+    The scheduler's commands would hand it on to jobs that have nothing to do with it: ``srun`` takes ranks, memory and
+    nodes from there. Where jobs run on this machine, the allocation is theirs, and is left alone.
+
+    :param environ: of this process, which the scheduler's commands inherit.
+    """
+    if job.scheduler.is_local or "SLURM_JOB_ID" not in environ:
+        return
+    for name in [name for name in environ if _OF_ALLOCATION.match(name) and name not in _SETTINGS]:
+        del environ[name]
 
 
 def access_of(job: Job) -> list[str]:

@@ -109,7 +109,7 @@ class Container:
     :ivar gpus: whether the container sees the node's GPUs.
     :ivar options: more options of the runtime, quoted.
     :ivar needs: what the site wants loaded for the runtime.
-    :ivar looked_for: a program that the image may lack: without it there is nothing to run, and no failure.
+    :ivar looked_for: a program that somebody says the image has: without it the check fails before anything runs.
     :ivar trees: directories of the host's, by their place in the container, from where MPI counts as the image's own.
     """
 
@@ -170,6 +170,14 @@ class Side:
     environment: Mapping[str, str] = field(default_factory=dict)
     against: str | None = None
     successor: bool = False
+
+    def facts(self, margins: Mapping[str, tuple[float, float]]) -> dict[str, object]:
+        """Return what the job is told of it.
+
+        :param margins: what is accepted of a successor, by figure.
+        """
+        own = margins if self.successor else {}
+        return {"name": self.name, "label": self.label, "against": self.against, "accepted": own}
 
     def changed(self, **facts) -> Side:
         """Return this side with other values for some of its fields."""

@@ -21,7 +21,8 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.runtime import runtime
 from reframe.core.systems import SystemPartition
 
-from containercheck import architectures, extras, mpi, releases
+from containercheck import architectures, extras, mpi, processors, releases
+from containercheck.build.cache import private_directory
 from containercheck.extras import NODE_COUNT, NODE_MEMORY, SiteError, Software, extra
 
 #: The node axis: powers of two, to the largest run of the documents (D12.6 section 6.9.1, 256 nodes).
@@ -63,6 +64,7 @@ class Site:
     memory_per_node: int | None = extra(int, size=NODE_MEMORY)
     max_pending_time: str | None = extra(str)
     exclusive: bool = extra(bool, True)
+    machine_lock: bool | None = extra(bool)
     parallel_environment: str | None = extra(str)
     binding: str = extra(str, "launcher")
     python: str | None = extra(str)
@@ -95,6 +97,7 @@ class Site:
     easybuild: str = extra(str, "eb")
     easybuild_site: str | None = extra(str)
     easybuild_cache: str | None = extra(str)
+    cache_owners: list[str] = extra(typ.List[str], list)
     own_checks: list[str] = extra(typ.List[str], list)
 
     @classmethod
@@ -134,6 +137,11 @@ class Site:
         return self.architecture not in (None, platform.machine())
 
     @property
+    def locks_machine(self) -> bool:
+        """Whether its measurements wait for others on the same machine: not where jobs have nodes to themselves."""
+        return self.is_here or not self.exclusive if self.machine_lock is None else self.machine_lock
+
+    @property
     def mpi_family(self) -> str:
         """Family of the MPI that its launcher starts: what the site says, what its library's name tells, or Open MPI.
 
@@ -169,10 +177,7 @@ class Site:
         :param setting: the extra, such as ``image_cache``; its default lies in ``images``.
         """
         configured = getattr(self, setting)
-        if configured:
-            return path_of(configured)
-        name = setting.replace("_cache", "s")
-        return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "containercheck" / name
+        return path_of(configured) if configured else private_directory(setting)
 
 
 @functools.cache
@@ -251,7 +256,7 @@ def _architecture(partition: SystemPartition, is_here: bool) -> str | None:
 def _cores(partition: SystemPartition, is_here: bool) -> int | None:
     if partition.processor.info:
         return partition.processor.num_cores or partition.processor.num_cpus
-    return len(os.sched_getaffinity(0)) if is_here else None
+    return processors.usable() if is_here else None
 
 
 def current() -> tuple[Site, ...]:

@@ -106,6 +106,22 @@ def tail(path: Path, most: int = TAIL) -> str:
     return content.decode(errors="replace")
 
 
+def ends(path: Path, head: int = TAIL, most: int = TAIL) -> str:
+    """Return the text at the beginning and at the end of a file, whole lines where there are some.
+
+    :param head: bytes that are read at the beginning.
+    :param most: bytes that are read at the end.
+    :raises OSError: it cannot be read, or is no regular file.
+    """
+    with path.open("rb") as stream:
+        size = _require_file(stream.fileno(), path)
+        if size <= head + most:
+            return stream.read(head + most).decode(errors="replace")
+        content = stream.read(head)
+    begin = content.rpartition(b"\n")[0] or content
+    return begin.decode(errors="replace") + "\n" + tail(path, most)
+
+
 def _require_file(descriptor: int, path: Path) -> int:
     """Return the size of an open file.
 

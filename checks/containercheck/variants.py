@@ -104,7 +104,7 @@ class VariantSides(RegressionTestPlugin):
             self.runtime,
             self._provision.image,
             host_mpi=host_mpi,
-            copied_to=axes.own_path(self.image_directory, self.stagedir, ".sif") if self.image_directory else None,
+            copied_to=f"{axes.own_directory(self.image_directory)}/image.sif" if self.image_directory else None,
             unpacked_to=axes.UNPACKED if self.unpacked else None,
             gpus=self.gpu and self.site.gpus > 0,
             options=(*runtimes.bind_options(self.runtime, [*self.site.binds, *own.binds]), *self.container_options),

@@ -1,7 +1,11 @@
-"""Makes checks/containercheck/verdict/boundaries.json, the integers that the sequential verdict compares with.
+"""Makes checks/containercheck/verdict/boundaries.json, the numbers that the sequential verdict compares with.
 
-    python ci/benchmarks/boundaries.py            # write the table (about two minutes on one core)
+    python ci/benchmarks/boundaries.py            # write the table (some five minutes on one core)
     python ci/benchmarks/boundaries.py --check    # make it again and compare; exit status 1 where it differs
+
+Two tests decide, each with a part of the error probabilities (:data:`SHARES`): the counts of ranks, which are made
+here, and the moderated t, whose boundaries moderated.py makes. The parts add up to more than 1, because it is mostly
+the same rounds that would mislead both: detection.py shows what both together come to.
 
 After n rounds the statistic is T(n), the number of pairs of rounds i <= j <= n whose mean (a Walsh average) lies above
 a bound: Wilcoxon's signed-rank statistic (Wilcoxon 1945; that it counts Walsh averages is Tukey's, 1949). If the
@@ -31,6 +35,7 @@ import math
 import sys
 from pathlib import Path
 
+import moderated
 import numpy as np
 
 TABLE = Path(__file__).resolve().parents[2] / "checks" / "containercheck" / "verdict" / "boundaries.json"
@@ -39,6 +44,10 @@ TABLE = Path(__file__).resolve().parents[2] / "checks" / "containercheck" / "ver
 HORIZON = 40
 #: Error probabilities: of a pass for a figure; of a failure at the tolerance, and at no overhead, for a whole check.
 PASS, FAIL, ZERO = 0.05, 0.05, 0.01
+#: Parts of each that the two tests may spend. Of shares that were simulated (t and ranks 0.3 and 0.7, 0.5 and 0.5, 0.5
+#: and 0.7) these close most: t on quiet nodes, ranks on noisy ones. Together they spend 0.8 of a failure at no overhead
+#: and 0.9 of a pass at most, as long as rounds spread no more than is known.
+SHARES = {"ranks": 0.82, "t": 0.5}
 #: Numbers of figures that have a row; a number in between takes the next larger row. Above 32: figures with an expected
 #: range count twice.
 FIGURES = [*range(1, 33), 36, 40, 48, 64, 96, 128]
@@ -162,27 +171,44 @@ def complete(alpha, counts, number, floor=(0,) * HORIZON, last=EXACT, spend=spen
     return row
 
 
+def levels(share):
+    """Return the error probabilities of the rows for a share of them: of ``pass``, and by figures of the others."""
+    kinds = {"fail": FAIL, "zero": ZERO}
+    return share * PASS, {kind: {one: share * alpha / one for one in FIGURES} for kind, alpha in kinds.items()}
+
+
 def make():
     """Return the table as it stands in the file."""
-    needed = sorted({FAIL / one for one in FIGURES} | {ZERO / one for one in FIGURES} | {PASS}, reverse=True)
+    passing, failing = levels(SHARES["ranks"])
+    needed = sorted({passing, *failing["fail"].values(), *failing["zero"].values()}, reverse=True)
     rows, floor = {}, (0,) * HORIZON
     for stage, (smallest, number) in enumerate(STAGES):
-        levels = [alpha for alpha in needed if alpha >= smallest and alpha not in rows]
-        counts = tails(number, max(levels), SEED + stage)
-        for alpha in levels:
+        own = [alpha for alpha in needed if alpha >= smallest and alpha not in rows]
+        counts = tails(number, max(own), SEED + stage)
+        for alpha in own:
             rows[alpha] = floor = complete(alpha, counts, number, floor)
+    t_passing, t_failing = levels(SHARES["t"])
     return {
         "made_by": "python ci/benchmarks/boundaries.py",
         "meaning": "smallest count of Walsh averages after round 1, 2, ...; null: none is rare enough",
         "horizon": HORIZON,
         "alpha": {"pass": PASS, "fail": FAIL, "zero": ZERO},
-        "spending": "alpha sqrt(n / horizon), alpha of fail and zero divided by the number of figures",
+        "shares": SHARES,
+        "spending": "share alpha sqrt(n / horizon), alpha of fail and zero divided by the number of figures",
         "exact_to": EXACT,
         "sequences": [2 * number for _, number in STAGES],
         "seed": SEED,
-        "pass": rows[PASS],
-        "fail": {str(one): rows[FAIL / one] for one in FIGURES},
-        "zero": {str(one): rows[ZERO / one] for one in FIGURES},
+        "pass": rows[passing],
+        **{kind: {str(one): rows[alpha] for one, alpha in row.items()} for kind, row in failing.items()},
+        "t_meaning": "smallest moderated t after round 1, 2, ...; null: no look",
+        "prior_degrees": moderated.PRIOR_DEGREES,
+        "contradiction": "smallest (n - 1) s^2 / s0^2 with which the known spread s0 is contradicted, after each round",
+        "contradicted": moderated.contradicted(HORIZON),
+        "t_pass": moderated.boundaries(t_passing, HORIZON),
+        **{
+            f"t_{kind}": {str(one): moderated.boundaries(alpha, HORIZON) for one, alpha in row.items()}
+            for kind, row in t_failing.items()
+        },
     }
 
 
@@ -190,7 +216,7 @@ def text(table):
     """Return the table as JSON, one line per row."""
     lines = []
     for key, value in table.items():
-        if key in ("fail", "zero"):
+        if key.removeprefix("t_") in ("fail", "zero"):
             inner = ",\n".join(f"  {json.dumps(one)}: {json.dumps(row)}" for one, row in value.items())
             lines.append(f"{json.dumps(key)}: {{\n{inner}}}")
         else:

@@ -2,13 +2,15 @@
 
     python ci/benchmarks/detection.py [--quick] [--rounds DIR]
 
-Prints tables: false failures and false passes under seven kinds of noise; the smallest slowdown that is found in 95 of
-100 and the rounds that takes; how many pass without overhead. ``--rounds DIR`` adds the same for real rounds of a
-program against itself (JSON files: a list of runs with ``round``, ``side`` and ``figures``), drawn with replacement.
+Prints tables: false failures and false passes under nine kinds of noise; the smallest slowdown that is found in 95 of
+100 within so many rounds; how many pass without overhead, after how many rounds, and how many seconds a pass takes.
+``--rounds DIR`` adds the same for real rounds of a program against itself (JSON files: a list of runs with ``round``,
+``side`` and ``figures``), drawn with replacement.
 
-Beside it, on the same samples: **fixed** is four rounds and Student's paired interval, a failure at 1 - 0.05 / figures
-(what the library did before), and **plain** is ReFrame's practice, one run that must be within 5 % of a stored
-reference, which is taken to be perfect.
+The verdict takes the spread of a figure as known beforehand (:data:`PRIORS`): as it is, half of it, twice of it, or not
+at all (the default, which is wide). Beside it, on the same samples: **ranks** is the rule before, which counted signs
+only; **fixed** is four rounds and Student's paired interval, a failure at 1 - 0.05 / figures, the rule before that; and
+**plain** is ReFrame's practice, one run that must be within 5 % of a stored reference, which is taken to be perfect.
 """
 
 import argparse
@@ -19,14 +21,36 @@ import time
 from pathlib import Path
 
 import numpy as np
-from simulation import BOUND, FIXED, HORIZON, NOISES, TOLERANCE, checks, judge, normal, plain, sequential, student
+from simulation import (
+    BOUND,
+    DEFAULT,
+    HORIZON,
+    NOISES,
+    checks,
+    counted,
+    judge,
+    normal,
+    plain,
+    sequential,
+    student,
+)
 
 #: Standard deviations of the difference of two runs, in log scale.
-SPREADS = (0.015, 0.03, 0.06, 0.12)
+SPREADS = (0.01, 0.015, 0.03, 0.06, 0.12)
 #: Without overhead, the worst case for a false failure is a spread beside which any tolerance is nothing.
 ENORMOUS = 0.5
 #: How often a slowdown must be found.
 FOUND = 0.95
+#: What is known of the spread, as a part of it; None for nothing, where the default counts.
+PRIORS = {"known": 1.0, "half": 0.5, "double": 2.0, "absent": None}
+#: Rounds within which slowdowns are found and figures pass.
+WITHIN = (2, 3, 4, 6, 8, 12, 20, 40)
+FIGURES = (1, 4, 14)
+
+
+def known_as(prior, spread):
+    """Return the spread that is known, in log scale."""
+    return DEFAULT if PRIORS[prior] is None else PRIORS[prior] * spread
 
 
 def percent(which):
@@ -34,10 +58,11 @@ def percent(which):
     return 100 * float(np.mean(which))
 
 
-def shares(verdicts, rounds=None):
-    """Return how many passed, are open, and failed, in percent, and the mean of the rounds, as part of a line."""
-    cells = f"{percent(verdicts > 0):8.1f}{percent(verdicts == 0):6.1f}{percent(verdicts < 0):6.2f}"
-    return cells + (6 * " " if rounds is None else f"{np.mean(rounds):6.1f}")
+def rules():
+    """Yield the name of each rule that looks after every round, and the arguments that ``judge`` takes for a spread."""
+    yield "ranks", lambda spread: {"alone": True}
+    for prior in PRIORS:
+        yield prior, lambda spread, prior=prior: {"known": known_as(prior, spread)}
 
 
 def false_verdicts(number, seed):
@@ -45,28 +70,28 @@ def false_verdicts(number, seed):
 
     :param number: figures per cell.
     """
-    print(f"\nFalse verdicts in percent, {number} figures per cell (* shown, not promised)")
+    print(f"\nFalse verdicts in percent, {number} figures per cell (* shown, not promised; so is `half`)")
     print("Promised: a check fails in 1 % without overhead, in 5 % at the tolerance; a figure passes there in 5 %.")
-    print(f"{'':18}{'fail, no overhead':>18}{'fail at tolerance':>18}{'pass':>6}   fixed: the same")
-    figures = (1, 4, 14)
-    print(f"{'F =':18}{'1':>6}{'4':>6}{'14':>6}{'1':>6}{'4':>6}{'14':>6}{'':6}")
+    print(f"Without overhead the spread is {100 * ENORMOUS:g} %, at the tolerance 6 %; F figures in a check.")
+    header = f"{'':16}{'rule':8}{'fail, no overhead':>18}{'fail at tolerance':>18}{'pass':>6}"
+    print(f"{header}\n{'F =':24}" + 2 * "".join(f"{one:6}" for one in FIGURES))
     for name, noise in NOISES.items():
-        draw = np.random.default_rng(seed)
-        cells, before = [], []
-        sample = noise(draw, (HORIZON, number))
-        for centre, spread in ((0.0, ENORMOUS), (BOUND, 0.015)):
-            for together in figures:
-                many = number // together * together
-                changes = centre + spread * sample[:, :many]
-                for verdicts, target in (
-                    (judge(changes, together).verdict, cells),
-                    (student(changes, together), before),
-                ):
-                    target.append(percent((verdicts.reshape(-1, together) < 0).any(axis=1)))
-        passed = BOUND + 0.015 * sample
-        cells.append(percent(judge(passed, 1).verdict > 0))
-        before.append(percent(student(passed, 1) > 0))
-        print(f"{name:18}" + "".join(f"{one:6.2f}" for one in cells) + "  " + "".join(f"{one:6.2f}" for one in before))
+        sample = noise(np.random.default_rng(seed), (HORIZON, number))
+        lines = {rule: [] for rule, _ in rules()}
+        for centre, spread in ((0.0, ENORMOUS), (BOUND, 0.06)):
+            for together in FIGURES:
+                changes = centre + spread * sample[:, : number // together * together]
+                averages = counted(changes)
+                for rule, facts in rules():
+                    verdict = judge(changes, together, averages=averages, **facts(spread)).verdict
+                    lines[rule].append(percent((verdict.reshape(-1, together) < 0).any(axis=1)))
+                    if (centre, together) == (BOUND, 1):
+                        passed = percent(verdict > 0)
+                        lines[rule].append(passed)
+        for number_of_line, (rule, cells) in enumerate(lines.items()):
+            # The passes stand last.
+            cells = [*cells[:4], *cells[5:], cells[4]]
+            print(f"{'' if number_of_line else name:16}{rule:8}" + "".join(f"{one:6.2f}" for one in cells), flush=True)
 
 
 def slowdown_found(noise, fails, most=20.0):
@@ -79,118 +104,123 @@ def slowdown_found(noise, fails, most=20.0):
     low, high = 0.0, math.log1p(most)
     if np.mean(fails(noise + high)) < FOUND:
         return math.inf
-    while high - low > 0.0005 + 0.005 * high:
+    while high - low > 0.0005 + 0.01 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if np.mean(fails(noise + middle)) >= FOUND else (middle, high)
     return 100 * math.expm1(high)
 
 
-def fails_within(rounds, figures):
-    """Return a function that tells which figures fail within so many rounds, and are not given up before."""
+def failing(figures, facts):
+    """Return a function that tells which figures fail.
 
-    def fails(changes):
-        return checks(judge(changes[:rounds], figures, give_up=True), 1).verdict < 0
+    :param facts: further arguments of ``judge``.
+    """
+    return lambda changes: judge(changes, figures, **facts).verdict < 0
 
-    return fails
+
+def shown(value, width=8):
+    """Return a slowdown to read; a dash where none is found."""
+    return f"{'-':>{width}}" if math.isinf(value) else f"{value:{width}.{1 if value < 100 else 0}f}"
 
 
 def found(number, seed):
-    """Print the smallest slowdowns that are found, and what no overhead takes."""
+    """Print the smallest slowdowns that are found within so many rounds."""
     print(f"\nSmallest slowdown (%) found in 95 of 100, tolerance 5 %, normal noise, {number} figures per cell")
-    print(f"{'spread of pairs':34}" + "".join(f"{100 * one:>8g}" for one in SPREADS))
-    noises = [spread * normal(np.random.default_rng(seed), (HORIZON, number)) for spread in SPREADS]
-    for figures in (1, 14):
-        results = {f"within {rounds:2} rounds, F = {figures}": [] for rounds in (8, 12, 20, 40)}
-        for key, values in results.items():
-            values += [slowdown_found(one, fails_within(int(key.split()[1]), figures)) for one in noises]
-        for key, values in results.items():
-            print(f"{key:34}" + "".join(f"{one:8.1f}" for one in values))
-        last = [
-            checks(judge(noise + math.log1p(slowdown / 100), figures, True), 1).rounds.mean()
-            for noise, slowdown in zip(noises, values)
-        ]
-        print(f"{'  rounds used at the last':34}" + "".join(f"{one:8.1f}" for one in last))
-        before = [slowdown_found(one, lambda d, f=figures: student(d, f) < 0) for one in noises]
-        print(f"{f'fixed ({FIXED} rounds), F = {figures}':34}" + "".join(f"{one:8.1f}" for one in before))
+    print(f"{'spread':8}{'F':>4} {'rule':10}" + "".join(f"{f'n={one}':>8}" for one in WITHIN) + f"{'fixed':>8}")
+    for spread in SPREADS:
+        noise = spread * normal(np.random.default_rng(seed), (HORIZON, number))
+        for figures in (1, 14):
+            for rule, facts in rules():
+                cells = [slowdown_found(noise[:rounds], failing(figures, facts(spread))) for rounds in WITHIN]
+                if rule == "ranks":
+                    cells.append(slowdown_found(noise, lambda d, f=figures: student(d, f) < 0))
+                line = f"{100 * spread:<8g}{figures:4} {rule:10}"
+                print(line + "".join(shown(one) for one in cells), flush=True)
 
-    print(f"\nWithout overhead: passes (%), open (%), failures (%), rounds used, {number} figures per cell")
-    print(f"{'spread of pairs':18}" + "".join(f"{100 * one:>26g}" for one in SPREADS))
-    for figures in (1, 4, 14):
-        line, each = f"F = {figures:<14}", f"{'  each figure':18}"
-        for noise in noises:
-            checked = checks(judge(noise[:, : number // figures * figures], figures, True), figures)
-            line += shares(checked.verdict, checked.rounds)
-            each += shares(checked.figures)
-        print(line + (f"\n{each.rstrip()}" if figures > 1 else ""))
-    for figures in (1, 14):
-        line = f"fixed, F = {figures:<7}"
-        for noise in noises:
-            verdicts = student(noise[:, : number // figures * figures], figures).reshape(-1, figures)
-            line += shares(np.where((verdicts < 0).any(axis=1), -1, (verdicts > 0).all(axis=1)), FIXED)
-        print(line)
-    for figures in (1, 14):
-        line = f"plain, F = {figures:<7}"
-        for noise in noises:
-            one_run = noise[:, : number // figures * figures] / math.sqrt(2)
-            line += shares(plain(one_run).reshape(-1, figures).min(axis=1), 0.5)
-        print(line)
+
+def passed(number, seed):
+    """Print how many checks without overhead pass within so many rounds, and what they take."""
+    print(f"\nWithout overhead: checks passed within n rounds (%), failed, rounds used; {number} figures per cell")
+    print(f"{'spread':8}{'F':>4} {'rule':10}" + "".join(f"{f'n={one}':>7}" for one in WITHIN) + "   failed  rounds")
+    for spread in SPREADS:
+        noise = spread * normal(np.random.default_rng(seed), (HORIZON, number))
+        for figures in FIGURES:
+            own = noise[:, : number // figures * figures]
+            averages = counted(own)
+            for rule, facts in rules():
+                line = f"{100 * spread:<8g}{figures:4} {rule:10}"
+                print(
+                    line + _passes(judge(own, figures, True, averages=averages, **facts(spread)), figures), flush=True
+                )
+            verdicts = student(own, figures).reshape(-1, figures)
+            fixed = f"{percent((verdicts > 0).all(axis=1)):7.1f}{percent((verdicts < 0).any(axis=1)):7.2f} failed"
+            one_run = plain(own / math.sqrt(2)).reshape(-1, figures).min(axis=1)
+            print(f"{'':13}fixed, n=4: {fixed};  plain, one run: {percent(one_run < 0):.2f} failed")
+
+
+def _passes(judged, figures):
+    checked = checks(judged, figures)
+    cells = [percent((checked.verdict > 0) & (checked.rounds <= rounds)) for rounds in WITHIN]
+    line = "".join(f"{one:7.1f}" for one in cells)
+    return f"{line}{percent(checked.verdict < 0):9.2f}{np.mean(checked.rounds):8.1f}"
 
 
 def real_pairs(path):
-    """Return the differences of the rounds in a file, by figure, in log scale: a list of (name, (rounds,)).
+    """Return the differences of the rounds in a file, by figure, in log scale, and the seconds of a round.
 
     More than two figures are repetitions of one, of which the median counts, as in the check of HPL.
 
+    :returns: a list of (name, (rounds,)), and the seconds; None where the runs do not say.
     :raises ValueError: a round has not both sides.
     """
-    sides = {}
+    sides, seconds = {}, []
     for run in json.loads(path.read_text()):
         values = run["figures"] if len(run["figures"]) <= 2 else [statistics.median(run["figures"])]
         sides.setdefault(run["round"], {})[run["side"]] = np.log(values)
+        seconds += [run["seconds"]] if "seconds" in run else []
     if any(len(both) != 2 for both in sides.values()):
         raise ValueError(f"{path}: a round without both sides")
     changes = np.array([both["B"] - both["A"] for both in sides.values()])
     names = [path.stem] if changes.shape[1] == 1 else [f"{path.stem} {one + 1}" for one in range(changes.shape[1])]
-    return list(zip(names, changes.T))
+    return list(zip(names, changes.T)), (2 * statistics.fmean(seconds) if seconds else None)
 
 
 def real(directory, number, seed):
     """Print the same on real rounds of a program against itself, drawn with replacement, sides swapped by coin."""
-    print(f"\nReal rounds of a program against itself, F = 1, {number} figures per cell")
-    print(
-        f"{'':16}{'spread':>8}{'corr.':>7}{'pass':>8}{'open':>6}{'fail':>6}{'rnds':>6}{'found':>8}"
-        "   fixed: pass, fail, found"
-    )
+    print(f"\nReal rounds of a program against itself, F = 1, {number} figures per cell; known: their robust spread")
+    header = f"{'':14}{'rule':8}{'spread':>8}{'pass':>7}{'open':>7}{'fail':>7}{'rounds':>8}{'seconds':>9}"
+    print(header + "".join(f"{f'n={one}':>7}" for one in (3, 8, 40)) + "  (slowdown found within)")
     for path in sorted(Path(directory).glob("*.json")):
-        for name, seen in real_pairs(path):
+        figures, seconds = real_pairs(path)
+        for name, seen in figures:
             draw = np.random.default_rng(seed)
             noise = draw.choice(seen, (HORIZON, number)) * draw.choice([-1.0, 1.0], (HORIZON, number))
-            pairs = sequential.Pairs("lower", "ratio", -math.inf, TOLERANCE, 1)
-            for one in seen:
-                pairs.add(1.0, math.exp(one))
-            checked = checks(judge(noise, 1, True), 1)
-            slowest = slowdown_found(noise, fails_within(HORIZON, 1))
+            spread = sequential.robust.scale(list(seen))
+            for rule, facts in rules():
+                checked = checks(judge(noise, 1, True, **facts(spread)), 1)
+                slow = [slowdown_found(noise[:n], failing(1, facts(spread))) for n in (3, 8, 40)]
+                cells = "".join(f"{percent(checked.verdict == one):7.1f}" for one in (1, 0, -1))
+                rounds = np.mean(checked.rounds)
+                took = "-" if seconds is None else f"{rounds * seconds:.0f}"
+                line = f"{name if rule == 'ranks' else '':14}{rule:8}{100 * spread:8.1f}{cells}{rounds:8.1f}{took:>9}"
+                print(line + "".join(shown(one, 7) for one in slow), flush=True)
             before = student(noise, 1)
-            slowest_before = slowdown_found(noise, lambda changes: student(changes, 1) < 0)
-            print(
-                f"{name:16}{pairs.spread:8.1f}{pairs.correlation:7.2f}{shares(checked.verdict, checked.rounds)}"
-                f"{slowest:8.1f}"
-                f"{percent(before > 0):14.1f}{percent(before < 0):7.2f}{slowest_before:7.0f}"
-            )
+            print(f"{'':14}fixed   {'':8}{percent(before > 0):7.1f}{'':7}{percent(before < 0):7.2f}")
 
 
 def main():
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer samples: below a minute")
+    parser.add_argument("--quick", action="store_true", help="fewer samples: some minutes")
     parser.add_argument("--rounds", metavar="DIR", help="directory of JSON files with real rounds")
     parser.add_argument("--seed", type=int, default=1, help="of all samples (default: 1)")
     options = parser.parse_args()
     began = time.monotonic()
-    false_verdicts(28_000 if options.quick else 280_000, options.seed)
-    found(1400 if options.quick else 14_000, options.seed)
+    false_verdicts(14_000 if options.quick else 140_000, options.seed)
+    passed(2800 if options.quick else 14_000, options.seed)
+    found(700 if options.quick else 5600, options.seed)
     if options.rounds:
-        real(options.rounds, 1000 if options.quick else 10_000, options.seed)
+        real(options.rounds, 700 if options.quick else 7000, options.seed)
     print(f"\n{time.monotonic() - began:.0f} s")
 
 

@@ -4,6 +4,7 @@
 ci/tests/test_sequential_promises.py proves that they agree.
 """
 
+import json
 import math
 import sys
 import types
@@ -18,19 +19,26 @@ if "containercheck" not in sys.modules:
     _package.__path__ = [str(Path(__file__).resolve().parents[2] / "checks" / "containercheck")]
     sys.modules["containercheck"] = _package
 
-from containercheck.verdict import prospects, sequential  # noqa: E402
-from containercheck.verdict.boundaries import HORIZON, boundary  # noqa: E402
+from containercheck.verdict import boundaries, openness, prospects, sequential  # noqa: E402
+from containercheck.verdict.boundaries import HORIZON, PRIOR_DEGREES, boundary, critical  # noqa: E402
+from containercheck.verdict.changes import ROUNDING  # noqa: E402
+from containercheck.verdict.prior import Prior  # noqa: E402
 
 #: Accepted overhead in percent, as most checks have it, and in log scale.
 TOLERANCE = 5.0
 BOUND = math.log1p(TOLERANCE / 100)
+#: The known spread of a figure that nobody has measured, in log scale (priors.UNKNOWN_SPREAD, which needs ReFrame).
+DEFAULT = 0.20
 #: Rounds of the method with a fixed number.
 FIXED = 4
 
+#: The boundaries of the rule before the moderated t: ranks with the whole error probability, for 1, 4 and 14 figures.
+RANKS_ALONE = json.loads(Path(__file__).with_name("ranks_alone.json").read_text())
+
 #: Verdicts of many figures: ``verdict`` is 1 (pass), -1 (fail) or 0 (open), ``after`` the rounds it took or 41; both
 #: (figures,). ``hopeless``, (rounds, figures), is the property of ``sequential.Pairs`` after each round; None where
-#: nobody asked.
-Judged = namedtuple("Judged", "verdict after hopeless")
+#: nobody asked. ``asks``, (figures,), tells which are open because they gain too much.
+Judged = namedtuple("Judged", "verdict after hopeless asks")
 #: Verdicts of many checks, (checks,), the rounds that they ran, (checks,), and the verdicts that their figures had by
 #: then, (checks, figures).
 Checked = namedtuple("Checked", "verdict rounds figures")
@@ -65,6 +73,17 @@ def drift(draw, shape):
     return (draw.standard_normal(shape) + draw.choice([-1.0, 1.0], shape)) / math.sqrt(2)
 
 
+def sticky_modes(draw, shape):
+    """Return noise of programs that are fast or slow for some runs on end; who goes first in a round is a coin's."""
+    changed = (draw.random(shape) < 0.2) * draw.choice([-1.0, 1.0], shape)
+    return (1.37 * changed + 0.24 * draw.standard_normal(shape)) / math.sqrt(0.2 * 1.37**2 + 0.24**2)
+
+
+def two_points(draw, shape):
+    """Return noise that is always as large: the first rounds say nothing of their spread where they agree."""
+    return draw.choice([-1.0, 1.0], shape)
+
+
 def growing(draw, shape):
     """Return normal noise whose spread becomes three times as large."""
     return draw.standard_normal(shape) * np.linspace(0.5, 1.5, shape[0])[:, None]
@@ -78,13 +97,15 @@ def correlated(draw, shape):
     return noise
 
 
-#: Under the first five, all promises must hold; the last two show where they end.
+#: Under those without a star, all promises must hold; the others show where they end.
 NOISES = {
     "normal": normal,
     "t3": heavy,
     "two modes": two_modes,
     "wild 1 in 20": wild,
     "drift": drift,
+    "sticky modes": sticky_modes,
+    "two points": two_points,
     "growing x3 *": growing,
     "correlated .3 *": correlated,
 }
@@ -107,43 +128,108 @@ def counts(changes, bound):
         for new in range(rounds):
             for old in range(new + 1):
                 twice = part[old] + part[new]
-                totals[0] += twice > 2 * sequential.ROUNDING
-                totals[1] += twice < -2 * sequential.ROUNDING
+                totals[0] += twice > 2 * ROUNDING
+                totals[1] += twice < -2 * ROUNDING
             above[new, start : start + 4096], below[new, start : start + 4096] = totals
     return above, below
 
 
-def row(kind, rounds, figures=1):
-    """Return the boundaries of the rounds as a column; where there is none, a number that no count reaches."""
-    found = [boundary(kind, one, figures) for one in range(1, rounds + 1)]
+def counted(changes):
+    """Return the counts about the tolerance and about no overhead, which are the same for every rule."""
+    return counts(changes, BOUND), counts(changes, 0.0)
+
+
+def row(kind, rounds, figures=1, alone=False):
+    """Return the boundaries of the rounds as a column; where there is none, a number that no count reaches.
+
+    :param alone: those of the rule before the moderated t.
+    """
+    if alone:
+        found = (RANKS_ALONE[kind] if kind == "pass" else RANKS_ALONE[kind][str(figures)])[:rounds]
+    else:
+        found = [boundary(kind, one, figures) for one in range(1, rounds + 1)]
     return np.array([30000 if one is None else one for one in found])[:, None]
 
 
-def judge(changes, figures, give_up=False):
+class Moments:
+    """Mean and moderated spread after each round, (rounds, figures).
+
+    :param changes: (rounds, figures), in log scale.
+    :param known: the known spread, in log scale, of all or of each.
+    """
+
+    def __init__(self, changes, known):
+        """Add them up."""
+        self.known = known
+        number = np.arange(1, len(changes) + 1)[:, None]
+        self.mean = np.cumsum(changes, axis=0) / number
+        squares = np.maximum(np.cumsum(changes**2, axis=0) - number * self.mean**2, 0)
+        self.scale = np.sqrt((PRIOR_DEGREES * known**2 + squares) / (PRIOR_DEGREES + number - 1))
+        limits = np.array([boundaries.contradicted(one) for one in range(1, len(changes) + 1)])[:, None]
+        self.trusted = squares <= limits * known**2
+        self._error = np.where(self.trusted, self.scale, np.inf) / np.sqrt(number)
+
+    def margin(self, kind, figures=1):
+        """Return by how much the mean must be off a bound."""
+        found = [critical(kind, one, figures) for one in range(1, len(self.mean) + 1)]
+        return np.array([math.inf if one is None else one for one in found])[:, None] * self._error
+
+
+def judge(changes, figures, give_up=False, known=None, alone=False, averages=None):
     """Return the first verdict of each figure, with the tolerance of 5 %, as :data:`Judged`.
 
     :param changes: (rounds, figures), in log scale.
     :param figures: how many of them are in one check.
     :param give_up: tell which figures are hopeless, too.
+    :param known: the known spread, in log scale, of all or of each; None where none is known.
+    :param alone: by the rule before the moderated t: ranks with the whole error probability.
+    :param averages: what :func:`counted` says of the changes, where somebody has asked it already.
     """
     rounds = len(changes)
-    above, below = counts(changes, BOUND)
-    clear, _ = counts(changes, 0.0)
-    passes = below >= row("pass", rounds)
-    fails = (above >= row("fail", rounds, figures)) & (clear >= row("zero", rounds, figures))
+    (above, below), (clear, _) = averages or counted(changes)
+    passes = below >= row("pass", rounds, alone=alone)
+    too_slow, not_zero = (above >= row("fail", rounds, figures, alone)), (clear >= row("zero", rounds, figures, alone))
+    moments = None if known is None or alone else Moments(changes, known)
+    if moments:
+        passes |= BOUND - moments.mean >= moments.margin("pass")
+        too_slow |= moments.mean - BOUND >= moments.margin("fail", figures)
+        not_zero |= moments.mean >= moments.margin("zero", figures)
+    fails = too_slow & not_zero
     decided = passes | fails
     first = decided.argmax(axis=0)
     each = np.arange(changes.shape[1])
     open_ = ~decided.any(axis=0)
     verdict = np.where(open_, 0, np.where(passes[first, each], 1, -1))
     after = np.where(open_, HORIZON + 1, first + 1)
-    return Judged(verdict, after, _hopeless(changes, figures, after) if give_up else None)
+    asked = np.full(changes.shape[1], HORIZON + 1)
+    if not alone:
+        _ask(changes, figures, known, verdict, after, asked)
+    hopeless = _hopeless(changes, figures, after, moments, alone) if give_up else None
+    if give_up:
+        hopeless |= np.arange(1, rounds + 1)[:, None] >= asked
+    return Judged(verdict, after, hopeless, asked <= HORIZON)
 
 
-def _hopeless(changes, figures, after):
+def _ask(changes, figures, known, verdict, after, asked):
+    """Judge those that may gain too much as the job does: they wait, and may be a question in the end."""
+    known = None if known is None else np.broadcast_to(known, changes.shape[1])
+    for one in np.nonzero((verdict > 0) & (changes.min(axis=0) < -openness.MOST_GAIN * BOUND))[0]:
+        if np.median(changes[: after[one], one]) >= -BOUND:
+            continue
+        prior = None if known is None else Prior(100 * known[one], "simulated")
+        pairs = sequential.Pairs("lower", "ratio", -math.inf, TOLERANCE, figures, prior=prior)
+        for change in changes[:, one]:
+            pairs.add(1.0, math.exp(change))
+        verdict[one] = {"pass": 1, "fail": -1}.get(pairs.verdict, 0)
+        after[one] = HORIZON + 1 if pairs.verdict == sequential.INCONCLUSIVE else pairs.decided_after
+        asked[one] = pairs.decided_after if pairs.open_kind and pairs.decided_after else HORIZON + 1
+
+
+def _hopeless(changes, figures, after, moments, alone):
     """Return :attr:`Judged.hopeless`."""
     hopeless = np.zeros(changes.shape, dtype=bool)
-    reach = {kind: _gap(boundary(kind, HORIZON, figures)) for kind in ("pass", "fail", "zero")}
+    kinds = ("pass", "fail", "zero")
+    reach = {kind: _gap(int(row(kind, HORIZON, 1 if kind == "pass" else figures, alone)[-1, 0])) for kind in kinds}
     for rounds in range(prospects.PATIENCE, len(changes) + 1):
         asked = np.nonzero(after > rounds)[0]
         seen = np.sort(changes[:rounds, asked].T, axis=1)
@@ -151,9 +237,15 @@ def _hopeless(changes, figures, after):
         sizes = np.sort(abs(seen - centre[:, None]), axis=1)
         scale = 1.4826 * (sizes[:, (rounds - 1) // 2] + sizes[:, rounds // 2]) / 2
         favour = prospects.FAVOUR * 1.2533 * scale / math.sqrt(rounds)
-        passes = BOUND - centre + favour >= reach["pass"] * scale
-        fails = (centre - BOUND + favour >= reach["fail"] * scale) & (centre + favour >= reach["zero"] * scale)
-        hopeless[rounds - 1, asked] = ~(passes | fails) | (rounds == HORIZON)
+        gaps = {"pass": BOUND - centre + favour, "fail": centre - BOUND + favour, "zero": centre + favour}
+        reached = {kind: gaps[kind] >= reach[kind] * scale for kind in kinds}
+        if moments:
+            known = np.broadcast_to(moments.known, changes.shape[1])[asked]
+            both = np.sqrt((PRIOR_DEGREES * known**2 + (HORIZON - 1) * scale**2) / (PRIOR_DEGREES + HORIZON - 1))
+            error = np.where(moments.trusted[rounds - 1, asked], both, np.inf) / math.sqrt(HORIZON)
+            for kind in kinds:
+                reached[kind] |= gaps[kind] >= critical(kind, HORIZON, figures) * error
+        hopeless[rounds - 1, asked] = ~(reached["pass"] | (reached["fail"] & reached["zero"])) | (rounds == HORIZON)
     return hopeless
 
 

@@ -8,18 +8,28 @@ keeps little of each session (``make`` of :func:`read`) never has all of them in
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
+import os
 import sqlite3
+import threading
+import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import fasteners
+
 #: Version of the tables that this reads: that of ReFrame 4.10.
 SCHEMA = "1.0"
 #: Seconds to wait while somebody writes.
 BUSY = 60.0
+#: The file beside it that ReFrame locks, and what SQLite keeps beside it of a writer that was killed.
+LOCK, JOURNALS = ".db.lock", ("-journal", "-wal", "-shm")
+#: Seconds in which nobody may have written to it, where it cannot be locked.
+STILL = 5.0
 #: What a test case must say, to be one.
 NEEDED = {"name", "result", "partition", "environ", "unique_name"}
 #: What to do with a damaged database.
@@ -96,6 +106,14 @@ def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]
             return _stored(path, since, make)
         except sqlite3.OperationalError:
             raise
+        except sqlite3.DatabaseError:
+            pass
+        # Where locks of a file system hold nobody off, what is half written looks damaged.
+        try:
+            with _nobody_writing(path):
+                return _stored(path, since, make)
+        except sqlite3.OperationalError:
+            raise
         except sqlite3.DatabaseError as error:
             line = f"{path} is damaged ({error}): what can be read of it counts; {SAVING.format(path)}"
             saved = _stored(path, since, make, damaged=True)
@@ -108,6 +126,70 @@ def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]
         raise DatabaseError(f"cannot open the results database {path} ({error}): may you read and write it?") from None
     except sqlite3.DatabaseError as error:
         raise Damaged(f"cannot read the results database {path} ({error}): {SAVING.format(path)}") from None
+
+
+@contextlib.contextmanager
+def _nobody_writing(path: Path, alone: bool = False) -> Iterator[None]:
+    """Hold ReFrame's own lock on a database; where that cannot be had, see that nobody writes to it for a while.
+
+    :param alone: keep those away too who only read.
+    :raises DatabaseError: somebody writes to it, and goes on.
+    """
+    lock = fasteners.InterProcessReaderWriterLock(path.with_name(LOCK))
+    acquire, release = lock.acquire_read_lock, lock.release_read_lock
+    if alone:
+        acquire, release = lock.acquire_write_lock, lock.release_write_lock
+    try:
+        # ReFrame makes the file when it makes the database, with the mode that the site wants.
+        usable = path.with_name(LOCK).exists()
+        held = acquire(timeout=BUSY) if usable else None
+    except (OSError, threading.ThreadError):
+        held = None
+    if held is None:
+        before = _state(path)
+        time.sleep(STILL)
+        held = _state(path) == before
+        release = None
+    if not held:
+        raise DatabaseError(f"{path} was written to by somebody for more than {BUSY:g} s: try again later")
+    try:
+        yield
+    finally:
+        if release:
+            release()
+
+
+def _state(path: Path) -> list[tuple[int, int]]:
+    """Return what changes when somebody writes to a database."""
+    paths = [path, *(path.with_name(path.name + ending) for ending in JOURNALS)]
+    found = (one.stat() for one in paths if one.exists())
+    return [(one.st_mtime_ns, one.st_size) for one in found]
+
+
+def set_aside(path: Path) -> Path | None:
+    """Keep a damaged database under another name, so that a new one is begun, and return that name.
+
+    What SQLite keeps of a killed writer goes with it: it would be applied to the new one.
+
+    :returns: None where it turns out that it is not damaged, once nobody writes to it.
+    :raises DatabaseError: somebody writes to it.
+    :raises OSError: it cannot be renamed.
+    """
+    with _nobody_writing(path, alone=True):
+        try:
+            _stored(path, 0.0, lambda sessions: sum(1 for _ in sessions))
+            return None
+        except sqlite3.OperationalError as error:
+            raise DatabaseError(f"{path} is locked by somebody who writes: it stays where it is") from error
+        except sqlite3.DatabaseError:
+            pass
+        now = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
+        aside = path.with_name(f"{path.name}.damaged-{now}")
+        # The journal first: whatever happens in between, none is left for a new database.
+        for ending in (*JOURNALS, ""):
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(path.with_name(path.name + ending), aside.with_name(aside.name + ending))
+        return aside
 
 
 def _stored(

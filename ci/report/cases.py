@@ -51,6 +51,8 @@ class Case:
         that (fractions, None for none), unit, result.
     :ivar commands: what its job does before the rounds; the scripts of the sides are among it.
     :ivar stage: directory that its job ran in.
+    :ivar reproducer: script that repeats one run of a side by itself; empty where there is none.
+    :ivar compared: what it compared: ``containercheck.earlier`` has the keys.
     :ivar asked: what its session was asked for.
     :ivar earlier: the runs of this case before this one, the first one first.
     """
@@ -82,6 +84,8 @@ class Case:
     performance: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
     stage: str = ""
+    reproducer: str = ""
+    compared: Mapping[str, Any] = field(default_factory=dict)
     asked: Asked = Asked()
     earlier: tuple[Case, ...] = ()
 
@@ -205,6 +209,8 @@ def _case(raw: dict[str, Any], asked: Asked) -> Case:
         performance=raw.get("perfvalues") or {},
         commands=tuple(raw.get("prerun_cmds") or ()),
         stage=raw.get("stagedir") or "",
+        reproducer=raw.get("reproducer") or "",
+        compared=raw.get("compared") or {},
         asked=asked,
     )
 

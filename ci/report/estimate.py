@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from report import verdicts
 from report.cases import Case
 from report.text import columns, number
 
@@ -24,10 +25,10 @@ def node_hours(case: Case, seconds: str = "expected") -> float:
 def lines(cases: Sequence[Case]) -> list[str]:
     """Return the table: a line for each application, partition and number of nodes, and one for all."""
     several = len({case.partition for case in cases}) > 1
-    text = [("application", "partition", "nodes", "ranks", "input", "of it a rank", "memory", "a run", "jobs")]
-    text[0] += ("node-hours", "at most")
+    text = [("application", "partition", "nodes", "ranks", "input", "of it a rank", "memory", "a run", "rounds")]
+    text[0] += ("jobs", "node-hours", "at most")
     for group in _grouped(cases):
-        text.append((*_inputs(group[0]), str(len(group)), *_hours(group)))
+        text.append((*_inputs(group[0]), _rounds(group), str(len(group)), *_hours(group)))
     if not several:
         text = [(row[0], *row[2:]) for row in text]
     expected, most = _hours(cases)
@@ -94,6 +95,19 @@ def _inputs(case: Case) -> tuple[str, ...]:
         _scaled(run["memory"], _BYTES, 2),
         f"{number(run['seconds'], 2)} s",
     )
+
+
+def _rounds(cases: Iterable[Case]) -> str:
+    """Return after how many rounds figures are expected to have their verdicts, and how many of a case stay open.
+
+    As far as it is known how far their rounds spread; a question mark where nobody knows.
+    """
+    known = [case.expected.get("closing") or () for case in cases if case.variant != "bare"]
+    reached = max((rounds for closing in known for rounds in closing if rounds < verdicts.HORIZON), default=None)
+    still = max((sum(rounds >= verdicts.HORIZON for rounds in closing) for closing in known), default=0)
+    if reached is None:
+        return "open" if still else "?"
+    return f"{reached} ({still} open)" if still else str(reached)
 
 
 def _hours(cases: Iterable[Case]) -> tuple[str, str]:

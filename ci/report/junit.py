@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from report import files, policy
+from report import files, policy, verdicts
 from report.cases import Case
 
 #: What XML 1.0 cannot hold, escaped or not.
@@ -18,7 +18,8 @@ def write(path: Path, cases: Sequence[Case], alarms: Iterable[str], problems: It
     """Write it in one step.
 
     A check whose result is worse than it may be is a failure; one that could not be measured or run is an error; a skip
-    is a skip.
+    is a skip. What the figures of a check came to is its standard output: ``13 of 14 pass, 1 open``, and a line for
+    each that is open.
 
     :param alarms: what is worse than in earlier nights, though no check failed: failures too.
     :param problems: what else could not be measured or run: errors.
@@ -54,6 +55,11 @@ def _testcase(case: Case) -> ElementTree.Element:
         _said(found, "failure" if policy.is_regression(run) else "error", run.reason or run.result)
     elif case.result == "skip":
         _said(found, "skipped", case.reason or "ReFrame skipped it")
+    told = [f"{row['figure']}: {verdicts.told(row)}" for row in verdicts.open_rows(case)]
+    tally = verdicts.tally(run or case)
+    if tally:
+        text = FORBIDDEN.sub("?", "\n".join([tally, *told]))
+        ElementTree.SubElement(found, "system-out").text = text
     return found
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from report import verdicts
 from report.cases import Case
+from report.text import names
 
 #: Results that are failures.
 FAILED = ("fail", "fail_deps", "abort")
@@ -57,3 +59,11 @@ def problems(cases: Sequence[Case]) -> list[str]:
     if failed:
         return [f"{failed} of {len(cases)} checks failed: see above"]
     return [] if ran(cases) else ["no check was run: everything was skipped"]
+
+
+def questions(cases: Sequence[Case]) -> list[str]:
+    """Return what may be wrong and is not certain: cases with figures that are too slow, or too fast, but open."""
+    asked = [case for case in cases if not failure(case) and verdicts.asking(case)]
+    if not asked:
+        return []
+    return [f"not certain yet, but {'they are' if len(asked) > 1 else 'it is'} too slow or too fast: {names(asked)}"]

@@ -95,6 +95,13 @@ def _spread(cases: Sequence[Case]) -> str:
     return "pairs here spread by " + " to ".join(dict.fromkeys(ends))
 
 
+def _kinds(cases: Sequence[Case]) -> str:
+    """Say how many open verdicts are of which kind, the most urgent first."""
+    found = collections.Counter(row.get("open_kind") for case in cases for row in verdicts.open_rows(case))
+    said = [f"{found[kind]} {words}" for kind, words in verdicts.KINDS.items() if found[kind]]
+    return f" ({', '.join(said)})" if said else ""
+
+
 def _open(cases: Sequence[Case], judged: int) -> str:
     still = len(verdicts.open_figures(cases))
     if not still:
@@ -104,6 +111,7 @@ def _open(cases: Sequence[Case], judged: int) -> str:
         if judged > 1
         else "the only verdict is open"
     )
+    text += _kinds(cases) if still > 1 else ""
     it = "it" if still == 1 else "them"
     forecast = verdicts.plan([one.case for one in verdicts.needs(cases) if one.figures])
     if forecast.cases:

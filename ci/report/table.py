@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from report import policy, scaling, summary, verdicts
+from report import answers, policy, ran, scaling, summary, verdicts
 from report.cases import Case
 from report.text import columns, number
 
@@ -14,12 +15,18 @@ from report.text import columns, number
 WIDEST = 100.0
 #: By so much of its half width an interval's middle may be off the estimate, and still be given as ±.
 LOPSIDED = 0.3
+#: Part by which a bare run differs from bare in the rounds of the containers before that is said: the machine was under
+#: another load, or in another state.
+OTHER_LOAD = 0.05
+#: What the side is called in the rounds that every container is compared with (``containercheck.contract``).
+BASELINE = "baseline"
 
 
 def lines(cases: Sequence[Case]) -> list[str]:
     """Return all lines to print."""
-    figures = [*table(cases), *scaling.lines(cases)]
-    return [*figures, *summary.notes(cases), *skips(cases), *failures(cases), *summary.last_line(cases)]
+    figures = [*table(cases), *scaling.lines(cases), *answers.lines(cases)]
+    end = [*skips(cases), *failures(cases), *ran.lines(cases), *summary.last_line(cases)]
+    return [*figures, *summary.notes(cases), *end]
 
 
 def table(cases: Sequence[Case]) -> list[str]:
@@ -34,7 +41,7 @@ def table(cases: Sequence[Case]) -> list[str]:
     for case, row in found:
         head = (case.label, case.partition, case.variant, str(case.nodes), row["figure"])
         sides = (side(row, "baseline", not bare), side(row, "subject", not usual))
-        text.append((*head, *sides, overhead(row), verdict(row)))
+        text.append((*head, *sides, overhead(row), verdict(row, rounds=True) or in_rounds(case, row, cases)))
     if len({case.partition for case in cases if case.result != "skip"}) < 2:
         text = [(row[0], *row[2:]) for row in text]
     return columns(text)
@@ -111,9 +118,40 @@ def side(row: dict[str, Any], which: str, labelled: bool) -> str:
     return f"{number(row[which])} {row['unit']}{label}"
 
 
-def verdict(row: dict[str, Any]) -> str:
-    """Return a row's verdict, with what has to be said of it."""
-    emulated = row.get("verdict") == verdicts.EMULATED
-    said = ["expected overhead"] if row.get("expected") and not emulated else []
+def verdict(row: dict[str, Any], rounds: bool = False) -> str:
+    """Return a row's verdict, with what has to be said of it.
+
+    :param rounds: whether that is after how many rounds a closed one fell, too.
+    """
+    word = row.get("verdict", "")
+    if word == verdicts.EMULATED:
+        word = verdicts.NOT_JUDGED
+    elif word == verdicts.OPEN:
+        word = verdicts.told(row)
+    elif word and rounds and row.get("rounds"):
+        word += f", {row['rounds']} round{'s'[: row['rounds'] > 1]}"
+    said = ["expected overhead"] if row.get("expected") and row.get("verdict") != verdicts.EMULATED else []
+    said += ["rounds spread more than is known of them"] if row.get("contradicted") else []
     said += [row["difference"]] if row.get("difference") else []
-    return (verdicts.NOT_JUDGED if emulated else row.get("verdict", "")) + (f" ({'; '.join(said)})" if said else "")
+    said += [] if row.get("answers_compared", True) else ["answers not compared"]
+    return word + (f" ({'; '.join(said)})" if said else "")
+
+
+def in_rounds(case: Case, row: dict[str, Any], cases: Sequence[Case]) -> str:
+    """Return what bare was in the rounds of its containers, where a bare run by itself saw another machine; else "".
+
+    Of a check's cases only the axes that bare has too count.
+    """
+    twins = [one for one in cases if one is not case and one.identity_as(case.variant) == case.identity]
+    values = [
+        sides[BASELINE][row["figure"]]
+        for one in twins
+        for sides in one.measured
+        if row["figure"] in sides.get(BASELINE, ())
+    ]
+    if not values:
+        return ""
+    middle, alone = statistics.median(values), row["baseline"]
+    if abs(middle - alone) <= OTHER_LOAD * max(abs(middle), abs(alone)):
+        return ""
+    return f"one run by itself; {number(middle)} {row['unit']} in the containers' rounds"

@@ -15,11 +15,16 @@ from typing import Any
 from report.cases import Case, Key
 
 OPEN = "inconclusive"
+#: Kinds of an open verdict (``Pairs.open_kind``), the most urgent first, with what is said of how many there are.
+SLOWER, FASTER, CLOSE, NOISY = "slower", "faster", "close", "noisy"
+KINDS = {SLOWER: "too slow", FASTER: "too fast", CLOSE: "close to the tolerance", NOISY: "too noisy to tell"}
+#: Those that are told first: something may be wrong.
+QUESTIONS = (SLOWER, FASTER)
 #: What a row says where nothing is judged, and what is said of it.
 EMULATED, NOT_JUDGED = "emulated", "emulated: overheads are reported, not judged"
 #: With fewer rounds than this a job goes on in any case, and a forecast that there is no end says nothing yet.
 TELLING = 10
-#: No figure passes after fewer. That is the forecast where there is but one round, which has no spread.
+#: By ranks no figure passes after fewer. That is the forecast where one round is all that is known of the spread.
 FEWEST = 6
 #: Seconds that a case takes besides its rounds: ReFrame, its build step, what the job asks the runtime (4 to 9 s here).
 START = 10.0
@@ -31,6 +36,8 @@ MARGIN = 1.3
 #: Part of a session's time for its first pass. What that measures is not lost, as the rounds count later; but only
 #: after it is known where time does most. A shorter one would give a worse forecast, and pay for more starts.
 FIRST_PART = 2 / 3
+#: Rounds that give a figure a bound which is not expected to close; and sides that run in each.
+FOR_BOUND, SIDES = 3, 2
 #: Fewest and most seconds that a check gets in a first pass: some rounds of most, and what most have without a limit.
 FIRST_LEAST, FIRST_MOST = 10, 60
 #: Most seconds of a session that nobody gave a time. All plain checks on two cores close two verdicts of three in that.
@@ -79,6 +86,34 @@ def judged(case: Case) -> list[dict[str, Any]]:
     return found
 
 
+def open_rows(case: Case) -> list[dict[str, Any]]:
+    """Return the figures of a case that are open, the most urgent kinds first."""
+    ranks = {kind: place for place, kind in enumerate(KINDS)}
+    found = [row for row in judged(case) if row["verdict"] == OPEN]
+    return sorted(found, key=lambda row: ranks.get(row.get("open_kind"), len(ranks)))
+
+
+def asking(case: Case, kinds: Sequence[str] = QUESTIONS) -> list[dict[str, Any]]:
+    """Return the open figures of a case that are of these kinds."""
+    return [row for row in open_rows(case) if row.get("open_kind") in kinds]
+
+
+def told(row: Mapping[str, Any]) -> str:
+    """Return what is known of an open figure; of one that an earlier version judged, only that it is open."""
+    return row.get("answer") or "open"
+
+
+def tally(case: Case) -> str:
+    """Return what the figures of a case came to: ``13 of 14 pass, 1 open``; empty where none was judged."""
+    words = [row["verdict"] for row in case.rows if row.get("verdict") not in (None, EMULATED)]
+    counts = [(words.count(word), name) for word, name in (("fail", "fail"), ("pass", "pass"), (OPEN, "open"))]
+    said = [(count, name) for count, name in counts if count]
+    if len(said) < 2:
+        return "".join(f"all {count} {name}" if count > 1 else name for count, name in said)
+    (first, name), *others = said
+    return ", ".join([f"{first} of {len(words)} {name}", *(f"{count} {name}" for count, name in others)])
+
+
 def open_figures(cases: Iterable[Case]) -> set[tuple[Key, str, str]]:
     """Return the figures that are open: case, figure, and label of the subject."""
     return {
@@ -115,9 +150,14 @@ def _rate(one: Need) -> float:
     return one.figures / (START + one.most)
 
 
+def _can_wait(one: Need) -> bool:
+    """Tell whether nothing of the case looks too slow: who asks wants to be certain of that first."""
+    return not asking(one.case, [SLOWER])
+
+
 def _foreseen(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the row of an open figure, with a forecast where it has but one round."""
-    return {**row, "rounds_needed": FEWEST} if row["rounds"] == 1 else row
+    return {**row, "rounds_needed": FEWEST} if row["rounds"] == 1 and row["rounds_needed"] is None else row
 
 
 def _missing(row: Mapping[str, Any]) -> float:
@@ -140,9 +180,9 @@ def needs(cases: Iterable[Case]) -> list[Need]:
 def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, float] | None = None) -> Plan:
     """Return the pass that closes most in the seconds that are left.
 
-    Everything, if there is time for that. Else of each case as many figures as close fastest, the fastest cases first,
-    and as many as fit; another pass may close the others. Where none fits with its margin, the cheapest has what is
-    left, if that is enough without.
+    Everything, if there is time for that. Else of each case as many figures as close fastest, those first that look
+    too slow, then the fastest cases, and as many as fit; another pass may close the others. Where none fits with its
+    margin, the cheapest has what is left, if that is enough without.
 
     :param limits: the most seconds that checks may have: by class, and for all others under the empty name.
     """
@@ -153,7 +193,9 @@ def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, flo
         return everything
     steps = [_steps(one.case) for one in wanted]
     chosen: list[Need] = []
-    for one in sorted((max(each, key=_rate) for each in steps), key=lambda one: (-_rate(one), one.most)):
+    for one in sorted(
+        (max(each, key=_rate) for each in steps), key=lambda one: (_can_wait(one), -_rate(one), one.most)
+    ):
         if _plan([*chosen, one], limits).takes <= left:
             chosen.append(one)
     if not chosen:
@@ -198,18 +240,63 @@ def usual_session(cases: Iterable[Case]) -> float:
     0 where that would not do for a first pass: then each check has its own time.
     """
     cases = list(cases)
-    seconds = min(USUAL, sum(case.expected.get("expected", 0.0) for case in cases))
+    expected = sum(case.expected.get("expected", 0.0) for case in cases)
+    wanted = first_takes(cases, first_seconds(cases, math.inf)) if expected else 0.0
+    # What is expected may end sooner than the time that it is given.
+    seconds = min(USUAL, max(expected, wanted))
     return seconds if first_takes(cases, first_seconds(cases, seconds)) <= seconds else 0.0
 
 
-def first_seconds(cases: Iterable[Case], session: float) -> int:
-    """Return what a check gets in the first pass of a session of so many seconds, which runs all these cases."""
+def first_seconds(cases: Iterable[Case], session: float) -> dict[str, int]:
+    """Return what each check gets in the first pass of a session of so many seconds, which runs all these cases.
+
+    By class, as ReFrame sets a variable for all cases of one: the seconds in which its figures are expected to have
+    their verdicts, as far as their spreads are known and they can; and where nobody knows, an equal share. Where that
+    is more than there is, the cheapest have what they need, and the others share what is left.
+    """
     cases = list(cases)
-    compared = sum(case.variant != "bare" for case in cases)
-    fair = (FIRST_PART * session - START * len(cases)) / max(1, compared)
-    return round(min(max(fair, FIRST_LEAST), FIRST_MOST))
+    classes: dict[str, list[Case]] = {}
+    for case in cases:
+        if case.variant != "bare":
+            classes.setdefault(case.application, []).append(case)
+    left = FIRST_PART * session - START * len(cases)
+    fair = min(max(left / max(1, sum(map(len, classes.values()))), FIRST_LEAST), FIRST_MOST)
+    wanted = {name: max(_first_wanted(case) or fair for case in those) for name, those in classes.items()}
+    left -= FIRST_LEAST * sum(map(len, classes.values()))
+    granted = {}
+    for name in sorted(wanted, key=wanted.__getitem__):
+        behind = sum(len(classes[other]) for other in wanted if other not in granted)
+        more = (wanted[name] - FIRST_LEAST) * len(classes[name])
+        if more > left:
+            more = max(0.0, left) * len(classes[name]) / behind
+        granted[name] = round(FIRST_LEAST + more / len(classes[name]))
+        left -= more
+    return granted
 
 
-def first_takes(cases: Iterable[Case], seconds: float) -> float:
-    """Return how many seconds a first pass takes, at most."""
-    return sum(START + (seconds if case.variant != "bare" else 0) for case in cases)
+def _first_wanted(case: Case) -> float | None:
+    """Return the seconds in which a case's figures close that can, with a margin; None where nobody knows that.
+
+    Where none is expected to close, those that give it a bound.
+    """
+    closing, seconds = case.expected.get("closing"), case.expected.get("seconds")
+    if not closing or not seconds:
+        return None
+    rounds = max((one for one in closing if one < HORIZON), default=FOR_BOUND)
+    # A round is not begun that would not end in time.
+    wanted = (MARGIN * rounds + 1) * SIDES * seconds
+    return min(max(wanted, FIRST_LEAST), max(FIRST_LEAST, case.expected.get("rounds") or FIRST_MOST))
+
+
+def first_takes(cases: Iterable[Case], seconds: Mapping[str, float]) -> float:
+    """Return how many seconds a first pass takes, at most.
+
+    :param seconds: of each check, by its class.
+    """
+    return sum(START + (seconds.get(case.application, 0) if case.variant != "bare" else 0) for case in cases)
+
+
+def shortest_takes(cases: Iterable[Case]) -> float:
+    """Return the same where each check has the fewest seconds."""
+    cases = list(cases)
+    return first_takes(cases, dict.fromkeys((case.application for case in cases), FIRST_LEAST))

@@ -89,6 +89,11 @@ def alive_below(directory: Path) -> list[str]:
     return found
 
 
+def log_of(cache: Path, name: str) -> Path:
+    """Return where the log of a build by this user on this machine lies, in a cache."""
+    return cache / f"{name}-{os.geteuid()}-{os.uname().nodename}.log"
+
+
 def write_program(path: Path, commands: str) -> None:
     """Write a shell script that can be run."""
     path.write_text(f"#!/bin/sh\n{commands}\n")
@@ -126,10 +131,12 @@ def facts_of(
     expected: Mapping[str, tuple[float, float]] | None = None,
     earlier: Iterable[dict[str, dict[str, float]]] = (),
     emulated: bool = False,
+    priors: Mapping[str, tuple[float, str]] | None = None,
 ) -> dict[str, Any]:
     """Return what a check with a tolerance of 5 % writes into facts.json.
 
     :param expected: the range of a figure's overhead, where a reference gives one.
+    :param priors: of figures whose spread is known: that, and from where.
     """
     expected = expected or {}
 
@@ -142,6 +149,7 @@ def facts_of(
         "rank_count": asdict(rank_count) if rank_count else None,
         "ranks": ranks,
         "emulated": emulated,
+        "priors": dict(priors or {}),
         "sides": list(sides),
         "earlier": list(earlier),
     }
@@ -150,7 +158,15 @@ def facts_of(
 def run_of(side: str, output: str, number: int = 1, **facts: Any) -> dict[str, Any]:
     """Return one run of the record, without fault where the facts do not say otherwise."""
     run = {"round": number, "side": side, "seconds": 1.0, "limit": 10.0, "status": 0, "timed_out": False}
-    return {**run, "leftover_processes": [], "disturbed_by": "", "mpi": {}, "output": output, **facts}
+    return {
+        **run,
+        "leftover_processes": [],
+        "printed_too_much": False,
+        "disturbed_by": "",
+        "mpi": {},
+        "output": output,
+        **facts,
+    }
 
 
 def record_of(*runs: dict[str, Any], **facts: Any) -> Any:

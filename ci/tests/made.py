@@ -46,6 +46,22 @@ def row(figure: str = "rate", bare: float = 100.0, overhead: float = 1.0, **fact
     return {**made, **facts}
 
 
+#: What is known of open figures, by their kind.
+ANSWERS = {
+    "slower": "too slow, not yet certain",
+    "faster": "87 % better than bare: does it compute the same?",
+    "close": "close to the tolerance, at most 6.1 % worse",
+    "noisy": "at most 12 % worse; 5 % cannot be told here in a minute",
+}
+
+
+def opened(kind: str, figure: str = "rate", bare: float = 100.0, **facts: Any) -> dict[str, Any]:
+    """Return a figure whose verdict is open, of a kind."""
+    known = {"verdict": "inconclusive", "open_kind": kind, "bound": 12.0, "answer": ANSWERS[kind]}
+    overhead = facts.pop("overhead", 1.0)
+    return row(figure, bare, overhead, **{**known, **facts})
+
+
 def alone(figure: str = "rate", bare: float = 100.0, **facts: Any) -> dict[str, Any]:
     """Return a figure of a bare case."""
     made = {"figure": figure, "unit": "ns/day", "better": "higher", "baseline": bare, "baseline_label": "bare"}

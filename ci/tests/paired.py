@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import random
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -15,10 +16,14 @@ NONE = -math.inf
 
 
 def load(name: str) -> ModuleType:
-    """Return a script of ci/benchmarks as a module."""
+    """Return a script of ci/benchmarks as a module; what it imports lies beside it."""
+    sys.path.append(str(BENCHMARKS))
     spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(BENCHMARKS))
     return module
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from conftest import BARE, facts_of, run_of
-from containercheck.verdict import builds
+from containercheck.verdict import builds, reasons
 from containercheck.verdict.evaluation import Evaluation, Facts
 
 OUTPUTS = Path(__file__).resolve().parent / "outputs"
@@ -37,6 +37,11 @@ def figures(check: type, directory: str, ranks: int) -> dict[str, float]:
 def build(check: type, directory: str) -> dict[str, str]:
     """Return what such a run says of the program's build."""
     return builds.read(check.identity, [run_of("baseline", directory)], OUTPUTS).get("baseline", {})
+
+
+def why(directory: str) -> str:
+    """Return the line that says why such a run failed."""
+    return reasons.why(*((OUTPUTS / directory / name).read_text() for name in ("err", "out")))
 
 
 def changed(directory: str, into: Path, old: str, new: str) -> str:

@@ -215,12 +215,18 @@ def test_what_the_program_says_of_a_wrong_input_is_the_reason(bare, stand_in, tm
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (None, "no software: nobody can download Amber: name program, options and input in site file, extras of "),
         ({"input": None}, "no input: nobody can download that of Amber: name it in "),
         ({"executable": "/no/pmemd.MPI"}, "no software: this machine has no /no/pmemd.MPI"),
     ],
 )
-def test_what_is_not_there_is_a_skip_with_that_reason(bare, stand_in, change, reason):
-    result, case = bare(None if change is None else {**stand_in, **change})
+def test_what_is_not_there_fails_with_that_reason(bare, stand_in, change, reason):
+    result, case = bare({**stand_in, **change})
+    assert (result.status, case["result"]) == (1, "fail"), result.output
+    assert f"misconfigured: {reason}" in case["fail_reason"]
+
+
+def test_what_nobody_named_is_a_skip_with_that_reason(bare):
+    result, case = bare(None)
     assert (result.status, case["result"]) == (0, "skip"), result.output
+    reason = "no software: nobody can download Amber: name program, options and input in site file, extras of "
     assert case["skip_reason"].startswith(reason)

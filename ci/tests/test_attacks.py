@@ -3,28 +3,51 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
+import http.server
+import json
 import os
+import shutil
 import signal
+import stat
 import subprocess
+import tarfile
+import threading
 from pathlib import Path
 
 import pytest
-from conftest import CLUSTER, STATE
-from users import ALICE, BOB, home_of, need_root, run_as, start_as
+from conftest import CLUSTER, REPOSITORY, STATE
+from users import ALICE, BOB, home_of, need_root, open_directory, run_as, start_as
 
 pytestmark = need_root
 
+PACKAGE = REPOSITORY / "checks" / "containercheck"
+
 
 @pytest.fixture
-def alice(tmp_path):
+def place():
+    """Return a directory that both users can enter."""
+    with open_directory() as directory:
+        yield directory
+
+
+@pytest.fixture
+def alice(place):
     """Return the home of one user."""
-    return home_of(ALICE, tmp_path)
+    return home_of(ALICE, place)
 
 
 @pytest.fixture
-def bob(tmp_path):
+def bob(place):
     """Return the home of the other, who is up to no good."""
-    return home_of(BOB, tmp_path)
+    return home_of(BOB, place)
+
+
+def hold_words(home, lock):
+    """Return the command that holds a lock, for :func:`running`."""
+    hold(os.stat(home).st_uid, home, lock, start=lambda user, home, *command, **variables: None)
+    return ["/usr/bin/python3", home / "script.py", lock, 60]
 
 
 @contextlib.contextmanager
@@ -32,9 +55,7 @@ def running(user, home, *command, **variables):
     """Have a program of a user run, which has printed its first line."""
     process = start_as(user, home, *command, **variables)
     try:
-        first = process.stdout.readline()
-        if not first:
-            pytest.skip(f"{command[0]} cannot be run here")
+        assert process.stdout.readline() in ("held\n", "ready\n")
         yield process
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -42,14 +63,436 @@ def running(user, home, *command, **variables):
         process.wait()
 
 
+# Locks
+
+#: Takes the lock that the first argument names, says so, and holds it until its input ends.
+HOLD = """
+import pathlib, sys
+from containercheck import locks
+locks.PATIENCE = float(sys.argv[2])
+shared = sys.argv[3:] == ["shared"]
+with locks.flocked(pathlib.Path(sys.argv[1]), shared=shared, waiting="waiting"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def python_as(user, home, code, *arguments, start=run_as, **variables):
+    """Run Python with the library as a user; without ReFrame, as on a node."""
+    script = home / "script.py"
+    script.write_text("import sys, types\npackage = types.ModuleType('containercheck')\n")
+    with script.open("a") as stream:
+        stream.write(f"package.__path__ = [{str(PACKAGE)!r}]\nsys.modules['containercheck'] = package\n{code}")
+    return start(user, home, "/usr/bin/python3", script, *arguments, **variables)
+
+
+def hold(user, home, lock, *more, patience=60, start=run_as, **variables):
+    """Have a user take a lock."""
+    return python_as(user, home, HOLD, lock, patience, *more, start=start, **variables)
+
+
+@pytest.fixture
+def everybodys(place):
+    """Return a lock in a directory like /var/tmp."""
+    directory = place / "var-tmp"
+    directory.mkdir()
+    directory.chmod(0o1777)
+    return directory / "containercheck.lock"
+
+
+def test_a_lock_that_was_made_under_a_narrow_umask_shuts_nobody_out(alice, bob, everybodys):
+    narrow = f"import os; os.umask(0o077)\n{HOLD}"
+    assert python_as(ALICE, alice, narrow, everybodys, 60).stdout == "held\n"
+    assert stat.S_IMODE(everybodys.stat().st_mode) == 0o666
+    assert hold(BOB, bob, everybodys).stdout == "held\n"
+
+
+def test_a_lock_that_is_closed_to_others_is_named_with_its_owner(alice, bob, everybodys):
+    """As an older version of this library made it."""
+    everybodys.touch()
+    everybodys.chmod(0o400)
+    os.chown(everybodys, ALICE, ALICE)
+    done = hold(BOB, bob, everybodys)
+    assert f"{everybodys} is closed to you: it belongs to user {ALICE}, mode 400: have it removed" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["fifo", "directory", "link"])
+def test_what_is_in_the_place_of_a_lock_is_named_at_once(alice, everybodys, kind):
+    """A FIFO was waited for without end."""
+    make = {"fifo": os.mkfifo, "directory": os.mkdir, "link": lambda path: os.symlink("/etc/passwd", path)}
+    make[kind](everybodys)
+    os.chown(everybodys, BOB, BOB, follow_symlinks=False)
+    done = hold(ALICE, alice, everybodys)
+    assert f"{everybodys} is not a regular file, and belongs to user {BOB}: have it removed" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("kind", [[], ["shared"]], ids=["exclusive", "shared"])
+def test_whoever_holds_a_lock_for_ever_is_named_and_not_waited_for_without_end(alice, bob, everybodys, kind):
+    with running(BOB, bob, *hold_words(bob, everybodys)) as holder:
+        done = hold(ALICE, alice, everybodys, *kind, patience=1)
+        assert done.stdout == f"waiting (process {holder.pid} of user {BOB})\n"
+        told = f"waited 1 s for the lock {everybodys}, held by process {holder.pid} of user {BOB}: have that ended"
+        assert told in done.stderr
+
+
+def test_a_lock_that_is_removed_while_it_is_waited_for_is_none(alice, bob, everybodys):
+    """What cleans up /var/tmp does that: whoever comes later locks another file of that name."""
+    with running(BOB, bob, *hold_words(bob, everybodys)) as holder:
+        waiter = hold(ALICE, alice, everybodys, start=start_as)
+        assert waiter.stdout.readline().startswith("waiting")
+        everybodys.unlink()
+        with running(BOB, bob, *hold_words(bob, everybodys)) as later:
+            holder.stdin.close()
+            assert waiter.stdout.readline() == f"waiting (process {later.pid} of user {BOB})\n"
+            later.stdin.close()
+        assert waiter.stdout.readline().startswith("waited")
+        assert waiter.stdout.readline() == "held\n"
+        waiter.communicate("", timeout=60)
+
+
+#: Has flock fail as the kernel's does for NFS (an exclusive lock needs a file that is open for writing), or for Lustre
+#: that is mounted without flock.
+NO_LOCKS = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+int flock(int descriptor, int operation)
+{
+    const char *kind = getenv("FILE_SYSTEM");
+    int reads = (fcntl(descriptor, F_GETFL) & O_ACCMODE) == O_RDONLY;
+    if (!strcmp(kind, "lustre") || (!strcmp(kind, "nfs") && reads && (operation & LOCK_EX))) {
+        errno = !strcmp(kind, "nfs") ? EBADF : ENOSYS;
+        return -1;
+    }
+    return ((int (*)(int, int)) dlsym(RTLD_NEXT, "flock"))(descriptor, operation);
+}
+"""
+
+
+@pytest.fixture(params=["nfs", "lustre"])
+def file_system(request, place):
+    """Return the variables of a program that works on such a file system."""
+    library = place / "no-locks.so"
+    command = ["gcc", "-shared", "-fPIC", "-o", library, "-x", "c", "-", "-ldl"]
+    subprocess.run(command, input=NO_LOCKS, text=True, check=True)
+    return {"LD_PRELOAD": str(library), "FILE_SYSTEM": request.param}
+
+
+def test_locks_exclude_each_other_where_the_file_system_has_none(alice, bob, everybodys, file_system):
+    words = hold_words(bob, everybodys)
+    with running(BOB, bob, *words, **file_system) as holder:
+        done = hold(ALICE, alice, everybodys, patience=1, **file_system)
+        assert f"process {holder.pid}" in done.stdout
+        assert f"held by process {holder.pid}" in done.stderr
+        holder.stdin.close()
+        holder.wait(60)
+    assert hold(ALICE, alice, everybodys, **file_system).stdout.splitlines()[-1] == "held"
+    assert [path.name for path in everybodys.parent.iterdir() if path != everybodys] == []
+
+
+def test_what_a_killed_holder_leaves_is_taken_over(alice, bob, everybodys, file_system):
+    """Its own user's: nobody else may remove it from a directory like /var/tmp."""
+    with running(BOB, bob, *hold_words(bob, everybodys), **file_system) as holder:
+        holder.kill()
+        holder.wait()
+        assert hold(BOB, bob, everybodys, patience=30, **file_system).stdout.splitlines()[-1] == "held"
+    assert [path.name for path in everybodys.parent.iterdir() if path != everybodys] == []
+
+
+# Caches
+
+SOURCE = "int main() { return 0; }\n"
+
+
+@pytest.fixture
+def source(place):
+    """Return a program's source that everybody can read."""
+    file = place / "source" / "tiny.cpp"
+    file.parent.mkdir()
+    file.write_text(SOURCE)
+    return file
+
+
+@pytest.fixture
+def shared(place):
+    """Return a cache into which everybody may put files, as into /tmp."""
+    cache = place / "cache"
+    cache.mkdir()
+    cache.chmod(0o1777)
+    return cache
+
+
+def compile_as(user, home, source, cache, *first):
+    """Have a user compile a program into a cache, and return the path that is printed, and what was said before."""
+    words = ["--source", source, "--compiler", "g++", "--architecture", os.uname().machine, "--mpi", "openmpi"]
+    words += ["--cache", cache, "--link", home / "link", "tiny"]
+    done = run_as(user, home, "/usr/bin/python3", PACKAGE, *first, "compile", *words)
+    assert done.returncode == 0, done.stderr
+    *said, path = done.stdout.splitlines()
+    return Path(path), "\n".join(said)
+
+
+def own_cache(home):
+    """Return a user's own cache of programs."""
+    return home / ".cache" / "containercheck" / "programs"
+
+
+def test_a_forged_thing_with_its_record_is_not_taken(alice, bob, source, shared):
+    """In the cache of two users each has their own."""
+    made, _ = compile_as(BOB, bob, source, shared)
+    assert made.parent == shared
+    forged = b"#!/bin/sh\ntouch mine\n"
+    made.write_bytes(forged)
+    record = made.with_name(made.name + ".json")
+    known = {**json.loads(record.read_text()), "bytes": len(forged), "sha256": hashlib.sha256(forged).hexdigest()}
+    record.write_text(json.dumps(known))
+    taken, said = compile_as(ALICE, alice, source, shared)
+    assert taken.parent == own_cache(alice)
+    assert f"tiny: {made} belongs to user {BOB}, and is not what is needed: it goes to {own_cache(alice)}" in said
+    assert (alice / "link").read_bytes() != forged
+    assert compile_as(ALICE, alice, source, shared) == (taken, "")
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o666, 0o664])
+def test_what_others_can_write_is_not_taken(alice, source, place, mode):
+    """The cache, or the thing in it; nobody but the owner is in a user's own group, and here it has no such name."""
+    cache = place / "project"
+    cache.mkdir()
+    os.chown(cache, ALICE, 0)
+    made, _ = compile_as(ALICE, alice, source, cache)
+    os.chown(made, ALICE, 0)
+    (cache if mode & 0o100 else made).chmod(mode)
+    taken, said = compile_as(ALICE, alice, source, cache)
+    if mode & 0o100:
+        assert (taken.parent, "can be written by" in said) == (own_cache(alice), True)
+    else:
+        assert (taken.parent, "compiling it again" in said) == (cache, True)
+        assert stat.S_IMODE(made.stat().st_mode) == 0o755
+
+
+def test_a_site_fills_a_cache_for_all_under_an_account_of_its_own(alice, bob, source, place):
+    """The extra ``cache_owners`` names it; whatever it lacks goes to the user's own."""
+    cache = place / "site"
+    cache.mkdir()
+    os.chown(cache, BOB, BOB)
+    made, _ = compile_as(BOB, bob, source, cache)
+    for owners in (str(BOB), f"nobody-of-this-name,{BOB}"):
+        assert compile_as(ALICE, alice, source, cache, f"--cache-owners={owners}") == (made, "")
+    for owners in ((), ("--cache-owners=@61002",)):
+        assert compile_as(ALICE, alice, source, cache, *owners)[0].parent == own_cache(alice)
+    source.write_text(SOURCE + "\n")
+    taken, said = compile_as(ALICE, alice, source, cache, f"--cache-owners={BOB}")
+    assert f"the cache of programs {cache} cannot be written (Permission denied): it goes to" in said
+    assert taken.parent == own_cache(alice)
+
+
+def test_a_group_that_is_trusted_fills_a_cache_together(alice, bob, source, place):
+    cache = place / "project"
+    cache.mkdir()
+    os.chown(cache, BOB, ALICE)
+    cache.chmod(0o2775)
+    owners = f"--cache-owners={BOB},@{ALICE}"
+    made, _ = compile_as(ALICE, alice, source, cache, owners)
+    assert made.parent == cache
+    assert compile_as(BOB, bob, source, cache, f"--cache-owners={ALICE},@{ALICE}") == (made, "")
+
+
+def test_what_somebody_leaves_in_a_shared_cache_is_in_nobodys_way(alice, bob, source, shared):
+    """A log that leads to another's own file, a directory of a killed build, a FIFO for a lock."""
+    precious = alice / "precious"
+    precious.write_text("precious")
+    os.chown(precious, ALICE, ALICE)
+    host = os.uname().nodename
+    for name in ("tiny.log", f"tiny-{ALICE}-{host}.log"):
+        (shared / name).symlink_to(precious)
+        os.lchown(shared / name, BOB, BOB)
+    stale = shared / ".tiny-building-1"
+    stale.mkdir(mode=0o700)
+    os.chown(stale, BOB, BOB)
+    made, _ = compile_as(ALICE, alice, source, shared)
+    assert made.parent == shared
+    assert precious.read_text() == "precious"
+    assert stat.S_IMODE(shared.stat().st_mode) == 0o1777
+    source.write_text(SOURCE + "\n")
+    (shared / "tiny.lock").unlink()
+    os.mkfifo(shared / "tiny.lock")
+    os.chown(shared / "tiny.lock", BOB, BOB)
+    made, said = compile_as(ALICE, alice, source, shared)
+    assert f"tiny.lock is not a regular file, and belongs to user {BOB}: have it removed: it goes to" in said
+    assert made.parent == own_cache(alice)
+
+
+REMOVE = """
+import pathlib, sys
+from containercheck.build import files
+files.remove(pathlib.Path(sys.argv[1]))
+"""
+
+
+def test_what_cannot_be_removed_leaves_the_cache_open_to_others(alice, place):
+    """Removing it gave the directory above it another mode: from 1777 to 0700."""
+    cache = place / "cache"
+    cache.mkdir()
+    os.chown(cache, ALICE, ALICE)
+    cache.chmod(0o1577)
+    tree = cache / "tree"
+    (tree / "below").mkdir(parents=True)
+    for path in (tree, tree / "below"):
+        os.chown(path, ALICE, ALICE)
+        path.chmod(0o555)
+    done = python_as(ALICE, alice, REMOVE, tree)
+    assert "PermissionError" in done.stderr
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o1577
+
+
+def fetch_as(user, home, reference, cache):
+    """Have a user fetch an input."""
+    words = ["--cache", cache, "--link", home / "input", reference]
+    return run_as(user, home, "/usr/bin/python3", PACKAGE, "download", *words)
+
+
+@pytest.fixture
+def served(place):
+    """Serve an archive on this machine, and return its address with its digest."""
+    content = place / "content" / "case"
+    content.mkdir(parents=True)
+    (content / "input").write_text("right")
+    archive = place / "case.tar"
+    with tarfile.open(archive, "w") as stream:
+        stream.add(content, "case")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(place))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+        yield f"http://127.0.0.1:{server.server_port}/case.tar#sha256={digest}&subdirectory=case/input"
+        server.shutdown()
+
+
+def test_an_input_in_a_cache_is_compared_with_its_whole_pin(alice, place, served):
+    """Where there are as many files and bytes, too; and a record of another pin that begins like this one is none."""
+    cache = place / "inputs"
+    cache.mkdir()
+    os.chown(cache, ALICE, ALICE)
+    assert fetch_as(ALICE, alice, served, cache).returncode == 0
+    (record,) = cache.glob("*.json")
+    known = json.loads(record.read_text())
+    assert "fetch" not in fetch_as(ALICE, alice, served, cache).stderr
+    (alice / "input").resolve().write_text("wrong")
+    assert fetch_as(ALICE, alice, served, cache).stdout.splitlines()[0].endswith("building it again")
+    assert (alice / "input").read_text() == "right"
+    record.write_text(json.dumps({**known, "sha256": known["sha256"][:12] + 52 * "0"}))
+    assert "building it again" in fetch_as(ALICE, alice, served, cache).stdout
+
+
+# Jobs
+
+IMAGE = """
+import pathlib, sys
+from containercheck.job import imagefile
+link = pathlib.Path("image.sif")
+if sys.argv[1:]:
+    imagefile.copy(link, pathlib.Path(sys.argv[1], "image.sif"))
+else:
+    imagefile.verify(link)
+"""
+
+
+@pytest.fixture
+def image(alice, place):
+    """Return an image that was found by the build step of a job in the user's home, and that others can write."""
+    file = place / "hpcc.sif"
+    file.write_text("an image")
+    os.chown(file, BOB, BOB)
+    words = ["image", "--ready", file, "--link", alice / "image.sif"]
+    done = run_as(ALICE, alice, "/usr/bin/python3", PACKAGE, *words)
+    assert done.returncode == 0, done.stderr
+    return file
+
+
+@pytest.mark.parametrize("how", ["written", "replaced"])
+@pytest.mark.parametrize("copied", [False, True], ids=["in place", "copied"])
+def test_the_image_that_a_job_runs_is_the_one_that_is_recorded(alice, place, image, how, copied):
+    """Its size is the same, and who replaced it has set its time."""
+    target = [place / "memory" / f"containercheck-{ALICE}-{16 * '0'}"] if copied else []
+    (place / "memory").mkdir()
+    (place / "memory").chmod(0o1777)
+    assert python_as(ALICE, alice, IMAGE, *target).returncode == 0
+    if copied:
+        assert (target[0] / "image.sif").read_text() == "an image"
+        assert stat.S_IMODE(target[0].stat().st_mode) == 0o700
+        shutil.rmtree(target[0])
+    times = image.stat()
+    if how == "replaced":
+        # Not the same inode again.
+        image.rename(place / "kept")
+    image.write_text("an IMAGE")
+    os.utime(image, ns=(times.st_atime_ns, times.st_mtime_ns + (how == "written")))
+    done = python_as(ALICE, alice, IMAGE, *target)
+    assert f"{image} is not the image that the build step found: its SHA-256 is " in done.stderr
+    assert done.returncode == 1
+
+
+def place_as(user, home, directory):
+    """Have a user's job make a directory of its own."""
+    return run_as(user, home, "setsid", "--wait", "/usr/bin/python3", PACKAGE, "place", directory)
+
+
+@pytest.mark.parametrize("kind", ["directory", "link"])
+def test_a_directory_of_a_job_that_somebody_else_made_is_refused(alice, bob, place, kind):
+    memory = place / "memory"
+    memory.mkdir()
+    memory.chmod(0o1777)
+    directory = memory / f"containercheck-{ALICE}-{16 * '0'}"
+    if kind == "directory":
+        directory.mkdir(mode=0o777)
+    else:
+        directory.symlink_to(bob)
+    os.lchown(directory, BOB, BOB)
+    done = place_as(ALICE, alice, directory)
+    assert done.stderr == (
+        f"error: {directory} is there already, and belongs to user {BOB}: it was not made by this job\n"
+    )
+
+
+def test_what_a_killed_job_left_in_memory_is_removed_by_the_next_and_nobody_elses(alice, bob, place):
+    memory = place / "memory"
+    memory.mkdir()
+    memory.chmod(0o1777)
+    names = {who: memory / f"containercheck-{who}-{16 * '0'}" for who in (ALICE, BOB)}
+    for who, home in ((ALICE, alice), (BOB, bob)):
+        assert place_as(who, home, names[who]).returncode == 0
+    living = memory / f"containercheck-{ALICE}-{16 * '1'}"
+    living.mkdir()
+    (living / ".job").write_text(f"{os.uname().nodename} {os.getpid()} {began(os.getpid())}\n")
+    for path in (living, living / ".job"):
+        os.chown(path, ALICE, ALICE)
+    new = memory / f"containercheck-{ALICE}-{16 * '2'}"
+    assert place_as(ALICE, alice, new).returncode == 0
+    assert sorted(memory.iterdir()) == sorted([names[BOB], living, new])
+
+
 # The virtual cluster
 
 #: A node that no cluster has.
 NOBODYS = "node99"
 #: Has namespaces of its own, in which its user is root.
-PRETENDS = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", "echo ready; cat")
+OWN = ("unshare", "--user", "--map-root-user", "--mount")
+PRETENDS = (*OWN, "sh", "-c", "echo ready; cat")
 
 
+@pytest.fixture
+def namespaces(bob):
+    """Skip where the kernel gives ordinary users none."""
+    if run_as(BOB, bob, *OWN, "true").returncode != 0:
+        pytest.skip("users cannot have namespaces of their own here")
+
+
+@pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize("action", [("exec", NOBODYS, "id"), ("kill-node", NOBODYS)], ids=["exec", "kill"])
 def test_a_process_that_says_that_it_is_a_node_is_none(bob, action):
     with running(BOB, bob, *PRETENDS, VIRTUAL_CLUSTER_PART=f"{NOBODYS}@{STATE}") as pretender:
@@ -74,6 +517,7 @@ def began(pid):
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
+@pytest.mark.usefixtures("namespaces")
 def test_a_record_of_the_cluster_holds_for_one_process_of_roots_and_one_boot(bob, tmp_path):
     """An id is given to another process in time, and its times count from the boot."""
     records = tmp_path / "processes"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
 from conftest import REPOSITORY
-from containercheck import Step, commands, entering, programs
+from containercheck import Step, commands, entering, programs, runner
 from containercheck.layout import Layout
 from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
 from containercheck.sites import Site
@@ -49,7 +50,7 @@ def test_a_generic_container_gets_nothing_of_the_host():
     found = made(GENERIC)
     assert found.script == f"srun $(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif hpcc -v"
     assert found.needs == Needs(
-        prepare=(f"{OWN} runtime --command=apptainer --ranks=4 --own-environment subject",),
+        prepare=(f"{OWN} runtime --command=apptainer --ranks=4 --own-environment --image=image.sif subject",),
         variables={"PMIX_MCA_gds": "hash", "SLURM_CPU_BIND": "cores"},
     )
 
@@ -60,7 +61,7 @@ def test_an_integrated_container_gets_the_hosts_mpi_and_is_checked_before():
     enter += " sh /rfm_workdir/subject.host-mpi.sh"
     assert found.script == f"srun {enter} hpcc -v"
     assert found.needs.prepare == (
-        f"{OWN} runtime --command=apptainer --ranks=4 subject",
+        f"{OWN} runtime --command=apptainer --ranks=4 --image=image.sif subject",
         f"{OWN} hostmpi plan '--bind=-B{{source}}:{{target}}' --side=subject ./bin/hpcc",
         f"{enter} sh /rfm_workdir/subject.preflight.sh hpcc >subject.preflight.out 2>&1 || true",
         f"{OWN} hostmpi verify subject",
@@ -172,7 +173,9 @@ def test_ranks_inside_one_container_are_bound_like_all_others():
 
 def test_a_program_without_mpi_asks_the_runtime_for_no_ranks():
     found = made(GENERIC.changed(program=Program("cat"), launcher=Launcher()))
-    assert found.needs.prepare == (f"{OWN} runtime --command=apptainer --ranks=0 --own-environment subject",)
+    assert found.needs.prepare == (
+        f"{OWN} runtime --command=apptainer --ranks=0 --own-environment --image=image.sif subject",
+    )
     assert found.script == f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif cat"
 
 
@@ -183,7 +186,9 @@ def test_two_runtimes_have_commands_and_options_of_their_own():
     for name, one in found.items():
         command = f"/opt/{name}/bin/apptainer"
         assert one.script == f"srun $(cat {name}.start) {command} {EXEC} $(cat {name}.options) image.sif hpcc -v"
-        assert one.needs.prepare == (f"{OWN} runtime --command={command} --ranks=4 --own-environment {name}",)
+        assert one.needs.prepare == (
+            f"{OWN} runtime --command={command} --ranks=4 --own-environment --image=image.sif {name}",
+        )
 
 
 def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
@@ -202,7 +207,8 @@ def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
         ("Singularity", f"singularity {EXEC} $(cat subject.options) image.sif hpcc -v"),
         (
             "Docker",
-            'docker run --rm -v "/stage":"/rfm_workdir" -w /rfm_workdir $(cat subject.options) image.sif hpcc -v',
+            'docker run --rm -v "/stage":"/rfm_workdir" -w /rfm_workdir $(cat subject.options) '
+            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
         ),
     ],
 )
@@ -212,9 +218,10 @@ def test_every_platform_of_reframe_has_its_command(runtime, command):
 
 
 def test_an_image_in_memory_is_copied_there_and_removed():
-    found = made(GENERIC.changed(container=replace(IMAGE, copied_to="/dev/shm/my copy.sif")))
-    assert found.needs.prepare[-1] == "cp -L image.sif '/dev/shm/my copy.sif'"
-    assert found.needs.files == ("/dev/shm/my copy.sif",)
+    found = made(GENERIC.changed(container=replace(IMAGE, copied_to="/dev/shm/my own/copy.sif")))
+    assert " --image=image.sif '--copy-to=/dev/shm/my own/copy.sif' subject" in found.needs.prepare[-1]
+    assert " '/dev/shm/my own/copy.sif' hpcc" in found.script
+    assert found.needs.files == ("/dev/shm/my own",)
 
 
 def test_an_image_hands_out_its_own_files_before_it_runs_from_them():
@@ -238,17 +245,47 @@ def test_gpus_options_and_modules_of_the_runtime_are_taken_along():
     assert found.needs.variables["APPTAINER_TMPDIR"] == "/scratch"
 
 
+def test_the_path_of_a_runtime_is_one_word():
+    spaced = replace(IMAGE, command="/opt/our runtime/apptainer")
+    assert f" '/opt/our runtime/apptainer' {EXEC} " in made(GENERIC.changed(container=spaced)).script
+
+
+@pytest.mark.parametrize("value", ["END", "one\nEND\ntwo", "END_\nEND\nEND__"])
+def test_a_script_with_the_word_that_ends_it_is_written_whole(tmp_path, value):
+    """As a variable that a site sets may have it."""
+    text = f"export VALUE={shlex.quote(value)}"
+    subprocess.run(["bash", "-ec", programs.written("baseline.sh", text)], cwd=tmp_path, check=True)
+    assert (tmp_path / "baseline.sh").read_text() == f"{text}\n"
+
+
 def test_jobs_on_this_machine_use_this_python():
     (line,) = made(GENERIC, replace(SITE, is_here=True)).needs.prepare
     assert line.startswith(f"{sys.executable} {REPOSITORY}/checks/containercheck runtime ")
 
 
 def test_the_runner_is_told_how_many_rounds_or_how_long():
-    fixed = commands.Rounds(4, 60.0, 600.0, 4, ("md.log", "two words"), prepare=620.0, keep_awake=True).command(SITE)
+    fixed = runner.Rounds(4, 60.0, 600.0, 4, ("md.log", "two words"), prepare=620.0, keep_awake=True).command(SITE)
     words = "--rounds=4 --limit=600 --local-ranks=4 --collect=md.log '--collect=two words'"
-    assert fixed == f"{OWN} rounds {words} --prepare=prepare.sh --prepare-limit=620 --keep-awake"
-    timed = commands.Rounds(0, 60.0, 0.5, 0, (), prepare=0, keep_awake=False).command(SITE)
+    assert fixed == f"{OWN} rounds {words} --prepare=prepare.sh --prepare-limit=620 --keep-awake --alone"
+    shared = replace(SITE, exclusive=False)
+    timed = runner.Rounds(0, 60.0, 0.5, 0, (), prepare=0, keep_awake=False).command(shared)
     assert timed == f"{OWN} rounds --seconds=60 --limit=0.5 --local-ranks=0"
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({}, False),
+        ({"exclusive": False}, True),
+        ({"is_here": True}, True),
+        ({"machine_lock": True}, True),
+        ({"is_here": True, "machine_lock": False}, False),
+    ],
+)
+def test_who_has_nodes_to_itself_waits_for_nobody(facts, expected):
+    site = replace(SITE, **facts)
+    assert site.locks_machine == expected
+    assert ("--alone" in runner.Rounds(1, 1, 1, 1, (), False, False).command(site)) != expected
 
 
 def test_needs_add_up_and_nothing_is_done_twice():

@@ -163,7 +163,8 @@ def test_an_image_that_was_built_for_another_set_is_a_wrong_answer_of_that_side(
     evaluation, _ = outcome((10.0, 10.0, 12.0), kernels="AVX2_256")
     (problem,) = evaluation.problems
     assert (problem.kind, problem.side) == (WRONG, "native")
-    assert problem.text == "round 1, native: wrong answer: native_kernels is 'AVX2_256', must be 'AVX_512'"
+    said = "wrong answer: native_kernels is 'AVX2_256', must be 'AVX_512'"
+    assert (problem.side, problem.round, problem.text) == ("native", 1, said)
 
 
 def test_an_answer_of_one_side_is_asked_of_no_other(tmp_path):

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import REPOSITORY, eventually
+from conftest import REPOSITORY, eventually, log_of
 from containercheck import contract, software
 from containercheck.sites import Site
 from containercheck.software import Wanted, source
@@ -74,7 +74,7 @@ def said(place):
 
 def programs(place):
     """Return the programs in the cache, by name."""
-    return sorted(path.name for path in (place / "cache").glob("tiny-*") if path.suffix != ".json")
+    return sorted(path.name for path in (place / "cache").glob("tiny-*") if path.suffix not in (".json", ".log"))
 
 
 def test_a_program_is_compiled_once(place):
@@ -138,7 +138,7 @@ def test_a_failure_is_told_with_its_line_and_leaves_nothing(place, code, why):
     assert result.stderr.startswith("error: building tiny failed: ")
     assert why in result.stderr.splitlines()[0]
     assert len(result.stderr.splitlines()) == 2
-    log = place / "cache" / "tiny.log"
+    log = log_of(place / "cache", "tiny")
     assert result.stderr.splitlines()[1] == f"the whole log: {log}"
     assert why in log.read_text()
     assert programs(place) == []

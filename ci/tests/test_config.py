@@ -86,7 +86,7 @@ FAMILIES = {
 
 #: Why a case of a plain run may be skipped in a dry run, where all is as the site file says it.
 TRUE_REASONS = ("its input has work for ", "needs 2 ranks: ", "no image: docker cannot build ")
-TRUE_REASONS += ("no software: nobody can download ", "no image: there is no definition file images/")
+TRUE_REASONS += ("no software: nobody can download ",)
 #: And where pinned requirements have no files for its architecture: by architecture, those checks.
 PINNED_REASON = re.compile(r"no software: \w+ is pinned for [\w, ]+, and the partition is \w+: ")
 WITHOUT_FILES = {"aarch64": {"IMB"}, "ppc64le": {"IMB", "RAMP", "TensorFlowCNN"}}

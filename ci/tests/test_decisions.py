@@ -87,12 +87,22 @@ def verdicts(evaluation):
     return {pairs.verdict for pairs in evaluation.pairs.values()}
 
 
-def test_quiet_figures_are_done_with_after_six_rounds(play):
-    record, found = play(Job(QUIET))
-    assert (len(found.rounds), verdicts(found), record.why) == (6, {"pass"}, DECIDED)
+@pytest.mark.parametrize(("known", "rounds"), [(None, 6), (1.0, 2), (20.0, 6)])
+def test_quiet_figures_are_done_with_in_two_rounds_where_that_is_known_of_them(play, known, rounds):
+    record, found = play(Job(QUIET, priors={"time": (known, "12 nights")} if known else {}))
+    assert (len(found.rounds), verdicts(found), record.why) == (rounds, {"pass"}, DECIDED)
 
 
-@pytest.mark.parametrize(("figures", "rounds"), [(1, 8), (2, 9), (14, 12)])
+@pytest.mark.parametrize("known", [5.0, 20.0])
+@pytest.mark.parametrize("figures", [1, 14])
+def test_a_subject_of_four_times_the_time_fails_in_three_rounds_whatever_is_known(play, figures, known):
+    declared = [Figure(f"time{number}", rf"^time{number} (\S+)", "s", better="lower") for number in range(figures)]
+    priors = {figure.name: (known, "default") for figure in declared}
+    record, found = play(Job({"baseline": 1.0, "subject": 4.0}, declared, priors=priors))
+    assert len(found.rounds) <= 3 and verdicts(found) == {"fail"} and record.why == DECIDED
+
+
+@pytest.mark.parametrize(("figures", "rounds"), [(1, 9), (2, 10), (14, 12)])
 def test_a_slow_subject_fails_as_early_as_its_figures_allow(play, figures, rounds):
     declared = [Figure(f"time{number}", rf"^time{number} (\S+)", "s", better="lower") for number in range(figures)]
     record, found = play(Job(SLOW, declared))
@@ -107,7 +117,7 @@ def test_one_figure_that_failed_ends_the_rounds_though_others_are_open(play):
     )
     by_name = {name: pairs.verdict for (_, name), pairs in found.pairs.items()}
     assert by_name == {"slow": "fail", "noisy": "inconclusive"}
-    assert (len(found.rounds), record.why) == (9, DECIDED)
+    assert (len(found.rounds), record.why) == (10, DECIDED)
 
 
 def test_noise_that_would_never_tell_ends_the_rounds_with_an_open_verdict(play):
@@ -268,14 +278,14 @@ def test_a_job_goes_on_from_earlier_rounds(play):
 
 
 def test_where_earlier_rounds_say_it_all_one_more_is_run(play):
-    record, found = play(Job(QUIET, earlier=6 * EARLIER))
+    record, found = play(Job(QUIET, earlier=7 * EARLIER))
     assert (len(record.runs), verdicts(found), record.why) == (2, {"pass"}, DECIDED)
     assert found.pairs["subject", "time"].decided_after == 6
 
 
 def test_a_verdict_of_earlier_rounds_stays(play):
-    record, found = play(Job(lambda number: SLOW, earlier=6 * EARLIER), "--rounds=20")
-    assert (len(found.rounds), verdicts(found)) == (26, {"pass"})
+    record, found = play(Job(lambda number: SLOW, earlier=7 * EARLIER), "--rounds=20")
+    assert (len(found.rounds), verdicts(found)) == (27, {"pass"})
 
 
 PLAYED = st.fixed_dictionaries(
@@ -290,6 +300,7 @@ PLAYED = st.fixed_dictionaries(
             max_size=2,
         ),
         "earlier": st.integers(0, 3),
+        "known": st.sampled_from([None, 1.0, 10.0]),
         "words": st.sampled_from(["--seconds=1000", "--seconds=12", "--rounds=7"]),
     }
 )
@@ -309,6 +320,7 @@ def test_what_is_read_afterwards_has_the_jobs_verdict_and_its_reason_to_end(tmp_
         job = Job(
             lambda number: {side: value * size[side] for side, value in noise[number].items()},
             earlier=facts["earlier"] * EARLIER,
+            priors={"time": (facts["known"], "12 nights")} if facts["known"] else {},
         )
         job.disturbed, job.faults = facts["disturbed"], facts["faults"]
         kept = []

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import archspec.cpu
 import pytest
-from conftest import REPOSITORY, eventually
+from conftest import REPOSITORY, eventually, log_of
 from containercheck import contract, software
 from containercheck.sites import Site
 from containercheck.software import Wanted, easybuild
@@ -144,7 +144,7 @@ def test_what_fails_is_one_line_and_the_place_of_the_log(place, modules, facts, 
     lines = result.stderr.splitlines()
     assert lines[0].startswith("error: installing Tiny failed: ")
     assert why in lines[0]
-    assert lines[1:] == [f"the whole log: {place / 'cache' / 'Tiny.log'}"]
+    assert lines[1:] == [f"the whole log: {log_of(place / 'cache', 'Tiny')}"]
     assert installed(place) == []
     assert not (place / contract.EASYBUILD).is_symlink()
 
@@ -297,21 +297,21 @@ def test_a_module_is_called_as_easybuild_calls_it(easyconfig, module):
         ("Such-1.0.eb", {"easybuild": "no-such-eb"}, "HPCC comes from EasyBuild, and no-such-eb is not on the PATH"),
     ],
 )
-def test_what_is_not_there_is_a_reason_for_a_skip(lmod, monkeypatch, named, facts, said):
+def test_what_is_not_there_is_an_error(lmod, monkeypatch, named, facts, said):
     monkeypatch.setattr(shutil, "which", lambda name: None if name == "no-such-eb" else name)
-    with pytest.raises(software.Unavailable, match=re.escape(said)):
+    with pytest.raises(software.Misconfigured, match=re.escape(said)):
         easybuild.provide(Wanted("HPCC", "hpcc", easybuild=named), site_of(**facts))
 
 
 def test_without_a_system_of_modules_there_is_nothing_that_loads_it():
-    with pytest.raises(software.Unavailable, match="a:b loads no modules: write the system's modules_system into"):
+    with pytest.raises(software.Misconfigured, match="a:b loads no modules: write the system's modules_system into"):
         easybuild.provide(Wanted("HPCC", "hpcc", easybuild="HPCC-1.5.0-gompi-system.eb"), site_of())
 
 
-def test_no_easybuild_is_a_reason_for_a_skip_in_the_build_step(tmp_path):
+def test_no_easybuild_is_an_error_in_the_build_step(tmp_path):
     write(tmp_path)
     result = install(tmp_path, {}, command="no-such-eb")
-    assert result.returncode == contract.UNSUPPORTED
+    assert result.returncode == 1
     assert result.stderr.startswith("error: no software: Tiny comes from EasyBuild, and there is no no-such-eb (")
     assert len(result.stderr.splitlines()) == 1
 

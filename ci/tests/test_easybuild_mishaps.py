@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+from conftest import log_of
 from containercheck import contract
 from containercheck.build import easybuild as building
 from test_easybuild import HERE, install, installed, modules, place, said, write  # noqa: F401
@@ -106,7 +107,7 @@ def test_a_licence_that_nobody_has_is_one_line(place, modules, facts, why):  # n
     lines = result.stderr.splitlines()
     assert lines[0].startswith("error: installing Tiny failed: ")
     assert why in lines[0]
-    assert lines[1:] == [f"the whole log: {place / 'cache' / 'Tiny.log'}"]
+    assert lines[1:] == [f"the whole log: {log_of(place / 'cache', 'Tiny')}"]
     assert not (place / contract.EASYBUILD).is_symlink()
     assert list((place / "cache").glob("*-1.0-*")) == []
 

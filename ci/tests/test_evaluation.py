@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from containercheck.verdict.reading import UnreadableError
 from containercheck.verdict.record import Record, is_complete
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from saved import OUTPUTS
 
 RATE = Figure("rate", r"^rate (\S+)", "x")
 RANK_COUNT = Answer("ranks", r"^ranks (\d+)")
@@ -165,9 +167,128 @@ def test_what_a_failed_run_said_is_in_its_problem(run, evaluated, tmp_path):
     (problem,) = evaluated(one).final_problems()
     assert problem == f"round 1, subject: exit status 3: FATAL: it broke (its output: {output})"
     (output / "err").write_text("-----\n")
-    assert "exit status 3: all is well" in evaluated(one).final_problems()[0]
+    said = "it printed no error; its last line is: all is well"
+    assert f"exit status 3: {said} (" in evaluated(one).final_problems()[0]
     (output / "out").write_text("")
-    assert evaluated(one).final_problems() == [f"round 1, subject: exit status 3: it printed nothing ({output})"]
+    said = f"round 1, subject: exit status 3: it printed nothing (its output: {output})"
+    assert evaluated(one).final_problems() == [said]
+    (output / "err").unlink()
+    assert evaluated(one).final_problems() == [said]
+
+
+def planted(case):
+    """Return what a program printed on standard error that ended with this, on standard output beside it."""
+    return {name: (OUTPUTS / "reasons" / case / name).read_text() for name in ("err", "out")}
+
+
+def failed(run, tmp_path, number, case, text=None, **facts):
+    """Return a run that ended with what is saved of another."""
+    saved = planted(case)
+    one = run(number, "subject", saved["out"] if text is None else text, **facts)
+    (tmp_path / one["output"] / "err").write_text(saved["err"])
+    return one
+
+
+TEARDOWN = "ERROR: container cleanup failed: no instance found with name sharens_instance_18241"
+COMPLETE = "after the program had ended and its figures were complete"
+RATE_LAST = Figure("rate", r"^rate (\S+)", "x", absent="^no rate$")
+
+
+def test_a_tear_down_that_fails_after_complete_figures_is_said_to_be_that(run, evaluated, tmp_path):
+    good = [one for number in (1, 2, 4, 5) for one in (run(number, "baseline"), run(number, "subject"))]
+    bad = failed(run, tmp_path, 3, "apptainer/teardown", status=148)
+    (problem,) = evaluated(*good[:4], run(3, "baseline"), bad, *good[4:]).final_problems()
+    place = tmp_path / bad["output"]
+    assert problem == f"round 3, subject: exit status 148 {COMPLETE}: {TEARDOWN} (1 of 5 runs; its output: {place})"
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        # A figure, an answer or a rank is not there; an answer is wrong; the figure does not apply.
+        ("check PASSED\nranks 2\n", {}),
+        ("rate 1\nranks 2\n", {}),
+        ("rate 1\ncheck PASSED\n", {}),
+        ("rate 1\ncheck PASSED\nranks 1\n", {}),
+        ("rate 1\ncheck FAILED\nranks 2\n", {}),
+        ("no rate\ncheck PASSED\nranks 2\n", {}),
+    ],
+)
+def test_what_is_not_complete_is_no_tear_down(run, evaluated, tmp_path, text, facts):
+    read = {"figures": [RATE_LAST], "answers": [CHECK], "rank_count": RANK_COUNT, "ranks": 2}
+    complete = failed(run, tmp_path, 1, "apptainer/teardown", "rate 1\ncheck PASSED\nranks 2\n", status=148)
+    assert COMPLETE in evaluated(complete, **read).final_problems()[0]
+    (problem,) = evaluated(failed(run, tmp_path, 1, "apptainer/teardown", text, status=148), **read).final_problems()
+    assert problem.startswith(f"round 1, subject: exit status 148: {TEARDOWN} (")
+
+
+def test_a_run_that_hangs_says_what_it_had_printed(run, evaluated, tmp_path):
+    facts = {"timed_out": True, "status": -9}
+    one = failed(run, tmp_path, 1, "openmpi4/unreachable", "", **facts)
+    said = "round 1, subject: hangs: killed at its limit of 10 s; it had printed: [vm:24514] PMIX ERROR: BAD-PARAM in"
+    assert evaluated(one).final_problems()[0].startswith(said)
+    assert (
+        evaluated(run(1, "subject", **facts))
+        .final_problems()[0]
+        .startswith("round 1, subject: hangs: killed at its limit of 10 s; its figures were complete (its output: ")
+    )
+
+
+def test_an_unreadable_run_says_what_it_had_printed(run, evaluated, tmp_path):
+    one = failed(run, tmp_path, 1, "python/segv", "")
+    (problem,) = evaluated(one).final_problems()
+    assert problem.endswith("(pattern: ^rate (\\S+)); it printed: Fatal Python error: Segmentation fault")
+    assert "; it printed" not in evaluated(run(1, "subject", "")).final_problems()[0]
+
+
+@pytest.mark.parametrize("case", ["openmpi4/bare_kill", "openmpi5/kill", "mpich4/kill"])
+@pytest.mark.parametrize("text", ["", "rate 1\n"])
+def test_a_launcher_that_ends_with_0_though_a_rank_was_killed_is_no_success(run, evaluated, tmp_path, case, text):
+    """MPICH, issue 7057: before its figure and after."""
+    one = failed(run, tmp_path, 1, case, planted(case)["out"] + text)
+    result = evaluated(run(1, "baseline"), one)
+    (problem,) = result.final_problems()
+    assert re.match(r"round 1, subject: exit status 0, though a rank died: .*[ (]9[)]|.*\(Killed\)", problem)
+    assert (kinds(result), result.rounds) == ([(STATUS, "subject")], [])
+
+
+def test_a_pattern_is_told_as_it_was_written(run, evaluated):
+    runs = [run(1, "baseline", "sum\n"), run(1, "subject", "rate 1\n")]
+    words = Answer("words", r"^words: (\w+)\s*\\$", words=True)
+    problems = evaluated(*runs, answers=[words]).final_problems()
+    assert problems[0].endswith("/out (pattern: ^rate (\\S+))")
+    assert problems[1].endswith(r"/out (pattern: ^words: (\w+)\s*\\$)")
+
+
+def test_the_same_reason_is_told_once_with_how_many_runs_had_it(run, evaluated, tmp_path):
+    runs = [run(1, "baseline", ""), failed(run, tmp_path, 1, "openmpi4/trunc", status=15)]
+    runs += [run(2, "baseline", ""), failed(run, tmp_path, 2, "openmpi4/trunc", status=15)]
+    err = tmp_path / runs[-1]["output"] / "err"
+    err.write_text(err.read_text().replace("25106", "4711"))
+    first, second = evaluated(*runs).final_problems()
+    assert first.startswith("rounds 1 and 2, baseline: figure rate not found in ")
+    assert first.endswith("/out (pattern: ^rate (\\S+)) (2 of 2 runs)")
+    place = tmp_path / runs[1]["output"]
+    assert second == (
+        "rounds 1 and 2, subject: exit status 15: [vm:25106] *** An error occurred in MPI_Recv *** MPI_ERR_TRUNCATE: "
+        f"message truncated (2 of 2 runs; the first one's output: {place})"
+    )
+
+
+def test_reasons_that_differ_are_told_each(run, evaluated):
+    runs = [run(number, "subject", "", status=status) for number, status in ((1, 3), (2, 4), (3, 3))]
+    said = [line.split(" (")[0] for line in evaluated(*runs).final_problems()]
+    assert said == [
+        "rounds 1 and 3, subject: exit status 3: it printed nothing",
+        "round 2, subject: exit status 4: it printed nothing",
+    ]
+    # Of numbers that are wrong, each counts.
+    runs = [run(number, "subject", f"rate 1\nsum {number}\n") for number in (8, 9)]
+    bound = Answer("sum", r"^sum (\d+)", at_most=5)
+    assert evaluated(*runs, answers=[bound]).final_problems() == [
+        "round 8, subject: wrong answer: sum is 8, must be at most 5 (1 of 2 runs)",
+        "round 9, subject: wrong answer: sum is 9, must be at most 5 (1 of 2 runs)",
+    ]
 
 
 def test_the_hosts_library_is_told_from_the_images_by_what_is_mapped():
@@ -307,8 +428,18 @@ def test_rounds_of_an_earlier_job_come_first(run, evaluated):
     assert result.round_seconds == 2.0
 
 
+def test_the_known_spread_of_the_facts_decides_after_two_rounds(run, evaluated):
+    runs = [one for number in (1, 2) for one in pair(run, number, 100, 25)]
+    known = evaluated(*runs, priors={"rate": [5.0, "12 nights"]})
+    pairs = known.pairs["subject", "rate"]
+    assert (pairs.verdict, pairs.decided_after, pairs.prior.source) == ("fail", 2, "12 nights")
+    assert not known.more_would_tell()
+    alone = evaluated(*runs)
+    assert (alone.pairs["subject", "rate"].verdict, alone.more_would_tell()) == ("inconclusive", True)
+
+
 def test_the_accepted_range_is_that_of_the_facts(run, evaluated):
-    runs = [one for number in range(1, 9) for one in pair(run, number, 100, 80)]
+    runs = [one for number in range(1, 10) for one in pair(run, number, 100, 80)]
     assert evaluated(*runs).pairs["subject", "rate"].verdict == "fail"
     result = evaluated(*runs, expected={"rate": (10.0, 30.0)}).pairs["subject", "rate"]
     assert (result.verdict, result.lowest, result.highest) == ("pass", 10, 30)
@@ -393,7 +524,7 @@ def test_a_range_is_judged_about_the_overhead_that_its_reference_expects(run, tm
     """A failure has to be clear of 20 %, which is expected, and not of the middle of -80 to 25 %."""
     figure = {**asdict(replace(RATE, better="lower")), "accepted": (-80.0, 25.0), "expected": expected}
     evaluation = Evaluation(Facts({**facts_of([RATE]), "figures": [figure]}), tmp_path)
-    for number, overhead in enumerate((40, 35, 40, 40, 35, 35, 18, 18, 35, 40)):
+    for number, overhead in enumerate((40, 35, 40, 40, 35, 35, 18, 18, 35, 40, 40)):
         evaluation.add(run(number, "baseline", "rate 100\n"))
         evaluation.add(run(number, "subject", f"rate {100 + overhead}\n"))
         evaluation.end_round(False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import subprocess
 import sys
@@ -235,3 +236,146 @@ def test_a_file_that_nobody_may_write_to_is_read(path, store):
         assert names(read(path)) == ["Fine"]
     finally:
         path.parent.chmod(0o755)
+
+
+@pytest.fixture
+def soon(monkeypatch):
+    """Have nobody wait for long."""
+    monkeypatch.setattr(database, "STILL", 0.1)
+    monkeypatch.setattr(database, "BUSY", 0.3)
+
+
+#: Takes ReFrame's lock on a database as it does for writing, says so, and holds it until it is told to end.
+HOLD = """
+import sys
+from reframe.utility.osext import ReadWriteFileLock
+with ReadWriteFileLock(sys.argv[1], 0o644).write_lock():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def held(path):
+    """Have a process hold the lock, as a ReFrame does that writes."""
+    command = [sys.executable, "-c", HOLD, str(path.with_name(database.LOCK))]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    try:
+        yield
+    finally:
+        process.communicate()
+
+
+def break_off(path):
+    """Cut a database off in its middle, and return what it was."""
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    return content
+
+
+def test_what_is_damaged_while_somebody_writes_is_not_set_aside(path, store, soon):
+    store(raw(row(), name="First"))
+    broken = break_off(path) and path.read_bytes()
+    message = "was written to by somebody for more than 0.3 s: try again later"
+    for look in (read, database.set_aside):
+        with held(path), pytest.raises(DatabaseError, match=message):
+            look(path)
+    assert path.read_bytes() == broken and not list(path.parent.glob("*damaged*"))
+
+
+def test_what_was_half_written_is_read_when_its_writer_is_done(path, store, monkeypatch):
+    """Where locks hold nobody off, as on some NFS: the first look finds half of what the second one finds whole."""
+    store(raw(row(), name="First"))
+    content, nobody_writing = break_off(path), database._nobody_writing
+
+    def written(*arguments, **more):
+        path.write_bytes(content)
+        return nobody_writing(*arguments, **more)
+
+    monkeypatch.setattr(database, "_nobody_writing", written)
+    stored = read(path)
+    assert names(stored) == ["First"] and stored.problems == () and not stored.is_cut
+    path.write_bytes(content[: len(content) // 2])
+    assert database.set_aside(path) is None
+    assert path.read_bytes() == content
+
+
+def test_without_a_lock_somebody_who_goes_on_writing_is_noticed(path, store, monkeypatch):
+    store(raw(row(), name="First"))
+    break_off(path)
+    path.with_name(database.LOCK).unlink()
+
+    def write_on(_seconds):
+        with path.open("ab") as stream:
+            stream.write(b"more")
+
+    monkeypatch.setattr(database.time, "sleep", write_on)
+    with pytest.raises(DatabaseError, match="was written to by somebody"):
+        database.set_aside(path)
+    assert path.exists()
+
+
+def test_a_lock_that_the_file_system_has_none_of_is_no_end(path, store, soon, monkeypatch):
+    store(raw(row(), name="First"))
+    break_off(path)
+
+    def refuse(*_arguments, **_more):
+        raise threading.ThreadError("Unable to acquire lock: [Errno 37] No locks available")
+
+    monkeypatch.setattr(database.fasteners.InterProcessReaderWriterLock, "acquire_write_lock", refuse)
+    assert database.set_aside(path).exists()
+
+
+#: Writes to a database, and dies before it is done, so that SQLite's own files stay beside it.
+DIES = """
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA journal_mode = " + sys.argv[2])
+connection.execute("PRAGMA cache_size = 1")
+connection.execute("BEGIN")
+for number in range(99):
+    connection.execute("INSERT INTO sessions VALUES (?, 0, 0, ?, 0)", (number, "x" * 9999))
+os._exit(9)
+"""
+
+
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+def test_a_journal_goes_with_the_damaged_database(mode, path, store, soon):
+    """Of a writer that was killed: SQLite would apply it to the new database of that name."""
+    store(raw(row(), name="First"))
+    subprocess.run([sys.executable, "-c", DIES, str(path), mode], check=False)
+    left = {one.name.rpartition("-")[2] for one in path.parent.glob("results.db-*")}
+    assert left == ({"journal"} if mode == "DELETE" else {"wal", "shm"})
+    path.write_bytes(b"no database at all" * 1000)
+    aside = database.set_aside(path)
+    assert aside.exists() and not list(path.parent.glob("results.db-*"))
+    store(raw(row(), name="Second"))
+    assert names(read(path)) == ["Second"] and read(path).problems == ()
+
+
+def test_what_sqlite_leaves_beside_a_damaged_database_goes_with_it(path, store, soon, monkeypatch):
+    """It applies or removes most journals when it is asked; one that is left must not meet the next database."""
+    store(raw(row(), name="First"))
+    for ending in database.JOURNALS:
+        path.with_name(path.name + ending).write_text(ending)
+
+    def refuse(*_):
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    monkeypatch.setattr(database, "_stored", refuse)
+    aside = database.set_aside(path)
+    assert not list(path.parent.glob("results.db-*"))
+    assert [aside.with_name(aside.name + ending).read_text() for ending in database.JOURNALS] == [*database.JOURNALS]
+
+
+def test_a_locked_database_is_not_damaged(path, store, soon):
+    store(raw(row(), name="First"))
+    with sqlite3.connect(path, isolation_level=None) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        for look in (read, database.set_aside):
+            with pytest.raises(DatabaseError, match="locked by somebody who writes"):
+                look(path)
+        connection.execute("ROLLBACK")
+    connection.close()
+    assert path.exists()

@@ -74,9 +74,10 @@ def test_who_is_known_by_none_is_known_by_none():
 @pytest.mark.parametrize("room", ["job", "build"])
 def test_what_runs_elsewhere_imports_little(room):
     allowed = {
-        f"containercheck.{name}" for name in ("architectures", "contract", "locks", "mpi", "pins", "texts", "variables")
+        f"containercheck.{name}"
+        for name in ("architectures", "contract", "lockdirs", "lockfiles", "locks", "mpi", "pins", "texts", "variables")
     }
-    allowed |= {f"containercheck.verdict.{name}" for name in ("reading", "evaluation", "sequential")}
+    allowed |= {f"containercheck.verdict.{name}" for name in ("reading", "reasons", "evaluation", "sequential")}
     for name, path in FILES.items():
         if name.startswith(f"containercheck.{room}."):
             others = {one for one in imports(path) if not f"{one}.".startswith(f"containercheck.{room}.")}
@@ -92,6 +93,8 @@ def test_what_runs_elsewhere_reaches_nothing_of_reframes_side():
     assert rooms == {
         "architectures",
         "contract",
+        "lockdirs",
+        "lockfiles",
         "locks",
         "mpi",
         "pins",

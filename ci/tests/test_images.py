@@ -14,10 +14,10 @@ import sys
 import time
 
 import pytest
-from conftest import REPOSITORY
+from conftest import REPOSITORY, write_program
 from containercheck import contract
-from containercheck.build import architecture, cache
-from containercheck.build.images import key_of
+from containercheck.build import architecture, cache, machine
+from containercheck.build.images import Image, Workshop, key_of
 
 PROGRAM = REPOSITORY / "checks" / "containercheck"
 HERE = platform.machine()
@@ -66,7 +66,12 @@ def take(tmp_path, path, *options):
 
 
 def recorded(directory):
-    return json.loads((directory / contract.IMAGE_RECORD).read_text())
+    """Return what is written of an image, without what tells on a node whether it is the same file."""
+    known = json.loads((directory / contract.IMAGE_RECORD).read_text())
+    if known["sha256"]:
+        found = os.stat(known["path"])
+        assert (known.pop("inode"), known.pop("mtime_ns")) == (found.st_ino, found.st_mtime_ns)
+    return known
 
 
 def images(cache):
@@ -253,9 +258,21 @@ def test_no_free_space_is_a_clear_error(recipes, file_system):
     assert len(result.stderr.splitlines()) <= 2
 
 
-def test_a_read_only_cache_is_a_clear_error(recipes, file_system):
+def test_in_place_of_a_read_only_cache_the_users_own_is_taken(recipes, file_system, tmp_path, monkeypatch):
     place = file_system("size=16m")
     subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+    own = tmp_path / "own" / "containercheck" / "images"
+    result = build(recipes, place / "images")
+    assert result.returncode == 0
+    assert f"cannot be written (Read-only file system): it goes to {own}" in result.stdout
+    assert len(images(own)) == 1
+
+
+def test_nothing_but_read_only_caches_is_a_clear_error(recipes, file_system, monkeypatch):
+    place = file_system("size=16m")
+    subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "own"))
     result = build(recipes, place / "images")
     assert result.returncode == 1
     assert "cannot be written (Read-only file system): set image_cache" in result.stderr
@@ -280,6 +297,31 @@ def test_a_failing_build_says_why_and_where_its_log_is(recipes, tmp_path):
     assert "building tiny failed: FATAL" in result.stderr
     assert "the whole log: " in result.stderr
     assert images(tmp_path / "cache") == []
+
+
+def test_an_image_of_unsigned_packages_is_none(recipes, tmp_path):
+    """Debootstrap only warns of it, and the runtime ends with success."""
+    warning = "W: Cannot check Release signature; keyring file not available /usr/share/keyrings/none.gpg"
+    write_program(tmp_path / "apptainer", f"echo '{warning}'\neval place=\\${{$(($# - 1))}}\necho an image >$place")
+    more = [f"--runtime={tmp_path / 'apptainer'}"]
+    result = run(command(recipes, tmp_path / "cache", more=more))
+    assert "building tiny failed: its packages' signatures were not checked" in result.stderr
+    assert (result.returncode, images(tmp_path / "cache")) == (1, [])
+
+
+def test_without_the_keyring_no_debian_is_installed(recipes, tmp_path, monkeypatch):
+    (recipes / "tiny.def").write_text("Bootstrap: debootstrap\nOSVersion: bookworm\nMirrorURL: none\n")
+    workshop = Workshop(recipes, tmp_path, tmp_path, "apptainer", HERE, "bookworm", "openmpi", "none")
+    monkeypatch.setattr(machine, "KEYRING", tmp_path / "keyring.gpg")
+    image = Image(workshop, "tiny")
+    with pytest.raises(cache.CacheError, match="install debian-archive-keyring"):
+        image.prepare()
+    machine.KEYRING.write_text("key")
+    machine.KEYRING.chmod(0o666)
+    with pytest.raises(cache.CacheError, match="can be written by others"):
+        image.prepare()
+    machine.KEYRING.chmod(0o644)
+    image.prepare()
 
 
 def test_a_missing_recipe_or_file_is_a_clear_error(recipes, tmp_path):
@@ -365,7 +407,7 @@ def test_the_architecture_of_an_unpacked_image_is_that_of_its_shell(tmp_path):
 
 def test_a_ready_image_that_is_not_there_is_one_line(tmp_path):
     result = take(tmp_path, tmp_path / "none.sif")
-    assert result.returncode == contract.UNSUPPORTED
+    assert result.returncode == 1
     assert result.stderr == f"error: no image: {tmp_path}/none.sif, which the site's extras name, does not exist\n"
     (tmp_path / "loop.sif").symlink_to("loop.sif")
     result = take(tmp_path, tmp_path / "loop.sif")

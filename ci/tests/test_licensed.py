@@ -14,7 +14,7 @@ from conftest import REPOSITORY
 from containercheck import SITES, Answer, Figure, licensed
 from containercheck.extras import Software
 from containercheck.sites import Site
-from containercheck.software import Unavailable
+from containercheck.software import Misconfigured, Unavailable
 from containercheck.verdict.reading import UnreadableError, read_answer, read_figure
 from reframe.core.exceptions import ReframeError
 
@@ -31,15 +31,16 @@ def site(**facts):
 
 
 @pytest.mark.parametrize(
-    ("facts", "needs_image", "said"),
+    ("facts", "needs_image", "kind", "said"),
     [
-        ({}, False, "no software: nobody can download PACE3D: name program, options and input in site file, extras of"),
-        ({"executable": "pace3d"}, False, "no input: nobody can download that of PACE3D: name it in site file"),
-        ({"input": "/case"}, True, "no image: nobody can build PACE3D: name a ready one, or a tree to bind, in site"),
+        ({}, False, Unavailable, "no software: nobody can download PACE3D: name program, options and input in site"),
+        # Half an entry is a mistake.
+        ({"executable": "pace3d"}, False, Misconfigured, "no input: nobody can download that of PACE3D: name it in"),
+        ({"input": "/case"}, True, Unavailable, "no image: nobody can build PACE3D: name a ready one, or a tree to"),
     ],
 )
-def test_what_the_site_does_not_name_is_a_skip_that_says_where_to(facts, needs_image, said):
-    with pytest.raises(Unavailable) as error:
+def test_what_the_site_does_not_name_is_a_skip_or_an_error_that_says_where_to(facts, needs_image, kind, said):
+    with pytest.raises(kind) as error:
         licensed.require("PACE3D", site(**facts), "", needs_image)
     assert str(error.value).startswith(said)
     assert "extras of a:b: containercheck: software: PACE3D" in str(error.value)
@@ -73,9 +74,9 @@ def test_a_pattern_that_a_check_has_is_its_own_unless_the_site_gives_another():
 
 
 @pytest.mark.parametrize("lacking", ["LUPS", "ranks"])
-def test_a_figure_or_a_rank_count_without_a_pattern_is_a_skip(lacking):
+def test_a_figure_or_a_rank_count_without_a_pattern_is_an_error(lacking):
     given = {name: pattern for name, pattern in PATTERNS.items() if name != lacking}
-    with pytest.raises(Unavailable, match=rf"^no pattern of {lacking}: only a site knows what PACE3D prints: site "):
+    with pytest.raises(Misconfigured, match=rf"^no pattern of {lacking}: only a site knows what PACE3D prints: site "):
         licensed.filled_in("PACE3D", site(patterns=given), [LUPS], [ENERGY], RANKS)
 
 
@@ -187,12 +188,12 @@ def test_what_the_program_says_of_a_wrong_input_is_the_reason(session, site_file
         ({"executable": "/no/Alya.x"}, "no software: this machine has no /no/Alya.x"),
     ],
 )
-def test_what_is_not_there_is_a_skip_with_that_reason(session, site_file, stand_in, change, reason):
+def test_what_is_not_there_fails_with_that_reason(session, site_file, stand_in, change, reason):
     settings = site_file({**stand_in, **change})
     result = session("-C", settings, "-n", "Alya%variant=bare%.*openmp=1$", checks=CHECKS / "alya.py")
     case = result.case("bare", "Alya")
-    assert (result.status, case["result"]) == (0, "skip"), result.output
-    assert case["skip_reason"].startswith(reason)
+    assert (result.status, case["result"]) == (1, "fail"), result.output
+    assert f"misconfigured: {reason}" in case["fail_reason"]
 
 
 def test_a_container_needs_an_image_of_the_sites(session, site_file, stand_in):

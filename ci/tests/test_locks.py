@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import eventually
 from containercheck import locks
+from containercheck.job import rounds
 
 
 @pytest.fixture(autouse=True)
@@ -42,6 +43,20 @@ def start(kind, name, log, go_on):
     thread.start()
     assert eventually(lambda: name in log or waiting() > others)
     return thread
+
+
+def test_a_job_that_has_its_nodes_to_itself_needs_no_lock(tmp_path, monkeypatch):
+    """Whatever is in the place of the machine's."""
+    (tmp_path / "machine.lock").mkdir()
+    monkeypatch.chdir(tmp_path)
+    Path("facts.json").write_text("none")
+    words = ["rounds", "--rounds=1", "--limit=1", "--local-ranks=0"]
+    for more, told in (([], "is not a regular file"), (["--alone"], "Expecting value")):
+        monkeypatch.setattr("sys.argv", [*words, *more])
+        monkeypatch.setattr("containercheck.job.processes.supervise", lambda _: None)
+        monkeypatch.setattr("containercheck.job.nodes.start", lambda: None)
+        with pytest.raises((SystemExit, ValueError), match=told):
+            rounds.main()
 
 
 def test_builds_do_not_exclude_each_other():

@@ -7,7 +7,7 @@ import re
 import signal
 
 import pytest
-from conftest import eventually
+from conftest import eventually, start_made
 from test_sessions import place, run, running, start, table  # noqa: F401
 
 HERE = "open_checks.py"
@@ -127,6 +127,45 @@ def test_what_is_open_goes_on_later(opened):
     assert (status, output) == (0, "run: nothing is open in the last session\n")
 
 
+COMPARING = """
+import sys
+sys.path.insert(0, {ci!r})
+import sessions
+from pathlib import Path
+place = sessions.Workplace(Path({directory!r}), config=Path({config!r}))
+_, color, new, *arguments = sys.argv
+sys.exit(sessions.session([color, *arguments], place, compared=dict(old="one", new=new)))
+"""
+
+
+def comparing(place, new, *arguments):  # noqa: F811
+    process = start_made(COMPARING, place, new, *arguments)
+    output, _ = process.communicate(timeout=300)
+    return process.returncode, output
+
+
+def test_what_another_comparison_closed_is_closed_for_that_one_only(opened):
+    """ci/acceptance OLD NEW1, then OLD NEW2 --open: NEW2 passed before it ran."""
+    assert comparing(opened, "1.4", "-n", "Quick|Soon", "-S", "seconds=10")[0] == 0
+    status, output = comparing(opened, "1.5", "--open", "-n", "Quick|Soon", "-S", "seconds=10")
+    assert "run: the last session compared old one, new 1.4, and not old one, new 1.5: this one begins anew" in output
+    assert (status, passes(output)) == (0, [["Quick", "Soon"]]), output
+    # What is open of the same one goes on, with its arguments.
+    status, output = comparing(opened, "1.5", "--open")
+    assert (status, passes(output)) == (0, [["Soon"]]), output
+    # Where nothing is open, what was found out is said again: it may have been rejected.
+    status, output = comparing(opened, "1.5", "--open")
+    assert (status, passes(output)) == (0, [])
+    assert [line.split()[0] for line in table(output)[1:3]] == ["Quick", "Soon"]
+
+
+def test_a_comparison_does_not_go_on_from_a_session_that_compared_nothing(opened):
+    assert run(opened, "-n", "Quick", "-S", "seconds=10")[0] == 0
+    status, output = comparing(opened, "1.5", "--open", "-n", "Quick", "-S", "seconds=10")
+    assert "the last session compared bare and containers only, and not old one, new 1.5" in output
+    assert (status, passes(output)) == (0, [["Quick"]]), output
+
+
 def test_what_is_beyond_reach_is_left_alone(opened):
     run(opened, "-n", "Never", "-S", "seconds=10")
     status, output = run(opened, "--open")
@@ -153,7 +192,7 @@ def test_without_an_earlier_session_nothing_is_open(opened):
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "soon"])
 def test_minutes_are_a_number(opened, text):
     status, output = run(opened, f"--minutes={text}")
-    assert (status, "is no number above 0" in output) == (2, True)
+    assert (status, "is no number above 0" in output) == (64, True)
 
 
 def test_help_is_ours_and_names_reframes(opened):

@@ -15,7 +15,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, write_program
+from conftest import REPOSITORY, log_of, write_program
 from containercheck import contract, software
 from containercheck.build import cache, images, locked, packing, tools
 from containercheck.build import spack as building
@@ -349,7 +349,7 @@ def test_an_environment_for_another_processor_than_asked_for_is_an_error(place):
         packed(place)
     assert str(caught.value) == (
         f"concretising environment failed: greet would be for pdp11, not {HERE}: say 'prefer' where the site's Spack "
-        f"file says 'require' of it\nthe whole log: {place / 'c' / 'environment.log'}"
+        f"file says 'require' of it\nthe whole log: {log_of(place / 'c', 'environment')}"
     )
 
 
@@ -410,14 +410,14 @@ def test_an_environment_whose_installation_fails_leaves_no_image(place):
     )
     result = image(place, command=place / "spack")
     assert result.returncode == 1
-    log = place / "spacks" / "environment.log"
+    log = log_of(place / "spacks", "environment")
     assert result.stderr == f"error: installing environment failed: no\nthe whole log: {log}\n"
     assert not (place / "image.sif").is_symlink()
 
 
 def test_without_a_spack_there_is_no_image(place):
     result = image(place, command="no-such-spack")
-    assert result.returncode == contract.UNSUPPORTED
+    assert result.returncode == 1
     assert result.stderr.startswith("error: no software: environment comes from Spack, and there is no no-such-spack (")
     result = image(place)
     assert (result.returncode, result.stderr) == (
@@ -491,9 +491,11 @@ def test_an_image_from_debian_asks_for_no_spack(monkeypatch):
     assert "spack" not in told(monkeypatch, wanted)
 
 
-def test_without_a_spack_the_check_is_skipped_and_not_with_an_image_of_the_sites():
+def test_without_the_sites_spack_the_check_fails_and_not_with_an_image_of_the_sites():
     wanted = Wanted("HPCG", "xhpcg", **RUNTIME)
-    with pytest.raises(software.Unavailable, match="^no software: HPCG comes from Spack, and no-such-spack is not on"):
+    with pytest.raises(
+        software.Misconfigured, match="^no software: HPCG comes from Spack, and no-such-spack is not on"
+    ):
         software.images.provide(wanted, site(release="bookworm", spack="no-such-spack"))
     ready = site(release="bookworm", spack="no-such-spack", images={"hpcg": str(Path(__file__))})
     assert "spack" not in software.images.provide(wanted, ready).build[0].split("--ready")[1].split("--link")[1]

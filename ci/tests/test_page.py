@@ -213,8 +213,30 @@ def test_a_command_has_the_configuration_of_its_session():
 def test_what_is_open_or_skipped_is_told_with_what_it_takes_or_why(shown):
     _, root = shown
     assert "1 case with verdicts that are open" in part(root, "open")
-    assert "rate after 12 rounds, 30 are expected to do" in part(root, "open")
+    assert "2 nodes, cluster:compute, open: rate: open (after 12 rounds, 30 are expected to do)" in part(root, "open")
     assert f"{LEFT} (1 case: Odd integrated, 1 node)" in part(root, "open")
+
+
+def test_what_may_be_wrong_comes_first_and_cases_are_told_by_their_figures():
+    rows = [made.row("HPL"), made.opened("slower", "DGEMM", overhead=75.0, above=2, rounds=2)]
+    cases = [
+        made.case("Noisy", rows=[made.opened("noisy")]),
+        made.case("HPCC", rows=rows),
+        made.case("Half", rows=[made.opened("faster", answer="87 % better than bare: does it compute the same?")]),
+        made.case(
+            "Bad",
+            rows=[made.row(), made.row("other", verdict="fail")],
+            **{"result": "fail", "fail_phase": "sanity", "fail_reason": "slow"},
+        ),
+    ]
+    _, root = rendered(read([made.session(0, cases)]))
+    failed, opened = part(root, "failed"), part(root, "open")
+    slow = "TOO SLOW, not yet certain: HPCC generic, 1 node(s): DGEMM +75 %, above 10 % in 2 of 2 rounds"
+    fast = "QUESTION: Half generic, 1 node(s): rate is 87 % better than bare: does it compute the same?"
+    assert failed.index(slow) < failed.index(fast) < failed.index("Bad generic")
+    assert "Of its figures: 1 of 2 fail, 1 pass." in failed
+    assert "▲ too slow? HPCC generic, 1 node, cluster:compute, 1 of 2 pass, 1 open: DGEMM: too slow" in opened
+    assert opened.index("HPCC") < opened.index("Half") < opened.index("Noisy")
 
 
 def test_provenance_names_runtimes_images_and_what_differs():
@@ -255,6 +277,24 @@ def test_the_data_lie_beside_the_page_as_csv(tmp_path):
     assert len(points) == sum(len(one.points) for one in series(found))
     for path in files[1:]:
         assert f'href="{path.name}"' in files[0].read_text()
+
+
+@pytest.mark.parametrize(
+    "text", ['=HYPERLINK("http://evil/")', "+1+cmd|' /C calc'!A0", "-2+3", "@SUM(1)", " =1", "\t=1"]
+)
+def test_no_cell_is_a_formula(text, tmp_path):
+    """A reason is what a program printed, and a spreadsheet computes what begins like that."""
+    found = read([made.session(0, [made.case("A", result="fail", fail_phase="sanity", fail_reason=text)])])
+    figures = page.write(found, series(found), [], tmp_path / "night.html")[1]
+    (row,) = csv.DictReader(figures.open())
+    assert row["reason"] in (f"'{text}", f"'{text.strip()}")
+
+
+def test_numbers_stay_numbers_in_cells(tmp_path):
+    found = read([made.session(0, [made.case("A", rows=[made.row(overhead=-1.0)])])])
+    figures = page.write(found, series(found), [], tmp_path / "night.html")[1]
+    (row,) = csv.DictReader(figures.open())
+    assert float(row["overhead"]) < 0
 
 
 def test_series_are_those_that_are_handed_in(tmp_path):

@@ -12,7 +12,7 @@ from conftest import BARE, REPOSITORY, facts_of, run_of
 from containercheck import Figure, contract, texts
 from containercheck.job import printing
 from containercheck.verdict import reading
-from containercheck.verdict.evaluation import Evaluation, Facts, last_line
+from containercheck.verdict.evaluation import Evaluation, Facts
 from containercheck.verdict.reading import Output, UnreadableError
 
 #: Runs a script once, with a limit of its own, in a process of its own: what it leaves is killed by descent.
@@ -41,7 +41,7 @@ def run_once(tmp_path, script, most):
         text=True,
         timeout=300,
     )
-    return json.loads(done.stdout)
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_program_that_prints_without_end_is_ended(script, tmp_path):
     judged = Evaluation(Facts(facts_of([FIGURE], sides=[BARE])), tmp_path)
     judged.add({**run, "round": 1, "side": "baseline"})
     (problem,) = judged.final_problems()
-    assert problem.startswith(f"round 1, baseline: {contract.PRINTED_TOO_MUCH} (what is left of its output: ")
+    assert problem.startswith(f"round 1, baseline: {contract.PRINTED_TOO_MUCH} (its output: ")
 
 
 def test_a_program_that_prints_less_is_left_alone(tmp_path):
@@ -82,8 +82,8 @@ def test_the_second_run_that_prints_too_much_ends_the_rounds(start_rounds, tmp_p
     said, _ = process.communicate(timeout=1800)
     assert contract.PRINTED_TOO_MUCH in said
     record = json.loads((tmp_path / "rounds.json").read_text())
-    assert record["complete"] and len(record["runs"]) == 1
-    assert printing.size(path for path in tmp_path.rglob("*") if path.is_file()) < 3 * printing.KEPT
+    assert record["complete"] and len(record["runs"]) == 2
+    assert printing.size(path for path in tmp_path.rglob("*") if path.is_file()) < 5 * printing.KEPT
 
 
 def test_a_script_that_makes_the_input_is_ended_too(start_rounds, tmp_path):
@@ -122,17 +122,27 @@ def test_one_endless_line_is_a_short_reason(tmp_path):
     output = tmp_path / "1-baseline"
     output.mkdir()
     (output / "err").write_bytes(b"error: " + b"x" * (100 << 20))
-    assert len(last_line(output)) < 3 * texts.TAIL
+    assert len(texts.ends(output / "err")) < 3 * texts.TAIL
     judged = Evaluation(Facts(facts_of([FIGURE], sides=[BARE])), tmp_path)
     judged.add(run_of("baseline", output.name, status=1))
     (problem,) = judged.final_problems()
-    assert len(problem) < 2 * texts.LINE and "characters) ..." in problem
+    assert problem.startswith("round 1, baseline: exit status 1: error: xxx") and len(problem) < 2 * texts.LINE
+    assert "xxx... (" in problem
 
 
 def test_many_lines_are_cut_in_the_middle():
     said = texts.told("\n".join(map(str, range(1000))))
     assert said.splitlines()[:2] == ["0", "1"] and said.splitlines()[-1] == "999"
     assert len(said.splitlines()) == texts.LINES + 1
+
+
+def test_of_a_long_file_both_ends_are_read_by_whole_lines(tmp_path):
+    path = Path(tmp_path, "err")
+    path.write_text("first\nsecond\n" + "step\n" * 100 + "last\n")
+    assert texts.ends(path, 8, 7) == "first\nlast\n"
+    assert texts.ends(path) == path.read_text()
+    path.write_text("x" * 100)
+    assert texts.ends(path, 8, 7) == "x" * 8 + "\n" + "x" * 7
 
 
 def test_the_end_of_a_log_is_read_from_a_line_on(tmp_path):

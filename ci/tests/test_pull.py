@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import hashlib
 import json
 import os
 import socket
@@ -11,9 +12,10 @@ import sys
 from dataclasses import replace
 
 import pytest
-from conftest import REPOSITORY, record_of
+from conftest import REPOSITORY, log_of, record_of
 from containercheck import commands, contract
 from containercheck.build import registry
+from containercheck.build.cache import CacheError
 from containercheck.layout import Layout
 from containercheck.sides import Container, Launcher, Program, Side
 from containercheck.sites import Site
@@ -103,7 +105,7 @@ def test_a_runtime_that_keeps_its_images_pulls_once_by_digest(tmp_path, runtime)
 def test_a_registry_that_does_not_answer_is_one_line(tmp_path, runtime, why):
     result = pull(tmp_path, runtime, DOWN="1")
     assert result.returncode == 1
-    log = tmp_path / "cache" / "host.example_5000_ours_hpcc.log"
+    log = log_of(tmp_path / "cache", "host.example_5000_ours_hpcc")
     assert result.stderr == f"error: the image {NAME} cannot be pulled from host.example:5000: {why} (log: {log})\n"
     assert not (tmp_path / contract.IMAGE_RECORD).exists()
 
@@ -115,6 +117,44 @@ def test_a_name_that_is_not_pinned_is_an_error(tmp_path, runtime, name):
     assert result.returncode == 1
     assert result.stderr == f"error: the image {name} is not pinned: end its name with @sha256:<64 digits>\n"
     assert not (tmp_path / "have").exists()
+
+
+def as_file(directory, reference, content="an image"):
+    """Pull an image that is a file, with a runtime that writes this one."""
+    program = directory / "apptainer"
+    program.write_text(f'#!/bin/sh\necho "$3" >asked\nprintf "{content}" >"$2"\n')
+    program.chmod(0o755)
+    image = registry.Pulled(reference, directory / "cache", str(program))
+    image.ensure()
+    return image
+
+
+def test_of_an_image_from_a_web_server_we_compare_the_digest(tmp_path, monkeypatch):
+    """The runtime does not: whatever lay there counted as pinned."""
+    monkeypatch.chdir(tmp_path)
+    digest = hashlib.sha256(b"an image").hexdigest()
+    image = as_file(tmp_path, f"https://host/hpcc.sif@sha256:{digest}")
+    assert image.facts()["sha256"] == digest
+    assert (tmp_path / "asked").read_text() == "https://host/hpcc.sif\n"
+    with pytest.raises(CacheError, match=f"it is not the pinned one, its SHA-256 is {digest}"):
+        as_file(tmp_path, f"https://host/hpcc.sif@sha256:{PIN}")
+
+
+@pytest.mark.parametrize("scheme", ["library", "shub", "docker-archive", "file", "ftp"])
+def test_an_image_whose_digest_nobody_compares_is_an_error(tmp_path, scheme):
+    reference = f"{scheme}://host/hpcc@sha256:{PIN}"
+    with pytest.raises(CacheError, match="cannot be checked for its digest|is not pinned"):
+        registry.Pulled(reference, tmp_path, "apptainer")
+
+
+def test_an_image_of_another_pin_that_begins_like_this_one_is_pulled_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    as_file(tmp_path, f"oras://host/hpcc@sha256:{PIN}")
+    other = PIN[:12] + PIN[12:][::-1]
+    as_file(tmp_path, f"oras://host/hpcc@sha256:{other}", "another")
+    assert (tmp_path / "asked").read_text() == f"oras://host/hpcc@sha256:{other}\n"
+    (image,) = (tmp_path / "cache").glob("*.sif")
+    assert image.read_text() == "another"
 
 
 def test_of_shifter_a_tag_will_do_and_the_results_say_so(tmp_path):
@@ -151,7 +191,7 @@ def test_a_registry_that_is_silent_is_given_up(tmp_path):
     assert result.returncode == 1
     assert result.stderr == (
         f"error: the image oras://host:1/hpcc@sha256:{PIN} cannot be pulled from host:1: apptainer was not done after "
-        f"1 s (log: {tmp_path}/cache/hpcc.log)\n"
+        f"1 s (log: {log_of(tmp_path / 'cache', 'hpcc')})\n"
     )
 
 
@@ -164,7 +204,11 @@ def side_of(runtime, image):
 @pytest.mark.parametrize(
     ("runtime", "words"),
     [
-        ("Docker", f'docker run --rm -v "/stage":"/rfm_workdir" -w /rfm_workdir $(cat subject.options) {NAME}'),
+        (
+            "Docker",
+            'docker run --rm -v "/stage":"/rfm_workdir" -w /rfm_workdir $(cat subject.options) '
+            f"--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {NAME}",
+        ),
         (
             "Sarus",
             'sarus run --mount=type=bind,source="/stage",destination="/rfm_workdir" -w /rfm_workdir '

@@ -57,6 +57,8 @@ def test_figures_and_verdicts_are_rows():
     other = {**COMPARED, "expected": False, "difference": "not the same build: 2024.1 against 2022.5"}
     lines, _ = summarise(case("pass", [other], variant="generic"))
     assert lines[1].endswith("+10 ± 1.5 %  pass (not the same build: 2024.1 against 2022.5)")
+    lines, _ = summarise(case("pass", [{**COMPARED, "answers_compared": False}], variant="generic"))
+    assert lines[1].endswith("+10 ± 1.5 %  pass (expected overhead; answers not compared)")
 
 
 def test_sides_that_are_not_bare_and_the_variant_are_told():

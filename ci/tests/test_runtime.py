@@ -13,7 +13,7 @@ from conftest import REPOSITORY
 from containercheck.job import runtime
 from containercheck.sites import Site
 from containercheck.software import images
-from containercheck.software.provision import Unavailable, Wanted
+from containercheck.software.provision import Misconfigured, Unavailable, Wanted
 
 SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
 WANTED = Wanted("HPCC", "hpcc", recipe="hpcc", runtime="Apptainer")
@@ -178,7 +178,7 @@ def test_a_ready_image_is_linked_in_the_build_step(tmp_path):
     found = images.provide(WANTED, with_images(hpcc=str(tmp_path / "hpcc.sif")))
     assert found.image == "image.sif"
     assert found.build[0].endswith(f" image --ready {tmp_path}/hpcc.sif --link image.sif --architecture x86_64")
-    with pytest.raises(Unavailable, match="no image: /nowhere.sif, which the site's extras name for hpcc, does not"):
+    with pytest.raises(Misconfigured, match="no image: /nowhere.sif, which the site's extras name for hpcc, does not"):
         images.provide(WANTED, with_images(hpcc="/nowhere.sif"))
 
 
@@ -189,7 +189,7 @@ def test_an_image_is_built_for_the_partitions_architecture(on_path):
     assert " --architecture aarch64 " in command
     with pytest.raises(Unavailable, match="architecture unknown: write 'arch' of cluster:compute"):
         images.provide(WANTED, Site("cluster:compute", False, None, 4, 0))
-    with pytest.raises(Unavailable, match="there is no definition file images/none.def"):
+    with pytest.raises(Misconfigured, match="there is no definition file images/none.def"):
         images.provide(Wanted("X", "x", recipe="none", runtime="Apptainer"), arm)
 
 

@@ -101,13 +101,13 @@ def test_a_session_tells_no_secret(variant, session, site, tmp_path, served):  #
     # ReFrame's scripts set what the site's file says, and a file of ours what its software needs.
     scripts = {"rfm_job.sh", "rfm_build.sh"}
     # What it keeps of the check for its own use stays in the stage directory, which is closed.
-    kept = {"baseline.environ.sh", ".rfm_testcase.json"}
+    kept = {"baseline.environ.sh", "reproduce.sh", ".rfm_testcase.json"}
     assert holding(tmp_path) - {"apptainer"} <= scripts | kept
     assert (tmp_path / "results.db").exists() and (tmp_path / "report.json").exists()
     wrapper.unlink()
     assert readable(tmp_path) == []
     # Each file by itself too, wherever somebody copies it.
-    for name in [*scripts, "baseline.environ.sh"]:
+    for name in [*scripts, "baseline.environ.sh", "reproduce.sh"]:
         assert all(not path.stat().st_mode & 0o077 for path in tmp_path.rglob(name)), name
 
 

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from containercheck.verdict import sequential
+from containercheck.verdict.prior import Prior
 from containercheck.verdict.sequential import FAIL, INCONCLUSIVE, PASS, Pairs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,15 +85,15 @@ def test_the_overhead_is_positive_where_the_subject_is_worse():
     assert judged([(1.0, 1.5)], "higher", "difference").estimate == pytest.approx(-0.5)
 
 
-def test_the_first_pass_is_after_six_rounds():
+def test_by_ranks_alone_the_first_pass_is_after_six_rounds():
     pairs = judged(noisy(0, 0.01, 5))
     assert (pairs.verdict, pairs.decided_after) == (INCONCLUSIVE, None)
     pairs.add(100, 100)
     assert (pairs.verdict, pairs.decided_after) == (PASS, 6)
 
 
-@pytest.mark.parametrize(("figures", "rounds"), [(1, 8), (4, 10), (14, 12)])
-def test_the_first_failure(figures, rounds):
+@pytest.mark.parametrize(("figures", "rounds"), [(1, 9), (4, 10), (14, 12)])
+def test_the_first_failure_by_ranks_alone(figures, rounds):
     pairs = judged(noisy(30, 0.01), figures=figures)
     assert (pairs.verdict, pairs.decided_after) == (FAIL, rounds)
 
@@ -149,13 +150,13 @@ def test_ties_count_for_neither_side():
     assert (pairs.verdict, pairs.above_tolerance) == (INCONCLUSIVE, 0)
     pairs = judged([(0.3, 0.4)] * 40, compare="difference", highest=0.1)
     assert (pairs.verdict, pairs.above_tolerance) == (INCONCLUSIVE, 0)
-    assert judged([(100, 100)] * 6).verdict == PASS
-    assert judged([(100, 106)] * 8).verdict == FAIL
+    assert judged([(100, 100)] * 7).verdict == PASS
+    assert judged([(100, 106)] * 9).verdict == FAIL
 
 
 def test_an_enormous_spread_needs_more_than_the_tolerance_to_fail():
     # Nearly all above the tolerance, but of 40 figures with this spread the best would look like it.
-    rounds = ratios(1.3, 1.6, 1.2, 1.9, 1.4, 1.5)
+    rounds = ratios(1.3, 1.6, 1.2, 1.9, 1.4, 1.5, 1.7)
     assert judged(rounds).verdict == INCONCLUSIVE
     assert judged(rounds).interval[0] == 0
 
@@ -231,7 +232,7 @@ def test_a_ratio_needs_positive_figures(figure):
 
 
 def test_a_difference_may_be_of_zero_but_not_of_nothing():
-    assert judged([(0, -1)] * 6, compare="difference").verdict == PASS
+    assert judged([(0, -1)] * 7, compare="difference").verdict == PASS
     with pytest.raises(ValueError, match="finite"):
         judged([(0, math.nan)], compare="difference")
 
@@ -257,7 +258,7 @@ def test_what_makes_no_sense_is_refused(arguments):
 
 
 def test_extreme_figures_do_no_harm():
-    pairs = judged([(1e-300, 1e300)] * 8)
+    pairs = judged([(1e-300, 1e300)] * 9)
     assert (pairs.verdict, pairs.estimate) == (FAIL, math.inf)
 
 
@@ -329,3 +330,102 @@ def test_noise_alone_is_rarely_called_slower():
 def test_the_bound_is_the_high_end_of_the_interval():
     assert judged(noisy(0, 0.1, 5)).bound is None
     assert judged(noisy(0, 0.1, 20)).bound == judged(noisy(0, 0.1, 20)).interval[1]
+
+
+# A known spread.
+
+
+def known(spread, source="the check"):
+    return Prior(spread, source)
+
+
+def test_a_quiet_figure_passes_after_two_rounds():
+    pairs = judged(noisy(0, 0.01, 2), prior=known(1.0))
+    assert (pairs.verdict, pairs.decided_after, pairs.contradicted) == (PASS, 2, False)
+
+
+@pytest.mark.parametrize("figures", [1, 4, 14])
+def test_what_is_four_times_slower_fails_after_two_or_three_rounds(figures):
+    assert judged(noisy(300, 0.05, 3), prior=known(5.0), figures=figures).decided_after == 2
+    # Also where nobody has measured how it spreads: the default.
+    assert judged(noisy(300, 0.05, 4), prior=known(20.0, "default"), figures=figures).decided_after <= 3
+
+
+def test_a_known_spread_says_something_of_one_round():
+    pairs = judged(ratios(4), prior=known(5.0))
+    assert (pairs.verdict, pairs.open_kind, pairs.bound) == (INCONCLUSIVE, "slower", None)
+    assert judged(ratios(1), prior=known(1.0)).rounds_needed == 2
+    assert judged(noisy(0, 0.05, 2), prior=known(5.0)).bound < 40
+
+
+def test_rounds_that_contradict_the_known_spread_are_left_to_their_ranks():
+    quiet, wild = known(1.0), ratios(1.0, 1.3, 0.8, 1.25)
+    pairs = judged(wild, prior=quiet)
+    assert (pairs.verdict, pairs.contradicted) == (INCONCLUSIVE, True)
+    alone = judged(wild)
+    assert (pairs.interval, pairs.rounds_needed) == (alone.interval, alone.rounds_needed)
+    assert not judged(wild, prior=known(25.0)).contradicted
+    # Rounds that spread less than is known only make it slower.
+    assert not judged(noisy(0, 0.001, 12), prior=known(20.0)).contradicted
+
+
+def test_wild_rounds_do_not_bring_a_figure_below_its_interval():
+    pairs = judged(ratios(*[1.0] * 30, *[3.0] * 10), prior=known(90.0))
+    low, high = pairs.interval
+    assert low <= pairs.estimate <= high
+
+
+@pytest.mark.parametrize("spread", [0.0, -1.0, math.nan, math.inf])
+def test_a_known_spread_is_a_positive_number(spread):
+    with pytest.raises(ValueError, match="known spread"):
+        judged([], prior=known(spread))
+
+
+@given(some_rounds, designs, st.integers(1, 20), st.sampled_from([(NONE, 5.0), (-10.0, 5.0), (2.0, 30.0)]))
+def test_with_a_known_spread_the_interval_lies_on_the_side_of_the_verdict(rounds, design, figures, accepted):
+    pairs = Pairs(*design, *accepted, figures, prior=known(5.0))
+    for baseline, subject in rounds:
+        pairs.add(baseline, subject)
+        if pairs.verdict != INCONCLUSIVE:
+            break
+    low, high = pairs.interval
+    assert low <= pairs.estimate + 1e-9 and pairs.estimate <= high + 1e-9
+    if pairs.verdict == PASS:
+        assert accepted[0] <= low + 1e-6 and high <= accepted[1] + 1e-6
+    elif pairs.verdict == FAIL:
+        assert low > accepted[1] - 1e-9 or high < accepted[0] + 1e-9
+
+
+def test_an_expected_overhead_is_known_after_two_rounds_too():
+    quiet = known(1.0)
+    assert judged(noisy(89, 0.01, 2), lowest=80, highest=99, prior=quiet).verdict == PASS
+    assert judged(noisy(0, 0.01, 2), lowest=80, highest=99, prior=quiet).verdict == FAIL
+    assert judged(noisy(300, 0.01, 2), lowest=80, highest=99, prior=quiet).verdict == FAIL
+
+
+# A gain that is too good.
+
+
+@pytest.mark.parametrize("prior", [known(3.0), known(20.0, "default"), None])
+def test_a_gain_that_is_too_good_is_a_question_and_no_pass(prior):
+    half_the_work = noisy(-47, 0.03, 12)
+    pairs = judged(half_the_work, prior=prior)
+    assert (pairs.verdict, pairs.open_kind, pairs.rounds_needed) == (INCONCLUSIVE, "faster", None)
+    assert pairs.bound < -20
+    # More rounds would not answer it.
+    assert not sequential.more_would_tell([pairs], 12)
+    assert pairs.decided_after <= (5 if prior else 12)
+
+
+def test_a_gain_that_is_expected_or_ordinary_passes():
+    assert judged(noisy(-47, 0.03, 12), lowest=-60, highest=-30, prior=known(3.0)).verdict == PASS
+    for prior in (known(3.0), known(20.0, "default"), None):
+        assert judged(noisy(-15, 0.03, 12), prior=prior).verdict == PASS
+    assert judged([(5.0, 3.0)] * 7, compare="difference", highest=1.0).verdict == PASS
+    assert judged([(9.0, 1.0)] * 12, compare="difference", highest=1.0).open_kind == "faster"
+
+
+def test_a_gain_that_may_be_too_good_is_waited_for():
+    pairs = judged(noisy(-47, 0.03, 2), prior=known(20.0, "default"))
+    assert (pairs.verdict, pairs.decided_after, pairs.hopeless) == (INCONCLUSIVE, None, False)
+    assert pairs.open_kind == "faster"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import signal
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -168,7 +170,7 @@ def test_failures_of_reframe_itself_are_respected(place):
 )
 def test_a_wrong_command_line_is_one_line(place, words, said):
     status, output = run(place, *words)
-    assert (status, len(output.splitlines())) == (2, 1), output
+    assert (status, len(output.splitlines())) == (64, 1), output
     assert output.startswith(said)
 
 
@@ -208,6 +210,22 @@ def test_reports_and_database_lie_where_the_site_says(place, named_too):
     assert run(place, "--open", RFM_REPORT_FILE=str(elsewhere)) == (0, "run: nothing is open in the last session\n")
 
 
+def test_a_database_that_is_locked_is_named_and_the_verdicts_are_kept(place):
+    database = place.directory / "common.db"
+    place.config.write_text(COMMON.format(place.directory).replace('"enable"', '"sqlite_conn_timeout": 0.5, "enable"'))
+    assert run(place, "-n", "Fine")[0] == 0
+    with contextlib.closing(sqlite3.connect(database)) as somebody:
+        somebody.execute("BEGIN EXCLUSIVE")
+        status, output = run(place, "-n", "Fine")
+    assert status == 0, output
+    figures, line = table(output)[1:]
+    assert figures.split() == ["Fine", "bare", "1", "rate", "1", "x"]
+    report = place.directory / "common.json"
+    where = f"these results are not in the database {database} (database is locked)"
+    assert line == f"run: {where}: they are in {report}"
+    assert json.loads(report.read_text())["runs"][0]["testcases"][0]["result"] == "pass"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_session_that_is_stopped_leaves_nothing_behind(place, number):
     process = start(place, "-n", "Endless")
@@ -228,14 +246,14 @@ def test_another_session_in_the_same_place_is_refused_and_named(place):
     assert eventually(lambda: any("alive" in path.read_text() for path in stage.rglob("rfm_job.out")))
     status, output = run(place, "-n", "Fine")
     (line,) = output.splitlines()
-    assert (status, line.partition(" (")[0]) == (2, f"run: error: another session writes into {place.reports}")
+    assert (status, line.partition(" (")[0]) == (64, f"run: error: another session writes into {place.reports}")
     assert "(ci/run --nocolor -n Endless, since 20" in line
     assert f"process {process.pid} on " in line
     assert "RFM_PREFIX=DIR" in line
     # The same stage with another report is no better, and a night of its own report is another session too.
     elsewhere = place.directory / "elsewhere"
     status, output = run(place, "-n", "Fine", RFM_REPORT_FILE=str(elsewhere / "report.json"))
-    assert (status, f"another session writes into {stage}" in output) == (2, True), output
+    assert (status, f"another session writes into {stage}" in output) == (64, True), output
     # What only asks is not kept out, and one that has places of its own is not either.
     assert run(place, "--estimate", "-n", "Fine")[0] == 0
     own = {"RFM_PREFIX": str(elsewhere), "RFM_REPORT_FILE": str(elsewhere / "report.json")}

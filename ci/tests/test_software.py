@@ -12,8 +12,8 @@ from containercheck.facts import PROGRAM
 from containercheck.layout import Layout
 from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
 from containercheck.sites import Site
-from containercheck.software import Unavailable, Wanted, host, images
-from reframe.core.exceptions import EnvironError
+from containercheck.software import Misconfigured, Unavailable, Wanted, host, images
+from reframe.core.exceptions import EnvironError, ReframeError
 from reframe.core.runtime import runtime
 
 HERE = Site("here:only", is_here=True, architecture="x86_64", cores=2, gpus=0)
@@ -22,25 +22,31 @@ LAYOUT = Layout(nodes=1, ranks_per_node=2, threads=1)
 
 
 @pytest.mark.parametrize(
-    ("executable", "said"), [("no-such", "no-such is not on the PATH of "), ("/no/gmx", " has no /no/gmx")]
+    ("executable", "of_site", "kind", "said"),
+    [
+        ("no-such", False, Unavailable, "no-such is not on the PATH of "),
+        ("no-100%s-such", False, Unavailable, "no-100%s-such is not on the PATH of "),
+        ("no-such", True, ReframeError, "no-such is not on the PATH of "),
+        ("/no/gmx", False, ReframeError, " has no /no/gmx, which was named for it"),
+    ],
 )
-def test_absent_software_ends_the_build_step_after_modules_with_a_reason(tmp_path, executable, said):
-    found = host.provide(Wanted("GROMACS", executable, modules=("gromacs",)), HERE)
+def test_absent_software_ends_the_build_step_after_modules_with_a_reason(tmp_path, executable, of_site, kind, said):
+    found = host.provide(Wanted("GROMACS", executable, modules=("gromacs",), of_site=of_site), HERE)
     assert not found.activate
     ended = subprocess.run(["bash", "-c", software.build_command(found)], cwd=tmp_path, capture_output=True, text=True)
     (tmp_path / "err").write_text("Lmod says hello\n" + ended.stderr)
-    with pytest.raises(Unavailable, match=rf"^no software: .*{re.escape(said)}"):
+    with pytest.raises(kind, match=rf"no software: .*{re.escape(said)}"):
         software.require_built(tmp_path, "err")
 
 
-def test_a_module_that_is_not_there_ends_the_build_step_with_a_reason(tmp_path, monkeypatch):
+def test_a_module_that_is_not_there_ends_the_build_step_with_an_error(tmp_path, monkeypatch):
     said = "echo 'Lmod has detected an error' >&2; false"
     monkeypatch.setattr(runtime().modules_system, "emit_load_commands", lambda name: [f"{{ {said}; }}"])
     wanted = Wanted("GROMACS", "sh", modules=("gromacs",), own_modules=("gromacs",))
     command = software.build_command(software.provide(wanted, HERE))
     ended = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
     (tmp_path / "err").write_text(ended.stderr)
-    with pytest.raises(Unavailable, match="^no software: no module gromacs$"):
+    with pytest.raises(ReframeError, match="error: no software: no module gromacs$"):
         software.require_built(tmp_path, "err")
     # Where jobs run elsewhere, the nodes may have it.
     command = software.build_command(software.provide(wanted, AWAY))
@@ -54,7 +60,7 @@ def test_a_module_that_is_not_there_ends_the_build_step_with_a_reason(tmp_path, 
         (Wanted("HPCC", "hpcc", runtime_modules=("apptainer/9",)), "no container runtime: no module apptainer/9 on "),
     ],
 )
-def test_a_module_that_reframe_cannot_ask_about_is_a_skip_before_it_asks(monkeypatch, wanted, reason):
+def test_a_module_that_reframe_cannot_ask_about_is_an_error_before_it_asks(monkeypatch, wanted, reason):
     class Modules:
         def conflicted_modules(self, name):
             raise EnvironError("could not execute module operation\nof many lines")
@@ -63,7 +69,7 @@ def test_a_module_that_reframe_cannot_ask_about_is_a_skip_before_it_asks(monkeyp
             return []
 
     monkeypatch.setattr(runtime().system, "_modules_system", Modules())
-    with pytest.raises(Unavailable, match=rf"^{reason}\S+$"):
+    with pytest.raises(Misconfigured, match=rf"^{reason}\S+$"):
         software.provide(wanted, AWAY)
     monkeypatch.setattr(runtime(), "get_option", lambda option: False)
     assert software.provide(wanted, AWAY).build == ()
@@ -73,7 +79,32 @@ def test_absent_software_ends_the_job_elsewhere(tmp_path):
     (look,) = host.provide(Wanted("GROMACS", "no-such"), AWAY).activate
     assert subprocess.run(["bash", "-c", look], cwd=tmp_path).returncode == 1
     said = (tmp_path / "unsupported.txt").read_text()
-    assert said == f"no software: no-such is not on the PATH of {os.uname().nodename}"
+    assert said.startswith(
+        f"no software: no-such is not on the PATH of {os.uname().nodename}: install it, or name it in"
+    )
+
+
+def test_absent_software_that_the_site_names_ends_the_job_with_an_error(tmp_path):
+    (look,) = host.provide(Wanted("GROMACS", "no-such", of_site=True), AWAY).activate
+    ended = subprocess.run(["bash", "-c", look], cwd=tmp_path, capture_output=True, text=True)
+    assert (ended.returncode, list(tmp_path.iterdir())) == (1, [])
+    assert ended.stderr.startswith(
+        f"error: no software: no-such is not on the PATH of {os.uname().nodename}; the site's"
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "kind", "advice"),
+    [
+        ({"debian": ("lammps",)}, Unavailable, ": install lammps (ci/setup does on Debian and Ubuntu), or name it in"),
+        ({}, Unavailable, ": install it, or name it in the site's extras, software: LAMMPS"),
+        ({"debian": ("lammps",), "of_site": True}, Misconfigured, "; the site's extras, software: LAMMPS, names it"),
+    ],
+)
+def test_what_to_do_about_absent_software_is_what_the_check_and_the_site_say(facts, kind, advice):
+    with pytest.raises(kind) as error:
+        host.provide(Wanted("LAMMPS", "no-lmp", **facts), HERE)
+    assert str(error.value).startswith(f"no software: no-lmp is not on the PATH of this machine{advice}")
 
 
 def test_a_program_is_looked_for_with_its_own_variables(tmp_path):
@@ -84,7 +115,7 @@ def test_a_program_is_looked_for_with_its_own_variables(tmp_path):
     (look,) = host.provide(wanted, AWAY).activate
     assert subprocess.run(["bash", "-c", f"{look}; command -v gmx_own"], cwd=tmp_path).returncode == 1
     assert not (tmp_path / "unsupported.txt").exists()
-    with pytest.raises(Unavailable, match="no software: this machine has no /no/gmx"):
+    with pytest.raises(Misconfigured, match="no software: this machine has no /no/gmx, which was named for it"):
         host.provide(Wanted("GROMACS", "/no/gmx"), HERE)
 
 
@@ -94,7 +125,7 @@ def test_the_image_of_an_application_goes_before_that_of_its_recipe(tmp_path):
     wanted = Wanted("GROMACS", "gmx", recipe="gromacs", runtime="Apptainer", image=str(image))
     assert f" --ready {image} " in images.provide(wanted, AWAY).build[0]
     with pytest.raises(
-        Unavailable, match="no image: /no.sif, which the site's extras name for GROMACS, does not exist"
+        Misconfigured, match="no image: /no.sif, which the site's extras name for GROMACS, does not exist"
     ):
         images.provide(Wanted("GROMACS", "gmx", recipe="gromacs", runtime="Apptainer", image="/no.sif"), AWAY)
 
@@ -123,7 +154,7 @@ def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_
     assert lines[plan].startswith("(export OMP_A='b c'; python3 ")
     # With the host's MPI bound, as later: but before it is traced.
     assert lines[plan + 1].endswith(
-        "sh -c 'command -v /own/io >/dev/null || { echo error: no software: the image has no /own/io >&2; exit 3; }'"
+        "sh -c 'command -v /own/io >/dev/null || { echo error: no software: the image has no /own/io >&2; exit 1; }'"
     )
     assert " /rfm_workdir/subject.preflight.sh " in lines[plan + 2]
     assert lines[plan + 3].endswith(" hostmpi verify --tree=/apps:/own subject")
@@ -169,12 +200,13 @@ def test_the_same_program_is_not_said_to_be_another(session):
     assert "not the same build" not in result.output
 
 
-def test_a_program_that_the_image_lacks_is_a_skip(session, site):
+def test_a_program_that_the_image_lacks_fails_before_the_rounds(session, site):
     settings = site(extras={"software": {"Planted": {"image_executable": "/own/tree/own-sh"}}})
     result = session("-C", settings, "-n", "Planted%variant=generic", "-S", "rounds=1")
     case = result.case("generic")
-    assert (result.status, case["result"]) == (0, "skip"), result.output
-    assert case["skip_reason"] == "no software: the image has no /own/tree/own-sh"
+    assert (result.status, case["result"]) == (1, "fail"), result.output
+    assert "no software: the image has no /own/tree/own-sh" in case["fail_reason"]
+    assert not list(result.stage.rglob("runs/*")), "no round"
 
 
 def test_a_program_that_the_site_names_takes_the_place_of_one_that_is_built(session, site):

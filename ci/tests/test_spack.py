@@ -17,7 +17,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, eventually
+from conftest import REPOSITORY, eventually, log_of
 from containercheck import contract, software
 from containercheck.build import packing
 from containercheck.build import spack as building
@@ -233,7 +233,7 @@ def test_a_build_that_fails_is_one_line_and_goes_on_from_the_lock(place):
     assert result.returncode == 1
     assert result.stderr.startswith("error: installing tiny failed: ")
     assert "planted" in result.stderr.splitlines()[0]
-    assert result.stderr.splitlines()[1] == f"the whole log: {place / 'cache' / 'tiny.log'}"
+    assert result.stderr.splitlines()[1] == f"the whole log: {log_of(place / 'cache', 'tiny')}"
     assert environments(place) == []
     write(place)
     result = install(place)
@@ -303,19 +303,29 @@ def test_a_program_lies_where_its_package_installs_it(monkeypatch):
     assert found.program == "./spack/.spack-env/view/main/wrf.exe"
 
 
-def test_no_spack_is_a_reason_for_a_skip(tmp_path):
-    with pytest.raises(software.Unavailable, match="HPCG comes from Spack, and no-such-spack is not on the PATH"):
-        spack.provide(Wanted("HPCG", "xhpcg", spack="hpcg"), site(spack="no-such-spack"))
+@pytest.mark.parametrize(
+    ("command", "of_site", "kind", "status"),
+    [
+        ("spack", False, software.Unavailable, contract.UNSUPPORTED),
+        ("no-such-spack", False, software.Misconfigured, 1),
+        ("spack", True, software.Misconfigured, contract.UNSUPPORTED),
+    ],
+)
+def test_no_spack_is_a_skip_and_an_error_where_the_site_names_it(tmp_path, monkeypatch, command, of_site, kind, status):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(kind, match=f"HPCG comes from Spack, and {command} is not on the PATH"):
+        spack.provide(Wanted("HPCG", "xhpcg", spack="hpcg", of_site=of_site), site(spack=command))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
     (tmp_path / "environment").mkdir()
     (tmp_path / "environment" / "spack.yaml").write_text("spack: {}\n")
-    result = install(tmp_path, command="no-such-spack", site=False)
-    assert result.returncode == contract.UNSUPPORTED
-    assert result.stderr.startswith("error: no software: tiny comes from Spack, and there is no no-such-spack (")
+    result = install(tmp_path, command=command, site=False)
+    assert result.returncode == status
+    assert result.stderr.startswith(f"error: no software: tiny comes from Spack, and there is no {command} (")
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_an_environment_that_is_not_there_is_a_reason_for_a_skip():
-    with pytest.raises(software.Unavailable, match="no software: there is no /no/such/spack.yaml"):
+def test_an_environment_that_is_not_there_is_an_error():
+    with pytest.raises(software.Misconfigured, match="no software: there is no /no/such/spack.yaml"):
         spack.provide(Wanted("HPCG", "xhpcg", spack="/no/such"), site())
 
 

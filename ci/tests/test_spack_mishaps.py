@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from conftest import write_program
+from conftest import log_of, write_program
 from containercheck import contract
 from test_easybuild_mishaps import fill
 from test_images import file_system  # noqa: F401
@@ -84,5 +84,5 @@ def test_a_source_that_only_its_makers_hand_out_is_one_line(place):  # noqa: F81
     lines = result.stderr.splitlines()
     assert lines[0].startswith("error: installing tiny failed: ")
     assert "Manual download is required for tiny. Refer to https://example.org for download instructions." in lines[0]
-    assert lines[1:] == [f"the whole log: {place / 'cache' / 'tiny.log'}"]
+    assert lines[1:] == [f"the whole log: {log_of(place / 'cache', 'tiny')}"]
     assert environments(place) == []

@@ -102,6 +102,13 @@ def test_what_closes_most_in_its_time_goes_first():
     assert (chosen(plan), plan.figures) == (["Rich", "Short"], 5)
 
 
+def test_what_looks_too_slow_goes_first():
+    cases = [case("Short", row(needed=13)), case("Slow", row(needed=16, open_kind="slower"))]
+    assert chosen(verdicts.plan(cases, left=60)) == ["Slow"]
+    # Where there is time for both, both go on.
+    assert len(verdicts.plan(cases).cases) == 2
+
+
 def test_a_session_has_a_usual_length():
     def made(count, expected):
         return [case(f"A{n}", expected={"expected": expected}) for n in range(count)]
@@ -139,12 +146,51 @@ def test_no_pass_takes_more_than_is_left(facts, left):
 
 def test_the_first_pass_takes_its_part_of_the_session():
     cases = [case(name, variant=variant) for name in "ABCD" for variant in ("bare", "generic", "integrated")]
-    assert verdicts.first_seconds(cases, 900) == 60
+    assert verdicts.first_seconds(cases, 900) == dict.fromkeys("ABCD", 60)
     seconds = verdicts.first_seconds(cases, 600)
-    assert seconds == 35
+    assert seconds == dict.fromkeys("ABCD", 35)
     assert verdicts.first_takes(cases, seconds) == 400
-    assert verdicts.first_seconds(cases, 60) == 10
-    assert verdicts.first_seconds([], 60) == 40
+    assert verdicts.first_seconds(cases, 60) == dict.fromkeys("ABCD", 10)
+    assert verdicts.first_seconds([], 60) == {}
+    assert verdicts.shortest_takes(cases) == 12 * 10 + 8 * 10
+
+
+def known(name, closing, each=2.0, variant="generic", most=60.0):
+    """Return a case whose figures are known to close after so many rounds, each of a run of so many seconds a side."""
+    expected = {"expected": 15 + most, "closing": closing, "seconds": each, "rounds": most}
+    return case(name, variant=variant, expected=expected)
+
+
+def test_each_check_gets_the_rounds_that_its_known_spread_needs():
+    cases = [known("Quiet", [2]), known("Usual", [2, 6]), known("Half", [3, 40]), known("Noisy", [40, 40])]
+    # 1.3 times the rounds, and one more that would not end in time; a round is two runs of two seconds.
+    wanted = {"Quiet": 14, "Usual": 35, "Half": 20, "Noisy": 20}
+    assert verdicts.first_seconds(cases, 1800) == wanted
+    assert verdicts.usual_session(cases) == 300
+    # No more than a job has, and no less than a first pass gives; nobody knows of the last one.
+    cases = [known("Long", [12], each=10.0, most=60), known("Short", [2], each=0.1), case("New")]
+    assert verdicts.first_seconds(cases, 1800) == {"Long": 60, "Short": 10, "New": 60}
+    # Of a class the case that needs most.
+    cases = [known("A", [2]), known("A", [6], variant="integrated")]
+    assert verdicts.first_seconds(cases, 1800) == {"A": 35}
+
+
+def test_where_time_is_short_the_cheapest_have_what_they_need():
+    cases = [known("Dear", [30]), known("Cheap", [2]), known("Middle", [5])]
+    assert verdicts.first_seconds(cases, 1800) == {"Dear": 60, "Cheap": 14, "Middle": 30}
+    # 80 s in all, of which the starts take 30; ten seconds each, and what is left to the cheapest first.
+    assert verdicts.first_seconds(cases, 120) == {"Cheap": 14, "Middle": 18, "Dear": 18}
+    assert verdicts.first_seconds(cases, 30) == dict.fromkeys(["Cheap", "Middle", "Dear"], 10)
+
+
+@given(st.lists(st.tuples(st.sampled_from("ABC"), st.integers(2, 40), st.floats(0.01, 100)), max_size=8))
+def test_the_first_pass_takes_no_more_than_its_part_unless_that_is_too_little_for_any(facts):
+    cases = [known(name, [needed], each, variant=str(n)) for n, (name, needed, each) in enumerate(facts)]
+    for session in (60.0, 300.0, 1800.0):
+        takes = verdicts.first_takes(cases, verdicts.first_seconds(cases, session))
+        # Seconds are whole.
+        most = max(verdicts.FIRST_PART * session, verdicts.shortest_takes(cases))
+        assert takes <= most + 0.5 * len(cases)
 
 
 def test_images_that_are_built_side_by_side_count_once():

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,9 +24,19 @@ def words_as(user: int, *command: object) -> list[str]:
     return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--", *map(str, command)]
 
 
-def home_of(user: int, place: Path) -> Path:
-    """Return the home of a user below a directory; it is made where it is not there."""
+@contextlib.contextmanager
+def open_directory() -> Iterator[Path]:
+    """Have a directory that all users can enter: those that pytest makes are closed to others."""
+    place = Path(tempfile.mkdtemp(prefix="containercheck-tests-", dir="/var/tmp"))
     place.chmod(0o755)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place)
+
+
+def home_of(user: int, place: Path) -> Path:
+    """Return the home of a user below an open directory; it is made where it is not there."""
     home = place / f"home-{user}"
     if not home.exists():
         home.mkdir(mode=0o755)

@@ -6,6 +6,7 @@ shared=/srv/virtual-cluster
 host_link=virtcluster0
 ucx=/etc/ucx   # where UCX, through which Debian's MPICH sends, looks for its configuration
 conf=$state/slurm.conf
+build_conf=$state/slurm-build.conf   # of the nodes that have the machine's network
 records=$state/processes         # what runs of it; root's alone
 lock_file=/run/virtual-cluster.lock
 # Set aside for benchmarks (RFC 2544): it cannot clash with the machine's own networks.
@@ -101,6 +102,8 @@ write_files() {
     furnish "$1" "$2"
     write_userlands
     slurm_conf "$1" "$2" | special_conf "$1" "$2" >"$conf.new"
+    # These listen where the cluster's network is, and not wherever the machine is reached from.
+    sed '$aCommunicationParameters=NoInAddrAny' "$conf.new" >"$build_conf"
     mv "$conf.new" "$conf"
 }
 

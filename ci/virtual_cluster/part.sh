@@ -3,6 +3,8 @@
 # starts it. It ends when its daemon does, and the kernel then ends whatever else runs in the part.
 # File descriptor 8 is the switch's network, 7 the machine's own.
 set -eu
+# shellcheck source=ci/lib.sh
+. "$(dirname "$0")/../lib.sh"
 # shellcheck source=ci/virtual_cluster/layout.sh
 . "$(dirname "$0")/layout.sh"
 part=$1
@@ -90,6 +92,7 @@ case $part in
     munge) daemon=(munged --foreground --socket="$state/munge/socket" --key-file="$state/munge/key" --pid-file="$state/munge/pid"
                    --log-file="$state/munge/log" --seed-file="$state/munge/seed") ;;
     controller) daemon=(nsenter --net=/proc/self/fd/8 slurmctld -D -f "$conf") ;;
+    *-build) node; daemon=(slurmd -D -f "$build_conf" -N "$part") ;;
     node* | arm* | power*) node; daemon=(slurmd -D -f "$conf" -N "$part") ;;
     login) be_called login; furnish_login; daemon=(sleep infinity) ;;
     *) daemon=("daemon_$part") ;;

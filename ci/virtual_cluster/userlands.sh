@@ -5,7 +5,8 @@
 # it for the architecture.
 small_packages=(python3 openmpi-bin)
 userland_packages=(ca-certificates procps debootstrap gcc g++ libc6-dev make python3 python3-venv openmpi-bin libopenmpi-dev)
-userland_applications=("${applications[@]}" iozone3)
+userland_applications=$(application_packages)
+mapfile -t userland_applications <<<"$userland_applications"
 # Whether the first do (up --small).
 small=''
 userlands=/var/cache/virtual-cluster
@@ -82,7 +83,7 @@ make_userland() {
     release=$(. /etc/os-release && echo "$VERSION_CODENAME")
     grep -q '^ID=debian' /etc/os-release || components='main universe multiverse'
     mirror=$(machine mirror)
-    debootstrap --variant=minbase --arch="${debian_of[$1]}" "$release" "$2" "$mirror"
+    signed_debootstrap "$(. /etc/os-release && echo "$ID")" --variant=minbase --arch="${debian_of[$1]}" "$release" "$2" "$mirror"
     echo "deb $mirror $release $components" >"$2/etc/apt/sources.list"
     cp -L /etc/resolv.conf "$2/etc/"
     # For a mirror by https: the package itself takes qemu minutes.

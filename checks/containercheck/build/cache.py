@@ -11,35 +11,32 @@ import errno
 import json
 import os
 import platform
-import re
 import shutil
-import subprocess
 import sys
-import threading
+import tempfile
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
-from containercheck import contract, locks, texts
-from containercheck.build import files
+from containercheck import contract, lockfiles, locks, texts
+from containercheck.build import files, ownership
+from containercheck.build.logs import CacheError, Logged, UnsupportedError
 
-#: Seconds between two signs of life of a long build.
-HEARTBEAT = 30.0
-#: Most bytes that are read of a log, at its end.
-LOGGED = 16 << 20
-#: What programs say of a full disk.
-FULL = "No space left on device"
+#: What is read of a record, at most, in bytes.
+LONGEST_RECORD = 16 << 20
 
 
-class CacheError(Exception):
-    """A thing cannot be had; the message says why and what to do, in one or two lines."""
+def private_directory(setting: str) -> Path:
+    """Return the user's own directory for what is built once.
+
+    :param setting: the extra of a site that names another one, such as ``image_cache``: that of images lies in
+        ``images``.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return cache / "containercheck" / setting.replace("_cache", "s")
 
 
-class UnsupportedError(CacheError):
-    """The thing does not exist for machines like the partition's."""
-
-
-class Entry:
+class Entry(Logged):
     """A thing in the cache. Subclasses say how it is built and how to tell that it is intact.
 
     :param name: what it is called, in messages, logs and locks.
@@ -49,14 +46,8 @@ class Entry:
 
     #: Free space that a build is started with, in bytes.
     needed_space = 1 << 30
-    #: What the cache is called in messages, and the extra of a site that moves it elsewhere.
-    kind, setting = "cache", "cache"
-    #: What a check lacks without it, and what there is to do but to build it on another machine.
-    lacking, instead = "software", ""
     #: What is said of one that is there, and not what was built.
     broken = "corrupt"
-    #: What is done to have it, in messages.
-    doing, done = "building", "built"
 
     def __init__(self, name: str, path: Path, architecture: Optional[str] = None) -> None:
         """Nothing is built before :meth:`ensure`."""
@@ -87,9 +78,9 @@ class Entry:
         return self.path.parent / f"{self.path.stem if self.path.suffix == '.sif' else self.path.name}.json"
 
     @property
-    def log(self) -> Path:
-        """Where the commands of the build print to."""
-        return self.path.parent / f"{self.name}.log"
+    def lock_file(self) -> Path:
+        """File whose lock a build holds."""
+        return self.path.parent / f"{self.name}.lock"
 
     def read_record(self) -> Dict[str, Any]:
         """Return the record.
@@ -97,145 +88,154 @@ class Entry:
         :raises CacheError: it is gone again.
         """
         try:
-            return json.loads(self.record.read_text())
+            with self.record.open() as stream:
+                return json.loads(stream.read(LONGEST_RECORD))
         except (OSError, ValueError) as error:
             raise CacheError(f"{self.record} cannot be read: {error}") from None
 
+    def move(self, directory: Path) -> None:
+        """Have another cache: nothing is moved of what lies in one."""
+        self.path = directory / self.path.name
+
     def is_intact(self) -> bool:
-        """Tell whether it is in the cache, with the content that was built."""
+        """Tell whether it is in the cache, with the content that was built, and nobody else's."""
         try:
-            return self.intact(json.loads(self.record.read_text()))
-        except (OSError, ValueError, KeyError):
+            ownership.require_cache(self.path.parent)
+            ownership.require(self.record)
+            if os.path.lexists(str(self.path)):
+                ownership.require(self.path)
+            return self.intact(self.read_record())
+        except (CacheError, OSError, KeyError):
             return False
 
     def ensure(self) -> Path:
-        """Return its place; it is built now if the cache has none.
+        """Return its place; it is built now if there is none.
+
+        Where the cache is not for this user to build in, the user's own is taken: a site may fill one for all, under an
+        account of its own (extra ``cache_owners``), and in a cache of several users each has their own things.
 
         :raises CacheError: it cannot be built; says why.
         :raises UnsupportedError: it is for another architecture than this machine's.
         """
-        if self.is_intact():
-            return self.path
-        if os.environ.get(contract.CACHED_ONLY):
-            raise CacheError(f"no {self.lacking}: {self.name} is not in {self.path.parent}")
-        if self.architecture not in (None, platform.machine()):
+        given, own = self.path.parent, private_directory(self.setting)
+        why, taken_only = None, bool(os.environ.get(contract.CACHED_ONLY))  # type: Optional[str], bool
+        elsewhere = self.architecture not in (None, platform.machine())
+        for place in dict.fromkeys((given, own)):
+            if place != self.path.parent:
+                self.move(place)
+            if self.is_intact():
+                self._mark_used()
+                return self.path
+            if taken_only or elsewhere:
+                continue
+            if why:
+                print(f"{self.name}: {why}: it goes to {place}", flush=True)
+            why = self._not_for_us()
+            if not why:
+                break
+        if taken_only:
+            raise CacheError(f"no {self.lacking}: {self.name} is not in {given}")
+        if elsewhere:
             raise UnsupportedError(
                 f"no {self.lacking}: {self.name} is for {self.architecture}, and it would be built here on "
                 f"{platform.machine()}: set build_on_node in the site's extras{self.instead}"
             )
-        self.prepare()
+        if why:
+            raise CacheError(f"{why}: set {self.setting} in the site's extras")
+        self._build_once()
+        return self.path
+
+    def _mark_used(self) -> None:
+        """Let :mod:`cleaning` know: what nobody uses for long is removed."""
+        with contextlib.suppress(OSError):
+            os.utime(str(self.record))
+
+    def _not_for_us(self) -> Optional[str]:
+        """Return why it cannot be built in this cache by this user; None where it can."""
         cache = self.path.parent
         try:
-            cache.mkdir(parents=True, exist_ok=True)
+            # It is made when something is built in it.
+            there = next(path for path in (cache, *cache.parents) if path.exists())
+            why = ownership.problem(cache, shared=True) if there == cache else None
+            if why:
+                return f"the {self.kind} cannot be used: {why}"
+            if not os.access(str(there), os.W_OK | os.X_OK):
+                read_only = os.statvfs(str(there)).f_flag & os.ST_RDONLY
+                return self._wrong(OSError(errno.EROFS, os.strerror(errno.EROFS if read_only else errno.EACCES)))
+            for path in (self.path, self.record):
+                if os.path.lexists(str(path)) and not ownership.can_remove(path):
+                    return f"{ownership.problem(path) or path}, and is not what is needed"
+            return lockfiles.refusal(self.lock_file)
+        except OSError as error:
+            return self._wrong(error)
+
+    def _build_once(self) -> None:
+        self.prepare()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
             waiting = f"{self.name}: somebody else is building it"
-            with locks.flocked(cache / f"{self.name}.lock", shared=False, waiting=waiting):
+            with locks.flocked(self.lock_file, shared=False, waiting=waiting):
                 if not self.is_intact():
-                    if self.path.exists():
+                    if os.path.lexists(str(self.path)):
                         print(f"{self.name}: {self.path} is {self.broken}, {self.doing} it again", flush=True)
                         files.remove(self.path)
                     with locks.building():
                         self._build()
         except OSError as error:
             raise CacheError(self._problem(error)) from None
-        return self.path
 
-    def _problem(self, error: OSError) -> str:
-        cache, advice = f"the {self.kind} {self.path.parent}", f"set {self.setting} in the site's extras"
+    def _wrong(self, error: OSError) -> str:
+        cache = f"the {self.kind} {self.path.parent}"
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-            return f"{cache} cannot be written ({error.strerror}): {advice}"
+            return f"{cache} cannot be written ({error.strerror})"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return f"no space left in {cache}: free some, or {advice}"
+            return f"no space left in {cache}"
         return f"{cache} cannot be used: {error}"
 
+    def _problem(self, error: OSError) -> str:
+        free = "free some, or " if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        return f"{self._wrong(error)}: {free}set {self.setting} in the site's extras"
+
+    def _sweep(self) -> None:
+        """Remove what our own builds left that were killed; what others left is theirs to remove."""
+        for stale in self.path.parent.glob(f".{self.name}-building-*"):
+            with contextlib.suppress(OSError):
+                if os.lstat(str(stale)).st_uid == os.geteuid():
+                    files.remove(stale)
+
     def _build(self) -> None:
-        cache = self.path.parent
-        for stale in cache.glob(f".{self.name}-building-*"):
-            files.remove(stale)
-        work = cache / f".{self.name}-building-{os.getpid()}"
-        work.mkdir()
-        # Of a file system that nothing can be written to, mkdir speaks before the space does.
-        free = shutil.disk_usage(cache).free
-        if free < self.needed_space:
-            work.rmdir()
-            raise CacheError(
-                f"not enough space to build {self.name} in {cache}: {free >> 20} MiB free, {self.needed_space >> 20} "
-                f"MiB needed. Free some, or set {self.setting} in the site's extras"
-            )
+        cache, me = self.path.parent, f"{os.geteuid()}-{os.uname().nodename}-{os.getpid()}"
+        self._sweep()
+        # Nobody but us is to be able to write what comes out of it, whatever the umask is elsewhere.
+        umask = os.umask(0o077)
+        os.umask(umask | 0o022)
+        work = Path(tempfile.mkdtemp(prefix=f".{self.name}-building-{me}-", dir=str(cache)))
         try:
-            started = time.monotonic()
-            print(f"{self.name}: {self.doing} {self.path.name}", flush=True)
-            built, known = self.build(work)
-            (work / "record").write_text(json.dumps(known))
-            # The record first: a thing without its record counts as absent, a record without its thing does too.
-            (work / "record").replace(self.record)
-            if built != self.path:
-                built.replace(self.path)
-            seconds = time.monotonic() - started
-            print(f"{self.name}: {self.done} in {seconds:.0f} s, {known['bytes'] >> 20} MiB", flush=True)
+            work.chmod(0o755)
+            with self.logging_in(work):
+                self._build_in(work)
         finally:
+            os.umask(umask)
             files.remove(work)
 
-    def run(self, commands: List[List[str]], **options: Any) -> None:
-        """Run commands of the build into the log, with a sign of life from time to time.
-
-        :param options: for :func:`subprocess.run`.
-        :raises CacheError: one is not there, or fails; says what it printed.
-        """
-        with self.alive(), self.log.open("wb") as stream:
-            for command in commands:
-                try:
-                    process = subprocess.run(
-                        command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, check=False, **options
-                    )
-                except FileNotFoundError:
-                    raise UnsupportedError(
-                        f"no {self.lacking}: {self.name} would be {self.done} here, and there is no {command[0]} on "
-                        f"the PATH{self.instead}"
-                    ) from None
-                if process.returncode != 0:
-                    raise CacheError(self._failure())
-
-    @contextlib.contextmanager
-    def alive(self) -> Iterator[None]:
-        """Print a sign of life from time to time."""
-        finished = threading.Event()
+    def _build_in(self, work: Path) -> None:
+        # Of a file system that nothing can be written to, mkdir speaks before the space does.
+        free = shutil.disk_usage(str(work)).free
+        if free < self.needed_space:
+            raise CacheError(
+                f"not enough space to build {self.name} in {work.parent}: {free >> 20} MiB free, "
+                f"{self.needed_space >> 20} MiB needed. Free some, or set {self.setting} in the site's extras"
+            )
         started = time.monotonic()
-
-        def beat() -> None:
-            while not finished.wait(HEARTBEAT):
-                seconds = time.monotonic() - started
-                print(f"{self.name}: still {self.doing} after {seconds:.0f} s (log: {self.log})", flush=True)
-
-        threading.Thread(target=beat, daemon=True).start()
-        try:
-            yield
-        finally:
-            finished.set()
-
-    def _failure(self) -> str:
-        """Say what went wrong, from the end of the build's log."""
-        if self.space_ran_out():
-            advice = f"free some, or set {self.setting} in the site's extras"
-            return f"no space left while {self.doing} {self.name} in {self.path.parent}: {advice}"
-        return self.failed(self.last_words())
-
-    def space_ran_out(self) -> bool:
-        """Tell whether that is why a command failed."""
-        return FULL in texts.tail(self.log) or shutil.disk_usage(self.path.parent).free < 16 << 20
-
-    def failed(self, why: str) -> str:
-        """Say in one line or two what could not be had."""
-        return f"building {self.name} failed: {why}\nthe whole log: {self.log}"
-
-    def lines(self) -> List[str]:
-        """Return the lines of the log, without the colours that some programs print where none are wanted."""
-        return re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", texts.tail(self.log, LOGGED)).splitlines()
-
-    def last_words(self) -> str:
-        """Return the line of the log that tells most: the last error, or the last of all."""
-        lines = [line.strip() for line in self.lines() if line.strip()] or ["it printed nothing"]
-        telling = [line for line in lines if line.startswith(("FATAL", "E: ", "ERROR", "Error response"))] or lines
-        return telling[-1]
+        print(f"{self.name}: {self.doing} {self.path.name}", flush=True)
+        built, known = self.build(work)
+        (work / "record").write_text(json.dumps({**known, "name": self.name}))
+        # The record first: a thing without its record counts as absent, a record without its thing does too.
+        (work / "record").replace(self.record)
+        if built != self.path:
+            built.replace(self.path)
+        seconds = time.monotonic() - started
+        print(f"{self.name}: {self.done} in {seconds:.0f} s, {known['bytes'] >> 20} MiB", flush=True)
 
 
 class FileEntry(Entry):
@@ -243,7 +243,7 @@ class FileEntry(Entry):
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether they are those of the file that was built."""
-        return self.path.stat().st_size == record["bytes"] and files.digest_of(self.path) == record["sha256"]
+        return self.path.stat().st_size == record["bytes"] and files.known_digest_of(self.path) == record["sha256"]
 
     @staticmethod
     def known(built: Path) -> Dict[str, Any]:
@@ -257,7 +257,10 @@ class FileEntry(Entry):
         """
         # The digest was just compared with the record's: it need not be computed once more.
         known = self.read_record()
-        return {"path": str(self.path), "sha256": known["sha256"], "bytes": known["bytes"]}
+        try:
+            return {**files.facts_of(self.path, known["sha256"]), "bytes": known["bytes"]}
+        except OSError as error:
+            raise CacheError(f"{self.path} cannot be read: {error.strerror}") from None
 
 
 def deliver(get: Callable[[], Path], link: Optional[Path]) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Dict, Tuple
 
 from containercheck import texts
-from containercheck.build import cache, files
+from containercheck.build import cache, files, ownership
 from containercheck.build.cache import CacheError
 
 #: Seconds that a server may be silent.
@@ -70,8 +70,12 @@ class Download(cache.Entry):
         return target
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether all files are there."""
-        return files.content_of(self.path) == (record["files"], record["bytes"])
+        """Tell whether it is the pinned file, or what came out of it."""
+        if record["sha256"] != self.pin or files.content_of(self.path, ownership.require)[0] == 0:
+            return False
+        if not self.file.endswith(ARCHIVES):
+            return files.digest_of(self.path / self.name) == self.pin
+        return files.digest_of_tree(self.path) == record["tree"]
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Fetch it, check it, and unpack it.
@@ -89,9 +93,10 @@ class Download(cache.Entry):
         if self.file.endswith(ARCHIVES):
             archive = work / self.name
             file.replace(archive)
-            self.run([["tar", "--extract", "--no-same-owner", "--directory", str(place), "--file", str(archive)]])
+            unpack = ["tar", "--extract", "--no-same-owner", "--no-same-permissions"]
+            self.run([[*unpack, "--directory", str(place), "--file", str(archive)]])
         count, size = files.content_of(place)
-        return place, {"files": count, "bytes": size}
+        return place, {"files": count, "bytes": size, "sha256": self.pin, "tree": files.digest_of_tree(place)}
 
     def _fetch(self, file: Path) -> None:
         request = urllib.request.Request(self.address, headers={"User-Agent": "containercheck"})

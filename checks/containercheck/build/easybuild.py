@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, ContextManager, Dict, List, NamedTuple, Optional, Tuple
 
 from containercheck import contract, locks, texts
-from containercheck.build import cache, files, tools
+from containercheck.build import cache, files, logs, ownership, tools
 from containercheck.build.cache import CacheError
 
 #: A line of what would be done: whether it is there, the easyconfig, and its module.
@@ -95,7 +95,14 @@ class Module(cache.Entry):
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether the module and the program are still there."""
-        return all((self.path / name).is_file() for name in (record["modulefile"], record["program"]))
+        made = [self.path / record[name] for name in ("modulefile", "program")]
+        ownership.require_below(self.path, made)
+        return all(path.is_file() for path in made)
+
+    def move(self, directory: Path) -> None:
+        """Have another cache, with a tree of its own."""
+        super().move(directory)
+        self.tree = directory / self.tree.name
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Install it, where it stays: the module knows its place.
@@ -209,8 +216,8 @@ class Module(cache.Entry):
     def space_ran_out(self) -> bool:
         """Tell whether that is why it failed: of a module that could not be written, only its own log says it."""
         written = [Path(match.group(1)) for match in map(_WRITTEN.match, self.lines()) if match]
-        logs = (texts.tail(path) for path in written if path.is_file())
-        return super().space_ran_out() or any(cache.FULL in text for text in logs)
+        said = (texts.tail(path) for path in written if path.is_file())
+        return super().space_ran_out() or any(logs.FULL in text for text in said)
 
     def last_words(self) -> str:
         """Return the line that says what is wrong: of the command that failed, where there is one."""
@@ -220,8 +227,8 @@ class Module(cache.Entry):
             if not output.is_file():
                 continue
             # It lies in a directory that is removed with the build.
-            text = texts.tail(output, cache.LOGGED)
-            with self.log.open("a") as stream:
+            text = texts.tail(output, logs.LOGGED)
+            with self.written_log.open("a") as stream:
                 stream.write(text)
             lines_of_it = [line.strip() for line in text.splitlines()]
             for pattern in _TELLING:

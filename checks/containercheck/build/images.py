@@ -37,6 +37,7 @@ from containercheck.build.recipes import (
     base_of,
     copied_files,
     environment_of,
+    is_bootstrapped,
     jar_list,
     not_for,
     read_recipe,
@@ -151,6 +152,8 @@ class Image(cache.FileEntry):
             raise UnsupportedError(f"no image: {problem}")
         base, pinned = base_of(self.text), jar_list(shop.recipes, self.text)
         self.arguments = taken(self.text, [f"MPI={shop.family}", _simd(shop.architecture), *shop.told])
+        if is_bootstrapped(self.text):
+            machine.require_keyring()
         if base:
             self.arguments.append(f"BASE={Image(self.workshop, base).ensure()}")
         else:
@@ -184,6 +187,8 @@ class Image(cache.FileEntry):
             cwd=self.workshop.recipes.parent,
             env={**os.environ, f"{Path(runtime).name.upper()}_TMPDIR": str(work)},
         )
+        if any(machine.UNSIGNED in line for line in self.lines()):
+            raise CacheError(self.failed("its packages' signatures were not checked"))
         installed = {"spack": self.environment.facts()} if self.environment else {}
         return built, {**self.known(built), **installed}
 
@@ -207,8 +212,7 @@ def ready(path: Path, wanted: Optional[str] = None) -> Dict[str, Any]:
     """Return which image a site's own is: path, digest and size; a directory, an unpacked image, has neither of these.
 
     :param wanted: architecture of the machines that are to run it; None for any.
-    :raises CacheError: it cannot be read, or is for another architecture.
-    :raises UnsupportedError: it is not there.
+    :raises CacheError: it is not there, cannot be read, or is for another architecture.
     """
     try:
         # The digest is that of the file which the check runs, whatever a link in its path leads to tomorrow.
@@ -216,9 +220,9 @@ def ready(path: Path, wanted: Optional[str] = None) -> Dict[str, Any]:
         architecture.require(path, wanted)
         if path.is_dir():
             return {"path": str(path), "sha256": None, "bytes": None}
-        return {"path": str(path), "sha256": files.digest_of(path), "bytes": path.stat().st_size}
+        return files.facts_of(path, files.known_digest_of(path))
     except FileNotFoundError:
-        raise UnsupportedError(f"no image: {path}, which the site's extras name, does not exist") from None
+        raise CacheError(f"no image: {path}, which the site's extras name, does not exist") from None
     except (OSError, RuntimeError) as error:  # the latter for a loop of links
         raise CacheError(f"the image {path}, which the site's extras name, cannot be read: {error}") from None
 

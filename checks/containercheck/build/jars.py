@@ -19,7 +19,7 @@ import re
 from pathlib import Path
 from typing import Any, Dict, Tuple
 
-from containercheck.build import cache, files
+from containercheck.build import cache, files, ownership
 from containercheck.build.cache import CacheError
 
 #: The goal that copies one artifact, without what it depends on: the list is complete.
@@ -72,7 +72,8 @@ class Jars(cache.Entry):
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether each jar has its pinned digest."""
-        return all(files.digest_of(self.path / file_of(artifact)) == pin for artifact, pin in self.pinned.items())
+        files.content_of(self.path, ownership.require)
+        return all(files.known_digest_of(self.path / file_of(artifact)) == pin for artifact, pin in self.pinned.items())
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Let Maven copy the jars, and check them.
@@ -81,7 +82,7 @@ class Jars(cache.Entry):
         """
         place = work / "jars"
         place.mkdir()
-        copy = ["mvn", "-B", "-q", GOAL, f"-DoutputDirectory={place}"]
+        copy = ["mvn", "-B", "-q", "--strict-checksums", GOAL, f"-DoutputDirectory={place}"]
         self.run([[*copy, f"-Dartifact={artifact}"] for artifact in self.pinned])
         for artifact, pin in self.pinned.items():
             jar = place / file_of(artifact)

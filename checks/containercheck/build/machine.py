@@ -15,6 +15,9 @@ from typing import Sequence, Tuple
 
 from containercheck.build.cache import CacheError, UnsupportedError
 
+#: What debootstrap checks Debian's packages with, and what it says where it does not.
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+UNSIGNED = "Cannot check Release signature"
 #: Python that environments are made with, at least.
 OLDEST = (3, 9)
 
@@ -51,6 +54,22 @@ def mirror() -> str:
         "apt on this machine knows no Debian mirror: check its sources and run apt-get update, or name one for images "
         "in the site's extras, image_mirror"
     )
+
+
+def require_keyring() -> None:
+    """Have what Debian's packages are checked with: without it debootstrap takes unsigned ones, and only warns.
+
+    :raises CacheError: it is not here, or not root's.
+    """
+    try:
+        found = KEYRING.stat()
+    except OSError:
+        found = None
+    if not found or not found.st_size or found.st_uid not in (0, 65534) or found.st_mode & 0o022:
+        raise CacheError(
+            f"no {KEYRING}, or it can be written by others: Debian's packages are checked with it; install "
+            "debian-archive-keyring, or name a ready image in the site's extras, images"
+        )
 
 
 def python(versions: Sequence[str] = ()) -> Tuple[str, str]:

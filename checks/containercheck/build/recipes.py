@@ -31,6 +31,11 @@ def base_of(text: str) -> Optional[str]:
     return match[1] if match else None
 
 
+def is_bootstrapped(text: str) -> bool:
+    """Tell whether a recipe has Debian installed from packages, by debootstrap."""
+    return re.search(r"^Bootstrap:\s*debootstrap\s*$", text, re.MULTILINE | re.IGNORECASE) is not None
+
+
 def jar_list(recipes: Path, text: str) -> Optional[Path]:
     """Return the list of jars that a recipe is built with, or None: the default of its argument ``JARS``."""
     match = re.search(r"^\s*JARS=(\S+)", text, re.MULTILINE)

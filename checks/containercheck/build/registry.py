@@ -25,6 +25,8 @@ from containercheck.build.cache import CacheError, UnsupportedError
 
 #: Seconds that a pull may take, and that a runtime may take to say which images it has.
 LIMIT, PATIENCE = 1800.0, 60.0
+#: By what images are named whose digest the runtime compares, and what leads to a file, whose digest we compare.
+_VERIFIED, _FILES = ("docker", "oras"), ("https", "http")
 _PIN = r"@sha256:(?P<digest>[0-9a-f]{64})"
 
 
@@ -87,9 +89,15 @@ class Pulled(OfRegistry, cache.FileEntry):
 
         :raises CacheError: it is not pinned.
         """
-        match = re.fullmatch(r"(?P<address>\w+://\S+?)" + _PIN, reference)
+        match = re.fullmatch(r"(?P<address>(?P<scheme>\w+)://\S+?)" + _PIN, reference)
         if not match:
             raise CacheError(_unpinned(reference))
+        if match["scheme"] not in (*_VERIFIED, *_FILES):
+            known = ", ".join(f"{scheme}://" for scheme in (*_VERIFIED, *_FILES))
+            shown = texts.without_credentials(reference)
+            raise CacheError(f"the image {shown} cannot be checked for its digest: name one by {known}")
+        self.digest, self.is_file = match["digest"], match["scheme"] in _FILES
+        self.address = match["address"] if self.is_file else reference
         name = re.sub(r"[^\w.-]", "_", texts.without_credentials(match["address"]).split("/")[-1])
         super().__init__(name, directory / f"{name}-{match['digest'][:12]}.sif", reference, limit)
         self.runtime = runtime
@@ -100,8 +108,16 @@ class Pulled(OfRegistry, cache.FileEntry):
         :raises CacheError: see :meth:`pull`.
         """
         pulled = work / "image.sif"
-        self.pull([self.runtime, "pull", str(pulled), self.reference])
-        return pulled, self.known(pulled)
+        self.pull([self.runtime, "pull", str(pulled), self.address])
+        known = self.known(pulled)
+        # Of a file from a web server nobody else compares it.
+        if self.is_file and known["sha256"] != self.digest:
+            raise CacheError(self.failed(f"it is not the pinned one, its SHA-256 is {known['sha256']}"))
+        return pulled, {**known, "reference": self.shown}
+
+    def intact(self, record: Dict[str, Any]) -> bool:
+        """Tell whether it is what was pulled, for this very reference: its place has a part of the digest only."""
+        return record["reference"] == self.shown and super().intact(record)
 
     def facts(self) -> Dict[str, Any]:
         """Return which image it is, for a check's provenance; it must be there.
@@ -139,7 +155,7 @@ class Kept(OfRegistry):
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether the runtime has it still."""
-        return self.identifier() == record["id"]
+        return record["reference"] == self.shown and self.identifier() == record["id"]
 
     def identifier(self) -> Optional[str]:
         """Return what the runtime calls it; None where it does not have it.
@@ -176,7 +192,7 @@ class Kept(OfRegistry):
         if found is None:
             # Shifter ends with 0 then too.
             raise CacheError(self.failed(self.last_words()))
-        return self.path, {"bytes": 0, "id": found}
+        return self.path, {"bytes": 0, "id": found, "reference": self.shown}
 
     def facts(self) -> Dict[str, Any]:
         """Return which image it is, for a check's provenance; it must be there.

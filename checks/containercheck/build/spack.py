@@ -19,25 +19,19 @@ import argparse
 import hashlib
 import json
 import os
-import re
 import subprocess
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from containercheck import contract
-from containercheck.build import cache, files, locked, tools
+from containercheck.build import cache, files, locked, ownership, tools
 from containercheck.build.cache import CacheError, UnsupportedError
+from containercheck.build.spacklog import SpackLogged
 
 #: The environment's own file, what Spack makes of it, and the files that it includes.
 NAME, LOCK, SITE, PARTITION = "spack.yaml", "spack.lock", "site.yaml", "partition.yaml"
 #: In each prefix: what Spack installed there.
 _RECEIPT = Path(".spack", "spec.json")
-#: What stands before such a line.
-_NOISE = re.compile(r"^\s*(?:==> )?(?:Error: )?(?:[\w.]+Error: )?(?:\d+\. )?")
-#: What it picks from a build's output (its older installer with numbers of lines), and its own errors.
-_PICKED, _ERROR = re.compile(r"^ *>+ +(?:\d+ +)?(?!==>)(.*)"), re.compile(r"^(?:==> )?Error: (.*)")
-#: The last line of what it failed with itself, before a build: no source, say.
-_RAISED = re.compile(r"^ *(?:\w+\.)+\w*Error: (\S.*)")
 
 
 class Parts(NamedTuple):
@@ -77,35 +71,7 @@ class Parts(NamedTuple):
         return texts
 
 
-class _Made:
-    """What a lock file and an installed environment have in common, besides being in a cache."""
-
-    kind, setting = "cache of Spack's environments", "spack_cache"
-    #: Parts of lines that say more than the first error, the most telling one first.
-    telling: Tuple[str, ...] = ()
-
-    def failed(self, why: str) -> str:
-        """Say in two lines what could not be had."""
-        return f"{self.doing} {self.name} failed: {why}\nthe whole log: {self.log}"  # type: ignore[attr-defined]
-
-    def last_words(self) -> str:
-        """Return the line of Spack's output that says what is wrong."""
-        lines = self.lines()  # type: ignore[attr-defined]
-        for text in self.telling:
-            for number, line in enumerate(lines):
-                if text in line:
-                    more = lines[number + 1].strip() if line.endswith(":") and lines[number + 1 :] else ""
-                    return f"{_NOISE.sub('', line).strip()} {more}".strip()
-        picked = [match.group(1).strip() for match in map(_PICKED.match, lines) if match]
-        errors = [line for line in picked if re.search(r"\berror\b", line, re.IGNORECASE)]
-        raised, own = (
-            [match.group(1).strip() for match in map(one.match, lines) if match] for one in (_RAISED, _ERROR)
-        )
-        found = errors[:1] or picked[-1:] or raised[-1:] or own[:1]
-        return found[0] if found else super().last_words()  # type: ignore[misc]
-
-
-class Lock(_Made, cache.FileEntry):
+class Lock(SpackLogged, cache.FileEntry):
     """What Spack makes of an environment on a machine: each package with its version, options and dependencies.
 
     :param directory: of the cache.
@@ -131,6 +97,10 @@ class Lock(_Made, cache.FileEntry):
         self.key = hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
         super().__init__(name, directory / f"{name}-{parts.target}-{self.key}.lock", architecture)
 
+    def move(self, directory: Path) -> None:
+        """Have another cache, in whose tree the packages lie: it is another lock then."""
+        self.__init__(self.name, self.parts, directory, self.architecture)  # type: ignore[misc]
+
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Concretise.
 
@@ -146,7 +116,7 @@ class Lock(_Made, cache.FileEntry):
         return work / LOCK, self.known(work / LOCK)
 
 
-class Environment(_Made, cache.Entry):
+class Environment(SpackLogged, cache.Entry):
     """An installed environment, with its lock file.
 
     :param directory: of the cache.
@@ -165,7 +135,14 @@ class Environment(_Made, cache.Entry):
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether everything that was installed is still there: Spack does not look."""
+        # What the site has installed elsewhere, and lets its users build upon, is the site's business.
+        ownership.require_below(self.path.parent, (Path(prefix) / _RECEIPT for prefix in record["prefixes"]))
         return self.path.is_dir() and not any(map(_is_gone, record["prefixes"]))
+
+    def move(self, directory: Path) -> None:
+        """Have another cache, in whose tree the packages lie: it is another environment then."""
+        self.lock.move(directory)
+        self.path = directory / self.lock.path.stem
 
     def prepare(self) -> None:
         """Concretise it.

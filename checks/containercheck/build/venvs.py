@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Dict, Tuple
 
 from containercheck import pins
-from containercheck.build import cache, files, machine
+from containercheck.build import cache, files, machine, ownership
 from containercheck.build.cache import CacheError, UnsupportedError
 
 
@@ -53,7 +53,7 @@ class Environment(cache.Entry):
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether all files are there, and the Python that it was made with."""
-        count, size = files.content_of(self.path)
+        count, size = files.content_of(self.path, ownership.require)
         return (count, size) == (record["files"], record["bytes"]) and (self.path / "bin" / "python").exists()
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:

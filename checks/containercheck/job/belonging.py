@@ -15,7 +15,7 @@ import uuid
 from pathlib import Path
 from typing import Dict, List, Set
 
-from containercheck import contract
+from containercheck import contract, texts
 from containercheck.job import processes
 
 #: What all that this runner starts has in its environment, and nothing else on the machine.
@@ -59,7 +59,7 @@ def kill_all() -> List[str]:
             break
         for pid in living:
             with contextlib.suppress(OSError):
-                killed[pid] = Path("/proc", str(pid), "comm").read_text().strip()
+                killed[pid] = texts.printable(processes.status_of(pid)[0])
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
     return sorted([*names, *killed.values()])

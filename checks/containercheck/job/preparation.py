@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from containercheck import contract, texts
-from containercheck.job import belonging, printing, processes
+from containercheck.job import belonging, containers, printing, processes
 
 #: Seconds that it has to end by itself once its time is up.
 GRACE = 5.0
@@ -45,6 +45,7 @@ def prepare(script: Path, limit: float) -> None:
             raise
         finally:
             printed.stop()
+            containers.remove([])
     if printed.is_too_much():
         printed.cut()
         sys.exit(f"error: {script} was {contract.PRINTED_TOO_MUCH}: see what is left of it, {files[0]} and {files[1]}")

@@ -196,12 +196,16 @@ def bound(libraries: Dict[str, Dict[str, Any]]) -> List[str]:
     return sorted(found)
 
 
-def end(leader: int, grace: float) -> None:
-    """End the process group ``leader`` and every descendant of ours: asked first, killed after ``grace`` seconds."""
+def end(leader: int, grace: float, before: Callable[[], Any] = lambda: None) -> None:
+    """End the process group ``leader`` and every descendant of ours: asked first, killed after ``grace`` seconds.
+
+    :param before: what is done before they are killed.
+    """
     _signal_group(leader, signal.SIGTERM)
     deadline = time.monotonic() + grace
     while time.monotonic() < deadline and descendants(os.getpid()):
         time.sleep(0.05)
+    before()
     _signal_group(leader, signal.SIGKILL)
     kill_descendants()
 

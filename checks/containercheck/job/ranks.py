@@ -23,7 +23,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from containercheck import contract, texts
 from containercheck.job import processes
 from containercheck.job.run import run_once
-from containercheck.verdict.evaluation import telling_line
+from containercheck.verdict import reasons
 
 #: Seconds that the ranks have to find each other.
 PATIENCE = 120
@@ -98,7 +98,7 @@ def read(text: str, status: Optional[int]) -> Seen:
 
     sizes = [int(size) for size in re.findall(r"^rank \d+ of (\d+)$", text, re.MULTILINE)]
     number = r"[^\d\n]*(\d+(?:\.\d+)*)"
-    last = texts.told(telling_line(text)) or "it printed nothing"
+    last = texts.told(reasons.why(text, ""))
     # MPICH says "MPICH Version:", a tab, and its number.
     library = " ".join(found(r"^library (.*)$").replace("Version:", "").split())
     return Seen(status, sizes, library, found("^own" + number), found("^server" + number), last)

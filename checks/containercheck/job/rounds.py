@@ -15,6 +15,7 @@ not. It is read with ``facts.json`` after each run, and in the end by ReFrame's 
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from containercheck import contract, locks
-from containercheck.job import awake, belonging, disturbance, node, nodes, processes
+from containercheck.job import awake, belonging, disturbance, node, nodes, processes, reproducer
 from containercheck.job.preparation import prepare
 from containercheck.job.run import describe, remove, run_once
 from containercheck.verdict.evaluation import Evaluation, Facts
@@ -46,6 +47,8 @@ class Rounds:
     :param arguments: of the command line.
     :param began: when the job did.
     :ivar sides: their names.
+    :ivar labels: name and label of each.
+    :ivar left_out: why rounds of an earlier job do not count.
     """
 
     def __init__(self, arguments: argparse.Namespace, began: float) -> None:
@@ -54,6 +57,8 @@ class Rounds:
         self._facts = Facts(json.loads(Path(contract.FACTS).read_text()))
         self._evaluation = Evaluation(self._facts, Path())
         self.sides = [side.name for side in self._facts.sides]
+        self.labels = [(side.name, side.label) for side in self._facts.sides]
+        self.left_out = self._evaluation.left_out
         self._against = {side.name: side.against for side in self._facts.sides}
         self._took = {}  # type: Dict[str, float]
         self._longest = 0.0
@@ -188,6 +193,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
         "--collect", action="append", default=[], help="a file that each run writes, to be kept with it"
     )
     parser.add_argument("--keep-awake", action="store_true", help="the processors of a virtual machine")
+    parser.add_argument("--alone", action="store_true", help="nobody else has jobs on this node: wait for nobody")
     parser.add_argument("--local-ranks", type=int, required=True, help="MPI processes expected on this node")
     parser.add_argument("--prepare", type=Path, help="script that makes the input, once, before the rounds")
     parser.add_argument("--prepare-limit", type=float, default=3600, help="seconds that this script may take")
@@ -201,11 +207,19 @@ def main() -> None:
     processes.supervise(belonging.kill_all)
     shutil.rmtree(contract.RUNS, ignore_errors=True)
     remove(Path(contract.RECORD))
-    with locks.measuring():
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(contextlib.ExitStack() if arguments.alone else locks.measuring())
+        except OSError as error:
+            sys.exit(f"error: {error}")
         # Not before: it would disturb somebody else's measurement.
         if arguments.prepare:
             prepare(arguments.prepare, arguments.prepare_limit)
         rounds = Rounds(arguments, began)
+        # The options of the runtimes are known now.
+        reproducer.write(rounds.labels, Path(contract.JOB), Path.cwd())
+        for line in rounds.left_out:
+            print(line, flush=True)
         if len(rounds.sides) > 1:
             disturbance.settle(QUIET, PATIENCE)
         try:

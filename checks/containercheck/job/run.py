@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from containercheck import contract
-from containercheck.job import belonging, disturbance, nodes, printing, processes
+from containercheck.job import belonging, containers, disturbance, nodes, printing, processes
 
 #: Seconds that a run has to end by itself once it was asked to; and its helpers, once it has ended.
 GRACE, SETTLE = 5.0, 2.0
@@ -63,7 +63,7 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
     timed_out = threading.Event()
     finished = threading.Event()
     seen = {"mpi": {}, "bound": []}  # type: Dict[str, Any]
-    leftovers = []  # type: List[str]
+    leftovers, left = [], []  # type: List[str], List[str]
     began, before = time.time(), disturbance.look()
     with Path(output, contract.OUT).open("wb") as out, Path(output, contract.ERR).open("wb") as err:
         started = time.monotonic()
@@ -77,16 +77,19 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
             preexec_fn=os.setpgrp,
         )
 
+        def end(grace: float) -> None:
+            processes.end(process.pid, grace, lambda: containers.remove(left))
+            belonging.kill_all()
+
         def expire() -> None:
             timed_out.set()
-            processes.end(process.pid, GRACE)
-            belonging.kill_all()
+            end(GRACE)
 
         watchdog = threading.Timer(limit, expire)
         watcher = threading.Thread(target=watch_mpi, args=(local_ranks, finished, seen), daemon=True)
         files = [output / contract.OUT, output / contract.ERR, *map(Path, collect)]
         # Who is asked to end, and prints on, is not waited for.
-        printed = printing.Watch(files, lambda: processes.end(process.pid, 0.0))
+        printed = printing.Watch(files, lambda: end(0.0))
         printed.start()
         watchdog.start()
         if local_ranks:
@@ -99,8 +102,7 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
                 time.sleep(SETTLE)
         except BaseException:
             # The scheduler does not wait long before it kills.
-            processes.end(process.pid, SETTLE)
-            belonging.kill_all()
+            end(SETTLE)
             raise
         finally:
             finished.set()
@@ -113,6 +115,9 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
             else:
                 # A runtime's helpers take a moment to unmount an image.
                 belonging.wait_for_all(SETTLE)
+                containers.remove(left)
+                if left:
+                    belonging.wait_for_all(SETTLE)
                 leftovers = belonging.kill_all()
             processes.reap()
             if local_ranks:
@@ -130,7 +135,8 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
         "status": status,
         "timed_out": timed_out.is_set() and not too_much,
         "printed_too_much": too_much,
-        "leftover_processes": leftovers,
+        # Of a run that was ended, only its containers: nothing else of it would have gone on.
+        "leftover_processes": [*leftovers, *left],
         "disturbed_by": "; ".join([*here, *nodes.disturbers(began, time.time())]),
         **seen,
         "output": str(output),

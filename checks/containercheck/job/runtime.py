@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Dict, Iterable, List
 
 from containercheck import contract
-from containercheck.job import processes
+from containercheck.job import imagefile, processes
 
 #: Variables that tell the host's MPI, loader and Python what to do.
 OF_THE_HOST = re.compile(r"(OMPI_MCA|OPAL|PMIX_MCA|PRTE_MCA|UCX|UCC|FI|MPICH|MPIR_CVAR|I_MPI|MV2|LD)_|PYTHON")
@@ -110,10 +110,16 @@ def main() -> None:
     parser.add_argument("--command", required=True, help="the runtime, as it is typed")
     parser.add_argument("--ranks", type=int, required=True, help="ranks of MPI on a node; 0 without MPI")
     parser.add_argument("--own-environment", action="store_true", help="the image brings its own MPI and settings")
+    parser.add_argument("--image", type=Path, help="link to the image, where that is a file: it is compared")
+    parser.add_argument("--copy-to", type=Path, help="have it there for this job, in a directory of its own")
     parser.add_argument("side")
     arguments = parser.parse_args()
     if shutil.which(arguments.command) is None:
         sys.exit(f"error: {arguments.command} is not on the PATH of {os.uname().nodename}")
+    if arguments.image and arguments.copy_to:
+        imagefile.copy(arguments.image, arguments.copy_to)
+    elif arguments.image:
+        imagefile.verify(arguments.image)
     words = options(arguments.command, arguments.ranks)
     Path(contract.options_file(arguments.side)).write_text(" ".join(words) + "\n")
     kept_out = hidden(arguments.command, os.environ, arguments.own_environment)

@@ -13,9 +13,9 @@ from containercheck import contract, texts
 from containercheck.sites import Site
 from containercheck.software import easybuild, host, images, inputs, maven, modules, pypi, source, spack
 from containercheck.software.host import told_by
-from containercheck.software.provision import Provision, Unavailable, Wanted
+from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted
 
-__all__ = ["PROVIDERS", "Provision", "Unavailable", "Wanted", "provide", "require_built", "told_by"]
+__all__ = ["PROVIDERS", "Misconfigured", "Provision", "Unavailable", "Wanted", "provide", "require_built", "told_by"]
 
 #: In the order in which their commands run; modules come before all of them.
 PROVIDERS = (
@@ -34,6 +34,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     """Return all that is wanted.
 
     :raises Unavailable: something of it is not to be had on this partition.
+    :raises Misconfigured: something of it was named, and is not there.
     """
     modules.require(wanted)
     provision = Provision()

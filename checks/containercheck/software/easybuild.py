@@ -14,8 +14,8 @@ from containercheck import contract, programs
 from containercheck.sites import Site, path_of
 from containercheck.software.provision import (
     EASYCONFIGS,
+    Misconfigured,
     Provision,
-    Unavailable,
     Wanted,
     architecture_of,
     command_of,
@@ -31,13 +31,13 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     ReFrame's own build system for EasyBuild finds no module where it was installed before, and loads none: it is named
     here, and that the program is the module's is looked at in the job.
 
-    :raises Unavailable: there is no such easyconfig, no EasyBuild, or nothing that modules are loaded with.
+    :raises Misconfigured: there is no such easyconfig, no EasyBuild, or nothing that modules are loaded with.
     """
     if wanted.easybuild is None:
         return Provision()
     easyconfig, robot = _find(wanted.easybuild)
     if runtime().modules_system.name == "nomod":
-        raise Unavailable(
+        raise Misconfigured(
             f"no software: {wanted.check} comes from EasyBuild, and {site.partition} loads no modules: write the "
             "system's modules_system into the site file"
         )
@@ -58,11 +58,11 @@ def provide(wanted: Wanted, site: Site) -> Provision:
 def module_of(easyconfig: str) -> str:
     """Return the module of an easyconfig, as EasyBuild calls it by default: ``HPCC/1.5.0-gompi-system``.
 
-    :raises Unavailable: the file is not called as EasyBuild wants it.
+    :raises Misconfigured: the file is not called as EasyBuild wants it.
     """
     found = _NAMED.fullmatch(Path(easyconfig).name)
     if not found:
-        raise Unavailable(f"no software: {easyconfig} is not called as an easyconfig is: <name>-<version>.eb")
+        raise Misconfigured(f"no software: {easyconfig} is not called as an easyconfig is: <name>-<version>.eb")
     return f"{found['name']}/{found['version']}"
 
 
@@ -87,13 +87,13 @@ def compiled_for(site: Site) -> str:
 def _find(named: str) -> tuple[str, list[Path]]:
     """Return a file, or the name of one that EasyBuild has; and the directories that it depends on, beside its own.
 
-    :raises Unavailable: there is no such file.
+    :raises Misconfigured: there is no such file.
     """
     path = path_of(named) if os.sep in named else EASYCONFIGS / named
     if path.is_file():
         return str(path), list(dict.fromkeys([path.resolve().parent, EASYCONFIGS]))
     if os.sep in named:
-        raise Unavailable(f"no software: there is no easyconfig {path}")
+        raise Misconfigured(f"no software: there is no easyconfig {path}")
     return named, [EASYCONFIGS]
 
 

@@ -11,7 +11,7 @@ import subprocess
 
 from containercheck import contract, hosts, mpi, programs
 from containercheck.sites import Site
-from containercheck.software.provision import Provision, Unavailable, Wanted
+from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted
 
 #: What the loader calls the libraries of a family of MPI.
 _LIBRARIES = {"mpich": ("mpich", "mpi_cray")}
@@ -20,38 +20,57 @@ _LIBRARIES = {"mpich": ("mpich", "mpi_cray")}
 def provide(wanted: Wanted, site: Site) -> Provision:
     """Return the program that the host has, for a check that gets its program from nowhere else.
 
-    Where it may be a module's, the build step looks for it, and where jobs run elsewhere the job; what they do not find
-    is a skip too.
+    Where it may be a module's, the build step looks for it, and where jobs run elsewhere the job. What is not there is
+    a skip, and an error where somebody named it.
 
     :raises Unavailable: the host does not have it, or not the MPI that it needs.
+    :raises Misconfigured: the host does not have it, and the site names it.
     """
     if wanted.mpi_family:
         _require_mpi(wanted, site)
     if wanted.source or wanted.requirements or wanted.spack or wanted.easybuild:
         return Provision()
     if not site.is_here:
-        look = _look_for(wanted, f">{contract.UNSUPPORTED_WHY}", 1)
+        look = _look_for(wanted, ">&2" if _is_named(wanted) else f">{contract.UNSUPPORTED_WHY}", 1)
         return Provision(program=wanted.executable, activate=(look,))
     if wanted.modules:
-        look = _look_for(wanted, ">&2", contract.UNSUPPORTED)
+        look = _look_for(wanted, ">&2", 1 if _is_named(wanted) else contract.UNSUPPORTED)
         return Provision(program=wanted.executable, build=(f"{{ {look}; }}",))
     if shutil.which(wanted.executable, path=wanted.environ.get("PATH")) is None:
-        if os.sep in wanted.executable:
-            raise Unavailable(f"no software: this machine has no {wanted.executable}")
-        raise Unavailable(
-            f"no software: {wanted.executable} is not on the PATH (ci/setup installs it on Debian and Ubuntu)"
-        )
+        problem = Misconfigured if _is_named(wanted) else Unavailable
+        raise problem(_absent(wanted) % "this machine")
     return Provision(program=wanted.executable)
 
 
+def _is_named(wanted: Wanted) -> bool:
+    """Tell whether somebody named the program: the site, or who gave a path, which no check of ours does."""
+    return wanted.of_site or os.sep in wanted.executable
+
+
+def _absent(wanted: Wanted) -> str:
+    """Return what is said of a program that is not there, with %s for where, and what to do about it."""
+    # It is formatted.
+    program = wanted.executable.replace("%", "%%")
+    said = (
+        f"no software: %s has no {program}" if os.sep in program else f"no software: {program} is not on the PATH of %s"
+    )
+    entry = f"the site's extras, software: {wanted.check}"
+    if _is_named(wanted):
+        return f"{said}; {entry}, names it" if wanted.of_site else f"{said}, which was named for it"
+    install = (
+        f"install {' '.join(wanted.debian)} (ci/setup does on Debian and Ubuntu)" if wanted.debian else "install it"
+    )
+    return f"{said}: {install}, or name it in {entry}"
+
+
 def _look_for(wanted: Wanted, into: str, status: int) -> str:
-    """Return the command that ends its shell with the reason for a skip where the program is not there.
+    """Return the command that ends its shell with the reason where the program is not there.
 
     :param into: where the reason goes.
     """
     program = wanted.executable
-    absent = f"%s has no {program}" if os.sep in program else f"{program} is not on the PATH of %s"
-    said = f'printf {shlex.quote(f"no software: {absent}")} "$(uname -n)" {into}'
+    error = "error: " if into == ">&2" else ""
+    said = f'printf {shlex.quote(error + _absent(wanted))} "$(uname -n)" {into}'
     return programs.unless_found(shlex.quote(program), said, status, wanted.environ)
 
 
@@ -66,8 +85,8 @@ def _require_mpi(wanted: Wanted, site: Site) -> None:
         where, found = site.partition, _on_nodes(family, site)
     if not found:
         raise Unavailable(
-            f"no software: {where} has no MPI of the {family} family: install {family} (ci/setup does on Debian and "
-            f"Ubuntu), or name its library: site's extras, host_{family}"
+            f"no software: {where} has no MPI of the {family} family: install {' '.join(wanted.debian) or family} "
+            f"(ci/setup does on Debian and Ubuntu), or name its library: site's extras, host_{family}"
         )
 
 

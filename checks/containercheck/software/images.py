@@ -13,7 +13,7 @@ from containercheck.build.cache import CacheError
 from containercheck.sides import Candidate
 from containercheck.sites import Site, path_of
 from containercheck.software import runtimes, spack
-from containercheck.software.provision import RECIPES, Provision, Unavailable, Wanted, architecture_of
+from containercheck.software.provision import RECIPES, Misconfigured, Provision, Unavailable, Wanted, architecture_of
 
 #: Link in the stage directory.
 LINK = "image.sif"
@@ -22,8 +22,9 @@ LINK = "image.sif"
 def provide(wanted: Wanted, site: Site) -> Provision:
     """Return the image of a recipe: the site's, or one that is built into the cache.
 
-    :raises Unavailable: there is no runtime, the site names an image that is not there, there is no such recipe, the
-        runtime cannot build it, or the partition's architecture or its hosts' C library is not known.
+    :raises Unavailable: there is no runtime, it cannot build the image, or the partition's architecture or its hosts' C
+        library is not known.
+    :raises Misconfigured: an image is named that is not there, a recipe, or a runtime.
     """
     if wanted.recipe is None:
         return Provision()
@@ -59,10 +60,17 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
     try:
         text = recipes.read_recipe(RECIPES, recipe)
     except CacheError:
-        raise Unavailable(f"no image: there is no definition file images/{recipe}.def") from None
+        raise Misconfigured(
+            f"no image: there is no definition file images/{recipe}.def, which {wanted.check} names as its recipe"
+        ) from None
     # Elsewhere, or after the runtime's modules were loaded, the build step looks for it.
-    absent = site.is_here and not wanted.runtime_modules and shutil.which(command) is None
-    if command not in runtimes.BUILDERS or absent:
+    if site.is_here and not wanted.runtime_modules and shutil.which(command) is None:
+        # Where nobody names one, it is one that is there.
+        raise Misconfigured(
+            f"no container runtime: the site file's container_platforms name {wanted.runtime}, and no {command} is on "
+            "the PATH"
+        )
+    if command not in runtimes.BUILDERS:
         instead = "" if told is not None else "; name a ready one in the site's extras, images"
         raise Unavailable(f"no image: {command} cannot build {recipe}{instead}")
     builder = ["--runtime", candidate.command, "--own"] if candidate and candidate.builds else ["--runtime", command]
@@ -102,7 +110,7 @@ def _ready(ready: str, of: str, runtime: str, site: Site, link: str) -> Provisio
         return Provision(image=link, build=(programs.in_build(site, *words, *architecture, "--link", link, ready),))
     path = path_of(ready)
     if not path.exists():
-        raise Unavailable(f"no image: {path}, which {of}, does not exist")
+        raise Misconfigured(f"no image: {path}, which {of}, does not exist")
     words = ["--ready", path, "--link", link, *architecture]
     return Provision(image=link, build=(programs.in_build(site, "image", *words),))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from containercheck import programs, texts
 from containercheck.sites import Site, path_of
-from containercheck.software.provision import Provision, Unavailable, Wanted
+from containercheck.software.provision import Misconfigured, Provision, Wanted
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
     """Return where the job finds the published input: a path, or what a pinned address gives, in the cache.
 
-    :raises Unavailable: there is nothing at the path.
+    :raises Misconfigured: there is nothing at the path.
     """
     reference = site.input_of(wanted.check, wanted.published)
     if not reference:
@@ -22,5 +22,5 @@ def provide(wanted: Wanted, site: Site) -> Provision:
         return Provision(published="published", build=(fetch,), provenance=provenance)
     path = path_of(reference)
     if not path.exists():
-        raise Unavailable(f"no input: {path}, set as 'published', does not exist")
+        raise Misconfigured(f"no input: {path}, set as 'published' or in the site's extras, does not exist")
     return Provision(published=str(path.absolute()), provenance=provenance)

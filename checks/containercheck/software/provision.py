@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reframe.core.exceptions import ReframeError
+
 from containercheck.sides import Candidate
 from containercheck.sites import Site, path_of
 
@@ -17,7 +19,11 @@ RECIPES, ENVIRONMENTS, EASYCONFIGS = (CHECKS.parent / name for name in ("images"
 
 
 class Unavailable(Exception):
-    """Software or an image is not to be had on this partition; the message is the reason for the skip."""
+    """Software or an image is not to be had on this partition, and nobody named it: the reason for a skip."""
+
+
+class Misconfigured(ReframeError):
+    """What somebody named (a site file, ``-S``, a check's own file) is not there: the check fails with that message."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,8 @@ class Wanted:
     :ivar modules: what the job loads.
     :ivar own_modules: those of the site's own software among them.
     :ivar environ: variables that the bare program has.
+    :ivar debian: packages of Debian that have it.
+    :ivar of_site: whether it is the site's file that says where it comes from.
     :ivar published: the published input that is to take the place of the embedded one; empty for none.
     :ivar recipe: of the image; None for a check that runs in none.
     :ivar image: a ready image that takes its place: a path, or a name in a registry.
@@ -48,6 +56,8 @@ class Wanted:
     source: str | None = None
     compile_options: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
+    debian: tuple[str, ...] = ()
+    of_site: bool = False
     requirements: str | None = None
     artifacts: str | None = None
     spack: str | None = None
@@ -118,12 +128,15 @@ def command_of(tool: str, named: str, wanted: Wanted, site: Site) -> str:
     :param tool: what it is called; the site's extra of that name, in lower case, is its command.
     :param named: that extra.
     :raises Unavailable: it is not there, where that can be known before the build step.
+    :raises Misconfigured: the same, where somebody named it or what comes from it.
     """
     command = str(path_of(named)) if os.sep in named else named
     # Elsewhere, or after modules were loaded, the build step looks for it.
+    # Checks of ours come from Spack, by the command of that name, where nobody says otherwise.
+    problem = Misconfigured if wanted.of_site or named != "spack" else Unavailable
     asked = not (wanted.dry and not site.is_here) and not site.builds_on_node and not wanted.modules
     if asked and shutil.which(command) is None:
-        raise Unavailable(
+        raise problem(
             f"no software: {wanted.check} comes from {tool}, and {command} is not on the PATH: name it in the site's "
             f"extras, {tool.lower()}; or modules or a program of the site's, in software"
         )

@@ -53,9 +53,23 @@ def command_of(platform: str) -> str:
     return COMMANDS.get(platform, platform.lower())
 
 
+def has_image_files(platform: str) -> bool:
+    """Tell whether a platform runs images that are files; others keep them where only they find them."""
+    return command_of(platform) in BUILDERS
+
+
 def starts_by_itself(platform: str) -> bool:
     """Tell whether the command of a platform starts the container itself; for others a daemon does."""
     return command_of(platform) in BUILDERS
+
+
+def own_options(platform: str, side: str) -> list[str]:
+    """Return the options that are ours, in the words of a job's script: what the node's runtime needs (job/runtime.py).
+
+    Where a daemon runs the container, the runner finds it by its label.
+    """
+    label = [f"--label={contract.RUN}=${contract.RUN}"] if platform == "Docker" else []
+    return [f"$(cat {contract.options_file(side)})", *label]
 
 
 def bind_option(platform: str) -> str:
@@ -100,5 +114,5 @@ def create(platform: str, command: str) -> ContainerPlatform:
     for attribute in ("_launch_command", "_command"):
         # ReFrame has no setting for it.
         if hasattr(made, attribute):
-            setattr(made, attribute, command)
+            setattr(made, attribute, shlex.quote(command))
     return made

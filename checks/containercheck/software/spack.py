@@ -9,8 +9,8 @@ from containercheck import contract, programs
 from containercheck.sites import Site, path_of
 from containercheck.software.provision import (
     ENVIRONMENTS,
+    Misconfigured,
     Provision,
-    Unavailable,
     Wanted,
     architecture_of,
     command_of,
@@ -20,7 +20,8 @@ from containercheck.software.provision import (
 def provide(wanted: Wanted, site: Site) -> Provision:
     """Return the program of an environment; it is concretised and installed into the cache by the build step.
 
-    :raises Unavailable: there is no such environment or no Spack, or the partition's processor is not known.
+    :raises Unavailable: there is no Spack, or the partition's processor is not known.
+    :raises Misconfigured: there is no such environment, or no Spack where the site names one.
     """
     directory = _directory(wanted)
     if directory is None:
@@ -44,7 +45,8 @@ def for_image(wanted: Wanted, site: Site) -> list[object]:
 
     It is compiled for the partition's processor too, or for any of that architecture where it is to be portable.
 
-    :raises Unavailable: there is no such environment or no Spack, or the partition's processor is not known.
+    :raises Unavailable: there is no Spack, or the partition's processor is not known.
+    :raises Misconfigured: there is no such environment, or no Spack where the site names one.
     """
     directory, architecture = _directory(wanted), architecture_of(site)
     words = ["--spack", command_of("Spack", site.spack, wanted, site), "--spack-cache", site.cache("spack_cache")]
@@ -60,5 +62,5 @@ def _directory(wanted: Wanted) -> Path | None:
         return None
     directory = path_of(wanted.spack) if os.sep in wanted.spack else ENVIRONMENTS / wanted.spack
     if not (directory / "spack.yaml").is_file():
-        raise Unavailable(f"no software: there is no {directory}/spack.yaml")
+        raise Misconfigured(f"no software: there is no {directory}/spack.yaml")
     return directory

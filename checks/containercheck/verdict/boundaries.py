@@ -14,6 +14,8 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "boundaries.j
 
 #: The last round in which a verdict can fall.
 HORIZON: int = _TABLE["horizon"]
+#: Degrees of freedom that a known spread counts for.
+PRIOR_DEGREES: int = _TABLE["prior_degrees"]
 #: The numbers of figures that have a row in the table.
 _ROWS: List[int] = sorted(int(one) for one in _TABLE["fail"])
 
@@ -27,17 +29,39 @@ def boundary(kind: str, rounds: int, figures: int = 1) -> Optional[int]:
     :param figures: that are judged together; ``pass`` does not depend on it.
     :raises ValueError: more figures than the table has.
     """
-    if kind == "pass":
-        row = _TABLE["pass"]
-    else:
-        larger = [one for one in _ROWS if one >= figures]
-        if figures < 1 or not larger:
-            raise ValueError(f"{figures} figures: the table has rows for 1 to {_ROWS[-1]}")
-        row = _TABLE[kind][str(larger[0])]
+    row = _row(kind, figures)
     if rounds <= HORIZON:
         return row[rounds - 1] if rounds > 0 else None
     deviations = (row[-1] - averages(HORIZON) / 2.0) / _deviation(HORIZON)
     return int(math.ceil(averages(rounds) / 2.0 + deviations * _deviation(rounds)))
+
+
+def critical(kind: str, rounds: int, figures: int = 1) -> Optional[float]:
+    """Return the moderated t that must be reached after ``rounds`` rounds, or None where there is no look.
+
+    Beyond the table it is the last one.
+
+    :param kind: ``pass``, ``fail`` or ``zero``.
+    :param figures: that are judged together; ``pass`` does not depend on it.
+    :raises ValueError: more figures than the table has.
+    """
+    row = _row("t_" + kind, figures)
+    return row[min(rounds, HORIZON) - 1] if rounds > 0 else None
+
+
+def contradicted(rounds: int) -> float:
+    """Return the sum of squared deviations, in known variances, from which on the known spread is contradicted."""
+    bound = _TABLE["contradicted"][min(rounds, HORIZON) - 1] if rounds > 0 else None
+    return math.inf if bound is None else bound
+
+
+def _row(kind: str, figures: int) -> List[Any]:
+    if kind.endswith("pass"):
+        return _TABLE[kind]
+    larger = [one for one in _ROWS if one >= figures]
+    if figures < 1 or not larger:
+        raise ValueError(f"{figures} figures: the table has rows for 1 to {_ROWS[-1]}")
+    return _TABLE[kind][str(larger[0])]
 
 
 def reaches(count: float, bound: Optional[int]) -> bool:

@@ -6,9 +6,11 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from containercheck.facts import Figure
+from containercheck.verdict.openness import CLOSE, FASTER, SLOWER
 from containercheck.verdict.sequential import FAIL, HORIZON, INCONCLUSIVE, Pairs
 
 #: The verdict on a figure where processors are emulated, and what is said of it.
@@ -59,15 +61,15 @@ class Comparison:
         estimate, unit = self.pairs.estimate, self.figure.overhead_unit
         worse = "worse" if estimate > 0 else "better"
         if self.expected:
-            least = "at most" if math.isinf(self.pairs.lowest) else f"{self.pairs.lowest:.3g} to"
-            accepted = f"expected: {least} {self.pairs.highest:.3g} {unit}"
+            least = "at most" if math.isinf(self.pairs.lowest) else f"{short(self.pairs.lowest, 3)} to"
+            accepted = f"expected: {least} {short(self.pairs.highest, 3)} {unit}"
         else:
             accepted = f"tolerance {self.pairs.highest:g} {unit}"
         above = f"above it in {self.pairs.above_tolerance} of {self.pairs.rounds} rounds"
         above += f"; {self.difference}" if self.difference else ""
         return (
-            f"{self.figure.name} is {abs(estimate):.3g} {unit}{self._uncertainty()} {worse} than {self.baseline_label} "
-            f"in this session ({accepted}; {above})"
+            f"{self.figure.name} is {short(abs(estimate), 3)} {unit}{self._uncertainty()} {worse} than "
+            f"{self.baseline_label} in this session ({accepted}; {above})"
         )
 
     def _uncertainty(self) -> str:
@@ -75,7 +77,18 @@ class Comparison:
             return ""
         if self.figure.compare == "ratio" and self.interval > 100:
             return " (± more than 100 %)"
-        return f" ± {self.interval:.2g} {self.figure.overhead_unit}"
+        return f" ± {short(self.interval)} {self.figure.overhead_unit}"
+
+    @property
+    def centre(self) -> float:
+        """The subject's figure as the pairs have it: what the baseline's median and the estimate come to.
+
+        The median of the subject's own values may lie on the other side of the baseline's: it leaves out which of them
+        were measured together.
+        """
+        middle, estimate = statistics.median(self.baseline), self.pairs.estimate
+        change = estimate if self.figure.better == "lower" else -estimate
+        return middle + change if self.figure.compare == "difference" else middle * (1 + change / 100)
 
     @property
     def failure(self) -> str:
@@ -85,35 +98,73 @@ class Comparison:
 
     @property
     def doubt(self) -> str:
-        """The line about an inconclusive one: what it would take."""
-        return f"{self}: inconclusive, {self.remedy}"
+        """The line about an open one: what is known, and what it would take."""
+        if self.pairs.open_kind == FASTER and not self.expected:
+            return f"{self}: does it compute the same? If so, say it by a reference that expects this"
+        return f"{self}: {self.answer}; {self.remedy}"
+
+    @property
+    def answer(self) -> str:
+        """What is known of a figure whose verdict is open."""
+        kind, bound, unit = self.pairs.open_kind, self.pairs.bound, self.figure.overhead_unit
+        most = "" if bound is None else f"at most {short(bound)} {unit} worse"
+        if bound is not None and bound < 0:
+            most = f"at least {short(-bound)} {unit} better"
+        if kind == SLOWER:
+            return "too slow, not yet certain"
+        if kind == FASTER and self.expected:
+            return "better than its reference, not yet certain"
+        if kind == FASTER:
+            gain = f"{short(abs(self.pairs.estimate), 3)} {unit}"
+            return f"{gain} better than {self.baseline_label}: does it compute the same?"
+        if kind == CLOSE:
+            return f"close to the {'range' if self.expected else 'tolerance'}" + (f", {most}" if most else "")
+        untold = f"{self._accepted} cannot be told here in {in_words(self.pairs.rounds * self.round_seconds)}"
+        return f"{most}; {untold}" if most else untold
 
     @property
     def remedy(self) -> str:
         """What would close an open verdict."""
         rounds, needed, spread = self.pairs.rounds, self.pairs.rounds_needed, self.pairs.spread
-        if spread is None:
-            return "one round tells nothing of the spread"
         if needed is not None:
             more = needed - rounds
-            return f"about {more} more round{'s'[: more > 1]} would tell ({self.duration(more * self.round_seconds)})"
+            return f"about {more} more round{'s'[: more > 1]} would tell"
+        if spread is None:
+            return "one round tells nothing of the spread"
         would = "did" if rounds >= HORIZON else "would"
         return (
-            f"{HORIZON} rounds {would} not tell: its rounds spread by {spread:.2g} {self.figure.overhead_unit}. "
+            f"{HORIZON} rounds {would} not tell: its rounds spread by {short(spread)} {self.figure.overhead_unit}. "
             "It takes longer runs, or a quieter machine"
         )
 
-    @staticmethod
-    def duration(seconds: float) -> str:
-        """Return a time as people say it."""
-        return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    @property
+    def _accepted(self) -> str:
+        """What is accepted, in words."""
+        low, high, unit = self.pairs.lowest, self.pairs.highest, self.figure.overhead_unit
+        return f"{short(high, 3)} {unit}" if math.isinf(low) else f"{short(low, 3)} to {short(high, 3)} {unit}"
 
     @property
     def warning(self) -> str | None:
-        """A line where successive rounds correlate, so that the promises of the verdict do not hold; else None."""
+        """A line where the rounds contradict what is known of them, or the promises of the verdict; else None."""
+        lines = [self._contradiction, self._correlation]
+        return None if self.emulated else "; ".join(filter(None, lines)) or None
+
+    @property
+    def _contradiction(self) -> str:
+        prior, spread = self.pairs.prior, self.pairs.spread
+        if not self.pairs.contradicted or prior is None or spread is None:
+            return ""
+        unit = self.figure.overhead_unit
+        return (
+            f"{self.figure.name}: its rounds spread by {short(spread)} {unit}, which the {short(prior.spread)} {unit} "
+            f"known from {prior.source} do not allow: only their ranks decide"
+        )
+
+    @property
+    def _correlation(self) -> str:
         correlation = self.pairs.correlation
-        if self.emulated or correlation is None or correlation <= max(CORRELATED, 2 / math.sqrt(self.pairs.rounds)):
-            return None
+        if correlation is None or correlation <= max(CORRELATED, 2 / math.sqrt(self.pairs.rounds)):
+            return ""
         return (
             f"{self.figure.name}: successive rounds correlate by {correlation:.2g}, so its verdict is bolder than "
             "promised: repeat it at another time"
@@ -128,7 +179,7 @@ class Comparison:
             "better": self.figure.better,
             "baseline": statistics.median(self.baseline),
             "baseline_label": self.baseline_label,
-            "subject": statistics.median(self.subject),
+            "subject": self.centre,
             "subject_label": self.subject_label,
             "overhead": self.pairs.estimate,
             "low": low,
@@ -146,7 +197,7 @@ class Comparison:
             "round_seconds": round(self.round_seconds, 2),
         }
         if self.verdict == INCONCLUSIVE:
-            row.update({"open_kind": self.pairs.open_kind, "bound": self.pairs.bound})
+            row.update({"open_kind": self.pairs.open_kind, "bound": self.pairs.bound, "answer": self.answer})
         if self.pairs.prior:
             row.update({"known_spread": self.pairs.prior.spread, "spread_source": self.pairs.prior.source})
         if self.pairs.contradicted:
@@ -164,6 +215,26 @@ class Comparison:
     def failed(self) -> bool:
         """Whether it failed."""
         return self.verdict == FAIL
+
+
+def short(value: float, digits: int = 2) -> str:
+    """Return a number with so many significant digits, and without an exponent.
+
+    >>> short(123.4), short(0.0000321), short(41.26, 3)
+    ('120', '0.000032', '41.3')
+    """
+    return format(Decimal(f"{value:.{digits}g}"), "f")
+
+
+def in_words(seconds: float) -> str:
+    """Return a time as people say it.
+
+    >>> [in_words(seconds) for seconds in (7.4, 55, 80, 100, 3600)]
+    ['7 s', 'a minute', 'a minute', '2 minutes', '60 minutes']
+    """
+    if seconds < 50:
+        return f"{max(1, round(seconds))} s"
+    return "a minute" if seconds < 90 else f"{round(seconds / 60)} minutes"
 
 
 def mean_error(values: Sequence[float]) -> float:

@@ -4,35 +4,22 @@ Standard library only, Python 3.6 or newer. That both use this one file is what 
 """
 
 import collections
-import re
+import json
 import types
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from containercheck import contract, texts
-from containercheck.verdict import reading, sequential
+from containercheck.verdict import failed, problems, reading, sequential
+from containercheck.verdict.prior import Prior
+from containercheck.verdict.problems import DIFFER, HANG, OUTPUT, RANKS, STATUS, UNREADABLE, WRONG, Problem
 from containercheck.verdict.reading import UnreadableError
 from containercheck.verdict.sequential import Pairs
 
-#: What can be wrong with a run. The second of one kind, on one side, ends the check.
-HANG, OUTPUT, STATUS, RANKS, UNREADABLE, WRONG, DIFFER = (
-    "hang",
-    "output",
-    "exit status",
-    "ranks",
-    "unreadable",
-    "answer",
-    "answers differ",
-)
 #: So many of a kind, and no more, are waited for: node-hours are not spent on proving it a third time.
 ENOUGH = 2
 #: Rounds where processors are emulated: nothing is judged there, and each side comes first and second, mostly.
 WHERE_EMULATED = 2
-#: Lines of a program that say only that the next one has the reason: GROMACS's, and WRF's.
-HEADING = re.compile(r"Fatal error:$|FATAL CALLED FROM FILE:")
-
-#: Why a run is not valid, in one line.
-Problem = collections.namedtuple("Problem", "kind side round text")
 
 
 class Facts:
@@ -40,6 +27,7 @@ class Facts:
 
     :ivar figures: declared figures, in their order; ``accepted`` is the range in which the overhead must lie, and
         ``expected`` the overhead that a reference expects in it, None where it expects none.
+    :ivar priors: by figure, the known spread and from where it is known.
     :ivar answers: declared answers.
     :ivar rank_count: the answer that tells with how many ranks a run ran; None for a program without MPI.
     :ivar ranks: how many it must be.
@@ -47,6 +35,8 @@ class Facts:
         with, None for one that is only a measure. ``accepted`` are ranges for this side alone, by figure.
     :ivar emulated: whether the nodes' processors are emulated, so that no overhead says anything.
     :ivar earlier: the figures of rounds of an earlier job, which count: of each round side, figure and value.
+    :ivar earlier_runtimes: ``command`` and ``version`` of the runtimes that they were measured with, by side.
+    :ivar earlier_refused: why there are none though that job measured some; empty where that is not so.
     """
 
     def __init__(self, known: Dict[str, Any]) -> None:
@@ -55,12 +45,15 @@ class Facts:
         :raises KeyError: one is missing.
         """
         self.figures = [types.SimpleNamespace(**{"expected": None, **figure}) for figure in known["figures"]]
+        self.priors = known.get("priors", {})  # type: Dict[str, Tuple[float, str]]
         self.answers = [types.SimpleNamespace(**answer) for answer in known["answers"]]
         self.rank_count = types.SimpleNamespace(**known["rank_count"]) if known["rank_count"] else None
         self.ranks = known["ranks"]  # type: int
         self.sides = [types.SimpleNamespace(**{"accepted": {}, **side}) for side in known["sides"]]
         self.emulated = known["emulated"]  # type: bool
         self.earlier = known["earlier"]  # type: List[Dict[str, Dict[str, float]]]
+        self.earlier_runtimes = known.get("earlier_runtimes", {})  # type: Dict[str, Dict[str, str]]
+        self.earlier_refused = known.get("earlier_refused", "")  # type: str
 
     def label(self, name: str) -> str:
         """Return the label of the side with this name."""
@@ -76,6 +69,7 @@ class Evaluation:
     :ivar replaced: how many rounds were replaced because something else disturbed them.
     :ivar pairs: by side and figure, the pairs of all rounds with their verdict.
     :ivar emulated: whether that verdict is none, because the nodes' processors are emulated.
+    :ivar left_out: why rounds of an earlier job do not count, in a line; empty where they do, or there are none.
     """
 
     def __init__(self, facts: Facts, stagedir: Path) -> None:
@@ -89,9 +83,17 @@ class Evaluation:
         self.pairs = collections.OrderedDict()  # type: Dict[Tuple[str, str], Pairs]
         self._round = {}  # type: Dict[str, Dict[str, float]]
         self._answers = {}  # type: Dict[str, Dict[str, Any]]
+        self._runs = collections.Counter()  # type: Dict[str, int]
         self._leftovers = {}  # type: Dict[str, List[str]]
-        for values in facts.earlier:
+        other = facts.earlier_refused or other_runtime(facts.earlier_runtimes, stagedir)
+        self.left_out = [f"earlier rounds do not count, and all begin anew: {other}"] if other else []
+        for values in [] if other else facts.earlier:
             self._count(values)
+
+    @property
+    def compares_answers(self) -> bool:
+        """Whether the sides have answers that must agree, or that each must have."""
+        return any(answer.side is None for answer in self._facts.answers)
 
     def end_round(self, replaced: bool) -> None:
         """Count the round whose runs were added last, unless it is replaced or one of its runs is not valid."""
@@ -121,7 +123,9 @@ class Evaluation:
                 low, high = side.accepted.get(one.name, one.accepted)
                 # A reference expects an overhead against the host, and none against another container.
                 expected = None if one.name in side.accepted else one.expected
-                self.pairs[side.name, one.name] = Pairs(one.better, one.compare, low, high, together, expected)
+                prior = Prior(*self._facts.priors[one.name]) if one.name in self._facts.priors else None
+                pairs = Pairs(one.better, one.compare, low, high, together, expected, prior)
+                self.pairs[side.name, one.name] = pairs
 
     @property
     def round_seconds(self) -> float:
@@ -143,22 +147,32 @@ class Evaluation:
         output = self._stagedir / run["output"]
         if run["leftover_processes"]:
             self._leftovers.setdefault(side, []).extend(run["leftover_processes"])
+        self._runs[side] += 1
         if run.get("printed_too_much"):
-            self._note(OUTPUT, run, f"{contract.PRINTED_TOO_MUCH} (what is left of its output: {output})")
+            self._note(OUTPUT, run, contract.PRINTED_TOO_MUCH, output)
         elif run["timed_out"]:
-            self._note(HANG, run, "hangs: killed at its limit of {:g} s (its output: {})".format(run["limit"], output))
+            self._note(HANG, run, failed.hang(run, output, failed.has_all_figures(self._facts, run, output)), output)
         elif run["status"] != 0:
-            self._note(STATUS, run, "exit status {}: {}".format(run["status"], last_line(output)))
+            complete = failed.has_all_figures(self._facts, run, output)
+            self._note(STATUS, run, failed.failure(run, output, complete), output)
         else:
-            try:
-                self._read(run, output)
-            except UnreadableError as error:
-                self._note(UNREADABLE, run, str(error))
+            self._add_finished(run, output)
         self._compare_answers(run["round"], side)
 
-    def _note(self, kind: str, run: Dict[str, Any], text: str) -> None:
-        number, side = run["round"], run["side"]
-        self.problems.append(Problem(kind, side, number, texts.told(f"round {number}, {side}: {text}")))
+    def _add_finished(self, run: Dict[str, Any], output: Path) -> None:
+        """Read a run whose launcher ended with status 0."""
+        death = failed.death(output)
+        if death:
+            self._note(STATUS, run, death, output)
+            return
+        try:
+            self._read(run, output)
+        except UnreadableError as error:
+            self._note(UNREADABLE, run, failed.unreadable(error, output))
+
+    def _note(self, kind: str, run: Dict[str, Any], text: str, output: Optional[Path] = None) -> None:
+        place = "" if output is None else str(output)
+        self.problems.append(Problem(kind, run["side"], run["round"], texts.told(text), place))
 
     def _read(self, run: Dict[str, Any], output: Path) -> None:
         facts, side, output = self._facts, run["side"], reading.Output(output)
@@ -192,8 +206,8 @@ class Evaluation:
                 baseline, subject = known[side.against][answer.name], known[side.name][answer.name]
                 differ = reading.disagreement(answer, baseline, subject, self._facts.label(side.against))
                 if differ:
-                    text = texts.told(f"round {number}: answers differ: {differ}")
-                    self.problems.append(Problem(DIFFER, side.name, number, text))
+                    text = texts.told(f"answers differ: {differ}")
+                    self.problems.append(Problem(DIFFER, side.name, number, text, ""))
 
     def values(self) -> Dict[str, Dict[str, List[float]]]:
         """Return figure, side, and its values of the rounds, in their order."""
@@ -216,7 +230,7 @@ class Evaluation:
 
     def final_problems(self) -> List[str]:
         """Return all that makes the runs invalid, a line each, once no run is to come."""
-        lines = [one.text for one in self.problems]
+        lines = problems.lines(self.problems, self._runs)
         for side in self._facts.sides:
             left = self._leftovers.get(side.name, [])
             if left and side.against is not None and side.against not in self._leftovers:
@@ -239,20 +253,12 @@ class Evaluation:
         return lines
 
 
-def last_line(output: Path) -> str:
-    """Return the last telling line of what a run printed, with the place of the rest."""
-    for name in (contract.ERR, contract.OUT):
-        line = telling_line(texts.tail(output / name))
-        if line:
-            return f"{line} (its output: {output})"
-    return f"it printed nothing ({output})"
-
-
-def telling_line(text: str) -> str:
-    """Return the line of what programs printed that says most of what went wrong; empty where they printed nothing."""
-    # Rulers, such as mpirun draws around its messages, say nothing.
-    lines = [line.strip() for line in text.splitlines() if re.search(r"\w", line)]
-    # A heading is no reason, but the line after it; what MPI_Abort says of it comes last.
-    headed = [f"{one} {line}" for one, line in zip(lines, lines[1:]) if HEADING.match(one)]
-    telling = headed[:1] or [line for line in lines if "FATAL" in line or "rror" in line] or lines
-    return telling[-1] if telling else ""
+def other_runtime(known: Dict[str, Dict[str, str]], stagedir: Path) -> str:
+    """Return which side's runtime on this node is not the one that is known; empty where all are the same."""
+    for side in sorted(known):
+        path = stagedir / contract.runtime_file(side)
+        now = json.loads(path.read_text()) if path.exists() else {}
+        for what in ("command", "version"):
+            if now.get(what) != known[side].get(what):
+                return f"the runtime of {side} was {known[side].get(what)}, and is {now.get(what, 'not known')}"
+    return ""

@@ -17,30 +17,48 @@ SLOWER, FASTER, CLOSE, NOISY = "slower", "faster", "close", "noisy"
 #: Standard errors of the mean by which a figure must be off its target, and off what is accepted, before it is called
 #: too slow: noise alone comes as far off the target in one figure of twenty.
 OFF_TARGET, OFF_ACCEPTED = 1.645, 1.0
+#: The same before it is called too fast, which no one expects: a few rounds of noise must not look like it.
+OFF_GAIN = 2.5
+#: Tolerances by which a gain may exceed the target before it is a question: does the subject do the same work?
+MOST_GAIN = 5.0
+#: Figures among which only one is a question by chance where none is: the row of the stricter boundary, 1 % / 10.
+RARELY = 10
+#: Rounds up to which a gain that may be too good is not passed, but waited for: by then its ranks alone can tell.
+UNTIL = 12
+
+
+def far(accepted: Accepted, scale: float) -> float:
+    """Return the d below which a gain is a question; minus infinity where any gain is accepted.
+
+    It is off the target by many tolerances, and by more than single rounds spread.
+    """
+    tolerance = accepted.high - accepted.target
+    if not 0 < tolerance < math.inf:
+        return -math.inf
+    return accepted.target - max(MOST_GAIN * tolerance, scale)
 
 
 def kind(changes: List[float], accepted: Accepted, scale: Optional[float]) -> str:
     """Return the kind of an open verdict, one of the constants above.
 
     ``slower``: the estimate and most rounds lie above what is accepted, and not only by chance. ``faster``: the same
-    below the lowest that is accepted. ``close``: by now, rounds that spread like these would have told of a figure on
-    its target; what keeps this one open is where it lies. ``noisy``: its rounds spread too much to tell so far.
+    below the lowest that is accepted, or below what :func:`far` says. ``close``: by now, rounds that spread like these
+    would have told of a figure on its target; what keeps this one open is where it lies. ``noisy``: its rounds spread
+    too much to tell so far.
 
-    :param scale: standard deviation of d; None where it is not known.
+    :param scale: standard deviation of d, where it was known; else it is what the rounds themselves say.
     """
     rounds = len(changes)
-    if not rounds or scale is None:
+    if not rounds or (rounds < 2 and scale is None):
         return NOISY
+    scale = robust.scale(changes) if scale is None else scale
     centre = robust.median(robust.walsh(changes))
     error = scale / math.sqrt(rounds)
-    most_above = 2 * sum(change > accepted.high for change in changes) > rounds
-    most_below = 2 * sum(change < accepted.low for change in changes) > rounds
-
-    def is_off(beyond: float, off_target: float) -> bool:
-        return beyond > OFF_ACCEPTED * error and off_target > OFF_TARGET * error
-
-    if most_above and is_off(centre - accepted.high, centre - accepted.target):
+    lowest = accepted.low if accepted.low > -math.inf else far(accepted, scale)
+    above, below = (sum(change > accepted.high for change in changes), sum(change < lowest for change in changes))
+    off_target = centre - accepted.target > OFF_TARGET * error
+    if 2 * above > rounds and off_target and centre - accepted.high > OFF_ACCEPTED * error:
         return SLOWER
-    if most_below and is_off(accepted.low - centre, accepted.target - centre):
+    if 2 * below > rounds and lowest - centre > OFF_GAIN * error:
         return FASTER
     return CLOSE if prospects.decides(accepted.target, scale, rounds, accepted) else NOISY

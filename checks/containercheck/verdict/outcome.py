@@ -38,6 +38,7 @@ class Outcome:
         """Compare the sides."""
         self._sides = {side.name: side for side in sides}
         self._emulated = evaluation.emulated
+        self._answers_compared = evaluation.compares_answers
         self._values = evaluation.values()
         self._figures = {figure.name: figure for figure in figures if figure.name in self._values}
         self.comparisons = []
@@ -86,15 +87,18 @@ class Outcome:
         overhead, the ends of its interval (low, high; None where there is none yet) and half its width (interval), in
         overhead_unit; accepted, expected and verdict; rounds, and in how many of them the overhead was above what is
         accepted; spread (in overhead_unit) and correlation of the rounds; for an open verdict, rounds_needed in all
-        (None: too many), round_seconds, why it is open (open_kind: slower, faster, close or noisy) and the largest
-        overhead that is not excluded (bound; None while there is none); where the spread was known before, known_spread
-        and from where (spread_source), and contradicted (true) where the rounds spread otherwise; and where the two are
-        not the same build, a line that names both (difference). ``baseline`` and ``subject`` are medians;
-        ``baseline_error`` and ``subject_error`` their mean errors, in the figure's unit (absent where there was one
+        (None: too many), round_seconds, why it is open (open_kind: slower, faster, close or noisy), the largest
+        overhead that is not excluded (bound; None while there is none), and what is known in words (answer); where the
+        spread was known before, known_spread and from where (spread_source), and contradicted (true) where the rounds
+        spread otherwise; where the two are not the same build, a line that names both (difference); and
+        answers_compared (false) where the check has no answers, so that nobody knows whether both computed the same.
+        ``baseline`` is a median, and ``subject`` what that and the overhead come to; ``baseline_error`` and
+        ``subject_error`` are the mean errors of the sides' values, in the figure's unit (absent where there was one
         run).
         """
         if self.comparisons or len(self._sides) > 1:
-            return [self._marked(one.row()) for one in self.comparisons]
+            unknown = {} if self._answers_compared else {"answers_compared": False}
+            return [self._marked({**one.row(), **unknown}) for one in self.comparisons]
         (side,) = self._sides.values()
         rows = []
         for name, figure in self._figures.items():

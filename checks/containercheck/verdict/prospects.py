@@ -1,7 +1,7 @@
 """What more rounds would tell: whether a verdict is still within reach, and how many rounds it would take.
 
 Nothing here decides a verdict, and ending early can only leave one open: this may be rough. Expected is what normal
-differences of the same centre and scale would be expected to bring.
+differences of the same centre and scale would be expected to bring, by the ranks or by the moderated t.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -11,7 +11,8 @@ import math
 from typing import List, NamedTuple, Optional
 
 from containercheck.verdict import robust
-from containercheck.verdict.boundaries import HORIZON, averages, boundary, reaches
+from containercheck.verdict.boundaries import HORIZON, averages, boundary, critical, reaches
+from containercheck.verdict.moderated import scale_of
 
 #: The round from which on a figure can be given up.
 PATIENCE = 10
@@ -21,12 +22,19 @@ FAVOUR = 1.5
 
 
 class Accepted(NamedTuple):
-    """What a figure is judged by: the ends of what is accepted and the target, as d; whose boundaries it takes."""
+    """What a figure is judged by.
+
+    :ivar low, high: the ends of what is accepted, as d.
+    :ivar target: the d that is as it should be.
+    :ivar figures: whose boundaries it takes.
+    :ivar known: standard deviation of d that is known, and not contradicted; None where there is none.
+    """
 
     low: float
     high: float
     target: float
     figures: int
+    known: Optional[float] = None
 
 
 def hopeless(changes: List[float], accepted: Accepted) -> bool:
@@ -49,22 +57,46 @@ def hopeless(changes: List[float], accepted: Accepted) -> bool:
 def rounds_needed(changes: List[float], accepted: Accepted) -> Optional[int]:
     """Return about how many rounds in all would decide an open figure, if centre and scale stay as they are.
 
-    None where more than the horizon would be needed, or with fewer than two rounds.
+    None where more than the horizon would be needed, or while nothing is known of the scale.
     """
-    if len(changes) < 2:
+    if not changes or (len(changes) < 2 and accepted.known is None):
         return None
-    centre, scale = robust.median(robust.walsh(changes)), robust.scale(changes)
-    numbers = range(len(changes) + 1, HORIZON + 1)
+    centre = robust.median(robust.walsh(changes))
+    scale = robust.scale(changes)
+    if accepted.known is not None:
+        # Of two or three rounds the median absolute deviation says little.
+        scale = scale_of(accepted.known, scale, len(changes))
+    return _first(centre, scale, len(changes) + 1, accepted)
+
+
+def rounds_expected(accepted: Accepted) -> int:
+    """Return after about how many rounds a figure on its target has its verdict, by its known spread alone.
+
+    The horizon where it is expected to stay open, or where nothing is known.
+    """
+    if accepted.known is None:
+        return HORIZON
+    return _first(accepted.target, accepted.known, 2, accepted) or HORIZON
+
+
+def _first(centre: float, scale: float, rounds: int, accepted: Accepted) -> Optional[int]:
+    numbers = range(rounds, HORIZON + 1)
     return next((number for number in numbers if decides(centre, scale, number, accepted)), None)
 
 
 def decides(centre: float, scale: float, rounds: int, accepted: Accepted, favour: float = 0.0) -> bool:
-    """Whether normal d of that centre and scale would be expected to have a verdict after ``rounds`` rounds."""
+    """Tell whether normal d of that centre and scale would be expected to have a verdict after ``rounds`` rounds."""
+    error = None
+    if accepted.known is not None:
+        error = scale_of(accepted.known, scale, rounds) / math.sqrt(rounds)
 
     def reached(gap: float, kind: str) -> bool:
-        return reaches(expected_count(gap + favour, scale, rounds), boundary(kind, rounds, accepted.figures))
+        boundaries = boundary(kind, rounds, accepted.figures), critical(kind, rounds, accepted.figures)
+        if error is not None and boundaries[1] is not None and gap + favour >= boundaries[1] * error:
+            return True
+        return reaches(expected_count(gap + favour, scale, rounds), boundaries[0])
 
-    low, high, target, _ = accepted
+    low, high, target = accepted.low, accepted.high, accepted.target
     return (
         reached(min(high - centre, centre - low), "pass")
         or (reached(centre - high, "fail") and reached(centre - target, "zero"))

@@ -95,7 +95,7 @@ def read_answer(answer: Any, output: Union[Path, Output]) -> Union[str, float]:
         return _number(text, answer.pattern, answer.take or "last", f"answer {answer.name}", place)
     matches = re.findall(answer.pattern, text, re.MULTILINE)
     if not matches:
-        raise UnreadableError(f"answer {answer.name} not found in {place} (pattern {answer.pattern!r})")
+        raise UnreadableError(f"answer {answer.name} not found in {place} (pattern: {answer.pattern})")
     if answer.words:
         return " ".join(matches)
     # A text has no mean: if one of them is wrong, that one is the answer.
@@ -139,7 +139,7 @@ def _product(values: List[float]) -> float:
 def _number(text: str, pattern: str, take: str, what: str, place: Path) -> float:
     matches = re.findall(pattern, text, re.MULTILINE)
     if not matches:
-        raise UnreadableError(f"{what} not found in {place} (pattern {pattern!r})")
+        raise UnreadableError(f"{what} not found in {place} (pattern: {pattern})")
     try:
         values = [as_number(match) for match in matches]
     except ValueError as error:

@@ -1,15 +1,22 @@
-"""The verdict on paired rounds, asked after every round: signed ranks against group-sequential boundaries.
+"""The verdict on paired rounds, asked after every round: two tests against group-sequential boundaries.
 
 Of each round, d is by how much the subject is worse than the baseline: the logarithm of the ratio, or the difference.
-A *bound* is judged by the means of two rounds (Walsh averages, each round with itself too). How many of the
-n (n + 1) / 2 lie above it is Wilcoxon's signed-rank statistic (Wilcoxon, Biometrics Bulletin 1, 1945; that it counts
-Walsh averages: Tukey 1949). If rounds are independent and d is symmetric about the bound, the signs are fair coins
-whatever their sizes, and one table of integers, ``boundaries.json``, serves every noise. It spends the error
-probability alpha as alpha sqrt(n / 40) over the rounds (Lan and DeMets, Biometrika 70, 1983): a look after each of them
-is paid for. ci/benchmarks/boundaries.py makes the table; ci/benchmarks/detection.py shows what is promised, and where
-the promise ends (rounds that are correlated, a spread that grows).
+A *bound* is judged by two tests; either of them decides.
 
-Promised, for independent and symmetric rounds whose spread has no trend, F figures in a check:
+* **Signed ranks** trust no distribution: how many means of two rounds (Walsh averages, each round with itself too) lie
+  above the bound is Wilcoxon's signed-rank statistic (Wilcoxon, Biometrics Bulletin 1, 1945; Tukey 1949). If rounds
+  are independent and d is symmetric about the bound, the signs are fair coins whatever their sizes, and one table of
+  integers serves every noise. They decide from round 6 on.
+* **A moderated t** (moderated.py) uses sizes, and how far this figure's rounds are known to spread: on a quiet node it
+  decides after two rounds. Where the rounds contradict what is known, the ranks alone decide.
+
+Each spends its part of the error probability alpha as alpha sqrt(n / 40) over the rounds (Lan and DeMets, Biometrika
+70, 1983): a look after each of them is paid for. ci/benchmarks/boundaries.py makes the table, ``boundaries.json``;
+ci/benchmarks/detection.py shows what is promised, and where the promise ends (rounds that are correlated, a spread that
+grows, or one that is twice what was known).
+
+Promised, for independent and symmetric rounds whose spread has no trend and is at most what is known of it (by ranks
+alone: any), F figures in a check:
 
 * whose overhead is the highest accepted: the check fails in at most 5 %, a figure passes in at most 5 %;
 * without overhead at all, or in the middle of an expected range: the check fails in at most 1 %;
@@ -23,35 +30,16 @@ import math
 from typing import Iterable, List, Optional, Tuple
 
 from containercheck.verdict import openness, prospects, robust
-from containercheck.verdict.boundaries import HORIZON, boundary, reaches
+from containercheck.verdict.boundaries import HORIZON, boundary, critical, reaches
+from containercheck.verdict.changes import Scale
+from containercheck.verdict.moderated import Moderated
 from containercheck.verdict.prior import Prior
+from containercheck.verdict.ranks import Bound
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
 
 #: Rounds from which on a correlation is told.
 ENOUGH_TO_CORRELATE = 6
-#: What figures differ by when they are equal but for rounding, relative to their size. A sum of two d that close to
-#: twice the bound is a tie: another libm must not come to another verdict.
-ROUNDING = 1e-9
-
-
-class _Bound:
-    """A bound on d, with the counts of Walsh averages above and below it; either may be infinite."""
-
-    def __init__(self, value: float) -> None:
-        self.value = value
-        self.above = 0
-        self.below = 0
-
-    def add(self, changes: List[float], slacks: List[float]) -> None:
-        """Count the Walsh averages of the last change with all."""
-        new, slack = changes[-1] - 2 * self.value, slacks[-1]
-        for old, own in zip(changes, slacks):
-            twice = old + new
-            if twice > slack + own:
-                self.above += 1
-            elif twice < -slack - own:
-                self.below += 1
 
 
 class Pairs:
@@ -95,12 +83,11 @@ class Pairs:
         prior: Optional[Prior] = None,
     ) -> None:
         """Begin without rounds."""
-        if better not in ("higher", "lower"):
-            raise ValueError(f"better is {better!r}, not 'higher' or 'lower'")
-        if compare not in ("ratio", "difference"):
-            raise ValueError(f"compare is {compare!r}, not 'ratio' or 'difference'")
+        self._scale = Scale(better, compare)
+        if prior and not 0 < prior.spread < math.inf:
+            raise ValueError(f"a known spread must be positive, not {prior.spread!r}")
         self.better, self.compare, self.lowest, self.highest, self.figures = better, compare, lowest, highest, figures
-        low, high = self._change(lowest), self._change(highest)
+        low, high = self._scale.change(lowest), self._scale.change(highest)
         if not lowest < highest or low == math.inf or high == -math.inf:
             raise ValueError(f"no overhead lies between {lowest!r} and {highest!r}")
         self._two_ended = math.isfinite(low) and math.isfinite(high)
@@ -108,67 +95,62 @@ class Pairs:
             expected = (lowest + highest) / 2 if self._two_ended else max(min(0.0, highest), lowest)
         if not lowest <= expected <= highest:
             raise ValueError(f"{expected!r} is expected, but {lowest!r} to {highest!r} accepted")
-        self._low, self._high, self._target = _Bound(low), _Bound(high), _Bound(self._change(expected))
+        target = self._scale.change(expected)
+        self._low, self._high, self._target = Bound(low), Bound(high), Bound(target)
         self._row = 2 * figures if self._two_ended else figures
         boundary("fail", 1, self._row)  # refuses too many figures
-        self._accepted = prospects.Accepted(low, high, self._target.value, self._row)
+        self._accepted = prospects.Accepted(low, high, target, self._row)
         self.prior = prior
+        self._t = Moderated(prior.spread / self._scale.unit if prior else None)
         self.decided_after: Optional[int] = None
-        self._verdict = INCONCLUSIVE
+        self._verdict, self._asks = INCONCLUSIVE, False
         self.changes: List[float] = []
         self._slacks: List[float] = []
-
-    def _change(self, overhead: float) -> float:
-        """Return d for an overhead in percent or in the unit."""
-        if self.compare == "difference":
-            return overhead
-        if self.better == "higher":
-            return -math.log1p(-overhead / 100) if overhead < 100 else math.inf
-        return math.log1p(overhead / 100) if overhead > -100 else -math.inf
-
-    def _overhead(self, change: float) -> float:
-        """Return the overhead for a d."""
-        if self.compare == "difference" or math.isinf(change):
-            return change
-        try:
-            return 100 * math.expm1(change) if self.better == "lower" else -100 * math.expm1(-change)
-        except OverflowError:
-            return math.copysign(math.inf, change)
 
     def add(self, baseline: float, subject: float) -> None:
         """Append the figures of one round, in the figure's unit, and judge anew unless there is a verdict.
 
         :raises ValueError: one is not finite, or not positive in a ratio. Nothing is appended then.
         """
-        baseline, subject = float(baseline), float(subject)
-        if not (math.isfinite(baseline) and math.isfinite(subject)):
-            raise ValueError(f"figures must be finite, not {baseline!r} and {subject!r}")
-        if self.compare == "ratio":
-            if baseline <= 0 or subject <= 0:
-                raise ValueError(f"a ratio needs positive figures, not {baseline!r} and {subject!r}")
-            # Not the logarithm of the quotient: this is exactly the negative when the sides are swapped.
-            change, slack = math.log(subject) - math.log(baseline), ROUNDING
-        else:
-            change, slack = subject - baseline, ROUNDING * (abs(subject) + abs(baseline))
-        self.changes.append(-change if self.better == "higher" else change)
+        change, slack = self._scale.between(float(baseline), float(subject))
+        self.changes.append(change)
         self._slacks.append(slack)
+        self._t.add(change)
         for bound in (self._low, self._high, self._target):
             bound.add(self.changes, self._slacks)
-        if self._verdict == INCONCLUSIVE and self.rounds <= HORIZON:
+        if self._verdict == INCONCLUSIVE and not self._asks and self.rounds <= HORIZON:
             self._verdict = self._judge()
-            self.decided_after = None if self._verdict == INCONCLUSIVE else self.rounds
+            self.decided_after = self.rounds if self._verdict != INCONCLUSIVE or self._asks else None
+
+    def _is_above(self, bound: Bound, kind: str) -> bool:
+        """Whether d lies above a bound, by either test."""
+        margin = self._t.margin(critical(kind, self.rounds, self._row))
+        is_far = margin < math.inf and self._t.mean - bound.value >= margin
+        return is_far or reaches(bound.above, boundary(kind, self.rounds, self._row))
+
+    def _is_below(self, bound: Bound, kind: str, figures: int) -> bool:
+        """Whether d lies below a bound, by either test."""
+        margin = self._t.margin(critical(kind, self.rounds, figures))
+        is_far = margin < math.inf and bound.value - self._t.mean >= margin
+        return is_far or reaches(bound.below, boundary(kind, self.rounds, figures))
 
     def _judge(self) -> str:
-        passing = boundary("pass", self.rounds)
-        low_is_kept = self._low.value == -math.inf or reaches(self._low.above, passing)
-        if low_is_kept and reaches(self._high.below, passing):
-            return PASS
-        failing, clear = (boundary(kind, self.rounds, self._row) for kind in ("fail", "zero"))
-        if reaches(self._high.above, failing) and reaches(self._target.above, clear):
+        low_is_kept = self._low.value == -math.inf or self._is_above(self._low, "pass")
+        if low_is_kept and self._is_below(self._high, "pass", self._row):
+            return INCONCLUSIVE if self._asks_or_waits() else PASS
+        if self._is_above(self._high, "fail") and self._is_above(self._target, "zero"):
             return FAIL
-        if reaches(self._low.below, failing) and reaches(self._target.below, clear):
+        if self._is_below(self._low, "fail", self._row) and self._is_below(self._target, "zero", self._row):
             return FAIL
         return INCONCLUSIVE
+
+    def _asks_or_waits(self) -> bool:
+        """Whether a figure that would pass gains so much that it is a question, or may become one."""
+        far = openness.far(self._accepted, self._t.scale or robust.scale(self.changes))
+        if self._low.value > -math.inf or robust.median(robust.walsh(self.changes)) >= far:
+            return False
+        self._asks = self._ends()[1] < far and self._is_below(self._target, "zero", openness.RARELY)
+        return self._asks or self.rounds < openness.UNTIL
 
     @property
     def rounds(self) -> int:
@@ -185,39 +167,46 @@ class Pairs:
         """The overhead in percent or the unit: the median of the Walsh averages (Hodges and Lehmann 1963).
 
         None without rounds. Like every estimate after an early end it is a little bolder than the truth, most so for
-        figures that fail early.
+        figures that fail early. Where a few wild rounds pull the mean away from it, it stays within the interval.
         """
-        return self._overhead(robust.median(robust.walsh(self.changes))) if self.changes else None
+        if not self.changes:
+            return None
+        low, high = self._ends()
+        return self._scale.overhead(min(max(low, robust.median(robust.walsh(self.changes))), high))
 
     @property
     def interval(self) -> Tuple[float, float]:
         """The overheads that the rounds so far do not exclude: a low and a high end, in percent or the unit.
 
-        Repeated confidence intervals (Jennison and Turnbull 1989): the Walsh averages at the counts of the verdict, so
-        that in the round where a verdict falls the interval lies on its side of what is accepted. The high end of a
-        tolerance is at the count to pass, its low end at that to fail, and not above the target while that is not
-        excluded by the stricter count. Both ends of an expected range are at the count to pass. Infinite while no count
-        is enough.
+        Repeated confidence intervals (Jennison and Turnbull 1989): what neither of the tests excludes, at the
+        boundaries of the verdict, so that in the round where a verdict falls the interval lies on its side of what is
+        accepted. The high end of a tolerance is at the boundary to pass, its low end at that to fail, and not above the
+        target while that is not excluded by the stricter one. Both ends of an expected range are at the boundary to
+        pass. Infinite while no boundary can be reached.
         """
-        walsh, rounds = robust.walsh(self.changes), self.rounds
-        count = boundary("pass", rounds)
-        lower = count
-        if self._low.value == -math.inf:
-            lower = boundary("fail", rounds, self._row)
-            clear = boundary("zero", rounds, self._row)
-        low = -math.inf if lower is None else walsh[-lower]
-        high = math.inf if count is None else walsh[count - 1]
-        if self._low.value == -math.inf and not reaches(self._target.above, clear):
+        low, high = self._ends()
+        return self._scale.overhead(low), self._scale.overhead(high)
+
+    def _ends(self) -> Tuple[float, float]:
+        """Return the interval as d."""
+        walsh, rounds, middle = robust.walsh(self.changes), self.rounds, self._t.mean
+        kind = "pass" if self._low.value > -math.inf else "fail"
+        lower, upper = boundary(kind, rounds, self._row), boundary("pass", rounds)
+        below, above = (self._t.margin(critical(one, rounds, self._row)) for one in (kind, "pass"))
+        low = max(middle - below, -math.inf if lower is None else walsh[-lower])
+        high = min(middle + above, math.inf if upper is None else walsh[upper - 1])
+        if kind == "fail" and not self._is_above(self._target, "zero"):
             low = min(low, self._target.value)
-        return self._overhead(low), self._overhead(high)
+        return min(low, high), max(low, high)
 
     @property
     def open_kind(self) -> Optional[str]:
         """Why the verdict is open: ``slower``, ``faster``, ``close`` or ``noisy`` (see openness.py); else None."""
         if self._verdict != INCONCLUSIVE:
             return None
-        scale = robust.scale(self.changes) if self.rounds > 1 else None
-        return openness.kind(self.changes, self._accepted, scale)
+        if self._asks:
+            return openness.FASTER
+        return openness.kind(self.changes, self._forecast, self._t.scale)
 
     @property
     def bound(self) -> Optional[float]:
@@ -228,7 +217,12 @@ class Pairs:
     @property
     def contradicted(self) -> bool:
         """Whether the rounds spread so much more than is known of them that only their ranks decide."""
-        return False
+        return self._t.contradicted
+
+    @property
+    def _forecast(self) -> prospects.Accepted:
+        """What forecasts go by: a known spread only while the rounds do not contradict it."""
+        return self._accepted._replace(known=self._t.trusted)
 
     @property
     def above_tolerance(self) -> int:
@@ -250,23 +244,30 @@ class Pairs:
 
         In percent (100 times d's) or the unit; None for fewer than two rounds.
         """
-        return None if self.rounds < 2 else robust.scale(self.changes) * (100 if self.compare == "ratio" else 1)
+        return None if self.rounds < 2 else robust.scale(self.changes) * self._scale.unit
 
     @property
     def hopeless(self) -> bool:
         """Whether even rounds up to the horizon would leave it open, most probably. False once there is a verdict."""
-        return self._verdict == INCONCLUSIVE and prospects.hopeless(self.changes, self._accepted)
+        if self._verdict != INCONCLUSIVE:
+            return False
+        return self._asks or prospects.hopeless(self.changes, self._forecast)
 
     @property
     def rounds_needed(self) -> Optional[int]:
         """About how many rounds in all would decide it, if centre and spread stay as they are.
 
-        ``decided_after`` where there is a verdict; None where more than the horizon would be needed, or with fewer than
-        two rounds.
+        ``decided_after`` where there is a verdict; None where more than the horizon would be needed, where it is no
+        question of rounds (a gain that is too good), or while nothing is known of the spread.
         """
         if self._verdict != INCONCLUSIVE:
             return self.decided_after
-        return prospects.rounds_needed(self.changes, self._accepted)
+        return None if self._asks else prospects.rounds_needed(self.changes, self._forecast)
+
+    @property
+    def rounds_expected(self) -> int:
+        """After about how many rounds a figure on its target is decided, by its known spread; else the horizon."""
+        return prospects.rounds_expected(self._accepted._replace(known=self._t.trusted))
 
 
 def outcome(pairs_of_figures: Iterable[Pairs]) -> str:

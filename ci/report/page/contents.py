@@ -10,6 +10,7 @@ from history.changes import Change
 from history.nights import Night
 from history.series import Series
 
+from report import answers
 from report.cases import Case
 from report.page import changed as changed_
 from report.page import charts, failures, matrix, states, trends
@@ -33,6 +34,7 @@ class Page:
     :ivar cases: how many it had, those that were skipped too.
     :ivar counted: how many of them came to what.
     :ivar problems: what is wrong besides the results.
+    :ivar questions: what may be wrong and is not certain: cases that are too slow, or too fast.
     :ivar failed, unmeasured: cases that failed in what they measured, and before they measured anything.
     :ivar slow_once: cases that were slow, which a second run did not confirm.
     :ivar remarks: what has to be said of the night beside its figures.
@@ -46,6 +48,7 @@ class Page:
     counted: tuple[tuple[State, int], ...]
     problems: tuple[str, ...]
     causes: tuple[ToldCause, ...]
+    questions: tuple[str, ...]
     failed: Failures
     unmeasured: Failures
     slow_once: tuple[str, ...]
@@ -93,6 +96,7 @@ def page(nights: Sequence[Night], series: Sequence[Series], changes: Sequence[Ch
         counted=tuple(states.counted(cases)),
         problems=tuple(problems),
         causes=tuple(changed_.told(causes(changes), cases, anchors)),
+        questions=tuple(answers.questions(cases)),
         failed=kinds[states.FAIL],
         unmeasured=kinds[states.UNMEASURED],
         slow_once=tuple(failures.slow_once(cases)),

@@ -20,10 +20,14 @@ WHAT = ("system", "partition", "environ", "application", "axes", "variant", "nod
 RESULT = ("result", "state", "completed", "reason")
 FIGURE = ("figure", "unit", "better", "baseline_label", "baseline", "baseline_error", "subject_label", "subject")
 FIGURE += ("subject_error", "overhead", "low", "high", "overhead_unit")
-JUDGED = ("expected", "verdict", "rounds", "above", "rounds_needed")
+JUDGED = ("expected", "verdict", "open_kind", "bound", "rounds", "above", "rounds_needed")
 SCALING = ("scaling", "baseline_speed_up", "baseline_efficiency", "subject_speed_up", "subject_efficiency")
 SERIES = ("kind", "system", "partition", "environ", "application", "axes", "variant", "nodes", "figure", "unit")
 POINT = ("night", "value", "standard_error", "confirmation", "before_a_break", "break")
+
+
+#: What a cell of a spreadsheet begins with that is computed.
+FORMULA = ("=", "+", "-", "@")
 
 
 def figures(night: Night) -> str:
@@ -79,4 +83,8 @@ def _csv(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return plain(value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    text = plain(value)
+    # What a program printed is no formula: a spreadsheet would compute it, or call what it names.
+    return f"'{text}" if text.lstrip()[:1] in FORMULA or text[:1] in ("\t", "\r") else text

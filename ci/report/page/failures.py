@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from report import policy, summary, verdicts
 from report.cases import Case
 from report.page import rerun, wording
-from report.page.states import UNMEASURED, State, state
+from report.page.states import ALL, UNMEASURED, State, state
 
 #: Letters of a reason in its line; all of it is below.
 FIRST_LINE = 180
@@ -60,10 +60,13 @@ class Failures:
 class Open:
     """A case with verdicts that are open.
 
+    :ivar tally: how many of its figures pass, and how many are open.
     :ivar figures: which, with what is known of each.
     """
 
     name: str
+    state: State
+    tally: str
     figures: tuple[str, ...]
     command: str
 
@@ -83,11 +86,20 @@ def _failure(place: int, case: Case, run: Case, cases: Sequence[Case]) -> Failur
         state(case),
         wording.shortened(reason, FIRST_LINE),
         reason,
-        "" if run is case else "It passed when it was run again; that is no excuse for what was wrong.",
+        _remark(case, run),
         rerun.command([case], cases),
         run.stage,
         tuple(rerun.scripts(run)),
     )
+
+
+def _remark(case: Case, run: Case) -> str:
+    """Return what has to be said of a failure besides: how many figures failed, and that a second run passed."""
+    tally = verdicts.tally(run)
+    said = [f"Of its figures: {tally}."] if " of " in tally else []
+    if run is not case:
+        said.append("It passed when it was run again; that is no excuse for what was wrong.")
+    return " ".join(said)
 
 
 def slow_once(cases: Sequence[Case]) -> list[str]:
@@ -97,14 +109,15 @@ def slow_once(cases: Sequence[Case]) -> list[str]:
 
 
 def still_open(cases: Sequence[Case]) -> list[Open]:
-    """Return the cases with verdicts that are open."""
+    """Return the cases with verdicts that are open, the most urgent first."""
     found = []
     for case in cases:
-        rows = [row for row in verdicts.judged(case) if row["verdict"] == verdicts.OPEN]
+        rows = verdicts.open_rows(case)
         if rows:
-            figures = tuple(f"{row['figure']} {_rounds(row)}" for row in rows)
-            found.append(Open(wording.name(case, where=True), figures, rerun.command([case], cases)))
-    return found
+            figures = tuple(f"{row['figure']}: {verdicts.told(row)} ({_rounds(row)})" for row in rows)
+            name, tally = wording.name(case, where=True), verdicts.tally(case)
+            found.append(Open(name, state(case), tally, figures, rerun.command([case], cases)))
+    return sorted(found, key=lambda one: ALL.index(one.state))
 
 
 def _rounds(row: dict) -> str:

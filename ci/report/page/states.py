@@ -28,15 +28,21 @@ class State:
 
 FAIL = State("fail", "✗", "bad", "slower than accepted, confirmed by a second run; or wrong answers, ranks, a hang")
 UNMEASURED = State("not run", "!", "bad", "ended before anything was measured: aborted, not set up, not built")
-OPEN = State("inconclusive", "?", "doubt", "more rounds would tell, or nothing would; see what could not be measured")
+SLOWER = State("too slow?", "▲", "doubt", "slower than accepted in most rounds, which is not certain yet")
+FASTER = State("too fast?", "▼", "doubt", "better than its rounds explain: does it compute the same?")
+CLOSE = State("close", "◇", "doubt", "close to what is accepted: more rounds would tell, or none")
+NOISY = State("noisy", "…", "doubt", "its rounds spread too much to tell; what it costs at most is told")
+OPEN = State("open", "?", "doubt", "more rounds would tell, or nothing would; see what could not be measured")
 KNOWN = State("known", "≈", "good", "an overhead or a failure that a reference expects")
 EMULATED = State("emulated", "∿", "muted", "overheads are reported, not judged: its nodes' processors are emulated")
 PASS = State("pass", "✓", "good", "every figure is within what is accepted")
 BARE = State("measured", "○", "muted", "bare only: there is no reference to compare it with")
 SKIP = State("skipped", "–", "muted", "was not run; the number leads to the reason")
 FAILED = (FAIL, UNMEASURED)
+#: By the most urgent kind of its open figures.
+OF_KIND = {verdicts.SLOWER: SLOWER, verdicts.FASTER: FASTER, verdicts.CLOSE: CLOSE, verdicts.NOISY: NOISY}
 #: The worst one first.
-ALL = (FAIL, UNMEASURED, OPEN, KNOWN, PASS, EMULATED, BARE, SKIP)
+ALL = (FAIL, UNMEASURED, SLOWER, FASTER, CLOSE, NOISY, OPEN, KNOWN, PASS, EMULATED, BARE, SKIP)
 
 
 def state(case: Case) -> State:
@@ -46,8 +52,9 @@ def state(case: Case) -> State:
         return UNMEASURED if run.result in ("abort", "fail_deps") or run.phase in BEFORE else FAIL
     if case.result == "skip":
         return SKIP
-    if verdicts.open_figures([case]):
-        return OPEN
+    still_open = verdicts.open_rows(case)
+    if still_open:
+        return OF_KIND.get(still_open[0].get("open_kind"), OPEN)
     if any(row.get("verdict") == verdicts.EMULATED for row in case.rows):
         return EMULATED
     if case.result in ("xfail", "xpass") or any(row.get("expected") for row in case.rows):

@@ -13,7 +13,7 @@
 export OMP_NUM_THREADS=10
 export PMIX_MCA_gds=hash
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
-command -v gmx_mpi >/dev/null || { printf 'no software: gmx_mpi is not on the PATH of %s' "$(uname -n)" >unsupported.txt; exit 1; }
+command -v gmx_mpi >/dev/null || { printf 'no software: gmx_mpi is not on the PATH of %s: install gromacs (ci/setup does on Debian and Ubuntu), or name it in the site'"'"'s extras, software: GROMACSHybrid' "$(uname -n)" >unsupported.txt; exit 1; }
 cat >baseline.sh <<'END'
 srun --cpus-per-task=10 --cpu-bind=cores gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
 END

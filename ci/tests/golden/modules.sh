@@ -14,7 +14,7 @@ module load singularity/3.0.2
 export OMP_NUM_THREADS=1
 export PMIX_MCA_gds=hash
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
-command -v pw.x >/dev/null || { printf 'no software: pw.x is not on the PATH of %s' "$(uname -n)" >unsupported.txt; exit 1; }
+command -v pw.x >/dev/null || { printf 'no software: pw.x is not on the PATH of %s: install quantum-espresso quantum-espresso-data (ci/setup does on Debian and Ubuntu), or name it in the site'"'"'s extras, software: QuantumEspresso' "$(uname -n)" >unsupported.txt; exit 1; }
 cat >baseline.sh <<'END'
 rm -rf scratch
 srun --cpus-per-task=1 --cpu-bind=cores pw.x -in SiH4.in

@@ -12,7 +12,7 @@
 export OMP_NUM_THREADS=1
 export PMIX_MCA_gds=hash
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
-command -v hpcc >/dev/null || { printf 'no software: hpcc is not on the PATH of %s' "$(uname -n)" >unsupported.txt; exit 1; }
+command -v hpcc >/dev/null || { printf 'no software: hpcc is not on the PATH of %s: install hpcc libopenblas0-serial (ci/setup does on Debian and Ubuntu), or name it in the site'"'"'s extras, software: HPCC' "$(uname -n)" >unsupported.txt; exit 1; }
 cat >baseline.sh <<'END'
 srun --cpus-per-task=1 --cpu-bind=cores hpcc
 END

@@ -46,6 +46,7 @@ class Singletons(ContainerCheck):
     recipe = "pingpong"
     ranks_per_node = 2
     rank_count = Answer("ranks", r"^ranks (\d+)", take="first")
+    only_runs = True
 
     #: A clean environment is one without the launcher's.
     container_options = ["--cleanenv"]
@@ -72,6 +73,8 @@ class NoSoftware(ContainerCheck):
 
     num_nodes = parameter([1], loggable=True)
     executable = "no-such-program"
+    debian = ["no-such-package"]
+    only_runs = True
     recipe = "mpi"
 
 
@@ -83,6 +86,7 @@ class NoImage(ContainerCheck):
     num_nodes = parameter([1], loggable=True)
     executable = "true"
     recipe = "no-such-recipe"
+    only_runs = True
 
 
 @rfm.simple_test
@@ -94,3 +98,4 @@ class OtherMachine(ContainerCheck):
     executable = "python"
     requirements = str(Path(__file__).parent / "src" / "requirements.txt")
     recipe = "python"
+    only_runs = True

@@ -1,0 +1,81 @@
+# shellcheck shell=bash disable=SC2154  # lib.sh gives the names
+# The Python environment .venv: a link to the one that pyproject.toml's dependencies ask for, .venv-<digest>. Sourced by
+# ci/setup.
+#
+# Another one is made beside it and the link is moved: sessions that run keep theirs, which they hold (hold_environment in
+# lib.sh). One that nobody holds is removed a week after another took its place: a person may have activated it.
+
+# Where it stands in an environment that is complete.
+stamp=dependencies.sha256
+
+# What nights run with, with hashes: nothing that was published since can get in. ci/lock writes it.
+locked="$repo/ci/requirements-night.txt"
+# Where environments are made: a schedule's checkout is new each night, and its state is not.
+environments="${CONTAINERCHECK_ENVIRONMENTS:-$repo}"
+
+# Fills the environment in directory $1, with the tools of the tests too where $with_tests says so.
+fill_environment() {
+    "$1/bin/python" -m pip -q --disable-pip-version-check install --require-hashes -r "$locked"
+    if [ -n "${with_tests:-}" ]; then
+        # Their versions may be new, those of what they have in common with a night may not.
+        sed -n 's/^\([A-Za-z0-9].*==[^\\]*[^\\ ]\) *\\\{0,1\}$/\1/p' "$locked" >"$1/constraints.txt"
+        (cd "$repo" && "$1/bin/python" -m pip -q --disable-pip-version-check install -c "$1/constraints.txt" --group test)
+    fi
+}
+
+# Prints the digest of what it is to have; with an argument, with the tools of the tests.
+wanted_environment() {
+    { sed -n '/^\[dependency-groups\]/,/^\[tool/p' "$repo/pyproject.toml" && cat "$locked" && echo "$*"; } | sha256sum
+}
+
+make_environment() {
+    local wanted full now made lock
+    wanted=$(wanted_environment) full=$(wanted_environment tests) now=$(cat "$repo/.venv/$stamp" 2>/dev/null || true)
+    [ -z "${with_tests:-}" ] || wanted=$full
+    # One for tests serves a session too.
+    if [ "$now" = "$wanted" ] || [ "$now" = "$full" ]; then
+        return
+    fi
+    # Two at once would make one between them.
+    mkdir -p "$environments"
+    exec {lock}>"$environments/.venv-lock"
+    flock "$lock"
+    made="$environments/.venv-${wanted:0:12}"
+    if [ "$(cat "$made/$stamp" 2>/dev/null)" != "$wanted" ]; then
+        say "setting up .venv (ReFrame and numpy${with_tests:+, and the tools of the tests})"
+        # What is left of one that was interrupted.
+        rm -rf "$made"
+        "$(machine python)" -m venv "$made"
+        fill_environment "$made"
+        printf '%s\n' "$wanted" >"$made/$stamp"
+    fi
+    use_environment "$made"
+    remove_environments "$made"
+    exec {lock}>&-
+}
+
+# Makes .venv a link to $1, in one step.
+use_environment() {
+    local link="$repo/.venv.$$"
+    # As it was made until there were links. Whoever runs from there goes on in the new one.
+    if [ -d "$repo/.venv" ] && [ ! -L "$repo/.venv" ]; then mv -T "$repo/.venv" "$repo/.venv-before"; fi
+    # Beside it by its name only, so that a checkout can be moved.
+    if [ "${1%/*}" = "$repo" ]; then ln -s "${1##*/}" "$link"; else ln -s "$1" "$link"; fi
+    mv -T "$link" "$repo/.venv"
+}
+
+# Removes the environments but $1 that were replaced a week ago and that nobody holds; the others are marked as replaced.
+remove_environments() {
+    local other fd
+    for other in "$environments"/.venv-*/; do
+        other=${other%/}
+        if [ "$other" = "$1" ] || [ ! -d "$other" ]; then
+            rm -f "$other/replaced"
+            continue
+        fi
+        [ -e "$other/replaced" ] || touch "$other/replaced"
+        exec {fd}<"$other"
+        if [ -n "$(find "$other/replaced" -mtime +6)" ] && flock -n "$fd"; then rm -rf "$other"; fi
+        exec {fd}<&-
+    done
+}

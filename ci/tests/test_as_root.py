@@ -1,0 +1,197 @@
+"""What ci/setup changes on a machine as root: each in namespaces of its own, with a copy of what it changes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+
+import pytest
+from conftest import REPOSITORY, eventually, write_program
+from users import need_root
+
+pytestmark = need_root
+
+CI = REPOSITORY / "ci"
+#: Has the directory /etc of its own, and what /usr/sbin gets is gone afterwards.
+ALONE = """
+mount --bind "$PLACE/etc" /etc
+mount -t overlay overlay -o "lowerdir=/usr/sbin,upperdir=$PLACE/upper,workdir=$PLACE/work" /usr/sbin
+. "$CI/lib.sh"
+. "$CI/subids.sh"
+"""
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """Return a directory with what is changed of the machine."""
+    # An overlay's upper directory cannot lie on another overlay; /tmp may.
+    for name in ("upper", "work", "bin", "tmp"):
+        (tmp_path / name).mkdir()
+    # A device 0/0 is, to an overlay, a file that was removed.
+    os.mknod(tmp_path / "upper" / "policy-rc.d", stat.S_IFCHR | 0o644, os.makedev(0, 0))
+    shutil.copytree("/etc", tmp_path / "etc", symlinks=True, ignore=shutil.ignore_patterns("ssl"))
+    return tmp_path
+
+
+def command(script):
+    """Return the command that runs a script of the shell with the functions of ci/."""
+    return ["unshare", "--mount", "--propagation", "private", "bash", "-euc", ALONE + script]
+
+
+def variables(place):
+    return {
+        **os.environ,
+        "PLACE": str(place),
+        "CI": str(CI),
+        "TMPDIR": f"{place}/tmp",
+        "PATH": f"{place}/bin:{os.environ['PATH']}",
+    }
+
+
+def run(place, script):
+    return subprocess.run(command(script), env=variables(place), text=True, capture_output=True, timeout=120)
+
+
+def add_user(place, name, number):
+    with (place / "etc" / "passwd").open("a") as stream:
+        stream.write(f"{name}:x:{number}:{number}::/:/bin/sh\n")
+
+
+def ranges(place, kind="uid"):
+    """Return what a file gives to whom; a line that is none of these three is an error."""
+    found = {}
+    for line in (place / "etc" / f"sub{kind}").read_text().splitlines():
+        name, first, count = line.split(":")
+        found[name] = range(int(first), int(first) + int(count))
+    return found
+
+
+@pytest.mark.parametrize("local", [True, False], ids=["in passwd", "elsewhere"])
+def test_a_range_is_added_after_a_line_that_lacks_its_end(machine, local):
+    for kind in ("uid", "gid"):
+        (machine / "etc" / f"sub{kind}").write_text("other:100000:65536")
+    if local:
+        add_user(machine, "new", 61001)
+    assert run(machine, "give_range new").returncode == 0
+    for kind in ("uid", "gid"):
+        assert ranges(machine, kind) == {"other": range(100000, 165536), "new": range(165536, 231072)}
+
+
+def test_a_user_is_nobody_whose_name_only_looks_alike(machine):
+    """A dot was a pattern; and a range may be given to a number."""
+    for kind in ("uid", "gid"):
+        (machine / "etc" / f"sub{kind}").write_text("a-b:100000:65536\n61003:165536:65536\n")
+    add_user(machine, "a.b", 61002)
+    add_user(machine, "number", 61003)
+    assert run(machine, "give_range a.b; give_range number").returncode == 0
+    assert list(ranges(machine)) == ["a-b", "61003", "a.b"]
+
+
+def test_users_who_get_a_range_at_once_get_ranges_of_their_own(machine):
+    for kind in ("uid", "gid"):
+        (machine / "etc" / f"sub{kind}").write_text("")
+    names = [f"user{number}" for number in range(8)]
+    for number, name in enumerate(names):
+        add_user(machine, name, 61010 + number)
+    run(machine, "".join(f"give_range {name} & " for name in names) + "wait")
+    for kind in ("uid", "gid"):
+        found = ranges(machine, kind)
+        assert sorted(found) == names
+        assert len({one for given in found.values() for one in given}) == 8 * 65536
+
+
+#: Installs nothing, until it may go on.
+APT = """
+case $* in *install*)
+    touch "$PLACE/installing"
+    cat /usr/sbin/policy-rc.d >"$PLACE/policy" 2>&1
+    until [ -e "$PLACE/go-on" ]; do sleep 0.1; done ;;
+esac
+exit "${APT_STATUS:-0}"
+"""
+POLICY = "usr/sbin/policy-rc.d"
+INSTALL = "apt_install no-such-package-of-anybodys; ls /usr/sbin/policy-rc.d >&2 || true"
+
+
+def policy(place):
+    """Return whether there is a policy in the copy; an overlay's file that was removed is a device."""
+    file = place / "upper" / "policy-rc.d"
+    return file.is_file()
+
+
+def test_services_are_started_again_once_packages_are_installed(machine):
+    write_program(machine / "bin" / "apt-get", APT)
+    (machine / "go-on").touch()
+    done = run(machine, INSTALL)
+    assert done.returncode == 0, done.stderr
+    assert "exit 101" in (machine / "policy").read_text()
+    assert not policy(machine)
+    assert list((machine / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
+def test_services_are_started_again_where_the_set_up_is_killed(machine, number):
+    write_program(machine / "bin" / "apt-get", APT)
+    setup = subprocess.Popen(
+        command(INSTALL), env=variables(machine), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    assert eventually((machine / "installing").exists)
+    assert policy(machine)
+    setup.send_signal(number)
+    setup.wait(60)
+    (machine / "go-on").touch()
+    assert eventually(lambda: not policy(machine))
+
+
+def test_a_policy_whose_maker_is_dead_is_removed_and_any_other_stays(machine):
+    write_program(machine / "bin" / "apt-get", APT)
+    (machine / "go-on").touch()
+    file = machine / "upper" / "policy-rc.d"
+    file.unlink()
+    file.write_text("#!/bin/sh\n# Made by ci/setup while it installs packages: process 4194304\nexit 101\n")
+    assert run(machine, INSTALL).returncode == 0
+    assert not policy(machine)
+    file.unlink()
+    file.write_text("#!/bin/sh\n# the site's own\nexit 101\n")
+    assert run(machine, INSTALL).returncode == 0
+    assert policy(machine)
+
+
+def test_the_log_of_the_installation_is_nothing_that_others_could_make_first(machine):
+    """It had a number that is easily guessed, and was written as root through whatever lay there."""
+    write_program(machine / "bin" / "apt-get", "echo E: no; exit 1")
+    precious = machine / "precious"
+    precious.write_text("precious")
+    script = (
+        f"for number in $(seq $(($$ - 50)) $(($$ + 500))); do ln -s {precious} $TMPDIR/apt-install.$number.log; done\n"
+    )
+    done = run(machine, script + INSTALL)
+    assert done.returncode == 1
+    assert "could not install no-such-package-of-anybodys (log: " in done.stderr
+    assert precious.read_text() == "precious"
+
+
+def test_debootstrap_takes_nothing_unsigned(machine):
+    """Without the keyring it would only warn."""
+    write_program(machine / "bin" / "debootstrap", 'echo "$@"')
+    given = run(machine, "signed_debootstrap debian bookworm tree").stdout
+    assert given == "--force-check-gpg --keyring=/usr/share/keyrings/debian-archive-keyring.gpg bookworm tree\n"
+    done = run(machine, "signed_debootstrap no-such-makers bookworm tree")
+    assert "with which packages are checked: install no-such-makers-archive-keyring" in done.stderr
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_every_debian_here_is_made_from_signed_packages():
+    scripts = [path for path in (*CI.glob("*"), *CI.glob("virtual_cluster/*"), *CI.glob("install/*")) if path.is_file()]
+    lines = [line.strip() for path in scripts for line in path.read_text(errors="replace").splitlines()]
+    calls = [line for line in lines if line.startswith("debootstrap ")]
+    assert calls == ['debootstrap --force-check-gpg --keyring="$keyring" "${@:2}"']
+
+
+def test_the_places_of_a_fresh_machine_are_roots():
+    """What its user downloads belongs to a number that may be somebody's here, and is installed as root."""
+    text = (CI / "fresh-machine").read_text()
+    assert text.index('install -d -m 700 "$downloads"') < text.index('mkdir -p "$downloads/archives"')

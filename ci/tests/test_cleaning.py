@@ -1,0 +1,181 @@
+"""What nobody uses for long is removed from the caches, and nothing else."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import REPOSITORY
+from containercheck import locks
+from containercheck.build import cleaning
+from containercheck.build.compiled import Parts, Program
+from users import ALICE, need_root
+
+OLD = 100 * 86400.0
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """Return a cache."""
+    monkeypatch.setattr(locks, "MACHINE_LOCK", tmp_path / "machine.lock")
+    monkeypatch.setattr(locks, "TURN_LOCK", tmp_path / "turn.lock")
+    (tmp_path / "cache").mkdir(mode=0o755)
+    return tmp_path / "cache"
+
+
+def program(cache, name="tiny", content=""):
+    """Return a program, built into a cache."""
+    source = cache.parent / "source" / "tiny.cpp"
+    source.parent.mkdir(exist_ok=True)
+    source.write_text(f"int main() {{ return 0; }} {content}\n")
+    made = Program(name, Parts(source, "g++", [], {}, "openmpi"), cache, platform.machine())
+    made.ensure()
+    return made
+
+
+def unused(path, seconds=OLD):
+    """Have a path used last so many seconds ago."""
+    then = time.time() - seconds
+    os.utime(path, (then, then), follow_symlinks=False)
+
+
+def clean(*words):
+    """Clean, and return what it prints."""
+    done = subprocess.run([REPOSITORY / "ci" / "clean", *words], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def names(cache):
+    """Return what is in a cache."""
+    return sorted(path.name for path in cache.iterdir() if not path.name.endswith((".log", ".lock")))
+
+
+def test_an_age():
+    assert doctest.testmod(cleaning).failed == 0
+
+
+def test_what_was_not_used_for_long_is_removed_with_its_record(cache):
+    old, new = program(cache), program(cache, content="// new")
+    unused(old.record)
+    said = clean("--dry-run", "--older", "90d", cache)
+    assert f"{old.path}: 0 MiB, not used for 100 days: would be removed\n0 MiB would be removed\n" == said
+    # Nobody used it by asking.
+    assert clean("--dry-run", "--older", "90d", cache) == said
+    assert old.path.exists()
+    assert f"{old.path}: 0 MiB, not used for 100 days: removed" in clean("--older", "90d", cache)
+    assert names(cache) == [new.path.name, new.record.name]
+
+
+def test_what_is_taken_counts_as_used(cache):
+    made = program(cache)
+    unused(made.record)
+    made.ensure()
+    assert clean("--older", "90d", cache) == "0 MiB removed\n"
+    assert made.path.exists()
+
+
+def test_what_is_being_built_stays(cache):
+    made, other = program(cache), program(cache, "tiny-other")
+    left = cache / f".tiny-building-{os.getuid()}-host-1-abc"
+    left.mkdir()
+    for path in (made.record, other.record, left):
+        unused(path)
+    with locks.flocked(cache / "tiny.lock", shared=False, waiting=""):
+        said = clean("--older", "90d", cache)
+    assert (
+        f"{made.path}: 0 MiB, not used for 100 days: stays: waited 0 s for the lock {cache}/tiny.lock, held by" in said
+    )
+    assert names(cache) == sorted([left.name, made.path.name, made.record.name])
+    clean("--older", "90d", cache)
+    assert names(cache) == []
+
+
+def test_a_record_of_before_names_no_lock_and_all_that_fit_are_taken(cache):
+    made = program(cache)
+    known = json.loads(made.record.read_text())
+    del known["name"]
+    made.record.write_text(json.dumps(known))
+    unused(made.record)
+    with locks.flocked(cache / "tiny.lock", shared=False, waiting=""):
+        clean("--older", "90d", cache)
+    assert made.path.exists()
+    clean("--older", "90d", cache)
+    assert not made.path.exists()
+
+
+def test_packages_that_no_environment_has_any_more_are_removed_and_locks_of_spacks_are_things(cache):
+    """A lock file of Spack's ends like the files that are locked: taken for one, it would lose its content."""
+    tree = cache / "tree" / "linux"
+    for name in ("needed-1", "gone-2"):
+        (tree / name / ".spack").mkdir(parents=True)
+        (tree / name / ".spack" / "spec.json").write_text("{}")
+        unused(tree / name / ".spack" / "spec.json")
+    (cache / "hpcg-haswell-123").mkdir()
+    record = cache / "hpcg-haswell-123.json"
+    record.write_text(json.dumps({"bytes": 1, "prefixes": [str(tree / "needed-1")], "name": "hpcg"}))
+    lock = cache / "hpcg-haswell-123.lock"
+    lock.write_text("{}")
+    (cache / "hpcg-haswell-123.lock.json").write_text(json.dumps({"bytes": 2, "sha256": "", "name": "hpcg"}))
+    said = clean("--older", "90d", cache)
+    assert said.splitlines()[0].startswith(f"{tree}/gone-2: ")
+    assert [path.name for path in tree.iterdir()] == ["needed-1"]
+    assert lock.read_text() == "{}"
+    unused(record)
+    clean("--older", "90d", cache)
+    assert list(tree.iterdir()) == []
+    assert "hpcg-haswell-123" not in names(cache)
+
+
+def test_a_tree_of_easybuilds_goes_with_the_last_that_needs_it(cache):
+    tree = cache / "tree-haswell"
+    (tree / "software").mkdir(parents=True)
+    unused(tree)
+    made = cache / "HPL-haswell-123"
+    made.mkdir()
+    (made / "dependencies").symlink_to(tree)
+    record = cache / f"{made.name}.json"
+    record.write_text(json.dumps({"bytes": 1, "name": "HPL"}))
+    clean("--older", "90d", cache)
+    assert tree.exists()
+    unused(record)
+    clean("--older", "90d", cache)
+    assert not tree.exists()
+    assert not made.exists()
+
+
+@need_root
+def test_what_others_own_stays(cache):
+    made = program(cache)
+    unused(made.record)
+    os.chown(made.path, ALICE, ALICE)
+    assert clean("--older", "90d", cache) == "0 MiB removed\n"
+    assert made.path.exists()
+
+
+def test_a_lock_keeps_a_file_that_is_none_as_it_is(cache):
+    file = cache / "a file"
+    file.write_text("precious")
+    with locks.flocked(file, shared=False, waiting=""):
+        pass
+    assert file.read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--older", "soon"], "soon is no age: say 90d for days"),
+        (["/no/such/cache"], "error: no directory /no/such/cache"),
+    ],
+)
+def test_mistakes_are_told(words, told):
+    command = [sys.executable, REPOSITORY / "checks" / "containercheck", "clean", *words]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr

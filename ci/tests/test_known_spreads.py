@@ -1,0 +1,208 @@
+"""Where the known spread of a figure comes from: nights, the other variant, the check, a default."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import sys
+
+import pytest
+from conftest import REPOSITORY
+from containercheck import Figure, priors
+from containercheck.verdict.prior import Prior
+from containercheck.verdict.sequential import INCONCLUSIVE, Pairs
+from made import store
+from made_nights import DAY, NOON, raw, report, row, session
+from paired import load
+from reframe.core.exceptions import ReframeError
+
+sys.path.insert(0, str(REPOSITORY / "ci"))
+from history import spreads  # noqa: E402
+
+NAME = "Fine %variant=generic %num_nodes=1"
+RATE = Figure("rate", r"(\S+)", "x", spread=4.0)
+START = Figure("start", r"(\S+)", "s", better="lower", compare="difference", tolerance=0.5)
+
+
+def rounds(spread, count, seed):
+    """Return rounds of a rate whose overheads spread by so many percent."""
+    source = random.Random(seed)
+    return [
+        {"baseline": {"rate": 10.0}, "subject": {"rate": 10.0 * math.exp(source.gauss(0, spread / 100))}}
+        for _ in range(count)
+    ]
+
+
+def case(spread, count, seed, **more):
+    return raw(row(), measured=rounds(spread, count, seed), **more)
+
+
+def nights(*cases):
+    """Return sessions, one a night."""
+    return [session(one, began=NOON + number * DAY) for number, one in enumerate(cases)]
+
+
+# Nights.
+
+
+def test_nights_tell_how_far_rounds_spread_with_a_margin():
+    known = spreads.from_nights(nights(*(case(3.0, 5, seed) for seed in range(12))))
+    told = known["here:one"][NAME]["rate"]
+    assert (told["source"], told["unit"]) == ("12 nights", "%")
+    assert told["spread"] == pytest.approx(3.0 * spreads.MARGIN, rel=0.25)
+
+
+def test_one_wild_night_does_not_rule_a_month():
+    quiet = [case(2.0, 5, seed) for seed in range(12)]
+    calm, wild = (
+        spreads.from_nights(nights(*own))["here:one"][NAME]["rate"]["spread"]
+        for own in (quiet, [*quiet, case(80.0, 5, 99)])
+    )
+    assert wild < 2 * calm
+
+
+def test_too_few_nights_say_nothing():
+    assert spreads.from_nights(nights(case(3.0, 9, 1), case(3.0, 9, 2))) == {}
+    assert spreads.from_nights(nights(*(case(3.0, 2, seed) for seed in range(5)))) == {}
+    assert spreads.from_nights(nights(*(case(3.0, 1, seed) for seed in range(30)))) == {}
+    # Two sessions of one night are one night.
+    both = [session(case(3.0, 9, seed)) for seed in range(2)] + nights(case(3.0, 9, 3), case(3.0, 9, 4))
+    assert spreads.from_nights(both) == {}
+
+
+def test_only_the_latest_nights_count():
+    old, new = ([case(spread, 5, seed) for seed in range(30)] for spread in (30.0, 2.0))
+    told = spreads.from_nights(nights(*old, *new))["here:one"][NAME]["rate"]
+    assert (told["source"], told["spread"]) == ("30 nights", pytest.approx(2.5, rel=0.2))
+
+
+def test_nights_that_compare_runtimes_and_bare_runs_say_nothing():
+    assert spreads.from_nights(nights(*(case(3.0, 9, seed, runtimes="a,b") for seed in range(5)))) == {}
+    bare = [raw(row(overhead=None), variant="bare", measured=[{"baseline": {"rate": 1.0}}] * 5) for _ in range(5)]
+    assert spreads.from_nights(nights(*bare)) == {}
+
+
+def test_a_figure_that_is_always_the_same_has_a_least_spread():
+    told = spreads.from_nights(nights(*(case(0.0, 5, seed) for seed in range(5))))["here:one"][NAME]["rate"]
+    assert told["spread"] == pytest.approx(spreads.MARGIN * spreads.LEAST_PART * 5.0)
+
+
+def test_ending_with_the_verdict_does_not_make_the_spread_smaller_night_by_night():
+    """What the check knows comes from nights that ended when rounds happened to agree, and so on for 60 nights."""
+    source, stored, known = random.Random(3), [], 4.0
+    for _ in range(60):
+        pairs, measured = Pairs("higher", "ratio", -math.inf, 5.0, 1, prior=Prior(known, "nights")), []
+        while pairs.verdict == INCONCLUSIVE and pairs.rounds < 40:
+            subject = 10.0 * math.exp(source.gauss(0, 0.03))
+            pairs.add(10.0, subject)
+            measured.append({"baseline": {"rate": 10.0}, "subject": {"rate": subject}})
+        stored.append(raw(row(), measured=measured))
+        told = spreads.from_nights(nights(*stored)).get("here:one", {}).get(NAME, {}).get("rate")
+        known = told["spread"] if told else known
+    assert 3.0 < known < 5.0
+
+
+# The other variant.
+
+
+def test_the_other_variant_of_the_session_tells_after_six_rounds():
+    other = case(3.0, 8, 1, variant="integrated")
+    own = raw(variant="generic")
+    told = spreads.from_variants([other, own])["here:one"][NAME]["rate"]
+    assert told["source"] == "the integrated variant"
+    assert 3.0 < told["spread"] < 8.0
+    assert spreads.from_variants([case(3.0, 5, 1, variant="integrated"), own]) == {}
+    assert spreads.from_variants([case(3.0, 8, 1, variant="integrated", nodes=2), own]) == {}
+    assert spreads.from_variants([case(3.0, 8, 1, variant="integrated", partition="two"), own]) == {}
+
+
+def test_nights_count_before_the_other_variant():
+    night, variant = ({"p": {"c": {"rate": {"spread": one, "source": "", "unit": "%"}}}} for one in (1.0, 2.0))
+    assert spreads.merged(night, variant) == night
+    assert spreads.merged({}, variant) == variant
+    assert spreads.merged(night, {"p": {"c": {"other": {}}}})["p"]["c"].keys() == {"rate", "other"}
+
+
+def test_a_verdict_of_the_session_keeps_what_was_known_when_it_fell():
+    """A later pass judges all rounds anew: with another known spread the verdict might be another one."""
+    facts = {"known_spread": 4.0, "spread_source": "the check"}
+    closed, still = row(**facts), row("other", verdict="inconclusive", open_kind="noisy", **facts)
+    question = row("third", verdict="inconclusive", open_kind="faster", **facts)
+    told = spreads.kept([raw(closed, still, question)])["here:one"][NAME]
+    assert told.keys() == {"rate", "third"}
+    assert told["rate"] == {"spread": 4.0, "source": "the check", "unit": "%"}
+    # The last run of a case counts, and rows of before there was a known spread say nothing.
+    assert spreads.kept([raw(row(verdict="inconclusive", **facts)), raw(closed)])["here:one"][NAME].keys() == {"rate"}
+    assert spreads.kept([raw(closed), raw(row(verdict="inconclusive", **facts))]) == {}
+    assert spreads.kept([raw(row())]) == {}
+
+
+# What a check makes of it.
+
+
+def test_the_order_of_what_is_known():
+    told = {"rate": priors.Told(Prior(2.5, "12 nights"), "%")}
+    assert priors.of_figures([RATE], told) == {"rate": Prior(2.5, "12 nights")}
+    assert priors.of_figures([RATE], {}) == {"rate": Prior(4.0, "the check")}
+    # What was compared otherwise then has another unit.
+    assert priors.of_figures([RATE], {"rate": priors.Told(Prior(0.1, "12 nights"), "s")}) == {
+        "rate": Prior(4.0, "the check")
+    }
+    unknown = Figure("rate", r"(\S+)", "x")
+    assert priors.of_figures([unknown, START], {}) == {
+        "rate": Prior(priors.UNKNOWN_SPREAD, "default"),
+        "start": Prior(0.25, "default"),
+    }
+    exact = Figure("memory", r"(\S+)", "MB", compare="difference", tolerance=0.0)
+    assert priors.of_figures([exact], {}) == {}
+
+
+def test_the_file_of_a_session_is_read_by_case_and_partition(tmp_path):
+    path = tmp_path / "known.json"
+    path.write_text(json.dumps({"here:one": {NAME: {"rate": {"spread": 2.5, "source": "12 nights", "unit": "%"}}}}))
+    assert priors.known(str(path), NAME, "here:one") == {"rate": priors.Told(Prior(2.5, "12 nights"), "%")}
+    assert priors.known(str(path), NAME, "here:two") == priors.known("", NAME, "here:one") == {}
+    with pytest.raises(ReframeError, match="cannot read the known spreads"):
+        priors.known(str(tmp_path / "none.json"), NAME, "here:one")
+
+
+def test_the_rounds_that_a_check_is_expected_to_need():
+    quiet, noisy = (Figure(f"rate{spread}", r"(\S+)", "x", spread=spread) for spread in (1.0, 12.0))
+    assert priors.rounds_expected([quiet], 5.0, {}) == 2
+    assert priors.rounds_expected([quiet, noisy], 5.0, {}) > 20
+    assert priors.rounds_expected([Figure("rate", r"(\S+)", "x", spread=60.0)], 5.0, {}) == 40
+    assert priors.rounds_expected([noisy], 5.0, {"rate12.0": priors.Told(Prior(1.0, "9 nights"), "%")}) == 2
+
+
+def test_the_simulation_has_the_default_of_the_checks():
+    assert pytest.approx(priors.UNKNOWN_SPREAD) == 100 * load("simulation").DEFAULT
+
+
+# The session.
+
+
+def test_a_session_hands_on_what_its_database_says(tmp_path, monkeypatch):
+    import known
+    import processes
+
+    path = tmp_path / "results.db"
+    stored = [report(case(3.0, 5, seed), began=known.time.time() - DAY * (9 - seed)) for seed in range(5)]
+    store(path, stored)
+    monkeypatch.setattr(processes, "named_database", lambda arguments, place: path)
+    place = processes.Workplace(tmp_path)
+    (_, option) = known.KnownSpreads([], place).options({})
+    told = json.loads((place.reports / "known-spreads.json").read_text())["here:one"][NAME]["rate"]
+    assert option == f"known_spreads={place.reports / 'known-spreads.json'}"
+    assert told["source"] == "5 nights"
+    # Nothing is known where nothing was stored, or the file cannot be read.
+    path.unlink()
+    assert known.KnownSpreads([], place).options({}) == []
+    path.write_text("no database")
+    assert known.KnownSpreads([], place).options({}) == []
+    other = {"runs": [{"testcases": [case(3.0, 8, 1, variant="integrated"), raw()]}]}
+    assert known.KnownSpreads([], place).options(other)
+    closed = raw(row(known_spread=4.0, spread_source="the check"))
+    assert known.KnownSpreads([], place).options({"runs": [*other["runs"], {"testcases": [closed]}]})
+    told = json.loads((place.reports / "known-spreads.json").read_text())["here:one"][NAME]["rate"]
+    assert told["source"] == "the check"
