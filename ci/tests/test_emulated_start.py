@@ -5,6 +5,7 @@ The userland is a small one, and is itself the image: nothing is built.
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,10 @@ def test_an_ordinary_user_has_jobs_and_containers_there(partition):
     script = f"id -un; uname -m; apptainer -s exec {userland(partition)} uname -m"
     name = PARTITIONS[partition].name
     assert on_node(partition, script, user=ORDINARY_USER).split() == ["nobody", name, name]
+
+
+def test_a_node_for_builds_is_reached_from_the_cluster_only(partition):
+    """It has the machine's network, and would listen wherever the machine is reached from."""
+    port = {"arm": "6821", "power": "6822"}[partition]
+    listening = subprocess.run(["ss", "-Hltn", "sport", "=", port], capture_output=True, text=True, check=True).stdout
+    assert [line.split()[3] for line in listening.splitlines()] == [f"198.18.0.253:{port}"]
