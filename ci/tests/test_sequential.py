@@ -403,6 +403,15 @@ def test_an_expected_overhead_is_known_after_two_rounds_too():
     assert judged(noisy(300, 0.01, 2), lowest=80, highest=99, prior=quiet).verdict == FAIL
 
 
+def test_a_wide_default_does_not_spoil_the_forecast_of_quiet_rounds():
+    wide = known(20.0, "default")
+    assert judged(noisy(0, 0.005, 4), prior=wide).rounds_needed == 6
+    assert judged(noisy(12, 0.005, 6), prior=wide).open_kind == "slower"
+    # With rounds that spread like that it is rarely called so.
+    kinds = [judged(noisy(0, 0.2, 6, seed=seed), prior=wide).open_kind for seed in range(300)]
+    assert kinds.count("slower") < 0.1 * len(kinds)
+
+
 # A gain that is too good.
 
 
