@@ -59,8 +59,8 @@ class Session:
         self._arguments = settings.arguments
         # Whether passes over what is open follow.
         self._going_on = settings.only_open or (settings.minutes is not None and not settings.fixed)
-        # Seconds that the first pass takes at most, building not counted.
-        self._first_takes = 0.0
+        # Seconds that the first pass takes at most, building not counted; and those of building before it.
+        self._first_takes = self._building = 0.0
         self._confirmed: set[Key] = set()
         self._budget = Budget(settings.node_hours)
         self._known = KnownSpreads(settings.arguments, place)
@@ -185,6 +185,7 @@ class Session:
         if not builds:
             return
         took = preparation.Preparation(builds, self._place).run(self._relay)
+        self._building += took
         if self._settings.minutes is None:
             # The person did not limit it, and the first session of a machine builds for many minutes.
             self._deadline += took
@@ -224,7 +225,8 @@ class Session:
                 return []
             self._going_on = True
             self._deadline = time.monotonic() + 60 * minutes
-        left = max(0.0, self._deadline - time.monotonic())
+        # Building counts where the person gave the session its time.
+        left = max(0.0, 60 * minutes - (self._building if self._settings.minutes else 0.0))
         seconds = verdicts.first_seconds(cases, left)
         self._first_takes = verdicts.first_takes(cases, seconds)
         takes = self._first_takes / 60

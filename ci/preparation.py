@@ -98,11 +98,12 @@ class Preparation:
         self.done = 0
 
     def run(self, relay: Relay) -> float:
-        """Run them, as many at a time as there are cores, until all have ended or a signal came.
+        """Run them, some at a time, until all have ended or a signal came.
 
         :returns: the seconds that it took.
         """
-        began, todo, most = time.monotonic(), list(self._wanted), max(2, min(MOST, os.cpu_count() or 1))
+        # Twice as many as cores: images wait for the one that they are built upon.
+        began, todo, most = time.monotonic(), list(self._wanted), min(MOST, 2 * (os.cpu_count() or 1))
         cases = sum(len(one.cases) for one in self._wanted)
         say(f"preparing {cases} case(s): what they need is built, or found in a cache, before anything is measured")
         screen = progress.Screen()

@@ -44,7 +44,9 @@ TABLE = Path(__file__).resolve().parents[2] / "checks" / "containercheck" / "ver
 HORIZON = 40
 #: Error probabilities: of a pass for a figure; of a failure at the tolerance, and at no overhead, for a whole check.
 PASS, FAIL, ZERO = 0.05, 0.05, 0.01
-#: Parts of each that the two tests may spend.
+#: Parts of each that the two tests may spend. Of shares that were simulated (t and ranks 0.3 and 0.7, 0.5 and 0.5, 0.5
+#: and 0.7) these close most: t on quiet nodes, ranks on noisy ones. Together they spend 0.8 of a failure at no overhead
+#: and 0.9 of a pass at most, as long as rounds spread no more than is known.
 SHARES = {"ranks": 0.82, "t": 0.5}
 #: Numbers of figures that have a row; a number in between takes the next larger row. Above 32: figures with an expected
 #: range count twice.

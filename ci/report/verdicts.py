@@ -25,7 +25,7 @@ EMULATED, NOT_JUDGED = "emulated", "emulated: overheads are reported, not judged
 #: With fewer rounds than this a job goes on in any case, and a forecast that there is no end says nothing yet.
 TELLING = 10
 #: By ranks no figure passes after fewer. That is the forecast where one round is all that is known of the spread.
-FEWEST = 7
+FEWEST = 6
 #: Seconds that a case takes besides its rounds: ReFrame, its build step, what the job asks the runtime (4 to 9 s here).
 START = 10.0
 #: No job has more rounds.

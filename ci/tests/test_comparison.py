@@ -73,9 +73,9 @@ def test_an_open_verdict_says_how_many_rounds_would_tell():
     # Ten seconds a round. How long that takes is for the session to say, which knows what else it has to do.
     _, found = judged([100] * 4, [99, 101, 99, 100], seconds=10.0)
     (line,) = found.doubts
-    assert line.endswith(": 5 % cannot be told here in 40 s; about 3 more rounds would tell")
+    assert line.endswith(": 5 % cannot be told here in 40 s; about 2 more rounds would tell")
     assert " ± " not in line
-    _, found = judged([100] * 6, [99, 101, 99, 100, 99, 100], seconds=300.0)
+    _, found = judged([100] * 5, [99, 101, 99, 100, 99], seconds=300.0)
     assert found.doubts[0].endswith("; about 1 more round would tell")
 
 
@@ -261,7 +261,7 @@ def test_a_row_has_all_that_reports_read():
     }
     assert low < row["overhead"] < high
     # What an open one needs.
-    assert judged([100] * 4, [99, 101, 99, 100])[1].rows()[0]["rounds_needed"] == 7
+    assert judged([100] * 4, [99, 101, 99, 100])[1].rows()[0]["rounds_needed"] == 6
 
 
 def test_where_processors_are_emulated_nothing_is_judged_in_one_line():

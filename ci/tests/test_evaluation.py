@@ -419,10 +419,10 @@ def test_the_problems_of_a_replaced_round_do_count(run, evaluated):
 
 
 def test_rounds_of_an_earlier_job_come_first(run, evaluated):
-    earlier = [{"baseline": {"rate": 100.0}, "subject": {"rate": 99.0}}] * 6
+    earlier = [{"baseline": {"rate": 100.0}, "subject": {"rate": 99.0}}] * 5
     assert evaluated(earlier=earlier).more_would_tell()
     result = evaluated(*pair(run, 1, 200, 198), earlier=earlier)
-    assert result.values() == {"rate": {"baseline": [100] * 6 + [200], "subject": [99] * 6 + [198]}}
+    assert result.values() == {"rate": {"baseline": [100] * 5 + [200], "subject": [99] * 5 + [198]}}
     assert (result.pairs["subject", "rate"].verdict, result.more_would_tell()) == ("pass", False)
     # What a round of this job takes.
     assert result.round_seconds == 2.0

@@ -14,6 +14,7 @@ from containercheck.verdict.prior import Prior
 from containercheck.verdict.sequential import INCONCLUSIVE, Pairs
 from made import store
 from made_nights import DAY, NOON, raw, report, row, session
+from paired import load
 from reframe.core.exceptions import ReframeError
 
 sys.path.insert(0, str(REPOSITORY / "ci"))
@@ -172,6 +173,10 @@ def test_the_rounds_that_a_check_is_expected_to_need():
     assert priors.rounds_expected([quiet, noisy], 5.0, {}) > 20
     assert priors.rounds_expected([Figure("rate", r"(\S+)", "x", spread=60.0)], 5.0, {}) == 40
     assert priors.rounds_expected([noisy], 5.0, {"rate12.0": priors.Told(Prior(1.0, "9 nights"), "%")}) == 2
+
+
+def test_the_simulation_has_the_default_of_the_checks():
+    assert pytest.approx(priors.UNKNOWN_SPREAD) == 100 * load("simulation").DEFAULT
 
 
 # The session.

@@ -23,8 +23,8 @@ made, simulation = load("boundaries"), load("simulation")
 
 
 def test_rounds_needed():
-    assert judged(noisy(0, 0.02, 3)).rounds_needed == 7
-    assert judged(noisy(0, 0.01, 8)).rounds_needed == 7
+    assert judged(noisy(0, 0.02, 3)).rounds_needed == 6
+    assert judged(noisy(0, 0.01, 8)).rounds_needed == 6
     assert 10 < judged(noisy(0, 0.07, 9, seed=2)).rounds_needed <= 40
     assert judged(noisy(0, 0.5, 20)).rounds_needed is None
 

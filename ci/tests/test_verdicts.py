@@ -56,11 +56,11 @@ def test_before_ten_rounds_nothing_is_beyond_reach():
 def test_after_one_round_the_fewest_are_expected_to_do():
     """One round has no spread, and a check with long ones would never get its second."""
     assert verdicts.need(case("A", row(rounds=1, spread=None))) == verdicts.Need(
-        case("A", row(rounds=1, spread=None)), 30.0, 5 * (1.3 * 7 - 1), 1
+        case("A", row(rounds=1, spread=None)), 25.0, 5 * (1.3 * 6 - 1), 1
     )
     # Four figures in a long round go before one in a short one.
     long = case("Long", *(row(rounds=1, each=25.0, figure=str(n)) for n in range(4)))
-    assert chosen(verdicts.plan([long, case("Short", row(needed=40))], left=220)) == ["Long"]
+    assert chosen(verdicts.plan([long, case("Short", row(needed=40))], left=180)) == ["Long"]
 
 
 @pytest.mark.parametrize("result", ["pass", "fail"])

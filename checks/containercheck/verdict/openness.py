@@ -14,6 +14,8 @@ from containercheck.verdict.prospects import Accepted
 
 #: Kinds of an open verdict, the most urgent first.
 SLOWER, FASTER, CLOSE, NOISY = "slower", "faster", "close", "noisy"
+#: Rounds from which on they say by themselves that a known spread is too wide.
+ENOUGH = 6
 #: Standard errors of the mean by which a figure must be off its target, and off what is accepted, before it is called
 #: too slow: noise alone comes as far off the target in one figure of twenty.
 OFF_TARGET, OFF_ACCEPTED = 1.645, 1.0
@@ -52,6 +54,8 @@ def kind(changes: List[float], accepted: Accepted, scale: Optional[float]) -> st
     if not rounds or (rounds < 2 and scale is None):
         return NOISY
     scale = robust.scale(changes) if scale is None else scale
+    if rounds >= ENOUGH:
+        scale = prospects.sober(scale, changes)
     centre = robust.median(robust.walsh(changes))
     error = scale / math.sqrt(rounds)
     lowest = accepted.low if accepted.low > -math.inf else far(accepted, scale)

@@ -64,9 +64,17 @@ def rounds_needed(changes: List[float], accepted: Accepted) -> Optional[int]:
     centre = robust.median(robust.walsh(changes))
     scale = robust.scale(changes)
     if accepted.known is not None:
-        # Of two or three rounds the median absolute deviation says little.
-        scale = scale_of(accepted.known, scale, len(changes))
+        scale = sober(scale_of(accepted.known, scale, len(changes)), changes)
     return _first(centre, scale, len(changes) + 1, accepted)
+
+
+def sober(scale: float, changes: List[float]) -> float:
+    """Return a scale that is in part known, but at most twice what two rounds or more say themselves.
+
+    The median absolute deviation of a few rounds says little, and is too small on average; a known spread may be a
+    default that is ten times too wide.
+    """
+    return min(scale, 2 * robust.scale(changes)) if len(changes) > 1 else scale
 
 
 def rounds_expected(accepted: Accepted) -> int:
