@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY, TURN, alive, eventually, facts_of
 from containercheck import contract
-from containercheck.job import belonging, disturbance
+from containercheck.job import belonging, disturbance, processes
 
 #: A daemon such as PALS's, Flux's or Docker's: the launcher tells it what to start, and it starts that, twice forked,
 #: in a session of its own.
@@ -159,6 +159,36 @@ def test_a_strangers_process_is_not_taken_for_ours_and_lives_on():
                 lambda: not Path(f"/proc/{ours}").exists() or "Z" in Path(f"/proc/{ours}/stat").read_text()
             )
         assert all(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in (plain, other))
+
+
+#: Starts a process, tells its number, and never waits for it.
+CARELESS = "import os, subprocess, sys, time; print(subprocess.Popen(sys.argv[1:]).pid, flush=True); time.sleep(1000)"
+
+
+def test_what_has_ended_and_its_daemon_has_not_waited_for_is_still_ours(tmp_path):
+    """It has no environment any more; and what the daemon then waits for is our own work."""
+    with (tmp_path / "pid").open("w") as out:
+        words = [sys.executable, "-c", CARELESS, "env", f"{NAME}={OURS}", "sleep", "1000"]
+        # A daemon does not descend from the runner, whose environment it has not.
+        start = (
+            "import subprocess, sys; facts = {'start_new_session': True, 'stderr': subprocess.DEVNULL}; "
+            "print(subprocess.Popen(sys.argv[1:], **facts).pid, file=sys.stderr)"
+        )
+        done = subprocess.run([sys.executable, "-c", start, *words], stdout=out, stderr=subprocess.PIPE, text=True)
+    daemon = int(done.stderr)
+    try:
+        assert eventually(lambda: (tmp_path / "pid").read_text().strip())
+        ours = int((tmp_path / "pid").read_text())
+        assert eventually(lambda: Path(f"/proc/{ours}/comm").read_text() == "sleep\n")
+        assert ours in belonging.processes_of_run()
+        os.kill(ours, signal.SIGKILL)
+        assert eventually(lambda: processes.fields_of(ours)[0] == "Z")
+        assert ours in belonging.processes_of_run()
+        assert ours not in belonging.marked()
+        assert daemon in belonging.DAEMONS
+        assert daemon not in belonging.processes_of_run()
+    finally:
+        os.kill(daemon, signal.SIGKILL)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs a second user")

@@ -25,8 +25,11 @@ _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", *(["JOB_ID"] i
 #: Seconds after which a process has the environment that it keeps: before it calls exec, its parent's is seen.
 _SETTLED = 10.0
 _TICKS = float(os.sysconf("SC_CLK_TCK"))
-#: When the processes that are not ours began, so that none is read again.
-_STRANGERS = {}  # type: Dict[int, int]
+#: When the processes that are not ours began, so that none is read again; and those that are: one that has ended, and
+#: that nobody has waited for yet, has no environment any more.
+_STRANGERS, _KNOWN = {}, {}  # type: Dict[int, int], Dict[int, int]
+#: Daemons that started something for us: what they wait for is our own work.
+DAEMONS = set()  # type: Set[int]
 
 
 def environment() -> Dict[str, str]:
@@ -90,11 +93,15 @@ def _of_others(own: Set[int]) -> Set[int]:
             continue
         pid = int(entry)
         with contextlib.suppress(OSError):
-            began = int(processes.fields_of(pid)[19])
+            fields = processes.fields_of(pid)
+            parent, began = int(fields[1]), int(fields[19])
             if _STRANGERS.get(pid) == began:
                 continue
-            if _is_ours(pid, marks, group):
+            if _KNOWN.get(pid) == began or _is_ours(pid, marks, group):
                 found.add(pid)
+                if _KNOWN.get(pid) != began and _is_marked(pid) and parent not in own:
+                    DAEMONS.add(parent)
+                _KNOWN[pid] = began
             elif now - began / _TICKS > _SETTLED:
                 _STRANGERS[pid] = began
     return found

@@ -174,7 +174,7 @@ def between(before: Look, after: Look, log: bool = False) -> Optional[str]:
 
     :param log: whether to print the names of processes.
     """
-    ours = ancestors()
+    ours = ancestors() | belonging.DAEMONS
     said = verdict(taken_between(before, after, ours), capacity(before, after))
     if said and log:
         print(
