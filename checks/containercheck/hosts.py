@@ -88,7 +88,9 @@ def _asked(partition: str) -> tuple[str, str]:
                 raise job.exception
             return texts.tail(Path(job.stdout)), ""
         except (ReframeError, OSError) as error:
-            return "", f"its job failed: {error}"
+            # Of a command that failed, the last that it said; ReFrame shows all of it.
+            said = str(getattr(error, "stderr", "")).strip().splitlines()[-1:] or [str(error)]
+            return "", f"its job failed: {said[0]}"
         finally:
             with contextlib.suppress(ReframeError, OSError):
                 if job.jobid and not job.scheduler.finished(job):

@@ -138,11 +138,13 @@ def test_services_are_started_again_where_the_set_up_is_killed(machine, number):
     setup = subprocess.Popen(
         command(INSTALL), env=variables(machine), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    assert eventually((machine / "installing").exists)
-    assert policy(machine)
-    setup.send_signal(number)
-    setup.wait(60)
-    (machine / "go-on").touch()
+    try:
+        assert eventually((machine / "installing").exists)
+        assert policy(machine)
+        setup.send_signal(number)
+        setup.wait(60)
+    finally:
+        (machine / "go-on").touch()
     assert eventually(lambda: not policy(machine))
 
 

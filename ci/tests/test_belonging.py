@@ -45,11 +45,14 @@ connection.recv(1)
 """
 #: A rank that works until it is told to end.
 RANK = """\
+#include <fcntl.h>
 #include <mpi.h>
 #include <unistd.h>
 int main(int count, char **words)
 {
     MPI_Init(&count, &words);
+    if (count > 2)
+        creat(words[2], 0600);
     for (volatile long number = 0; access(words[1], F_OK) != 0;)
         for (long until = number + 10000000; number < until; number++) ;
     MPI_Finalize();
@@ -97,8 +100,9 @@ AS_ROOT = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
 
 
 def test_ranks_that_a_daemon_started_are_seen_and_do_not_disturb_their_own_run(launcher, rank, tmp_path):
-    # It ends by itself, soon after it was seen; the run waits for that, as a launcher does.
-    script = f"{AS_ROOT}\n{launcher} {rank} {tmp_path}/go\nsleep 3; touch go; sleep 1\n"
+    # It works for some seconds, and the run waits for its end, as a launcher does.
+    script = f"{AS_ROOT}\n{launcher} {rank} {tmp_path}/go {tmp_path}/began\nuntil [ -e began ]; do sleep 0.1; done\n"
+    script += f"sleep 5; touch go\nwhile pgrep -f '^{rank} ' >/dev/null; do sleep 0.1; done\n"
     run = run_rounds(tmp_path, script, "--limit=60", "--local-ranks=1")
     (library,) = run["mpi"]
     assert "libmpi" in library

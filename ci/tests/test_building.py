@@ -93,9 +93,9 @@ def test_a_job_that_builds_is_small():
     scheduler = SimpleNamespace(registered_name="slurm")
     job = SimpleNamespace(scheduler=scheduler, options=None)
     building._ask_for_little(job, replace(AWAY, cores=48, max_pending_time="1h"))
-    assert (job.num_tasks, job.num_cpus_per_task, job.max_pending_time, job.options) == (1, 8, "1h", [])
+    assert (job.num_tasks, job.num_cpus_per_task, job.max_pending_time, job.options) == (1, 8, "1h", ["--no-requeue"])
     building._ask_for_little(job, replace(AWAY, build_access=["--partition=build"]))
-    assert job.options == ["--partition=build"]
+    assert job.options == ["--no-requeue", "--partition=build"]
 
 
 @pytest.mark.parametrize(

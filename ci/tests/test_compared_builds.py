@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 
@@ -123,7 +124,7 @@ def test_each_is_built_from_the_recipe_though_the_site_has_a_ready_image(monkeyp
 def outcome(tmp_path):
     """Judge rounds of bare, portable and native, each with its rate and its kernels."""
 
-    def judge(*rounds, kernels="AVX_512"):
+    def judge(*rounds, kernels="AVX_512", successor=True):
         runs = []
         for number, rates in enumerate(rounds, 1):
             for side, rate, simd_of in zip((BARE, PORTABLE, NATIVE), rates, ("SSE4.1", "SSE4.1", kernels)):
@@ -136,7 +137,8 @@ def outcome(tmp_path):
             Answer("portable_kernels", SIMD, equals="SSE4.1", side="portable"),
             Answer("native_kernels", SIMD, equals="AVX_512", side="native"),
         ]
-        facts = facts_of([RATE], answers, sides=[BARE, PORTABLE, NATIVE])
+        margins = {"accepted": {"rate": (-math.inf, 5.0)}} if successor else {}
+        facts = facts_of([RATE], answers, sides=[BARE, PORTABLE, {**NATIVE, **margins}])
         evaluation = record_of(*runs).evaluate(facts, tmp_path)
         names = [Side(program=Program("x"), **one) for one in (BARE, PORTABLE, NATIVE)]
         return evaluation, Outcome([RATE], names, evaluation, {}, {})
@@ -151,6 +153,13 @@ def test_a_native_image_that_is_faster_passes_and_the_row_says_by_how_much(outco
     assert (row["baseline_label"], row["subject_label"], row["verdict"]) == ("portable", "native", "pass")
     assert row["overhead"] == pytest.approx(-60, abs=1)
     assert judged.failures == []
+
+
+def test_the_same_gain_is_a_question_where_the_image_is_to_take_nothings_place(outcome):
+    """Against bare, or another container that stays: does it compute the same?"""
+    _, judged = outcome(*((10.0, 10.0 + n / 100, 16.0 + n / 50) for n in range(16)), successor=False)
+    (row,) = judged.rows()
+    assert (row["verdict"], row["open_kind"]) == ("inconclusive", "faster")
 
 
 def test_a_native_image_that_is_slower_than_the_portable_one_fails(outcome):

@@ -110,7 +110,7 @@ def test_a_partition_has_its_longest_job_and_its_hardware_threads(partition):
 @pytest.mark.parametrize(
     ("scheduler", "extras", "nodes", "options"),
     [
-        ("slurm", {}, 2, []),
+        ("slurm", {}, 2, ["--no-requeue"]),
         ("pbs", {}, 2, ["-l place=scatter:excl"]),
         ("pbs", {"exclusive": False}, 2, []),
         # Whole nodes, whatever the ranks take of them.

@@ -3,8 +3,6 @@
 # starts it. It ends when its daemon does, and the kernel then ends whatever else runs in the part.
 # File descriptor 8 is the switch's network, 7 the machine's own.
 set -eu
-# shellcheck source=ci/lib.sh
-. "$(dirname "$0")/../lib.sh"
 # shellcheck source=ci/virtual_cluster/layout.sh
 . "$(dirname "$0")/layout.sh"
 part=$1

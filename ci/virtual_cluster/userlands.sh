@@ -5,8 +5,6 @@
 # it for the architecture.
 small_packages=(python3 openmpi-bin)
 userland_packages=(ca-certificates procps debootstrap gcc g++ libc6-dev make python3 python3-venv openmpi-bin libopenmpi-dev)
-userland_applications=$(application_packages)
-mapfile -t userland_applications <<<"$userland_applications"
 # Whether the first do (up --small).
 small=''
 userlands=/var/cache/virtual-cluster
@@ -22,12 +20,15 @@ userland_with() {
 # Prints the directory of the userland of partition $1: that of the cluster that is up, else the one that is wanted. Where
 # a small one would do, the usual one does too.
 userland_of() {
-    local usual
+    local usual applications
     if [ -e "$state/userland-$1" ]; then
         cat "$state/userland-$1"
         return
     fi
-    usual=$(userland_with "$1" "${userland_packages[@]}" "${userland_applications[@]}")
+    # Asked where there are such nodes only: a cluster without them needs no checks.
+    applications=$(application_packages) || return
+    # shellcheck disable=SC2086  # a list of words
+    usual=$(userland_with "$1" "${userland_packages[@]}" $applications)
     if [ -z "$small" ] || [ -d "$usual" ]; then echo "$usual"; else userland_with "$1" "${small_packages[@]}"; fi
 }
 
@@ -35,8 +36,9 @@ userland_of() {
 write_userlands() {
     local partition tree
     for partition in "${architectures[@]}"; do
+        [ "${emulated[$partition]}" -gt 0 ] || continue
         tree=$(userland_of "$partition")
-        [ "${emulated[$partition]}" -eq 0 ] || echo "$tree" >"$state/userland-$partition"
+        echo "$tree" >"$state/userland-$partition"
     done
 }
 
@@ -45,8 +47,9 @@ make_userlands() {
     local partition tree failed='' begun=$SECONDS
     local -A making=()
     for partition in "${architectures[@]}"; do
+        [ "${emulated[$partition]}" -gt 0 ] || continue
         tree=$(userland_of "$partition")
-        if [ "${emulated[$partition]}" -eq 0 ] || [ -d "$tree" ]; then continue; fi
+        [ ! -d "$tree" ] || continue
         say "making a Debian for ${debian_of[$partition]}, once: some minutes (log: $tree.log)"
         mkdir -p "$userlands"
         rm -rf --one-file-system "$tree.new"
@@ -78,7 +81,7 @@ why_not() {
 
 # Makes that of partition $1 in directory $2. Of alternative and virtual packages apt knows more than debootstrap.
 make_userland() {
-    local release mirror file packages offered components='main non-free'
+    local release mirror file packages applications offered components='main non-free'
     set -e
     release=$(. /etc/os-release && echo "$VERSION_CODENAME")
     grep -q '^ID=debian' /etc/os-release || components='main universe multiverse'
@@ -92,7 +95,9 @@ make_userland() {
     in_userland "$2" 'apt-get -q update'
     packages=("${small_packages[@]}")
     if [ -z "$small" ]; then
-        offered=$(offered_in "$2" "${userland_applications[@]}")
+        applications=$(application_packages)
+        # shellcheck disable=SC2086  # a list of words
+        offered=$(offered_in "$2" $applications)
         mapfile -t packages <<<"$offered"
         packages+=("${userland_packages[@]}")
     fi

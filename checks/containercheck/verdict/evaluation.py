@@ -122,9 +122,10 @@ class Evaluation:
                 together = len(told) * len(compared)
                 low, high = side.accepted.get(one.name, one.accepted)
                 # A reference expects an overhead against the host, and none against another container.
-                expected = None if one.name in side.accepted else one.expected
+                succeeds = one.name in side.accepted
+                expected = None if succeeds else one.expected
                 prior = Prior(*self._facts.priors[one.name]) if one.name in self._facts.priors else None
-                pairs = Pairs(one.better, one.compare, low, high, together, expected, prior)
+                pairs = Pairs(one.better, one.compare, low, high, together, expected, prior, succeeds)
                 self.pairs[side.name, one.name] = pairs
 
     @property

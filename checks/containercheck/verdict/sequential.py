@@ -67,6 +67,7 @@ class Pairs:
     :param figures: how many figures are judged together in the check.
     :param expected: the overhead that the range is about, where that is not its middle.
     :param prior: how far rounds are known to scatter; None where that is not known.
+    :param may_gain: whether no gain is a question, however large: the subject is to take the baseline's place.
     :raises ValueError: one of them is none of these, or the range accepts nothing.
     :ivar decided_after: the number of rounds after which the verdict fell, or None.
     :ivar changes: d of each round: in log scale, or in the figure's unit; positive is worse.
@@ -81,6 +82,7 @@ class Pairs:
         figures: int,
         expected: Optional[float] = None,
         prior: Optional[Prior] = None,
+        may_gain: bool = False,
     ) -> None:
         """Begin without rounds."""
         self._scale = Scale(better, compare)
@@ -100,7 +102,7 @@ class Pairs:
         self._row = 2 * figures if self._two_ended else figures
         boundary("fail", 1, self._row)  # refuses too many figures
         self._accepted = prospects.Accepted(low, high, target, self._row)
-        self.prior = prior
+        self.prior, self._may_gain = prior, may_gain
         self._t = Moderated(prior.spread / self._scale.unit if prior else None)
         self.decided_after: Optional[int] = None
         self._verdict, self._asks = INCONCLUSIVE, False
@@ -147,7 +149,7 @@ class Pairs:
     def _asks_or_waits(self) -> bool:
         """Whether a figure that would pass gains so much that it is a question, or may become one."""
         far = openness.far(self._accepted, self._t.scale or robust.scale(self.changes))
-        if self._low.value > -math.inf or robust.median(robust.walsh(self.changes)) >= far:
+        if self._may_gain or self._low.value > -math.inf or robust.median(robust.walsh(self.changes)) >= far:
             return False
         self._asks = self._ends()[1] < far and self._is_below(self._target, "zero", openness.RARELY)
         return self._asks or self.rounds < openness.UNTIL
@@ -206,7 +208,8 @@ class Pairs:
             return None
         if self._asks:
             return openness.FASTER
-        return openness.kind(self.changes, self._forecast, self._t.scale)
+        kind = openness.kind(self.changes, self._forecast, self._t.scale)
+        return openness.NOISY if self._may_gain and kind == openness.FASTER else kind
 
     @property
     def bound(self) -> Optional[float]:

@@ -84,10 +84,10 @@ esac
 END
 cat >prepare.sh <<'END'
 python3 $REPOSITORY/checks/containercheck hostmpi lend --libmpi=/opt/cray/pe/mpich/default/ofi/gnu/9.1/lib/libmpi_gnu_91.so.12 mpich
-python3 $REPOSITORY/checks/containercheck runtime --command=apptainer --ranks=128 subject
+python3 $REPOSITORY/checks/containercheck runtime --command=apptainer --ranks=128 --image=image.sif subject
 python3 $REPOSITORY/checks/containercheck hostmpi plan '--bind=-B{source}:{target}' --side=subject IMB-MPI1
 $(cat subject.start) apptainer exec -B"$TMP/stage/cray-ex/cpu/builtin/IMB_0a0ee3b7:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) -B/var/spool/slurmd:/var/spool/slurmd -B/opt/cray/libfabric:/opt/cray/libfabric $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/subject.preflight.sh IMB-MPI1 >subject.preflight.out 2>&1 || true
 python3 $REPOSITORY/checks/containercheck hostmpi verify subject
 python3 $REPOSITORY/checks/containercheck ranks --ranks=256 --nodes=2 '--launcher=srun --cpus-per-task=1 --mpi=pmi2 --cpu-bind=cores' --host-mpi subject
 END
-python3 $REPOSITORY/checks/containercheck rounds --seconds=70 --limit=300 --local-ranks=128 --prepare=prepare.sh --prepare-limit=600
+python3 $REPOSITORY/checks/containercheck rounds --seconds=70 --limit=300 --local-ranks=128 --prepare=prepare.sh --prepare-limit=600 --alone

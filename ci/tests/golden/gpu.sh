@@ -33,8 +33,8 @@ cat >subject.inside.sh <<'END'
 $(cat subject.start) singularity exec -B"$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir" --nv --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 16 --map-by slot:PE=10 --bind-to core gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
 END
 cat >prepare.sh <<'END'
-python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=2 --own-environment subject
+python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=2 --own-environment --image=image.sif subject
 python3 $REPOSITORY/checks/containercheck ranks --ranks=16 --nodes=8 '--launcher=srun --cpus-per-task=10 --cpu-bind=cores' subject
 sh $REPOSITORY/checks/src/gromacs/prepare gmx_mpi 5
 END
-python3 $REPOSITORY/checks/containercheck rounds --seconds=100 --limit=600 --local-ranks=2 --collect=md.log --prepare=prepare.sh --prepare-limit=648.6
+python3 $REPOSITORY/checks/containercheck rounds --seconds=100 --limit=600 --local-ranks=2 --collect=md.log --prepare=prepare.sh --prepare-limit=648.6 --alone

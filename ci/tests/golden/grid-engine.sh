@@ -17,6 +17,6 @@ cat >subject.sh <<'END'
 $(cat subject.start) singularity exec -B"$TMP/stage/cc-in2p3/cpu/builtin/DB12_68eae1e2:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) image.sif db12 multiple 32
 END
 cat >prepare.sh <<'END'
-python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=0 --own-environment subject
+python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=0 --own-environment --image=image.sif subject
 END
-python3 $REPOSITORY/checks/containercheck rounds --seconds=135 --limit=300 --local-ranks=0 --prepare=prepare.sh --prepare-limit=600
+python3 $REPOSITORY/checks/containercheck rounds --seconds=135 --limit=300 --local-ranks=0 --prepare=prepare.sh --prepare-limit=600 --alone

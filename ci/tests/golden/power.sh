@@ -32,7 +32,7 @@ cat >subject.inside.sh <<'END'
 $(cat subject.start) singularity exec -B"$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 640 --bind-to core hpcc
 END
 cat >prepare.sh <<'END'
-python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=40 --own-environment subject
+python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=40 --own-environment --image=image.sif subject
 python3 $REPOSITORY/checks/containercheck ranks --ranks=640 --nodes=16 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' subject
 END
-python3 $REPOSITORY/checks/containercheck rounds --seconds=90 --limit=300 --local-ranks=40 --collect=hpccoutf.txt --prepare=prepare.sh --prepare-limit=600
+python3 $REPOSITORY/checks/containercheck rounds --seconds=90 --limit=300 --local-ranks=40 --collect=hpccoutf.txt --prepare=prepare.sh --prepare-limit=600 --alone

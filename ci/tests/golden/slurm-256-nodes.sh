@@ -45,10 +45,10 @@ case $first in
 esac
 END
 cat >prepare.sh <<'END'
-python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=48 subject
+python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=48 --image=image.sif subject
 python3 $REPOSITORY/checks/containercheck hostmpi plan '--bind=-B{source}:{target}' --side=subject ./bin/pingpong
 $(cat subject.start) singularity exec -B"$TMP/stage/marenostrum4/main/openmpi/PingPong_e7e5c5a6:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/subject.preflight.sh pingpong >subject.preflight.out 2>&1 || true
 python3 $REPOSITORY/checks/containercheck hostmpi verify subject
 python3 $REPOSITORY/checks/containercheck ranks --ranks=12288 --nodes=256 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' --host-mpi subject
 END
-python3 $REPOSITORY/checks/containercheck rounds --seconds=70 --limit=300 --local-ranks=48 --prepare=prepare.sh --prepare-limit=600
+python3 $REPOSITORY/checks/containercheck rounds --seconds=70 --limit=300 --local-ranks=48 --prepare=prepare.sh --prepare-limit=600 --alone
