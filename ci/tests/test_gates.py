@@ -141,17 +141,17 @@ def test_slow_container_fails_with_figure_and_interval(session):
     assert result.status != 0
     case = result.case("generic")
     assert case["fail_phase"] == "performance"
-    said = r"time is \S+ % ± \S+ % worse than bare in this session \(tolerance 5 %; above it in 8 of 8 rounds\)"
+    said = r"time is \S+ % ± \S+ % worse than bare in this session \(tolerance 5 %; above it in (\d+) of \1 rounds\)"
     assert re.search(said, reason(case)), reason(case)
     (row,) = case["results"]
-    # As early as can be, with one figure: 0.6 s against 0.51 or 0.5.
-    assert (row["verdict"], row["rounds"]) == ("fail", 8)
+    # As early as its ranks can tell: 0.6 s against 0.51 or 0.5, and nobody knows how its rounds spread.
+    assert (row["verdict"], row["rounds"]) == ("fail", 9)
     assert 100 * (0.6 / 0.51 - 1) - 1e-6 <= row["overhead"] <= 20 + 1e-6
 
 
 @pytest.mark.parametrize(("fault", "rounds"), [("slow", []), ("slow", ["-S", "rounds=8"]), ("none", [])])
 def test_where_processors_are_emulated_an_overhead_is_reported_and_not_judged(session, site, fault, rounds):
-    """Two rounds do, where nobody asks for more; the same fault fails elsewhere, after eight."""
+    """Two rounds do, where nobody asks for more; the same fault fails elsewhere, after nine."""
     settings = site(extras={"emulated": True})
     result = session("-C", settings, "-n", "Planted%variant=generic", "-S", f"fault={fault}", *rounds)
     assert result.status == 0, result.output
