@@ -41,6 +41,8 @@ def pytest_configure(config):
     """Initialise ReFrame as its command does, for tests that import checks: a check asks it for the system."""
     # A shell ignores it for what it starts in the background, and so would every session that a test interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # So does nohup with this one.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     from reframe.core import config as configuration
     from reframe.core import runtime
 
