@@ -149,6 +149,30 @@ def test_a_tree_of_easybuilds_goes_with_the_last_that_needs_it(cache):
     assert not made.exists()
 
 
+def test_directories_of_old_cases_go_and_a_session_keeps_its_own(cache, tmp_path):
+    stage, case = tmp_path / "stage", "here/only/builtin"
+    for name in ("old", "new"):
+        (stage / case / name).mkdir(parents=True)
+        (stage / case / name / "rfm_job.sh").touch()
+    unused(stage / case / "old")
+    (stage / "no-case").mkdir()
+    unused(stage / "no-case")
+    words = ["--stage", str(stage), str(cache)]
+    with locks.flocked(stage / cleaning.SESSION_LOCK, shared=False, waiting=""):
+        assert "/old: 0 MiB, not used for 100 days: stays: waited 0 s for the lock" in clean(*words)
+    assert "/old: 0 MiB, not used for 100 days: removed" in clean(*words)
+    assert sorted(path.name for path in [*stage.iterdir(), *(stage / case).iterdir()]) == [
+        cleaning.SESSION_LOCK,
+        "here",
+        "new",
+        "no-case",
+    ]
+
+
+def test_sessions_hold_the_lock_that_cleaning_asks_for():
+    assert f'LOCK = "{cleaning.SESSION_LOCK}"' in (REPOSITORY / "ci" / "claims.py").read_text()
+
+
 @need_root
 def test_what_others_own_stays(cache):
     made = program(cache)

@@ -1,10 +1,11 @@
 """Removes from the caches what nobody has used for long: images, environments, jars, programs, inputs, leftovers.
 
-    python3 checks/containercheck clean --older 90d --dry-run
+    python3 checks/containercheck clean --older 90d --dry-run --stage stage
 
 says what it would remove; without ``--dry-run`` it removes it. When a thing was used last, its record tells: each build
 step that takes it touches that, or where it may not, reads it. It works under the same locks as builds: what is being
-built stays. Of what others own nothing is removed, and nothing outside of the caches: by default the user's own.
+built stays. Of what others own nothing is removed, and nothing outside of the caches (by default the user's own) but
+cases' directories in those of ReFrame that are named.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -18,9 +19,9 @@ import stat
 import sys
 import time
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple, Optional
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
 
-from containercheck import locks
+from containercheck import contract, locks
 from containercheck.build import cache, files, ownership
 
 #: Kinds of caches; all but the last are extras of a site.
@@ -28,6 +29,10 @@ KINDS = ("image", "venv", "jar", "program", "input", "spack", "easybuild", "dige
 #: Names that a cache has besides things and their records: of what a build works in, of logs and of locks.
 _WORK = re.compile(r"^\.(?P<name>.+)-building-.*$")
 _LEFT = (".log", ".lock")
+#: What a session holds locked while it runs, in ReFrame's stage directory (ci/claims.py).
+SESSION_LOCK = ".session.lock"
+#: What finds something to remove in a directory.
+Kinds = Sequence[Callable[[Path], Iterator["Found"]]]
 #: Seconds by the unit of an age.
 UNITS = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 #: In a tree of Spack's: what tells a package.
@@ -132,6 +137,15 @@ def packages(directory: Path) -> Iterator[Found]:
             yield Found([tree], every, tree, _last(tree))
 
 
+def cases(directory: Path) -> Iterator[Found]:
+    """Yield the directories of cases below one of ReFrame's, for stages or outputs: each has its job's script.
+
+    A session that runs there holds its lock, and keeps all of them.
+    """
+    for script in directory.glob(f"**/{contract.JOB}"):
+        yield Found([script.parent], [directory / SESSION_LOCK], script.parent, _last(script.parent))
+
+
 def _remove(found: Found) -> Optional[str]:
     """Remove something, unless somebody is building it; return why it stays, None where it is gone."""
     with contextlib.ExitStack() as held:
@@ -151,13 +165,14 @@ def _size(path: Path) -> int:
     return files.content_of(path)[1] if path.is_dir() and not path.is_symlink() else os.lstat(str(path)).st_size
 
 
-def clean(directory: Path, before: float, dry: bool) -> int:
+def clean(directory: Path, before: float, dry: bool, kinds: Kinds = (things, packages)) -> int:
     """Remove what was not used since ``before``, say so, and return the bytes of it.
 
     :param dry: say it only.
+    :param kinds: what finds something to remove in a directory.
     """
     total = 0
-    for kind in (things, packages):
+    for kind in kinds:
         for found in sorted(kind(directory), key=lambda one: one.used):
             owner = all(os.lstat(str(path)).st_uid == os.geteuid() for path in found.paths)
             if found.used >= before or not owner:
@@ -175,17 +190,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--older", type=age, default="90d", help="than this, by its last use (%(default)s)")
     parser.add_argument("--dry-run", action="store_true", help="say what would be removed, and remove nothing")
+    parser.add_argument("--stage", action="append", default=[], type=Path, help="ReFrame's, or its output directory")
     parser.add_argument("cache", nargs="*", type=Path, help="directories; by default all of the user's own")
     arguments = parser.parse_args()
-    directories = [path.resolve() for path in arguments.cache]
-    absent = [str(path) for path in directories if not path.is_dir()]
+    directories, stages = ([path.resolve() for path in paths] for paths in (arguments.cache, arguments.stage))
+    absent = [str(path) for path in [*directories, *stages] if not path.is_dir()]
     if absent:
         sys.exit(f"error: no directory {absent[0]}")
     own = [cache.private_directory(f"{kind}_cache") for kind in KINDS]
-    total = 0
+    before = time.time() - arguments.older
+    total = sum(clean(directory, before, arguments.dry_run, (cases,)) for directory in stages)
     for directory in directories or [path for path in own if path.is_dir()]:
         why = ownership.problem(directory, shared=True)
         if why:
             sys.exit(f"error: {why}: clean it as its owner")
-        total += clean(directory, time.time() - arguments.older, arguments.dry_run)
+        total += clean(directory, before, arguments.dry_run)
     print(f"{total >> 20} MiB {'would be removed' if arguments.dry_run else 'removed'}")
