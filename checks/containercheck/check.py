@@ -37,11 +37,16 @@ from containercheck.software import runtimes
 from containercheck.variants import VariantSides
 from containercheck.verdict import record
 from containercheck.verdict.outcome import Outcome
+from containercheck.verdict.problems import UNREADABLE
 from containercheck.verdict.reading import UnreadableError
 
 
 class NotMeasured(SanityError):
     """The job ended before there was anything to judge. Reports tell it from a bad result by its name."""
+
+
+#: Why bare could not be read, by partition and case without its variant: no container is measured against it then.
+_UNREADABLE: dict[tuple[str, str], str] = {}
 
 
 class OutOfService(ReframeError):
@@ -94,6 +99,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
             self._provision = software.provide(self.wanted_software(), self.site)
         except (software.Unavailable, LayoutError) as error:
             self.skip_because(str(error))
+        if self.contained and self._twins in _UNREADABLE:
+            why = _UNREADABLE[self._twins]
+            raise NotMeasured(texts.told(f"bare could not be read, and so no container is run beside it: {why}"))
         # Images are built with them too.
         self.modules += [module for module in self._of_runtime.modules if module not in self.modules]
         self.build_with(self._provision)
@@ -235,9 +243,16 @@ class ContainerCheck(BuiltCheck, VariantSides):
         elif problems and (lost := slurm.lost_node(self.job)):
             problems.insert(0, f"the job lost a node: {lost}")
         if problems:
+            if not self.contained and any(one.kind == UNREADABLE for one in self._evaluation.problems):
+                _UNREADABLE[self._twins] = problems[0]
             raise (NotMeasured if broken else SanityError)(texts.first(problems, 4))
         self.measured = self._evaluation.rounds
         return True
+
+    @property
+    def _twins(self) -> tuple[str, str]:
+        """What a case and its bare one have in common."""
+        return self.current_partition.fullname, self.display_name.replace(f"%variant={self.variant}", "")
 
     @run_before("performance")
     def report_figures(self):

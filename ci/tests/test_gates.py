@@ -239,6 +239,15 @@ def test_unreadable_figure_fails(session):
     assert "figure time not found in" in reason(result.case("generic"))
 
 
+def test_where_bare_cannot_be_read_no_container_is_run_beside_it(session):
+    result = session("-n", "^Misread", "--exec-policy=serial", "-S", "rounds=4")
+    assert "figure time not found in" in reason(result.case("bare"))
+    case = result.case("generic")
+    assert case["fail_phase"] == "setup"
+    assert "bare could not be read, and so no container is run beside it: round 1, baseline: figure" in reason(case)
+    assert len(list(result.stage.rglob("rounds.json"))) == 1
+
+
 def test_crash_fails_with_what_the_program_said(session):
     result = session("-n", "Planted%variant=generic", "-S", "fault=crash", "-S", "rounds=1")
     assert result.status != 0
