@@ -151,7 +151,8 @@ def line(case: Case) -> str:
     shown = {"pass": "passes", "fail": "FAILS", "inconclusive": "open"}[case.verdict]
     names = [row["figure"] for row in case.rows if row["verdict"] == case.verdict]
     which = "" if case.verdict == "pass" else f" ({', '.join(names)})"
-    return f"{case.check} {shown}{which}, {case.rounds} rounds, {case.seconds:.0f} s"
+    rounds = f"{case.rounds} round{'s'[: case.rounds != 1]}"
+    return f"{case.check} {shown}{which}, {rounds}, {case.seconds:.0f} s"
 
 
 def summary(tallies: Mapping[str, Tally]) -> list[str]:

@@ -120,14 +120,14 @@ def test_checks_that_belong_to_the_full_axes_are_left_out():
 
 @pytest.mark.parametrize("percent", [0, 50])
 def test_ping_pong_against_itself(percent, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["itself.py", "--times=1", "-S", "rounds=2", "--more", str(percent), "PingPong"])
+    monkeypatch.setattr(sys, "argv", ["itself.py", "--times=1", "-S", "rounds=1", "--more", str(percent), "PingPong"])
     before = set(Path(REPOSITORY, "stage").glob("itself-*"))
     with pytest.raises(SystemExit) as end:
         itself.main()
     output = capsys.readouterr().out
     assert end.value.code == 0, output
-    # Two rounds are too few for any verdict, so nothing here depends on the machine.
-    assert re.search(r"^session 1 of 1: PingPong open \(.*latency_\w+.*\), 2 rounds, \d+ s$", output, re.MULTILINE)
+    # One round is too few for any verdict, so nothing here depends on the machine.
+    assert re.search(r"^session 1 of 1: PingPong open \(.*latency_\w+.*\), 1 round, \d+ s$", output, re.MULTILINE)
     assert re.search(
         r"^total: 0 false failures \(must be 0\); 0 of \d comparisons closed \(0 %\)$", output, re.MULTILINE
     )
