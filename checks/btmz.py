@@ -7,7 +7,8 @@ not have them: they come from Spack, or from the site (its modules, or the path 
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, Work, sites
+from containercheck import Answer, ContainerCheck, Figure, Identity, Work
+from containercheck.site import sites
 from reframe.core.builtins import parameter, run_after, run_before
 
 #: Points and time steps of each class, and its zones: no more ranks than these (NPB's sys/setparams.c).

@@ -6,7 +6,8 @@ have a lower one.
 """
 
 import reframe as rfm
-from containercheck import Answer, Figure, OneNodeCheck, Work, sites
+from containercheck import Answer, Figure, OneNodeCheck, Work
+from containercheck.site import sites
 from reframe.core.builtins import parameter, run_before
 
 ALL = "all"

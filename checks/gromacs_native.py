@@ -6,7 +6,8 @@ against that one: not against bare, which may be either, and makes the input. Bo
 """
 
 import reframe as rfm
-from containercheck import Answer, Candidate, simd, software
+from containercheck import Answer, Candidate, software
+from containercheck.software import simd
 from gromacs import LOG, SIMD, Dynamics
 from reframe.core.builtins import parameter, run_after
 

@@ -7,7 +7,8 @@ comes from Spack, or from the site (its modules, or a program).
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work, sites
+from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work
+from containercheck.site import sites
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 RESULTS = "HPCG-Benchmark_*.txt"

@@ -8,7 +8,8 @@ stage directory. The image is a file, in memory, or unpacked.
 """
 
 import reframe as rfm
-from containercheck import Answer, Figure, ImagePlacement, OneNodeCheck, Work, axes
+from containercheck import Answer, Figure, ImagePlacement, OneNodeCheck, Work
+from containercheck.application import axes
 from reframe.core.builtins import run_before
 
 TREE = "share/imagefiles"

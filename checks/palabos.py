@@ -8,7 +8,8 @@ cores, and the same for any number of ranks on them, which the full axes take; s
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, Work, sites
+from containercheck import Answer, ContainerCheck, Figure, Identity, Work
+from containercheck.site import sites
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 

@@ -11,7 +11,8 @@ of Java and the writing of the space included.
 """
 
 import reframe as rfm
-from containercheck import Answer, Figure, OneNodeCheck, Step, Work, sites
+from containercheck import Answer, Figure, OneNodeCheck, Step, Work
+from containercheck.site import sites
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 #: Frequent words of the topic whose words end in b.

@@ -11,8 +11,8 @@ limit of open files (opensciencegrid/docs issue 345), and many binds.
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, ImagePlacement, ReleaseOfImage, Work, axes
-from containercheck.software import runtimes
+from containercheck import Answer, ContainerCheck, Figure, ImagePlacement, ReleaseOfImage, Work
+from containercheck.application import axes
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 MANY_FILES, MANY_BINDS = 20000, 50
@@ -70,8 +70,7 @@ class StartUp(ContainerCheck, ImagePlacement, ReleaseOfImage):
         if self.circumstances == "open_files":
             self.reset_commands = ["ulimit -n $(ulimit -Hn)"]
         if self.circumstances == "many_binds" and self.contained:
-            binds = [f"{self.stagedir}:/mnt/{number}" for number in range(MANY_BINDS)]
-            self.container_options = [*self.container_options, *runtimes.bind_options(self.runtime, binds)]
+            self.binds = [*self.binds, *(f"{self.stagedir}:/mnt/{number}" for number in range(MANY_BINDS))]
 
     @run_before("run")
     def start_on_every_core(self):

@@ -16,7 +16,8 @@ ranks in the full axes.
 import shlex
 
 import reframe as rfm
-from containercheck import RUN_BEGAN, Answer, ContainerCheck, Figure, Work, sites
+from containercheck import RUN_BEGAN, Answer, ContainerCheck, Figure, Work
+from containercheck.site import sites
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from containercheck import contract
+from containercheck.node import contract
 from containercheck.verdict.record import Record
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.pipeline import RegressionTestPlugin

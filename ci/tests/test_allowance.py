@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from dataclasses import replace
 
 import pytest
 from conftest import REPOSITORY
 from containercheck import ContainerCheck
-from containercheck.allowance import FAILURES, LEAST_MEMORY, SLOW_START, START, Run, allow, resources
-from containercheck.facts import Work
-from containercheck.layout import Layout, LayoutError
-from containercheck.sites import Site
+from containercheck.application.allowance import FAILURES, LEAST_MEMORY, SLOW_START, START, Run, allow, resources
+from containercheck.application.facts import Work
+from containercheck.results.cases import Case
+from containercheck.session import estimate
+from containercheck.site.layout import Layout, LayoutError
+from containercheck.site.sites import Site
 from hypothesis import given
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-from report import estimate  # noqa: E402
-from report.cases import Case  # noqa: E402
 
 SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=48, gpus=0)
 GROWING = Work(

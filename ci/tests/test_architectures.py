@@ -7,8 +7,8 @@ import re
 import pytest
 from archspec.cpu import TARGETS
 from conftest import REPOSITORY
-from containercheck import architectures, pins
-from containercheck.sites import Site
+from containercheck.node import architectures, pins
+from containercheck.site.sites import Site
 from containercheck.software import Unavailable, Wanted, pypi
 
 SOURCES = REPOSITORY / "checks" / "src"

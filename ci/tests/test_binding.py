@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 from conftest import eventually, record_of, run_of
-from containercheck.job.run import watch_binding
-from containercheck.sides import Container, Program, Side
+from containercheck.node.job.single_run import watch_binding
+from containercheck.sides.sides import Container, Program, Side
 from containercheck.verdict import binding
 
 

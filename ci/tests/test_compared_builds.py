@@ -8,12 +8,13 @@ import shutil
 
 import pytest
 from conftest import BARE, PLANTED, REPOSITORY, facts_of, record_of, run_of
-from containercheck import Answer, Candidate, Figure, architectures, simd
-from containercheck.build.images import key_of
-from containercheck.sides import Program, Side
-from containercheck.sites import Site
-from containercheck.software import Unavailable, Wanted, images
-from containercheck.verdict.evaluation import UNREADABLE, WRONG
+from containercheck import Answer, Candidate, Figure
+from containercheck.node import architectures
+from containercheck.node.build.image_build import key_of
+from containercheck.node.outputs.evaluation import UNREADABLE, WRONG
+from containercheck.sides.sides import Program, Side
+from containercheck.site.sites import Site
+from containercheck.software import Unavailable, Wanted, images, simd
 from containercheck.verdict.outcome import Outcome
 from gromacs import SIMD
 from saved import OUTPUTS

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from conftest import facts_of
 from containercheck import Figure
-from containercheck.sides import Program, Side
-from containercheck.verdict import builds as builds_of
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.stats.prior import Prior
+from containercheck.sides.sides import Program, Side
+from containercheck.verdict import identities as builds_of
 from containercheck.verdict.comparison import Comparison
-from containercheck.verdict.evaluation import Evaluation, Facts
 from containercheck.verdict.outcome import Outcome
-from containercheck.verdict.prior import Prior
 
 PROGRAM = Program("true")
 BARE = Side("baseline", "bare", PROGRAM)

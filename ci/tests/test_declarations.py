@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conftest import BARE, GENERIC, facts_of, record_of, run_of
 from containercheck import Answer, Figure
-from containercheck.sides import Program, Side
+from containercheck.sides.sides import Program, Side
 from containercheck.verdict.outcome import Outcome
 
 CHECK = """

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from conftest import BARE, GENERIC, facts_of, record_of, run_of
 from containercheck import Answer, Figure
-from containercheck.sides import Container, HostMpi, Program, Side
-from containercheck.verdict.evaluation import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG, Evaluation, Facts
-from containercheck.verdict.reading import UnreadableError
+from containercheck.node.outputs.evaluation import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG, Evaluation, Facts
+from containercheck.node.outputs.reading import UnreadableError
+from containercheck.sides.sides import Container, HostMpi, Program, Side
 from containercheck.verdict.record import Record, is_complete
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from containercheck import Answer, Figure, by_ratio
-from containercheck.verdict.reading import TAKE, UnreadableError, disagreement, problem, read_answer, read_figure
+from containercheck.node.outputs.reading import TAKE, UnreadableError, disagreement, problem, read_answer, read_figure
 from hypothesis import given
 from hypothesis import strategies as st
 

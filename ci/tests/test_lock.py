@@ -54,7 +54,7 @@ def test_it_has_what_the_project_asks_for():
     """The versions that pyproject.toml names exactly, so that nobody changes one without the other."""
     text = (REPOSITORY / "pyproject.toml").read_text()
     versions = dict((name, version) for name, version, _ in PACKAGE.findall(LOCK.read_text()))
-    groups = re.search(r"^run = .*?^test = ", text, re.MULTILINE | re.DOTALL)[0]
+    groups = re.search(r"^night = .*?^test = ", text, re.MULTILINE | re.DOTALL)[0]
     wanted = dict(re.findall(r'"([\w-]+)==([\d.]+)"', groups))
     assert wanted.keys() == {"reframe-hpc", "pip"}
     assert {name: versions[name] for name in wanted} == wanted

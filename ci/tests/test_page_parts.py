@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from xml.etree import ElementTree
 
 import made
 import pytest
-from conftest import REPOSITORY
+from containercheck.report.page import drawing, matrix, palette, plots, rerun, shapes, states, wording
+from containercheck.report.page.svg import part_of_page
+from containercheck.results.cases import collect
+from containercheck.results.request import COMMON
 from hypothesis import given
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-from report.asked import COMMON  # noqa: E402
-from report.cases import collect  # noqa: E402
-from report.page import drawing, matrix, palette, plots, rerun, shapes, states, wording  # noqa: E402
-from report.page.svg import part_of_page  # noqa: E402
 
 #: As ReFrame logs a figure that has a reference.
 REFERENCED = [9.0, 10.0, -0.1, None, "x", "pass"]

@@ -12,8 +12,9 @@ import iozone
 import pytest
 import yaml
 from conftest import REPOSITORY
-from containercheck import Figure, references
-from containercheck.sites import Site
+from containercheck import Figure
+from containercheck.application import references
+from containercheck.site.sites import Site
 from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTestDict, RegressionTestPlugin, _ReferenceDict
 from reframe.utility.sanity import reference_bounds

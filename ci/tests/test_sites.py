@@ -10,9 +10,10 @@ from dataclasses import fields
 
 import pytest
 from conftest import REPOSITORY
-from containercheck import launchers, schedulers, sites
-from containercheck.layout import Layout, LayoutError
-from containercheck.sites import Site, SiteError, Software
+from containercheck.sides import launchers
+from containercheck.site import schedulers, sites
+from containercheck.site.layout import Layout, LayoutError
+from containercheck.site.sites import Site, SiteError, Software
 from reframe.core import config
 from reframe.core.exceptions import ReframeError
 from reframe.core.schedulers import Job

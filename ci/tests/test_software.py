@@ -7,11 +7,12 @@ import re
 import subprocess
 
 import pytest
-from containercheck import Step, commands, software
-from containercheck.facts import PROGRAM
-from containercheck.layout import Layout
-from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
-from containercheck.sites import Site
+from containercheck import Step, software
+from containercheck.application.facts import PROGRAM
+from containercheck.sides import commands
+from containercheck.sides.sides import Container, HostMpi, Launcher, Needs, Program, Side
+from containercheck.site.layout import Layout
+from containercheck.site.sites import Site
 from containercheck.software import Misconfigured, Unavailable, Wanted, host, images
 from reframe.core.exceptions import EnvironError, ReframeError
 from reframe.core.runtime import runtime

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck import contract, texts
-from containercheck.sites import Site
+from containercheck.node import contract, texts
+from containercheck.site.sites import Site
 from containercheck.software import easybuild, host, images, inputs, maven, modules, pypi, source, spack
 from containercheck.software.host import told_by
 from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted

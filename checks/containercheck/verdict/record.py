@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from containercheck import contract
-from containercheck.facts import Identity
-from containercheck.sides import Side
-from containercheck.verdict import binding, builds, surroundings
-from containercheck.verdict.evaluation import Evaluation, Facts
-from containercheck.verdict.reading import UnreadableError
+from containercheck.application.facts import Identity
+from containercheck.node import contract
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.outputs.reading import UnreadableError
+from containercheck.sides.sides import Side
+from containercheck.verdict import binding, container_differences, identities
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Record:
     :ivar host: the node that the runner ran on.
     :ivar replaced: of each round that was replaced, by its number: who disturbed it.
     :ivar busy: who disturbed rounds that had to count all the same; empty for nobody.
-    :ivar machine: what the job's first node is (job/node.py).
+    :ivar machine: what the job's first node is (node/job/node_state.py).
     :ivar kept_awake: whether the processors of a virtual machine were kept awake.
     :ivar why: why there were no more rounds; empty while that is not known.
     :ivar took: seconds of the job, with what came before the rounds.
@@ -91,7 +91,7 @@ class Record:
             "host": self.host,
             "machine": self.machine,
             "kept_awake": self.kept_awake,
-            "builds": builds.read(identity, self.runs, stagedir),
+            "builds": identities.read(identity, self.runs, stagedir),
             "mpi": {},
             "bound": {},
             "runtimes": {},
@@ -153,7 +153,7 @@ class Record:
                 continue
             pair = [self._surroundings(name, stagedir) for name in (side.against, side.name)]
             for kind in pair[0]:
-                lines = surroundings.differences(kind, pair[0][kind], pair[1][kind])
+                lines = container_differences.differences(kind, pair[0][kind], pair[1][kind])
                 same = images[side.against] == images[side.name]
                 kept = faults if kind == "variable" and same else remarks
                 kept += [f"{side.name}: {line}" for line in lines]
@@ -162,7 +162,7 @@ class Record:
     @staticmethod
     def _surroundings(side: str, stagedir: Path) -> dict[str, dict[str, str]]:
         runtime = json.loads((stagedir / contract.runtime_file(side)).read_text())
-        seen = surroundings.read((stagedir / contract.surroundings_file(side)).read_text(errors="replace"))
+        seen = container_differences.read((stagedir / contract.surroundings_file(side)).read_text(errors="replace"))
         return {**seen, "directive": runtime["configuration"]}
 
     def unusual_starts(self, stagedir: Path) -> list[str]:
@@ -175,7 +175,7 @@ class Record:
         return lines
 
     def _starts(self, stagedir: Path) -> dict[str, dict[str, str]]:
-        """How the ranks of each side were started, of those that the job says it of (see job/ranks.py)."""
+        """How the ranks of each side were started, of those that the job says it of (see node/job/rank_trial.py)."""
         paths = {run["side"]: stagedir / contract.started_file(run["side"]) for run in self.runs}
         return {side: json.loads(path.read_text()) for side, path in paths.items() if path.exists()}
 
