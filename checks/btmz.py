@@ -60,7 +60,7 @@ class BTMZ(ContainerCheck):
         Answer("verification", r"^ Verification\s+=\s+(\w+)", equals="SUCCESSFUL"),
         Answer("threads", r"^ Total threads\s+=\s+(\d+)"),
         # What the class is verified by: five norms of the residual, and five of the solution's error.
-        Answer("norms", r"^ +\d+ +(\d\.\d+E[+-]\d+) +\d\.\d+E", rtol=1e-8, take="sum"),
+        Answer("norms", r"^ +\d+ +(\d\.\d+E[+-]\d+) +\d\.\d+E", rtol=1e-8, reduce="sum"),
     ]
 
     @run_after("init")
@@ -91,7 +91,9 @@ class BTMZ(ContainerCheck):
         """No rank without a zone; with threads there is more to have than that."""
         points, steps, zones = CLASSES[FITTED[-1] if self.size == FITTING else self.size]
         of_core = points / zones if self.ranks == ALL else 0
-        return Work("grid points", CLASSES["S"][0], of_core, points, parallel=steps * 4e-7, memory=300)
+        return Work(
+            "grid points", CLASSES["S"][0], of_core, points, parallel_seconds_per_unit=steps * 4e-7, bytes_per_unit=300
+        )
 
     @property
     def amount(self):

@@ -75,5 +75,15 @@ class QuantumEspresso(ContainerCheck):
     def work(self):
         """On 384 cores the grid has as many planes as there are ranks; of ZrSi2 nobody knows."""
         if self.material == "SiH4":
-            return Work("grid points", POINTS, POINTS / 8, 48 * POINTS, start=0.5, parallel=4e-6, memory=1e3)
-        return Work("k points", 28, start=1, parallel=1) if self.material == "silicon" else None
+            return Work(
+                "grid points",
+                POINTS,
+                POINTS / 8,
+                48 * POINTS,
+                fixed_seconds=0.5,
+                parallel_seconds_per_unit=4e-6,
+                bytes_per_unit=1e3,
+            )
+        return (
+            Work("k points", 28, fixed_seconds=1, parallel_seconds_per_unit=1) if self.material == "silicon" else None
+        )

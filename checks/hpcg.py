@@ -75,7 +75,9 @@ class HPCG(ContainerCheck):
     def work(self):
         """What is not timed, a solution by the reference among it, takes a core a second for 13000 unknowns."""
         own = self.points**3
-        return Work("unknowns", own, own, start=1 + self.timed, parallel=8e-5, memory=1000)
+        return Work(
+            "unknowns", own, own, fixed_seconds=1 + self.timed, parallel_seconds_per_unit=8e-5, bytes_per_unit=1000
+        )
 
     @property
     def amount(self):

@@ -58,7 +58,14 @@ class Palabos(ContainerCheck):
     @property
     def work(self):
         """A core does some 7 million sites a second."""
-        return Work("lattice sites", 2 * 64**3, 64**3, start=0.7, parallel=self.timesteps / 7e6, memory=250)
+        return Work(
+            "lattice sites",
+            2 * 64**3,
+            64**3,
+            fixed_seconds=0.7,
+            parallel_seconds_per_unit=self.timesteps / 7e6,
+            bytes_per_unit=250,
+        )
 
     @property
     def amount(self):

@@ -36,7 +36,7 @@ class StartUp(ContainerCheck, ImagePlacement, ReleaseOfImage):
     run_limit = 120
     num_nodes = parameter([1], loggable=True)
     # One, and one on every core at once, so many times each.
-    work = Work("rounds of starts", least=5, start=2, serial=1, memory_of_core=30e6)
+    work = Work("rounds of starts", min_amount=5, fixed_seconds=2, serial_seconds_per_unit=1, bytes_per_core=30e6)
     #: What a start finds: a working directory with so many files, the largest limit of open files, so many binds.
     circumstances = parameter(["usual", "many_files", "open_files", "many_binds"], loggable=True)
     plain = {"circumstances": "usual"}

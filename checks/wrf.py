@@ -55,7 +55,7 @@ class WRF(ContainerCheck):
 
     identity = [Identity("version", r"^ *WRF V(\S+) MODEL", file=LOG)]
     # Its grid of ranks: so many in one direction, and so many in the other.
-    rank_count = Answer("ranks", r"(?:Ntasks in X|ntasks in Y) +(\d+)", file=LOG, take="product")
+    rank_count = Answer("ranks", r"(?:Ntasks in X|ntasks in Y) +(\d+)", file=LOG, reduce="product")
     # Of all steps but the first, in which the program is still being read; from an image, through FUSE, that took
     # 0.4 to 0.8 s more in all.
     figures = [
@@ -95,10 +95,10 @@ class WRF(ContainerCheck):
     @property
     def work(self):
         """One process makes the input, and writes all of it."""
-        facts = {"start": 0.6, "before": 6e-5, "memory": 4e4, "memory_of_core": 6e7}
+        facts = {"fixed_seconds": 0.6, "setup_seconds_per_unit": 6e-5, "bytes_per_unit": 4e4, "bytes_per_core": 6e7}
         if self.points:
-            return Work("grid columns", DOCUMENTS**2, parallel=DAYS * STEP, **facts)
-        return Work("grid columns", QUICK**2, 400, MOST**2, parallel=self.timesteps * STEP, **facts)
+            return Work("grid columns", DOCUMENTS**2, parallel_seconds_per_unit=DAYS * STEP, **facts)
+        return Work("grid columns", QUICK**2, 400, MOST**2, parallel_seconds_per_unit=self.timesteps * STEP, **facts)
 
     @property
     def amount(self):

@@ -90,7 +90,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             self.skip_because(str(error))
         if self.contained and self._twins in _UNREADABLE:
             why = _UNREADABLE[self._twins]
-            raise NotMeasured(texts.told(f"bare could not be read, and so no container is run beside it: {why}"))
+            raise NotMeasured(texts.sanitized(f"bare could not be read, and so no container is run beside it: {why}"))
         # Images are built with them too.
         self.modules += [module for module in self._of_runtime.modules if module not in self.modules]
         self.build_with(self._provision)
@@ -120,7 +120,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.figures, self.answers, self.rank_count = licensed.filled_in(check, self.site, *facts)
 
     def _lay_out(self):
-        most = self.known_work and self.known_work.most_cores
+        most = self.known_work and self.known_work.max_cores
         self.layout = Layout.on(self.site, self.num_nodes, self.ranks_per_node, self.threads, self.min_ranks, most)
         self.executable, self._in_image = (one + self.program_suffix for one in (self.executable, self._in_image))
         self.threads = self.num_cpus_per_task = self.layout.threads
@@ -150,14 +150,14 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Fail where the job would wait for nodes that are down: other partitions go on."""
         problem = "" if self.is_dry_run() else slurm.out_of_service(self.job, self.num_nodes)
         if problem:
-            raise OutOfService(texts.told(f"{self.current_partition.fullname} {problem}"))
+            raise OutOfService(texts.sanitized(f"{self.current_partition.fullname} {problem}"))
 
     @run_before("run", always_last=True)
     def write_job(self):
         """Write the script of each side into the job, and let the runner alternate them."""
         self._sides = self.sides()
         own = Needs(self._provision.activate, modules=(*self._sites_own.modules,), files=(*self.own_files,))
-        job = commands.of_job(self._sides, own, self.input_commands, self.site, self.layout, self.stagedir)
+        job = commands.job_commands(self._sides, own, self.input_commands, self.site, self.layout, self.stagedir)
         self._prepares = job.prepares
         self.compared = earlier_rounds.compared_in(
             self._sides, job.scripts, self.layout, self.work_facts, self.stagedir
@@ -172,7 +172,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.executable, self.executable_opts = self._runner(), []
 
     def _make_facts(self):
-        absolute, expected = references.split(references.of_case(self), self.figures, self.site.emulated)
+        absolute, expected = references.split(references.case_references(self), self.figures, self.site.emulated)
         if expected or self.site.emulated:
             self.reference = {self.current_partition.fullname: absolute}
         self._expected = expected.keys()
@@ -180,7 +180,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         accepted = references.accepted(self.figures, expected, own, self.tolerance)
         return {
             "figures": [{**asdict(one), **accepted[one.name]} for one in self.figures],
-            "priors": known_spreads.of_figures(self.figures, self._told),
+            "priors": known_spreads.figure_priors(self.figures, self._told),
             "answers": [asdict(answer) for answer in self.answers],
             "rank_count": asdict(self.rank_count) if self.rank_count else None,
             "ranks": self.layout.ranks,
@@ -222,7 +222,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         try:
             found = record.Record.read(stagedir)
         except UnreadableError as error:
-            raise NotMeasured(texts.told(f"{error}: {end}")) from None
+            raise NotMeasured(texts.sanitized(f"{error}: {end}")) from None
         self._evaluation = found.evaluate(self._facts, stagedir)
         self.application_seconds, self.job_seconds = self._evaluation.seconds, found.took
         self.provenance = texts.cleaned({**self._provision.provenance, **found.provenance(stagedir, self.identity)})

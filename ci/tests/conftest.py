@@ -120,8 +120,8 @@ def marker():
 
 
 #: Sides as they stand in facts.json.
-BARE = {"name": "baseline", "label": "bare", "against": None}
-GENERIC = {"name": "subject", "label": "generic", "against": "baseline"}
+BARE = {"name": "baseline", "label": "bare", "compared_with": None}
+GENERIC = {"name": "subject", "label": "generic", "compared_with": "baseline"}
 
 
 def facts_of(

@@ -48,15 +48,15 @@ def test_a_successor_has_margins_of_its_own():
 def test_what_passes_against_bare_fails_against_the_one_before():
     """A start that goes from 0.19 to 0.5 s."""
     sides = [
-        {"name": "baseline", "label": "bare", "against": None},
-        {"name": "old", "label": "old", "against": None},
-        {"name": "new", "label": "new", "against": "old", "accepted": references.margins([START], 5.0)},
+        {"name": "baseline", "label": "bare", "compared_with": None},
+        {"name": "old", "label": "old", "compared_with": None},
+        {"name": "new", "label": "new", "compared_with": "old", "accepted": references.margins([START], 5.0)},
     ]
     seconds = {"baseline": 0.003, "old": 0.19, "new": 0.49}
     rounds = [{side: {"start": value + 0.001 * number} for side, value in seconds.items()} for number in range(12)]
     judged = Evaluation(Facts(facts_of([START], sides=sides, earlier=rounds)), Path())
     assert {key: pairs.verdict for key, pairs in judged.pairs.items()} == {("new", "start"): "fail"}
-    sides[2].update(against="baseline", accepted={})
+    sides[2].update(compared_with="baseline", accepted={})
     judged = Evaluation(Facts(facts_of([START], sides=sides, earlier=rounds)), Path())
     assert judged.pairs["new", "start"].verdict == "pass"
 

@@ -94,7 +94,7 @@ def run_rounds(directory, script, *words):
     return run
 
 
-SIDE = {"name": "baseline", "label": "bare", "against": None}
+SIDE = {"name": "baseline", "label": "bare", "compared_with": None}
 #: As root, Open MPI starts a rank only where it is told to.
 AS_ROOT = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
 

@@ -24,13 +24,13 @@ HPCC = Program("hpcc", ("-v",), mpi="hpcc")
 SRUN = Launcher("srun", Needs(variables={"SLURM_CPU_BIND": "cores"}))
 BARE = Side("baseline", "bare", HPCC, SRUN)
 IMAGE = Container("Apptainer", "image.sif")
-GENERIC = Side("subject", "generic", HPCC, SRUN, IMAGE, against="baseline")
+GENERIC = Side("subject", "generic", HPCC, SRUN, IMAGE, compared_with="baseline")
 INTEGRATED = GENERIC.changed(label="integrated", container=replace(IMAGE, host_mpi=HostMpi("./bin/hpcc")))
 EXEC = 'exec -B"/stage:/rfm_workdir" --pwd /rfm_workdir'
 
 
 def made(side, site=SITE):
-    return commands.of_side(side, site, LAYOUT, "/stage")
+    return commands.side_commands(side, site, LAYOUT, "/stage")
 
 
 def test_a_bare_side_is_what_a_person_would_type():
@@ -169,7 +169,7 @@ def test_a_containers_ranks_are_started_once_before_the_rounds():
 def test_ranks_inside_one_container_are_bound_like_all_others():
     launcher = Launcher("srun", ranks=4)
     bound = replace(LAYOUT, nodes=1, binding="cores")
-    found = commands.of_side(GENERIC.changed(launcher=launcher), SITE, bound, "/stage")
+    found = commands.side_commands(GENERIC.changed(launcher=launcher), SITE, bound, "/stage")
     assert " image.sif mpirun -np 4 --bind-to core hpcc -v" in found.scripts["subject.inside.sh"]
 
 
@@ -183,7 +183,9 @@ def test_a_program_without_mpi_asks_the_runtime_for_no_ranks():
 
 def test_two_runtimes_have_commands_and_options_of_their_own():
     old = Side("old", "apptainer 1.3.6", HPCC, SRUN, replace(IMAGE, command="/opt/old/bin/apptainer"))
-    new = Side("new", "apptainer 1.4.5", HPCC, SRUN, replace(IMAGE, command="/opt/new/bin/apptainer"), against="old")
+    new = Side(
+        "new", "apptainer 1.4.5", HPCC, SRUN, replace(IMAGE, command="/opt/new/bin/apptainer"), compared_with="old"
+    )
     found = {side.name: made(side) for side in (old, new)}
     for name, one in found.items():
         command = f"/opt/{name}/bin/apptainer"

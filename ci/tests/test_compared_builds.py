@@ -23,7 +23,7 @@ from test_images import images as built
 
 CHECKS = REPOSITORY / "checks"
 PORTABLE = {**BARE, "name": "portable", "label": "portable"}
-NATIVE = {"name": "native", "label": "native", "against": "portable"}
+NATIVE = {"name": "native", "label": "native", "compared_with": "portable"}
 RATE = Figure("rate", r"^rate (\S+)", "ns/day")
 
 
@@ -158,7 +158,7 @@ def test_a_native_image_that_is_faster_passes_and_the_row_says_by_how_much(outco
 
 def test_the_same_gain_is_a_question_where_the_image_is_to_take_nothings_place(outcome):
     """Against bare, or another container that stays: does it compute the same?"""
-    _, judged = outcome(*((10.0, 10.0 + n / 100, 16.0 + n / 50) for n in range(16)), successor=False)
+    _, judged = outcome(*((10.0, 10.0 + n / 100, 16.0 + n / 50) for n in range(16)), replaces=False)
     (row,) = judged.rows()
     assert (row["verdict"], row["open_kind"]) == ("inconclusive", "faster")
 

@@ -19,7 +19,7 @@ from reframe.core.exceptions import ReframeError
 ROUND = {"baseline": {"time": 1.0}, "subject": {"time": 1.01}}
 PROGRAM = Program("hpl")
 BARE = Side("baseline", "bare", PROGRAM)
-GENERIC = Side("subject", "generic", PROGRAM, container=Container("Apptainer", "image.sif"), against="baseline")
+GENERIC = Side("subject", "generic", PROGRAM, container=Container("Apptainer", "image.sif"), compared_with="baseline")
 LAYOUT = Layout(1, 2, 1)
 WORK = {"amount": 2.0, "unit": "boxes", "input": "", "making of the input": ""}
 
@@ -112,11 +112,11 @@ def with_container(side, **facts):
         ),
         # A plain session, then ci/acceptance --open: there are no such sides in its rounds.
         (
-            {"sides": (BARE, replace(GENERIC, name="old", label="old", against=None))},
+            {"sides": (BARE, replace(GENERIC, name="old", label="old", compared_with=None))},
             "side subject was generic (judged against it: baseline), and is none",
         ),
         (
-            {"sides": (BARE, replace(GENERIC, successor=True))},
+            {"sides": (BARE, replace(GENERIC, replaces=True))},
             "side subject was generic (judged against it: baseline), and is generic (judged as its successor: base",
         ),
         ({"sides": (BARE, with_container(GENERIC, image="other.sif"))}, "the image of subject was image.sif, and is "),

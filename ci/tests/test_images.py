@@ -400,7 +400,7 @@ def test_the_architecture_of_an_unpacked_image_is_that_of_its_shell(tmp_path):
     (unpacked / "bin").symlink_to("usr/bin")
     (unpacked / "bin" / "sh").symlink_to("dash")
     shutil.copy("/bin/sh", unpacked / "bin" / "dash")
-    assert image_architecture.of_image(unpacked) == platform.machine()
+    assert image_architecture.read_architecture(unpacked) == platform.machine()
     assert take(tmp_path, unpacked, "--architecture", platform.machine()).returncode == 0
     assert "is for" in take(tmp_path, unpacked, "--architecture", "riscv64").stderr
 

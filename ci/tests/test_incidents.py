@@ -119,7 +119,7 @@ def test_an_incident_names_its_own_words(session, tmp_path, name):
     (home / ".openmpi" / "mca-params.conf").write_text("btl = self,tcp\n")
     places = {
         "HOME_OF_TEST": str(home),
-        "LIBRARIES": str(Path(host_mpi_libraries.of_loader("openmpi", "host_openmpi")).parent),
+        "LIBRARIES": str(Path(host_mpi_libraries.found_by_loader("openmpi", "host_openmpi")).parent),
     }
     variables = {
         key: re.sub("|".join(places), lambda match: places[match[0]], value)

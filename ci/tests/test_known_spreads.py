@@ -140,19 +140,19 @@ def test_a_verdict_of_the_session_keeps_what_was_known_when_it_fell():
 
 def test_the_order_of_what_is_known():
     told = {"rate": known_spreads.Told(Prior(2.5, "12 nights"), "%")}
-    assert known_spreads.of_figures([RATE], told) == {"rate": Prior(2.5, "12 nights")}
-    assert known_spreads.of_figures([RATE], {}) == {"rate": Prior(4.0, "the check")}
+    assert known_spreads.figure_priors([RATE], told) == {"rate": Prior(2.5, "12 nights")}
+    assert known_spreads.figure_priors([RATE], {}) == {"rate": Prior(4.0, "the check")}
     # What was compared otherwise then has another unit.
-    assert known_spreads.of_figures([RATE], {"rate": known_spreads.Told(Prior(0.1, "12 nights"), "s")}) == {
+    assert known_spreads.figure_priors([RATE], {"rate": known_spreads.Told(Prior(0.1, "12 nights"), "s")}) == {
         "rate": Prior(4.0, "the check")
     }
     unknown = Figure("rate", r"(\S+)", "x")
-    assert known_spreads.of_figures([unknown, START], {}) == {
+    assert known_spreads.figure_priors([unknown, START], {}) == {
         "rate": Prior(known_spreads.UNKNOWN_SPREAD, "default"),
         "start": Prior(0.25, "default"),
     }
     exact = Figure("memory", r"(\S+)", "MB", compare="difference", tolerance=0.0)
-    assert known_spreads.of_figures([exact], {}) == {}
+    assert known_spreads.figure_priors([exact], {}) == {}
 
 
 def test_the_file_of_a_session_is_read_by_case_and_partition(tmp_path):

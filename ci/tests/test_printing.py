@@ -128,7 +128,7 @@ def test_one_endless_line_is_a_short_reason(tmp_path):
 
 
 def test_many_lines_are_cut_in_the_middle():
-    said = texts.told("\n".join(map(str, range(1000))))
+    said = texts.sanitized("\n".join(map(str, range(1000))))
     assert said.splitlines()[:2] == ["0", "1"] and said.splitlines()[-1] == "999"
     assert len(said.splitlines()) == texts.LINES + 1
 

@@ -198,8 +198,10 @@ def test_a_registry_that_is_silent_is_given_up(tmp_path):
 
 def side_of(runtime, image):
     container = Container(runtime, image)
-    side = Side(contract.SUBJECT, "generic", Program("hpcc", ("-v",)), Launcher("srun"), container, against="bare")
-    return commands.of_side(side, AWAY, Layout(1, 4, 1), "/stage").script
+    side = Side(
+        contract.SUBJECT, "generic", Program("hpcc", ("-v",)), Launcher("srun"), container, compared_with="bare"
+    )
+    return commands.side_commands(side, AWAY, Layout(1, 4, 1), "/stage").script
 
 
 @pytest.mark.parametrize(

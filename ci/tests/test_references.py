@@ -223,7 +223,7 @@ class Case(RegressionTestPlugin):
 def of_case(references_by_key):
     case = Case()
     case.reference = RegressionTestDict(references_by_key)
-    return references.of_case(case)
+    return references.case_references(case)
 
 
 def test_a_case_has_the_references_of_its_keys_and_another_one_has_none():

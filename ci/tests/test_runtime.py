@@ -60,7 +60,7 @@ def test_the_configuration_is_read_from_the_file_that_the_runtime_names(tmp_path
         "# bind path = /x\nbind path = /etc/hosts\nbind path = /a\nmount tmp = yes \n"
     )
     said = f"PREFIX=/usr\nAPPTAINER_CONF_FILE={tmp_path}/apptainer.conf\n"
-    monkeypatch.setattr(runtime_start.processes, "said", lambda command: said)
+    monkeypatch.setattr(runtime_start.processes, "output_of", lambda command: said)
     assert runtime_start.configuration("/opt/bin/apptainer") == {"bind path": "/etc/hosts, /a", "mount tmp": "yes"}
     assert runtime_start.configuration("docker") == {}
     (tmp_path / "apptainer.conf").unlink()

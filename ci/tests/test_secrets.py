@@ -126,11 +126,11 @@ def test_what_a_container_sees_is_kept_without_secrets():
 
 
 def test_fingerprints_tell_values_apart_in_one_job_and_say_nothing_in_another():
-    first, same, other = (variables.told("TOKEN", value, b"job") for value in ("1", "1", "2"))
+    first, same, other = (variables.redacted("TOKEN", value, b"job") for value in ("1", "1", "2"))
     assert first == same != other
-    assert variables.told("TOKEN", "1", b"another job") != first
-    assert variables.told("OMP_PLACES", "cores", b"job") == "cores"
-    assert variables.told("OMP_DISPLAY", "https://me:secret@host/a", b"job") == "https://host/a"
+    assert variables.redacted("TOKEN", "1", b"another job") != first
+    assert variables.redacted("OMP_PLACES", "cores", b"job") == "cores"
+    assert variables.redacted("OMP_DISPLAY", "https://me:secret@host/a", b"job") == "https://host/a"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_message_has_the_address_without_its_secrets(text, tmp_path):
 
 
 def test_the_end_of_a_message_hides_addresses_in_what_programs_say():
-    said = texts.told("fatal: cannot read https://me:secret@host/a.git\x1b[2J")
+    said = texts.sanitized("fatal: cannot read https://me:secret@host/a.git\x1b[2J")
     assert said == "fatal: cannot read https://host/a.git\\x1b[2J"
 
 

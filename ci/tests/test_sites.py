@@ -359,7 +359,7 @@ def test_ranks_are_bound_as_the_site_wants_it(partition, launcher, binding, word
     found = partition(launcher=launcher, extras=extras, processor=PROCESSOR)
     job = Job.create(found.scheduler, found.launcher_type(), name="job")
     layout = Layout.on(Site.of(found), 1, None, 1, 1)
-    assert launchers.of_partition(job, Site.of(found), layout).words == words
+    assert launchers.partition_launcher(job, Site.of(found), layout).words == words
 
 
 @pytest.mark.parametrize(

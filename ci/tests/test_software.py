@@ -137,14 +137,14 @@ def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_
         "Apptainer",
         "image.sif",
         host_mpi=HostMpi("/apps/io", None, {"OMP_A": "b c"}),
-        looked_for="/own/io",
-        trees={"/own": "/apps"},
+        required_program="/own/io",
+        software_trees={"/own": "/apps"},
     )
     sides = [
         Side("baseline", "bare", Program("/apps/io", steps=steps), environment={"OMP_A": "b c"}),
-        Side("subject", "generic", Program("/own/io", steps=steps), Launcher(), image, against="baseline"),
+        Side("subject", "generic", Program("/own/io", steps=steps), Launcher(), image, compared_with="baseline"),
     ]
-    job = commands.of_job(sides, Needs(), ["make input"], AWAY, LAYOUT, "/stage")
+    job = commands.job_commands(sides, Needs(), ["make input"], AWAY, LAYOUT, "/stage")
     texts = {text.split("\n")[0]: text for text in job.last}
     assert "\nexport OMP_A='b c'\nphase read\n" not in texts["cat >subject.sh <<'END'"]
     assert "\nexport OMP_A='b c'\nphase read\n/apps/io -i\n" in texts["cat >baseline.sh <<'END'"]

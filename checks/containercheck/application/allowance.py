@@ -54,9 +54,11 @@ class Run:
         """
         if not work:
             return cls("", 0.0, 0.0, 0.0, UNKNOWN * limit, limit)
-        itself = work.memory_of_node + layout.ranks_per_node * layout.threads * work.memory_of_core
-        memory = amount * work.memory / layout.nodes + itself
-        return cls(work.unit, amount, memory, amount * work.before, work.seconds(amount, layout.cores), limit)
+        itself = work.bytes_per_node + layout.ranks_per_node * layout.threads * work.bytes_per_core
+        memory = amount * work.bytes_per_unit / layout.nodes + itself
+        return cls(
+            work.unit, amount, memory, amount * work.setup_seconds_per_unit, work.seconds(amount, layout.cores), limit
+        )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from containercheck.node.contract import OUT as STDOUT
 from containercheck.node.contract import UNSUPPORTED
-from containercheck.node.outputs.reading import TAKE
+from containercheck.node.outputs.reading import REDUCE
 
 #: Stands in a step's command for the check's ``executable``, which may be another one bare than in the image.
 PROGRAM = "{program}"
@@ -32,14 +32,14 @@ class Figure:
     :param pattern: regular expression, matched line by line; its group 1 is the number, or a time such as 3m 4.05s.
     :param unit: as the document gives it.
     :param better: ``higher`` or ``lower``.
-    :param take: which match counts where there are several, or what is made of them: a key of ``reading.TAKE``.
+    :param reduce: which match counts where there are several, or what is made of them: a key of ``reading.REDUCE``.
     :param file: the file that it stands in: one of the check's output files, or standard output.
     :param tolerance: the overhead that is still accepted, in percent of the baseline (of ``unit`` where ``compare``
         is ``difference``). None leaves it to the check, whose own is in percent.
     :param margin: by how much a container may be worse than another one whose successor it is to be, in the unit of the
         tolerance. None: the tolerance, or a fifth of it where ``compare`` is ``difference``: that is against the host.
     :param compare: ``ratio``, or ``difference`` for what the baseline hardly has at all, such as a start-up time.
-    :param absent: pattern of a line in which the program itself says that the figure does not apply here.
+    :param not_applicable_if: pattern of a line in which the program itself says that the figure does not apply here.
     :param spread: by how much the overheads of rounds scatter: a standard deviation in the unit of the tolerance, from
         ``ci/benchmark noise``, rather too large than too small. It decides a quiet check in two rounds. None where
         nobody has measured it: a wide default counts then (verdict/known_spreads.py), until the site's own nights tell.
@@ -52,12 +52,12 @@ class Figure:
     pattern: str
     unit: str
     better: str = "higher"
-    take: str = "last"
+    reduce: str = "last"
     file: str = STDOUT
     tolerance: float | None = None
     margin: float | None = None
     compare: str = "ratio"
-    absent: str | None = None
+    not_applicable_if: str | None = None
     scaling: str | None = None
     spread: float | None = None
 
@@ -66,7 +66,7 @@ class Figure:
 
         :raises ValueError: it says what is wrong.
         """
-        _check_common(self.name, self.pattern, self.take)
+        _check_common(self.name, self.pattern, self.reduce)
         if self.better not in ("higher", "lower"):
             raise ValueError(f"figure {self.name}: better is {self.better!r}, not 'higher' or 'lower'")
         if self.compare not in ("ratio", "difference"):
@@ -94,8 +94,8 @@ class Answer:
     Of the conditions that are given, all must hold: ``equals`` and ``at_most`` for each run by itself, ``rtol`` and
     ``atol`` between subject and baseline. Without ``equals`` and ``at_most``, answers must agree exactly by default.
 
-    :param take: as for a figure, the last match by default. A text has none: with ``equals`` every match must be equal,
-        with ``words`` all of them count.
+    :param reduce: as for a figure, the last match by default. A text has none: with ``equals`` every match must be
+        equal, with ``words`` all of them count.
     :param equals: the text that group 1 of the pattern must be.
     :param at_most: the largest accepted number (a scaled residual, say).
     :param rtol: accepted difference between subject and baseline, relative to the baseline.
@@ -107,7 +107,7 @@ class Answer:
     name: str
     pattern: str
     file: str = STDOUT
-    take: str | None = None
+    reduce: str | None = None
     equals: str | None = None
     at_most: float | None = None
     rtol: float | None = None
@@ -120,9 +120,9 @@ class Answer:
 
         :raises ValueError: it says what is wrong.
         """
-        _check_common(self.name, self.pattern, self.take or "last")
-        if self.take and (self.words or self.equals is not None):
-            raise ValueError(f"answer {self.name}: it is a text, of which every match counts: leave out take")
+        _check_common(self.name, self.pattern, self.reduce or "last")
+        if self.reduce and (self.words or self.equals is not None):
+            raise ValueError(f"answer {self.name}: it is a text, of which every match counts: leave out reduce")
 
 
 @dataclass(frozen=True)
@@ -170,50 +170,50 @@ class Work:
     The times are estimates, from bare runs on two cores of an AMD EPYC 9004, for what a job is asked for and costs.
 
     :param unit: of what it works on, a plural, such as ``atoms``.
-    :param least: the amount for few cores, and for any number where the input is a fixed case.
-    :param of_core: the amount that a core should have; 0 for a fixed case.
-    :param most: the largest input that makes sense; None for any.
-    :param cube: the amount in one of the boxes that the input has a whole number of, as many in each direction, so that
-        it is the next larger cube of them; 0 for an input of any size.
-    :param start: seconds that a run takes besides.
-    :param serial: seconds for each unit that one process alone takes.
-    :param parallel: seconds of a core for each unit.
-    :param before: seconds for each unit of what makes the input, once in a job.
-    :param memory: bytes for each unit, on all nodes together.
-    :param memory_of_core: bytes for each core, of the program itself.
-    :param memory_of_node: bytes on each node, of the program itself.
+    :param min_amount: the amount for few cores, and for any number where the input is a fixed case.
+    :param amount_per_core: the amount that a core should have; 0 for a fixed case.
+    :param max_amount: the largest input that makes sense; None for any.
+    :param cube_unit: the amount in one of the boxes that the input has a whole number of, as many in each direction, so
+        that it is the next larger cube of them; 0 for an input of any size.
+    :param fixed_seconds: seconds that a run takes besides.
+    :param serial_seconds_per_unit: seconds for each unit that one process alone takes.
+    :param parallel_seconds_per_unit: seconds of a core for each unit.
+    :param setup_seconds_per_unit: seconds for each unit of what makes the input, once in a job.
+    :param bytes_per_unit: bytes for each unit, on all nodes together.
+    :param bytes_per_core: bytes for each core, of the program itself.
+    :param bytes_per_node: bytes on each node, of the program itself.
     """
 
     unit: str
-    least: float
-    of_core: float = 0.0
-    most: float | None = None
-    cube: float = 0.0
-    start: float = 0.0
-    serial: float = 0.0
-    parallel: float = 0.0
-    before: float = 0.0
-    memory: float = 0.0
-    memory_of_core: float = 50e6
-    memory_of_node: float = 0.0
+    min_amount: float
+    amount_per_core: float = 0.0
+    max_amount: float | None = None
+    cube_unit: float = 0.0
+    fixed_seconds: float = 0.0
+    serial_seconds_per_unit: float = 0.0
+    parallel_seconds_per_unit: float = 0.0
+    setup_seconds_per_unit: float = 0.0
+    bytes_per_unit: float = 0.0
+    bytes_per_core: float = 50e6
+    bytes_per_node: float = 0.0
 
     @property
-    def most_cores(self) -> int | None:
+    def max_cores(self) -> int | None:
         """Return the most cores that the input has work for; None for any number."""
-        return int(self.most / self.of_core) if self.most and self.of_core else None
+        return int(self.max_amount / self.amount_per_core) if self.max_amount and self.amount_per_core else None
 
     def amount(self, cores: int) -> float:
         """Return what a run on so many cores works on."""
-        grown = max(self.least, self.of_core * cores)
-        grown = min(grown, self.most) if self.most else grown
-        if not self.cube:
+        grown = max(self.min_amount, self.amount_per_core * cores)
+        grown = min(grown, self.max_amount) if self.max_amount else grown
+        if not self.cube_unit:
             return grown
         # Rounded first: the root of a whole cube may come out a little above its edge.
-        return self.cube * math.ceil(round((grown / self.cube) ** (1 / 3), 6)) ** 3
+        return self.cube_unit * math.ceil(round((grown / self.cube_unit) ** (1 / 3), 6)) ** 3
 
     def seconds(self, amount: float, cores: int) -> float:
         """Return what a run takes."""
-        return self.start + amount * (self.serial + self.parallel / cores)
+        return self.fixed_seconds + amount * (self.serial_seconds_per_unit + self.parallel_seconds_per_unit / cores)
 
 
 def seconds_of(step: str, **facts) -> Figure:
@@ -229,12 +229,12 @@ def by_ratio(figures: list[Figure]) -> list[Figure]:
     ]
 
 
-def _check_common(name: str, pattern: str, take: str) -> None:
+def _check_common(name: str, pattern: str, reduce: str) -> None:
     if not re.fullmatch(r"[\w.+/-]+", name):
         raise ValueError(f"name {name!r}: letters, digits and _ . + / - only")
     _check_pattern(name, pattern)
-    if take not in TAKE:
-        raise ValueError(f"{name}: take is {take!r}, not one of {', '.join(TAKE)}")
+    if reduce not in REDUCE:
+        raise ValueError(f"{name}: reduce is {reduce!r}, not one of {', '.join(REDUCE)}")
 
 
 def _check_pattern(name: str, pattern: str) -> None:

@@ -224,5 +224,5 @@ class ApplicationFacts(rfm.RegressionTest):
 
     def skip_because(self, reason: str) -> None:
         """Skip the check, with the reason in ReFrame's listing and in the reports."""
-        self.skip_reason = texts.told(reason)
+        self.skip_reason = texts.sanitized(reason)
         self.skip(self.skip_reason)

@@ -52,7 +52,7 @@ def file_of(site: Site, prefix: str, check: str) -> dict[str, str]:
     return {"$ref": str(path)}
 
 
-def of_case(check: RegressionTest) -> dict[str, tuple]:
+def case_references(check: RegressionTest) -> dict[str, tuple]:
     """Return what the file says of this case, as ReFrame finds it; empty where it says nothing."""
     if not getattr(check.reference, "index", None):
         return {}

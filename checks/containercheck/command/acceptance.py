@@ -111,7 +111,7 @@ def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequenc
         say(f"error: {problem}")
     said = [(case, verdict(case)) for case in ran]
     rows = [("application", "variant", "nodes", "verdict", "because")]
-    rows += [(case.label, case.variant, str(case.nodes), word, because(case, word)) for case, word in said]
+    rows += [(case.label, case.variant, str(case.nodes), word, reason(case, word)) for case, word in said]
     print("\n".join(["", *columns(rows)]), flush=True)
     words = {word for _, word in said}
     whole = next((word for word in (REJECTED, UNDECIDED) if word in words), ACCEPTED)
@@ -123,7 +123,7 @@ def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequenc
     return STATUS[whole]
 
 
-def because(case: Case, word: str) -> str:
+def reason(case: Case, word: str) -> str:
     """Return what a verdict on a case rests on."""
     run = selections.failure(case)
     if run:

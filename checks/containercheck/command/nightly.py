@@ -199,19 +199,19 @@ def stopped(wanted: NightSettings, relay: reframe_process.Relay) -> list[str]:
 def conclude(result: Result, directory: Path) -> int:
     """Print the table and what changed, write all reports, and return the exit status."""
     print("\n".join(["", *table.lines(result.cases)]), flush=True)
-    for line in told([one for one in result.changes if one.confirmed]):
+    for line in alarm_lines([one for one in result.changes if one.confirmed]):
         say(line)
     for problem in result.problems:
         say(f"error: {problem}")
     directory.mkdir(parents=True, exist_ok=True)
-    junit.write(directory / "junit.xml", result.cases, told(result.alarms), result.problems)
+    junit.write(directory / "junit.xml", result.cases, alarm_lines(result.alarms), result.problems)
     page.write(result.nights, result.series, result.changes, directory / "report.html", result.problems)
     save(directory / "nightly.json", summary(result))
     say(f"{MEANING[result.status]} (status {result.status}): {directory / 'report.html'}")
     return result.status
 
 
-def told(found: Sequence[Change]) -> list[str]:
+def alarm_lines(found: Sequence[Change]) -> list[str]:
     """Return a line for each likely cause of these changes."""
     return [f"{cause.what}. {'; '.join(cause.differences)}" for cause in causes.causes(found)]
 
@@ -225,8 +225,8 @@ def summary(result: Result) -> dict[str, Any]:
         "meaning": MEANING[result.status],
         "ran": len(selections.ran(result.cases)),
         "failed": failed,
-        "changed": told(result.changes),
-        "alarms": told(result.alarms),
+        "changed": alarm_lines(result.changes),
+        "alarms": alarm_lines(result.alarms),
         "problems": result.problems,
         "scaling": [asdict(one) for one in scaling.of(result.cases)],
     }

@@ -250,7 +250,7 @@ def propose(arguments: Sequence[str], known: argparse.Namespace, place: Workplac
     :raises DatabaseError: it cannot be read.
     :raises NothingProposed: nothing in it matches, or the command line does not say what.
     """
-    site = reframe_process.told([*arguments, "--show-config=systems/0"], place)
+    site = reframe_process.ask([*arguments, "--show-config=systems/0"], place)
     where = directories(site, known.write)
     path = reframe_process.named_database(arguments, place)
     since, until = period(known.period)

@@ -97,12 +97,12 @@ _ARM_PARTS = {
 LOADER = r"ld-linux.*|ld64"
 
 
-def of_sif(digits: bytes) -> Optional[str]:
+def from_sif(digits: bytes) -> Optional[str]:
     """Return the name of the architecture that an image of Singularity's format is for; None for an unknown one."""
     return {one.sif: name for name, one in KNOWN.items()}.get(digits) or _OTHERS_OF_SIF.get(digits)
 
 
-def of_elf(number: int) -> Optional[str]:
+def from_elf(number: int) -> Optional[str]:
     """Return the name of the architecture that a program is for, lower byte first; None for an unknown one."""
     return {one.elf: name for name, one in KNOWN.items()}.get(number) or _OTHERS_OF_ELF.get(number)
 

@@ -98,10 +98,10 @@ def holder_of(descriptor: int) -> str:
             words = line.split()
             if "->" not in words and len(words) > 5 and words[5].rpartition(":")[2] == str(number):
                 return named("", words[4])
-    return named(*(said_by(descriptor) or ("", "")))
+    return named(*(note_of(descriptor) or ("", "")))
 
 
-def said_by(descriptor: int) -> Optional[Tuple[str, str]]:
+def note_of(descriptor: int) -> Optional[Tuple[str, str]]:
     """Return the host and the process that an open file says it was locked by; None where it says anything else."""
     said = b""
     with contextlib.suppress(OSError):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import ContextManager, Iterator, Optional
 
 from containercheck.node import lock_directories
-from containercheck.node.lock_files import LockError, holder_of, named, open_lock_file, said_by
+from containercheck.node.lock_files import LockError, holder_of, named, note_of, open_lock_file
 
 #: Of the machine: for all its users, therefore not below TMPDIR, and for jobs that have a /tmp of their own, as those
 #: of the virtual cluster and of many a Slurm.
@@ -160,7 +160,7 @@ def _write_holder(descriptor: int, shared: bool) -> None:
     """Write down who holds a lock; what cleans up old files sees that it is in use."""
     with contextlib.suppress(OSError):
         os.utime(descriptor)
-    if not shared and (not os.fstat(descriptor).st_size or said_by(descriptor)):
+    if not shared and (not os.fstat(descriptor).st_size or note_of(descriptor)):
         with contextlib.suppress(OSError):
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.uname().nodename} {os.getpid()}\n".encode(), 0)

@@ -68,7 +68,7 @@ def without_credentials(text: str) -> str:
     return _ADDRESS.sub(r"\1\2", text) if "://" in text else text
 
 
-def told(text: str, longest: int = LINE) -> str:
+def sanitized(text: str, longest: int = LINE) -> str:
     """Return a text of several lines as it may be told: each line printable and cut, and no more than so many."""
     lines = text.splitlines()
     if len(lines) > LINES:
@@ -136,13 +136,13 @@ def _require_file(descriptor: int, path: Path) -> int:
 def first(lines: List[str], most: int) -> str:
     """Return the first lines of several as they may be told, and how many there are more."""
     more = f"\n({len(lines) - most} more)" if len(lines) > most else ""
-    return told("\n".join(lines[:most])) + more
+    return sanitized("\n".join(lines[:most])) + more
 
 
 def cleaned(value: Any) -> Any:
     """Return a value of JSON with all its texts as they may be told."""
     if isinstance(value, str):
-        return told(value)
+        return sanitized(value)
     if isinstance(value, dict):
-        return {told(name): cleaned(one) for name, one in value.items()}
+        return {sanitized(name): cleaned(one) for name, one in value.items()}
     return [cleaned(one) for one in value] if isinstance(value, (list, tuple)) else value

@@ -45,7 +45,7 @@ def is_public(name: str) -> bool:
     return name in PUBLIC or any(name.startswith(one) for one in PUBLIC if one.endswith("_"))
 
 
-def told(name: str, value: str, key: bytes) -> str:
+def redacted(name: str, value: str, key: bytes) -> str:
     """Return what may be told of a value: itself, or a fingerprint.
 
     :param key: of the job, and forgotten when that ends: nobody can try values with it afterwards, however short the

@@ -36,7 +36,7 @@ def _together(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _asked(rows: Iterable[Mapping[str, Any]]) -> str:
-    return "; ".join(f"{row['figure']} is {open_verdicts.told(row)}" for row in rows)
+    return "; ".join(f"{row['figure']} is {open_verdicts.describe(row)}" for row in rows)
 
 
 def tallies(cases: Iterable[Case]) -> list[str]:

@@ -128,7 +128,7 @@ def verdict(row: dict[str, Any], rounds: bool = False) -> str:
     if word == open_verdicts.EMULATED:
         word = open_verdicts.NOT_JUDGED
     elif word == open_verdicts.OPEN:
-        word = open_verdicts.told(row)
+        word = open_verdicts.describe(row)
     elif word and rounds and row.get("rounds"):
         word += f", {row['rounds']} round{'s'[: row['rounds'] > 1]}"
     said = ["expected overhead"] if row.get("expected") and row.get("verdict") != open_verdicts.EMULATED else []

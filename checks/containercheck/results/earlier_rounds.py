@@ -83,8 +83,8 @@ def compared_in(
 
 
 def _label(side: Side) -> str:
-    judged = "as its successor" if side.successor else "against it"
-    return f"{side.label} (judged {judged}: {side.against})" if side.against else side.label
+    judged = "as its successor" if side.replaces else "against it"
+    return f"{side.label} (judged {judged}: {side.compared_with})" if side.compared_with else side.label
 
 
 def _image(image: str, stagedir: Path) -> str:

@@ -98,7 +98,7 @@ def asking(case: Case, kinds: Sequence[str] = QUESTIONS) -> list[dict[str, Any]]
     return [row for row in open_rows(case) if row.get("open_kind") in kinds]
 
 
-def told(row: Mapping[str, Any]) -> str:
+def describe(row: Mapping[str, Any]) -> str:
     """Return what is known of an open figure; of one that an earlier version judged, only that it is open."""
     return row.get("answer") or "open"
 

@@ -184,7 +184,7 @@ def environment(place: Workplace) -> dict[str, str]:
     return {**os.environ, "RFM_CONFIG_FILES": ":".join(filter(None, files))}
 
 
-def told(arguments: Sequence[str], place: Workplace) -> Any:
+def ask(arguments: Sequence[str], place: Workplace) -> Any:
     """Return what ReFrame prints, which has to be JSON; nothing is run.
 
     :raises ReframeFailed: it is not.
@@ -222,7 +222,7 @@ def named_report(arguments: Sequence[str], place: Workplace) -> Path | None:
     :raises UsageError: the arguments are none of ReFrame's.
     """
     try:
-        name = told([*arguments, "--show-config=general/0/report_file"], place)
+        name = ask([*arguments, "--show-config=general/0/report_file"], place)
     except ReframeFailed:
         # ReFrame says so itself when it is to run.
         return None
@@ -237,7 +237,7 @@ def named_stage(arguments: Sequence[str], place: Workplace) -> Path:
     asked = [[*arguments, f"--show-config=systems/0/{what}"] for what in ("stagedir", "prefix")]
     try:
         with concurrent.futures.ThreadPoolExecutor() as both:
-            stage, prefix = both.map(lambda words: told(words, place), asked)
+            stage, prefix = both.map(lambda words: ask(words, place), asked)
     except ReframeFailed:
         # As named_report.
         stage, prefix = "", ""
@@ -250,7 +250,7 @@ def named_database(arguments: Sequence[str], place: Workplace) -> Path:
     :raises ReframeFailed: ReFrame cannot tell.
     :raises UsageError: the arguments are none of ReFrame's.
     """
-    name = told([*arguments, "--show-config=storage/0/sqlite_db_file"], place)
+    name = ask([*arguments, "--show-config=storage/0/sqlite_db_file"], place)
     return Path(place.directory, os.path.expandvars(name)).expanduser()
 
 

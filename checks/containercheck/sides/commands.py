@@ -44,7 +44,7 @@ class Job:
     scripts: Mapping[str, str] = field(default_factory=dict)
 
 
-def of_job(
+def job_commands(
     sides: Sequence[Side], own: Needs, input_commands: Sequence[str], site: Site, layout: Layout, stagedir: str
 ) -> Job:
     """Return the commands of a job that runs these sides.
@@ -53,7 +53,7 @@ def of_job(
     :param input_commands: they make the input, with the variables that the bare program has.
     """
     several = sum(side.container is not None for side in sides) > 1
-    made = {side.name: of_side(side, site, layout, stagedir, several) for side in sides}
+    made = {side.name: side_commands(side, site, layout, stagedir, several) for side in sides}
     needs = sum((one.needs for one in made.values()), own)
     scripts = {contract.script_file(name): one.script for name, one in made.items()}
     for one in made.values():
@@ -84,7 +84,7 @@ class Commands:
     scripts: Mapping[str, str] = field(default_factory=dict)
 
 
-def of_side(side: Side, site: Site, layout: Layout, stagedir: str, several: bool = False) -> Commands:
+def side_commands(side: Side, site: Site, layout: Layout, stagedir: str, several: bool = False) -> Commands:
     """Return the commands of a side on a partition.
 
     :param stagedir: the check's stage directory, which a container has as its working directory.
@@ -185,8 +185,8 @@ class _InContainer:
             prepare += [f"mkdir -p {container.unpacked_to}", self._unpack(container)]
         if container.host_mpi:
             prepare.append(self._plan_host_mpi(site))
-        if container.looked_for:
-            program = shlex.quote(container.looked_for)
+        if container.required_program:
+            program = shlex.quote(container.required_program)
             said = f"echo error: no software: the image has no {program} >&2"
             look = node_commands.unless_found(program, said, 1)
             prepare.append(self.words(shlex.join(["sh", "-c", look])))
@@ -236,7 +236,7 @@ class _InContainer:
         """Check that the image's program can load it."""
         look = f"sh {contract.WORKDIR}/{contract.mpi_lookup_file(self._name)} {shlex.quote(self._program.mpi)}"
         said = contract.preflight_file(self._name)
-        trees = [f"--tree={source}:{target}" for target, source in self._container.trees.items()]
+        trees = [f"--tree={source}:{target}" for target, source in self._container.software_trees.items()]
         return [
             # Whatever it says, and however it ends, is for the next one to judge.
             f"{self.words(look)} >{said} 2>&1 || true",

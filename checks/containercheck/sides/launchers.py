@@ -16,7 +16,7 @@ from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 
 
-def of_partition(
+def partition_launcher(
     job: Job, site: Site, layout: Layout, options: Sequence[str] = (), name: str | None = None
 ) -> Launcher:
     """Return the partition's own launcher of MPI programs; ReFrame's built-in system has none, and gets mpirun.
@@ -30,7 +30,7 @@ def of_partition(
     return _started_by(launcher, job, layout, options, site.mpi_family)
 
 
-def of_family(family: str, job: Job, site: Site, layout: Layout, options: Sequence[str] = ()) -> Launcher:
+def family_launcher(family: str, job: Job, site: Site, layout: Layout, options: Sequence[str] = ()) -> Launcher:
     """Return what starts programs that were built for another family of MPI, and lets them load the host's of it.
 
     :param family: a key of ``mpi.FAMILIES``.

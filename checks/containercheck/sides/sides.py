@@ -5,7 +5,7 @@ like any others::
 
     image = Container("Apptainer", "hpcc.sif")
     old = Side("old", "apptainer 1.3.6", program, launcher, replace(image, command="/opt/old/bin/apptainer"))
-    new = Side("new", "apptainer 1.4.5", program, launcher, image, against="old")
+    new = Side("new", "apptainer 1.4.5", program, launcher, image, compared_with="old")
 """
 
 from __future__ import annotations
@@ -109,8 +109,9 @@ class Container:
     :ivar gpus: whether the container sees the node's GPUs.
     :ivar options: more options of the runtime, quoted.
     :ivar needs: what the site wants loaded for the runtime.
-    :ivar looked_for: a program that somebody says the image has: without it the check fails before anything runs.
-    :ivar trees: directories of the host's, by their place in the container, from where MPI counts as the image's own.
+    :ivar required_program: a program that somebody says the image has: without it the check fails before anything runs.
+    :ivar software_trees: directories of the host's, by their place in the container, from where MPI counts as the
+        image's own.
     """
 
     runtime: str
@@ -122,8 +123,8 @@ class Container:
     gpus: bool = False
     options: tuple[str, ...] = ()
     needs: Needs = Needs()
-    looked_for: str | None = None
-    trees: Mapping[str, str] = field(default_factory=dict)
+    required_program: str | None = None
+    software_trees: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,8 @@ class Side:
     :ivar name: a word, in the names of its files and in the record: ``baseline``, ``subject``, or another.
     :ivar label: what people call it: ``bare``, ``integrated``, a version, the name of an image.
     :ivar environment: variables that this side's runs have, and no other's.
-    :ivar against: name of the side that it is compared with; None for one that is only a measure.
-    :ivar successor: whether it is judged as what is to take the place of that side, by the figures' margins, and not as
+    :ivar compared_with: name of the side that it is compared with; None for one that is only a measure.
+    :ivar replaces: whether it is judged as what is to take the place of that side, by the figures' margins, and not as
         a container against the host.
     """
 
@@ -168,16 +169,16 @@ class Side:
     launcher: Launcher = Launcher()
     container: Container | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
-    against: str | None = None
-    successor: bool = False
+    compared_with: str | None = None
+    replaces: bool = False
 
     def facts(self, margins: Mapping[str, tuple[float, float]]) -> dict[str, object]:
         """Return what the job is told of it.
 
         :param margins: what is accepted of a successor, by figure.
         """
-        own = margins if self.successor else {}
-        return {"name": self.name, "label": self.label, "against": self.against, "accepted": own}
+        own = margins if self.replaces else {}
+        return {"name": self.name, "label": self.label, "compared_with": self.compared_with, "accepted": own}
 
     def changed(self, **facts) -> Side:
         """Return this side with other values for some of its fields."""

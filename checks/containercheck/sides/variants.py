@@ -41,7 +41,7 @@ class VariantSides(RegressionTestPlugin):
             return [bare]
         program = self._program(self._in_image)
         launcher, container = self._launcher(self.variant == "generic"), self._container(program)
-        subject = Side(contract.SUBJECT, self.variant, program, launcher, container, against=bare.name)
+        subject = Side(contract.SUBJECT, self.variant, program, launcher, container, compared_with=bare.name)
         return [bare, *self._successors(subject)] if self.candidates() else [bare, subject]
 
     def candidates(self) -> tuple[Candidate, ...]:
@@ -62,8 +62,8 @@ class VariantSides(RegressionTestPlugin):
                 name=one.name,
                 label=one.name,
                 container=self._as_candidate(subject.container, one),
-                against=None if one.name == first else first,
-                successor=one.name != first,
+                compared_with=None if one.name == first else first,
+                replaces=one.name != first,
             )
             for one in self.candidates()
         ]
@@ -88,11 +88,11 @@ class VariantSides(RegressionTestPlugin):
             return Launcher(self.started_by or "")
         own = self._sites_own
         if self.mpi_family:
-            return launchers.of_family(self.mpi_family, self.job, self.site, self.layout, own.launcher_options)
+            return launchers.family_launcher(self.mpi_family, self.job, self.site, self.layout, own.launcher_options)
         if of_image:
             options = [*own.launcher_options, *self.site.image_launcher_options, *own.image_launcher_options]
-            return launchers.of_partition(self.job, self.site, self.layout, options, self.site.image_launcher)
-        return launchers.of_partition(self.job, self.site, self.layout, own.launcher_options)
+            return launchers.partition_launcher(self.job, self.site, self.layout, options, self.site.image_launcher)
+        return launchers.partition_launcher(self.job, self.site, self.layout, own.launcher_options)
 
     def _container(self, program):
         own, host_mpi = self._sites_own, None
@@ -111,6 +111,6 @@ class VariantSides(RegressionTestPlugin):
             gpus=self.gpu and self.site.gpus > 0,
             options=(*runtimes.bind_options(self.runtime, binds), *self.container_options),
             needs=self._of_runtime,
-            looked_for=self._in_image if own.image or own.image_executable else None,
-            trees=own.trees,
+            required_program=self._in_image if own.image or own.image_executable else None,
+            software_trees=own.trees,
         )

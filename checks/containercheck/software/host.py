@@ -99,7 +99,7 @@ def _on_nodes(family: str, site: Site) -> bool:
         return True
 
 
-def told_by(program: str, pattern: str) -> str:
+def ask_program(program: str, pattern: str) -> str:
     """Return what a program on the PATH tells with ``--version``: the first group of a pattern, or an empty text."""
     if shutil.which(program) is None:
         return ""

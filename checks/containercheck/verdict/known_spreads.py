@@ -56,7 +56,7 @@ def _spreads(path: str) -> dict[str, Any]:
         raise ReframeError(f"cannot read the known spreads {path}: {error}") from None
 
 
-def of_figures(figures: Iterable[Figure], told: Mapping[str, Told]) -> dict[str, Prior]:
+def figure_priors(figures: Iterable[Figure], told: Mapping[str, Told]) -> dict[str, Prior]:
     """Return the known spread of figures by their names: what sessions told, else the check's own, else a default."""
     found = {one.name: _of_figure(one, told.get(one.name)) for one in figures}
     return {name: prior for name, prior in found.items() if prior}

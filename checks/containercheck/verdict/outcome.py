@@ -48,15 +48,15 @@ class Outcome:
             self.comparisons.append(
                 Comparison(
                     self._figures[figure],
-                    self._sides[side.against].label,
+                    self._sides[side.compared_with].label,
                     side.label,
-                    values[side.against],
+                    values[side.compared_with],
                     values[name],
                     pairs,
                     figure in expected,
                     evaluation.round_seconds,
                     evaluation.emulated,
-                    identities.difference(told.get(side.against, {}), told.get(name, {})),
+                    identities.difference(told.get(side.compared_with, {}), told.get(name, {})),
                 )
             )
 

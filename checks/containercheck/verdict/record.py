@@ -149,12 +149,12 @@ class Record:
         faults, remarks = [], []
         images = {side.name: side.container.image for side in sides if side.container}
         for side in sides:
-            if not side.successor:
+            if not side.replaces:
                 continue
-            pair = [self._surroundings(name, stagedir) for name in (side.against, side.name)]
+            pair = [self._surroundings(name, stagedir) for name in (side.compared_with, side.name)]
             for kind in pair[0]:
                 lines = container_differences.differences(kind, pair[0][kind], pair[1][kind])
-                same = images[side.against] == images[side.name]
+                same = images[side.compared_with] == images[side.name]
                 kept = faults if kind == "variable" and same else remarks
                 kept += [f"{side.name}: {line}" for line in lines]
         return faults, remarks
@@ -207,20 +207,22 @@ class Record:
             side.name: json.loads(plans[side.name].read_text())["path"] if side.container.host_mpi else None
             for side in contained
         }
-        trees = {side.name: side.container.trees for side in contained}
+        trees = {side.name: side.container.software_trees for side in contained}
         problem = self.mpi_problem(bare[0], wants_host, trees)
         return [problem] if problem else []
 
     def binding_problems(self, sides: Sequence[Side]) -> list[str]:
         """Return why the ranks of a side have fewer cores than those of the side that it is compared with."""
         best = self._roomiest(sides)
-        pairs = [(best[side.name], best.get(side.against)) for side in sides]
+        pairs = [(best[side.name], best.get(side.compared_with)) for side in sides]
         return [problem for own, other in pairs if own and other and (problem := binding.problem(own, other))]
 
     def unseen_bindings(self, sides: Sequence[Side]) -> list[str]:
         """Lines about sides with ranks whose cores could not be compared, as too few of them were seen."""
         best, known = self._roomiest(sides), {side.name: side for side in sides}
-        pairs = [(side, known[side.against]) for side in sides if side.program.mpi and side.against in known]
+        pairs = [
+            (side, known[side.compared_with]) for side in sides if side.program.mpi and side.compared_with in known
+        ]
         lines = [binding.unseen(own.label, best[own.name], other.label, best[other.name]) for own, other in pairs]
         return [line for line in lines if line]
 

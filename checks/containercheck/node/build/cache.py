@@ -278,8 +278,8 @@ def deliver(get: Callable[[], Path], link: Optional[Path]) -> None:
             new.symlink_to(target)
             new.replace(link)
     except UnsupportedError as error:
-        print(f"error: {texts.told(str(error))}", file=sys.stderr)
+        print(f"error: {texts.sanitized(str(error))}", file=sys.stderr)
         sys.exit(contract.UNSUPPORTED)
     except (CacheError, OSError) as error:
-        sys.exit(f"error: {texts.told(str(error))}")
+        sys.exit(f"error: {texts.sanitized(str(error))}")
     print(target)

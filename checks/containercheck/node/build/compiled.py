@@ -71,7 +71,7 @@ class Program(cache.FileEntry):
             parts.source.read_bytes()
         except OSError as error:
             raise CacheError(f"no source {parts.source}: {error.strerror}") from None
-        said = told_by(parts.compiler, name)
+        said = print_by(parts.compiler, name)
         facts = [content, parts.source.name, USUAL, parts.options, parts.family, said]
         key = hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
         super().__init__(name, directory / f"{name}-{architecture}-{key}", architecture)
@@ -145,7 +145,7 @@ class Program(cache.FileEntry):
         return telling[-1] if telling else super().last_words()
 
 
-def told_by(compiler: str, name: str) -> List[str]:
+def print_by(compiler: str, name: str) -> List[str]:
     """Return what a compiler says of its version, and what an MPI's says that it adds.
 
     :param name: of the program that is to be compiled.

@@ -17,7 +17,7 @@ _MAGIC, _DIGITS, _LENGTH = b"SIF_MAGIC\0", slice(45, 47), 48
 _PROGRAMS = ("bin/sh", "usr/bin/sh", "bin/bash", "usr/bin/bash", "usr/bin/dash", "bin/busybox")
 
 
-def of_image(path: Path) -> Optional[str]:
+def read_architecture(path: Path) -> Optional[str]:
     """Return the architecture of an image, a SIF file or a directory, as ``uname -m`` says it; None for an unknown one.
 
     :raises OSError: it cannot be read.
@@ -25,7 +25,7 @@ def of_image(path: Path) -> Optional[str]:
     if not path.is_dir():
         with path.open("rb") as stream:
             header = stream.read(_LENGTH)
-        return architectures.of_sif(header[_DIGITS]) if header[32:].startswith(_MAGIC) else None
+        return architectures.from_sif(header[_DIGITS]) if header[32:].startswith(_MAGIC) else None
     for name in _PROGRAMS:
         program = path / name
         # An absolute link would lead out of the image.
@@ -34,7 +34,7 @@ def of_image(path: Path) -> Optional[str]:
                 header = stream.read(20)
             if header[:4] == b"\x7fELF" and header[5:6] == b"\x01":
                 # Bytes 18 and 19, where the lower byte comes first (elf.h, e_machine).
-                return architectures.of_elf(int.from_bytes(header[18:20], "little"))
+                return architectures.from_elf(int.from_bytes(header[18:20], "little"))
     return None
 
 
@@ -44,7 +44,7 @@ def require(path: Path, architecture: Optional[str]) -> None:
     :param architecture: as ``uname -m`` says it; None for any. One that is not known here fits any image.
     :raises CacheError: it is for another one.
     """
-    found = of_image(path)
+    found = read_architecture(path)
     if architectures.is_known(architecture) and found not in (None, architecture):
         raise CacheError(
             f"the image {path} is for {found}, and the partition's nodes are {architecture}: name one for these "

@@ -25,7 +25,7 @@ def cleaned(text: str, key: bytes) -> str:
     """
     environment, _, rest = text.rpartition("\0")
     pairs = (one.partition("=") for one in environment.split("\0") if "=" in one)
-    lines = [f"{texts.printable(name)}={variables.told(name, value, key)}" for name, _, value in pairs]
+    lines = [f"{texts.printable(name)}={variables.redacted(name, value, key)}" for name, _, value in pairs]
     others = [texts.printable(texts.without_credentials(line), 4096) for line in rest.splitlines()]
     return "\n".join([*lines, *others]) + "\n"
 

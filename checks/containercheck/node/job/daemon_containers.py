@@ -37,11 +37,11 @@ def remove(left: List[str]) -> None:
 
 def _listed(engine: str, wanted: str, *options: str) -> List[str]:
     words = [engine, "ps", *options, f"--filter=label={belonging.MARK}", f"--format={wanted}"]
-    return processes.said(words, PATIENCE, stderr=subprocess.DEVNULL).splitlines()
+    return processes.output_of(words, PATIENCE, stderr=subprocess.DEVNULL).splitlines()
 
 
 def _tell(engine: str, *words: str) -> None:
-    processes.said([engine, *words], PATIENCE, stderr=subprocess.DEVNULL)
+    processes.output_of([engine, *words], PATIENCE, stderr=subprocess.DEVNULL)
 
 
 def _engines() -> Set[str]:

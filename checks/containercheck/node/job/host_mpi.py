@@ -32,8 +32,8 @@ from containercheck.node.job.host_mpi_libraries import (
     closure,
     configuration_of,
     find_mpi,
+    found_by_loader,
     named,
-    of_loader,
 )
 
 #: Where the host's library directories appear in the container.
@@ -51,7 +51,7 @@ def lend(family: str, libmpi: Optional[str] = None) -> str:
     :raises HostMpiError: the one given is not there, or has another ABI.
     """
     title, wanted, names, _ = mpi.FAMILIES[family]
-    path = named(libmpi, f"host_{family}") if libmpi else of_loader(family, f"host_{family}")
+    path = named(libmpi, f"host_{family}") if libmpi else found_by_loader(family, f"host_{family}")
     if not names.match(Path(path).name):
         raise HostMpiError(
             f"another ABI: the program needs {wanted} ({title}); the site's extras, host_{family}, name {libmpi}"

@@ -66,7 +66,7 @@ def find_mpi(executable: str, family: Optional[str] = None) -> Tuple[str, str]:
         if mpi.SONAME.match(soname):
             return soname, path
     if family:
-        path = of_loader(family, "host_mpi")
+        path = found_by_loader(family, "host_mpi")
         return mpi.soname_of(path), path
     if program is not None and not _is_binary(program):
         raise HostMpiError(
@@ -96,7 +96,7 @@ def libraries_of_host() -> List[str]:
     return found
 
 
-def of_loader(family: str, extra: str) -> str:
+def found_by_loader(family: str, extra: str) -> str:
     """Return the path of the library of a family that the loader finds first.
 
     :param extra: of the site, by which the library can be named.

@@ -49,8 +49,8 @@ def prepare(script: Path, limit: float) -> None:
     if printed.is_too_much():
         printed.cut()
         sys.exit(f"error: {script} was {contract.PRINTED_TOO_MUCH}: see what is left of it, {files[0]} and {files[1]}")
-    print(texts.told(texts.tail(files[0])), flush=True)
-    said = texts.told(texts.tail(files[1]).strip())
+    print(texts.sanitized(texts.tail(files[0])), flush=True)
+    said = texts.sanitized(texts.tail(files[1]).strip())
     if said:
         print(said, file=sys.stderr)
     if late:

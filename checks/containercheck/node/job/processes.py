@@ -91,7 +91,7 @@ def fields_of(pid: int) -> List[str]:
     return status_of(pid)[1]
 
 
-def said(command: List[str], patience: float = 60.0, **options: Any) -> str:
+def output_of(command: List[str], patience: float = 60.0, **options: Any) -> str:
     """Return what a command prints on standard output; nothing where it is not there, or hangs.
 
     :param patience: seconds that it has.

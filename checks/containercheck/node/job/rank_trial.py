@@ -98,7 +98,7 @@ def read(text: str, status: Optional[int]) -> Seen:
 
     sizes = [int(size) for size in re.findall(r"^rank \d+ of (\d+)$", text, re.MULTILINE)]
     number = r"[^\d\n]*(\d+(?:\.\d+)*)"
-    last = texts.told(reasons.why(text, ""))
+    last = texts.sanitized(reasons.why(text, ""))
     # MPICH says "MPICH Version:", a tab, and its number.
     library = " ".join(found(r"^library (.*)$").replace("Version:", "").split())
     return Seen(status, sizes, library, found("^own" + number), found("^server" + number), last)
@@ -129,13 +129,13 @@ def ask_host(words: str) -> Host:
     :param words: its command, with options.
     """
     command = shlex.split(words)[0]
-    said, name = processes.said([command, "--version"], PATIENCE, stderr=subprocess.STDOUT), command
+    said, name = processes.output_of([command, "--version"], PATIENCE, stderr=subprocess.STDOUT), command
     for launcher, pattern in LAUNCHERS.items():
         match = re.search(pattern, said, re.MULTILINE)
         if match:
             name = f"{launcher} {match[1]}"
             break
-    said = processes.said(["bash", "-c", f"{words} printenv PMIX_VERSION"], PATIENCE, stderr=subprocess.STDOUT)
+    said = processes.output_of(["bash", "-c", f"{words} printenv PMIX_VERSION"], PATIENCE, stderr=subprocess.STDOUT)
     offered = re.search(r"^(\d[\d.]*)", said, re.MULTILINE)
     return Host(name, offered[1] if offered else "")
 

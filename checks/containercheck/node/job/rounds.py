@@ -59,7 +59,7 @@ class Rounds:
         self.sides = [side.name for side in self._facts.sides]
         self.labels = [(side.name, side.label) for side in self._facts.sides]
         self.left_out = self._evaluation.left_out
-        self._against = {side.name: side.against for side in self._facts.sides}
+        self._against = {side.name: side.compared_with for side in self._facts.sides}
         self._took = {}  # type: Dict[str, float]
         self._longest = 0.0
         self._in_a_row = 0

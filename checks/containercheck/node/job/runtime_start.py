@@ -45,7 +45,7 @@ def options(command: str, ranks: int) -> List[str]:
     chosen = []
     if _is_crippled_root():
         chosen.append("--userns")
-    if ranks > 1 and "--sharens" in processes.said([command, "exec", "--help"]):
+    if ranks > 1 and "--sharens" in processes.output_of([command, "exec", "--help"]):
         chosen.append("--sharens")
     return chosen
 
@@ -66,12 +66,12 @@ def hidden(command: str, names: Iterable[str], own_environment: bool) -> List[st
 
 def version(command: str) -> str:
     """Return what the runtime says of its version, or an empty text."""
-    return processes.said([command, "--version"]).strip()
+    return processes.output_of([command, "--version"]).strip()
 
 
 def configuration(command: str) -> Dict[str, str]:
     """Return what the runtime's configuration file says, by directive; nothing where it has none that can be read."""
-    found = re.search(r"^\w+_CONF_FILE=(.+)$", processes.said([command, "buildcfg"]), re.MULTILINE)
+    found = re.search(r"^\w+_CONF_FILE=(.+)$", processes.output_of([command, "buildcfg"]), re.MULTILINE)
     if not _is_apptainer(command) or not found:
         return {}
     try:

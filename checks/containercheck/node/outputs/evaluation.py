@@ -32,8 +32,8 @@ class Facts:
     :ivar answers: declared answers.
     :ivar rank_count: the answer that tells with how many ranks a run ran; None for a program without MPI.
     :ivar ranks: how many it must be.
-    :ivar sides: ``name``, ``label`` and ``against`` of each side; ``against`` names the side that it is compared
-        with, None for one that is only a measure. ``accepted`` are ranges for this side alone, by figure.
+    :ivar sides: ``name``, ``label`` and ``compared_with`` of each side; ``compared_with`` names the side that it is
+        compared with, None for one that is only a measure. ``accepted`` are ranges for this side alone, by figure.
     :ivar emulated: whether the nodes' processors are emulated, so that no overhead says anything.
     :ivar earlier: the figures of rounds of an earlier job, which count: of each round side, figure and value.
     :ivar earlier_runtimes: ``command`` and ``version`` of the runtimes that they were measured with, by side.
@@ -111,12 +111,12 @@ class Evaluation:
             self._begin_pairs(values)
         self.rounds.append(values)
         for (name, figure), pairs in self.pairs.items():
-            against = next(side.against for side in self._facts.sides if side.name == name)
+            against = next(side.compared_with for side in self._facts.sides if side.name == name)
             if figure in values[name] and figure in values[against]:
                 pairs.add(values[against][figure], values[name][figure])
 
     def _begin_pairs(self, values: Dict[str, Dict[str, float]]) -> None:
-        compared = [side for side in self._facts.sides if side.against is not None]
+        compared = [side for side in self._facts.sides if side.compared_with is not None]
         told = [one for one in self._facts.figures if all(one.name in figures for figures in values.values())]
         for side in compared:
             for one in told:
@@ -179,7 +179,7 @@ class Evaluation:
 
     def _note(self, kind: str, run: Dict[str, Any], text: str, output: Optional[Path] = None) -> None:
         place = "" if output is None else str(output)
-        self.problems.append(Problem(kind, run["side"], run["round"], texts.told(text), place))
+        self.problems.append(Problem(kind, run["side"], run["round"], texts.sanitized(text), place))
 
     def _read(self, run: Dict[str, Any], output: Path) -> None:
         facts, side, output = self._facts, run["side"], reading.Output(output)
@@ -207,13 +207,17 @@ class Evaluation:
         """Compare the latest side's answers with those of the sides that it belongs to, in the same round."""
         known = self._answers
         for side in self._facts.sides:
-            if latest not in (side.name, side.against) or side.name not in known or side.against not in known:
+            if (
+                latest not in (side.name, side.compared_with)
+                or side.name not in known
+                or side.compared_with not in known
+            ):
                 continue
             for answer in (one for one in self._facts.answers if one.side is None):
-                baseline, subject = known[side.against][answer.name], known[side.name][answer.name]
-                differ = reading.disagreement(answer, baseline, subject, self._facts.label(side.against))
+                baseline, subject = known[side.compared_with][answer.name], known[side.name][answer.name]
+                differ = reading.disagreement(answer, baseline, subject, self._facts.label(side.compared_with))
                 if differ:
-                    text = texts.told(f"answers differ: {differ}")
+                    text = texts.sanitized(f"answers differ: {differ}")
                     self.problems.append(Problem(DIFFER, side.name, number, text, ""))
 
     def values(self) -> Dict[str, Dict[str, List[float]]]:
@@ -240,10 +244,10 @@ class Evaluation:
         lines = problems.lines(self.problems, self._runs)
         for side in self._facts.sides:
             left = self._leftovers.get(side.name, [])
-            if left and side.against is not None and side.against not in self._leftovers:
+            if left and side.compared_with is not None and side.compared_with not in self._leftovers:
                 lines.append(
                     "{} leaves processes behind when it ends, which {} does not: {}".format(
-                        side.name, self._facts.label(side.against), ", ".join(sorted(set(left)))
+                        side.name, self._facts.label(side.compared_with), ", ".join(sorted(set(left)))
                     )
                 )
         if not lines:

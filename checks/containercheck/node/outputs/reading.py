@@ -13,7 +13,7 @@ from typing import Any, List, Optional, Union
 from containercheck.node import texts
 
 #: How the matches of a pattern become one value.
-TAKE = {
+REDUCE = {
     "first": lambda values: values[0],
     "last": lambda values: values[-1],
     "median": statistics.median,
@@ -74,9 +74,9 @@ def read_figure(figure: Any, output: Union[Path, Output]) -> Optional[float]:
     """
     output = Output.of(output)
     text, place = output.text(figure.file, figure.name), output.directory / figure.file
-    if figure.absent and re.search(figure.absent, text, re.MULTILINE):
+    if figure.not_applicable_if and re.search(figure.not_applicable_if, text, re.MULTILINE):
         return None
-    value = _number(text, figure.pattern, figure.take, f"figure {figure.name}", place)
+    value = _number(text, figure.pattern, figure.reduce, f"figure {figure.name}", place)
     if figure.compare == "ratio" and value <= 0:
         raise UnreadableError(f"figure {figure.name} is {value:g} in {place}: it must be positive")
     return value
@@ -92,7 +92,7 @@ def read_answer(answer: Any, output: Union[Path, Output]) -> Union[str, float]:
     output = Output.of(output)
     text, place = output.text(answer.file, answer.name), output.directory / answer.file
     if answer.equals is None and not answer.words:
-        return _number(text, answer.pattern, answer.take or "last", f"answer {answer.name}", place)
+        return _number(text, answer.pattern, answer.reduce or "last", f"answer {answer.name}", place)
     matches = re.findall(answer.pattern, text, re.MULTILINE)
     if not matches:
         raise UnreadableError(f"answer {answer.name} not found in {place} (pattern: {answer.pattern})")
@@ -136,7 +136,7 @@ def _product(values: List[float]) -> float:
     return result
 
 
-def _number(text: str, pattern: str, take: str, what: str, place: Path) -> float:
+def _number(text: str, pattern: str, reduce: str, what: str, place: Path) -> float:
     matches = re.findall(pattern, text, re.MULTILINE)
     if not matches:
         raise UnreadableError(f"{what} not found in {place} (pattern: {pattern})")
@@ -146,7 +146,7 @@ def _number(text: str, pattern: str, take: str, what: str, place: Path) -> float
         raise UnreadableError(f"{what} in {place}: {error}") from None
     if not all(math.isfinite(value) for value in values):
         raise UnreadableError("{} in {} is not finite: {}".format(what, place, ", ".join(matches)))
-    return TAKE[take](values)
+    return REDUCE[reduce](values)
 
 
 def as_number(text: str) -> float:

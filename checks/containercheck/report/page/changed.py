@@ -62,7 +62,7 @@ class ToldCause:
     more: tuple[ToldChange, ...]
 
 
-def told(causes: Sequence[Cause], cases: Sequence[Case], trends: Mapping[Group, str]) -> list[ToldCause]:
+def cause_lines(causes: Sequence[Cause], cases: Sequence[Case], trends: Mapping[Group, str]) -> list[ToldCause]:
     """Return the causes: confirmed regressions first, then what is proposed, then improvements.
 
     :param cases: of the last night.

@@ -94,7 +94,7 @@ def page(nights: Sequence[Night], series: Sequence[Series], changes: Sequence[Ch
         cases=len(cases),
         counted=tuple(states.counted(cases)),
         problems=tuple(problems),
-        causes=tuple(changed_.told(causes(changes), cases, anchors)),
+        causes=tuple(changed_.cause_lines(causes(changes), cases, anchors)),
         questions=tuple(answers.questions(cases)),
         failed=kinds[states.FAIL],
         unmeasured=kinds[states.UNMEASURED],

@@ -115,7 +115,7 @@ def still_open(cases: Sequence[Case]) -> list[Open]:
     for case in cases:
         rows = open_verdicts.open_rows(case)
         if rows:
-            figures = tuple(f"{row['figure']}: {open_verdicts.told(row)} ({_rounds(row)})" for row in rows)
+            figures = tuple(f"{row['figure']}: {open_verdicts.describe(row)} ({_rounds(row)})" for row in rows)
             name, tally = wording.name(case, where=True), open_verdicts.tally(case)
             found.append(Open(name, state(case), tally, figures, rerun.command([case], cases)))
     return sorted(found, key=lambda one: ALL.index(one.state))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from containercheck.report.page.wording import Table, of_all
+from containercheck.report.page.wording import Table, share_of
 from containercheck.results.cases import Case
 
 #: Parts of a provenance that have a table of their own, and such as are another for nearly each case.
@@ -63,7 +63,7 @@ def _used(caption: str, headings: tuple[str, ...], cases: Sequence[Case], told: 
     for case in cases:
         for row in told(case.provenance):
             found.setdefault(row, {})[case.key] = case
-    rows = ((*row, of_all(list(those.values()), cases)) for row, those in sorted(found.items()))
+    rows = ((*row, share_of(list(those.values()), cases)) for row, those in sorted(found.items()))
     return Table(caption, headings, tuple(rows), len(headings))
 
 
@@ -97,5 +97,5 @@ def _others(cases: Sequence[Case]) -> tuple[tuple[tuple[str, ...], ...], tuple[t
         if len(values) == 1 and len(cases) == len(next(iter(values.values()))):
             same.append((name, next(iter(values))))
         else:
-            different += [(name, value, of_all(those, cases)) for value, those in values.items()]
+            different += [(name, value, share_of(those, cases)) for value, those in values.items()]
     return tuple(same), tuple(different)

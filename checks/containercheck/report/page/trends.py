@@ -15,7 +15,7 @@ from containercheck.report.page import charts, drawing, shapes
 from containercheck.report.page.charts import Chart
 from containercheck.report.page.palette import VARIANTS
 from containercheck.report.page.shapes import Curve, Level, Panel
-from containercheck.report.page.wording import Table, axes, count, finite, measured, so_many
+from containercheck.report.page.wording import Table, axes, count, finite, measured, shown_count
 from containercheck.results.formatting import number
 
 #: So many nights are drawn, and told one by one of what is not drawn.
@@ -120,7 +120,7 @@ def _levels_of(application: str, those: Sequence[Trend], nights: Sequence[Night]
     names = [night.name for night in nights[-TOLD:]]
     found = [(trend, series) for trend in those for series in trend.series]
     rows = tuple(_row(*one, names) for one in found[:MOST_ROWS])
-    caption = f"{application}: {so_many(len(rows), len(found), 'trend')} without a change"
+    caption = f"{application}: {shown_count(len(rows), len(found), 'trend')} without a change"
     return Table(caption, ("figure", "series", "nights", "median", "spread", *names), rows, left=2)
 
 

@@ -42,7 +42,7 @@ def count(amount: int, what: str) -> str:
     return f"{amount} {what}{'' if amount == 1 else 's'}"
 
 
-def so_many(shown: int, there_are: int, what: str) -> str:
+def shown_count(shown: int, there_are: int, what: str) -> str:
     """Return how many are shown, and where all are."""
     if shown == there_are:
         return f"all {count(shown, what)}"
@@ -63,13 +63,13 @@ def name(case: Case, where: bool = False) -> str:
     return f"{case.label} {case.variant}, {count(case.nodes, 'node')}" + (f", {partition(case)}" if where else "")
 
 
-def some(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Return the first of the names, and how many more there are."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
 
 
-def of_all(cases: Iterable[Case], everything: Sequence[Case]) -> str:
+def share_of(cases: Iterable[Case], everything: Sequence[Case]) -> str:
     """Return which of all cases they are, as short as that can be said: all, whole variants or applications, names."""
     chosen = list(cases)
     if len(chosen) == len(everything):
@@ -80,10 +80,10 @@ def of_all(cases: Iterable[Case], everything: Sequence[Case]) -> str:
     if len(chosen) == sum(case.variant in variants for case in everything):
         return f"all cases: {', '.join(variants)}"
     if len(chosen) == sum(case.application in applications for case in everything):
-        return some(applications)
+        return listed(applications)
     if len(chosen) == sum(case.application in applications and case.variant in variants for case in everything):
-        return f"{some(applications)}: {', '.join(variants)}"
-    return some([name(case) for case in chosen])
+        return f"{listed(applications)}: {', '.join(variants)}"
+    return listed([name(case) for case in chosen])
 
 
 def axes(values: Mapping[str, str]) -> str:
