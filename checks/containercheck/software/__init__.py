@@ -15,7 +15,16 @@ from containercheck.software import easybuild, host, images, inputs, maven, modu
 from containercheck.software.host import ask_program
 from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted
 
-__all__ = ["PROVIDERS", "Misconfigured", "Provision", "Unavailable", "Wanted", "provide", "require_built", "ask_program"]
+__all__ = [
+    "Misconfigured",
+    "PROVIDERS",
+    "Provision",
+    "Unavailable",
+    "Wanted",
+    "ask_program",
+    "provide",
+    "require_built",
+]
 
 #: In the order in which their commands run; modules come before all of them.
 PROVIDERS = (

@@ -90,7 +90,10 @@ def _figures(cases: Sequence[Case]) -> Table:
     found = [(case, row) for case in cases for row in case.rows]
     chosen = sorted(range(len(found)), key=lambda place: found[place][1].get("verdict", "pass") == "pass")[:MOST_ROWS]
     rows = tuple(_figure(*found[place]) for place in sorted(chosen))
-    return Table(f"{cases[0].application}: {wording.shown_count(len(rows), len(found), 'figure')}", FIGURES, rows, left=3)
+    caption = f"{cases[0].application}: {wording.shown_count(len(rows), len(found), 'figure')}"
+    return Table(caption, FIGURES, rows, left=3)
+        f"{cases[0].application}: {wording.shown_count(len(rows), len(found), 'figure')}", FIGURES, rows, left=3
+    )
 
 
 def _figure(case: Case, row: Mapping[str, Any]) -> tuple[str, ...]:
