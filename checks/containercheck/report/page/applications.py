@@ -92,8 +92,6 @@ def _figures(cases: Sequence[Case]) -> Table:
     rows = tuple(_figure(*found[place]) for place in sorted(chosen))
     caption = f"{cases[0].application}: {wording.shown_count(len(rows), len(found), 'figure')}"
     return Table(caption, FIGURES, rows, left=3)
-        f"{cases[0].application}: {wording.shown_count(len(rows), len(found), 'figure')}", FIGURES, rows, left=3
-    )
 
 
 def _figure(case: Case, row: Mapping[str, Any]) -> tuple[str, ...]:
