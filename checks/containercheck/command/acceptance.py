@@ -1,4 +1,4 @@
-"""Whether a container runtime, or an image, may take the place of another one; called by ci/acceptance (DESIGN 11).
+"""Whether a container runtime, or an image, may take the place of another one; called by ci/acceptance.
 
 Exit status 0 when it is accepted, 1 when it is rejected or something failed, 2 when that is not decided, and for a
 wrong command line.

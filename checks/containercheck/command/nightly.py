@@ -1,4 +1,4 @@
-"""A night's session: all checks, what moved since earlier nights, and whether it moves again (DESIGN 10).
+"""A night's session: all checks, what moved since earlier nights, and whether it moves again.
 
 Called by ci/nightly, whose head says how. What moved is a proposal only (history/change_points.py): its cases run again
 at once, paired, with more rounds, and only what that confirms is an alarm. Left in ``nightly/`` beside ci/run's report:
