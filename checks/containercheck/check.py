@@ -75,8 +75,6 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.reference = references.file_of(self.site, self.prefix, type(self).__name__)
         self._take_over(self.site.software_of(type(self).__name__))
         try:
-            if self.full_only and not self.full:
-                raise software.Unavailable("belongs to the full axes, which run with -S full=yes")
             self._take_what_only_the_site_has()
             self._lay_out()
             if not self.is_dry_run():
