@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from containercheck.command import run
+from containercheck.node.container_runtimes import METADATA, RUNTIMES
 from containercheck.report import table, versions
 from containercheck.results import open_verdicts, selections
 from containercheck.results.cases import Case
@@ -26,7 +27,7 @@ from containercheck.results.formatting import columns, say, speak_as
 from containercheck.session.reframe_process import Workplace
 
 #: Commands of runtimes that a module may bring.
-COMMANDS = ("apptainer", "singularity")
+COMMANDS = tuple(runtime.command for runtime in RUNTIMES if runtime.builds)
 #: Verdicts on a case, and on the whole; the worst comes first.
 REJECTED, UNDECIDED, ACCEPTED = "rejected", "undecided", "accepted"
 STATUS = {ACCEPTED: 0, REJECTED: 1, UNDECIDED: 2}
@@ -39,7 +40,7 @@ class UnknownCandidate(Exception):
 def is_image(word: str) -> bool:
     """Tell whether a word names an image: a file of Singularity's format, an unpacked one, or an address."""
     path = Path(word)
-    if "://" in word or (path / ".singularity.d").is_dir():
+    if "://" in word or (path / METADATA).is_dir():
         return True
     try:
         with path.open("rb") as file:
