@@ -254,7 +254,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if self.is_dry_run():
             return
         self._outcome = Outcome(self.figures, self._sides, self._evaluation, self._expected, self.provenance["builds"])
-        self.results = self._outcome.rows()
+        self.results = [row.to_json() for row in self._outcome.rows()]
         for name, value, unit in self._outcome.performance():
             self.perf_variables[name] = make_performance_function(lambda value=value: float(f"{value:.6g}"), unit)
 

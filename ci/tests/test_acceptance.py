@@ -20,6 +20,7 @@ from containercheck.node.outputs.evaluation import Evaluation, Facts
 from containercheck.report import versions
 from containercheck.results import formatting
 from containercheck.results.cases import Case
+from containercheck.results.row import Row
 from containercheck.verdict import container_differences
 
 START = Figure("start", "(x)", "s", better="lower", compare="difference", tolerance=0.5)
@@ -80,7 +81,7 @@ def test_what_differs_is_a_line_each():
 
 
 def case(*verdicts, result="pass", reason=""):
-    rows = tuple({"figure": f"figure{number}", "verdict": word} for number, word in enumerate(verdicts))
+    rows = tuple(Row(f"figure{number}", verdict=word) for number, word in enumerate(verdicts))
     return Case(("code", "", "", ""), "Code", {}, "Code", "only", "generic", 1, result, reason=reason, rows=rows)
 
 
@@ -161,8 +162,8 @@ def test_images_are_compared_with_images_of_one_application(words, said, tmp_pat
 
 def test_the_table_has_what_each_version_adds_to_bare():
     rows = (
-        {"figure": "start", "unit": "s", "overhead_unit": "s"},
-        {"figure": "rate", "unit": "x/s", "overhead_unit": "%"},
+        Row("start", "s", overhead_unit="s"),
+        Row("rate", "x/s", overhead_unit="%"),
     )
     measured = [
         {

@@ -102,7 +102,7 @@ def test_cases_with_one_figure_or_nothing_open_have_no_line():
 def test_the_most_urgent_figures_come_first():
     rows = [made.opened(kind, kind) for kind in ("noisy", "close", "faster", "slower")]
     rows.insert(0, made.row("older", verdict="inconclusive"))
-    assert [row["figure"] for row in open_verdicts.open_rows(of(*rows))] == [
+    assert [row.figure for row in open_verdicts.open_rows(of(*rows))] == [
         "slower",
         "faster",
         "close",

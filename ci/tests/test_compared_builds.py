@@ -152,8 +152,8 @@ def test_a_native_image_that_is_faster_passes_and_the_row_says_by_how_much(outco
     evaluation, judged = outcome(*((10.0, 10.0 + n / 100, 16.0 + n / 50) for n in range(8)))
     assert evaluation.final_problems() == []
     (row,) = judged.rows()
-    assert (row["baseline_label"], row["subject_label"], row["verdict"]) == ("portable", "native", "pass")
-    assert row["overhead"] == pytest.approx(-60, abs=1)
+    assert (row.baseline_label, row.subject_label, row.verdict) == ("portable", "native", "pass")
+    assert row.overhead == pytest.approx(-60, abs=1)
     assert judged.failures == []
 
 
@@ -161,7 +161,7 @@ def test_the_same_gain_is_a_question_where_the_image_is_to_take_nothings_place(o
     """Against bare, or another container that stays: does it compute the same?"""
     _, judged = outcome(*((10.0, 10.0 + n / 100, 16.0 + n / 50) for n in range(16)), replaces=False)
     (row,) = judged.rows()
-    assert (row["verdict"], row["open_kind"]) == ("inconclusive", "faster")
+    assert (row.verdict, row.open_kind) == ("inconclusive", "faster")
 
 
 def test_a_native_image_that_is_slower_than_the_portable_one_fails(outcome):

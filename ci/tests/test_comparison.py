@@ -13,6 +13,7 @@ from conftest import facts_of
 from containercheck import Figure
 from containercheck.node.outputs.evaluation import Evaluation, Facts
 from containercheck.node.stats.prior import Prior
+from containercheck.results.row import SCHEMA
 from containercheck.sides.sides import Program, Side
 from containercheck.verdict import identities as builds_of
 from containercheck.verdict.comparison import Comparison
@@ -168,10 +169,10 @@ def test_the_columns_do_not_contradict_the_overhead():
     one, found = judged(*zip(*rounds))
     baseline, subject = (statistics.median(values) for values in zip(*rounds))
     (row,) = found.rows()
-    assert row["overhead"] > 0
-    assert row["subject"] < row["baseline"]
-    assert row["baseline"] == baseline
-    assert row["subject"] == pytest.approx(baseline * (1 - row["overhead"] / 100))
+    assert row.overhead > 0
+    assert row.subject < row.baseline
+    assert row.baseline == baseline
+    assert row.subject == pytest.approx(baseline * (1 - row.overhead / 100))
     later = Figure("start", r"(\S+)", "s", better="lower", compare="difference", tolerance=1.0)
     one, _ = judged([1.0, 2.0, 4.0], [1.5, 2.4, 4.6], later)
     assert one.centre == pytest.approx(2.0 + one.pairs.estimate)
@@ -191,7 +192,7 @@ def test_different_builds_are_named_in_every_line_and_change_no_verdict():
     said = "not the same build: 2024.1 AVX_512 against 2022.5 SSE4.1"
     one, found = judged([100] * 7, [99] * 7, builds=builds)
     assert (one.verdict, found.doubts) == ("pass", [f"generic: {said}"])
-    assert found.rows()[0]["difference"] == said
+    assert found.rows()[0].difference == said
     one, found = judged([100] * 10, [80, 81] * 5, builds=builds)
     assert one.verdict == "fail"
     assert found.failures[0].endswith(f"(tolerance 5 %; above it in 10 of 10 rounds; {said})")
@@ -199,7 +200,7 @@ def test_different_builds_are_named_in_every_line_and_change_no_verdict():
     (line,) = found.doubts
     assert f"; {said}): 5 % cannot be told here in " in line
     _, found = judged([100] * 7, [99] * 7, builds={**builds, "subject": builds["baseline"]})
-    assert (found.doubts, "difference" in found.rows()[0]) == ([], False)
+    assert (found.doubts, bool(found.rows()[0].difference)) == ([], False)
 
 
 def test_what_only_one_of_two_builds_tells_is_not_compared():
@@ -213,8 +214,8 @@ def test_one_round_tells_nothing_of_the_spread():
     assert (one.verdict, one.interval) == ("inconclusive", None)
     assert found.doubts[0].endswith(": 5 % cannot be told here in 1 s; one round tells nothing of the spread")
     (row,) = found.rows()
-    assert not {"baseline_error", "subject_error"} & row.keys()
-    assert row["low"] is row["high"] is row["interval"] is row["spread"] is None
+    assert row.baseline_error is row.subject_error is None
+    assert row.low is row.high is row.interval is row.spread is None
 
 
 def test_rounds_that_follow_each_other_are_warned_of():
@@ -231,7 +232,8 @@ def test_a_row_has_all_that_reports_read():
     )
     (row,) = found.rows()
     low, high = one.pairs.interval
-    assert row == {
+    assert row.to_json() == {
+        "schema": SCHEMA,
         "figure": "rate",
         "unit": "x",
         "better": "higher",
@@ -254,14 +256,13 @@ def test_a_row_has_all_that_reports_read():
         "above": 9,
         "spread": one.pairs.spread,
         "correlation": one.pairs.correlation,
-        "rounds_needed": None,
         "round_seconds": 4.0,
         # The check has no answers.
         "answers_compared": False,
     }
-    assert low < row["overhead"] < high
+    assert low < row.overhead < high
     # What an open one needs.
-    assert judged([100] * 4, [99, 101, 99, 100])[1].rows()[0]["rounds_needed"] == 6
+    assert judged([100] * 4, [99, 101, 99, 100])[1].rows()[0].rounds_needed == 6
 
 
 def test_where_processors_are_emulated_nothing_is_judged_in_one_line():
@@ -271,25 +272,26 @@ def test_where_processors_are_emulated_nothing_is_judged_in_one_line():
     assert (one.verdict, found.failures) == ("emulated", [])
     assert found.doubts == ["emulated: overheads are reported, not judged"]
     (row,) = found.rows()
-    assert (row["verdict"], row["emulated"], row["overhead"]) == ("emulated", True, pytest.approx(20, abs=0.5))
+    assert (row.verdict, row.emulated, row.overhead) == ("emulated", True, pytest.approx(20, abs=0.5))
     # Of a side by itself, too, reports have to know.
     (row,) = outcome([{"baseline": {"rate": 1.0}}], sides=[BARE], emulated=True).rows()
-    assert row["emulated"]
+    assert row.emulated
 
 
 @pytest.mark.parametrize("sides", [(BARE, GENERIC), (BARE,)], ids=["compared", "by itself"])
 def test_a_row_says_where_its_figure_shows_how_the_application_scales(sides):
     rounds = [{side.name: {"rate": 1.0} for side in sides}] * 2
     (row,) = outcome(rounds, [Figure("rate", r"(\S+)", "x", scaling="weak")], sides).rows()
-    assert row["scaling"] == "weak"
+    assert row.scaling == "weak"
     (row,) = outcome(rounds, [RATE], sides).rows()
-    assert "scaling" not in row
+    assert row.scaling == ""
 
 
 def test_a_side_by_itself_has_a_row_without_comparison():
     rounds = [{"baseline": {"rate": value}} for value in (1.0, 2.0, 4.0)]
     (row,) = outcome(rounds, sides=[BARE]).rows()
-    assert row == {
+    assert row.to_json() == {
+        "schema": SCHEMA,
         "figure": "rate",
         "unit": "x",
         "better": "higher",
@@ -311,7 +313,7 @@ def test_a_figures_own_tolerance_and_unit_count():
 def test_a_figure_that_applies_nowhere_is_not_compared():
     figures = [RATE, Figure("latency", r"(\S+)", "us")]
     rounds = [{"baseline": {"rate": 1.0}, "subject": {"rate": 1.0}}]
-    assert [row["figure"] for row in outcome(rounds, figures).rows()] == ["rate"]
+    assert [row.figure for row in outcome(rounds, figures).rows()] == ["rate"]
 
 
 def test_more_figures_need_more_rounds_to_fail():
@@ -343,7 +345,7 @@ def test_several_subjects_are_each_compared_with_the_side_that_they_name():
     new = Side("new", "apptainer 1.4.5", PROGRAM, compared_with="old")
     rounds = [{"baseline": {"rate": 100.0}, "old": {"rate": 50.0}, "new": {"rate": 50.0}}] * 11
     found = outcome(rounds, sides=[BARE, old, new])
-    assert [(row["baseline_label"], row["subject_label"], row["verdict"]) for row in found.rows()] == [
+    assert [(row.baseline_label, row.subject_label, row.verdict) for row in found.rows()] == [
         ("bare", "apptainer 1.3.6", "fail"),
         ("apptainer 1.3.6", "apptainer 1.4.5", "pass"),
     ]

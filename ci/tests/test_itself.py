@@ -17,6 +17,7 @@ import noise
 import pytest
 import twice
 from conftest import REPOSITORY
+from containercheck.results.row import Row
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from noise import Cost
@@ -152,9 +153,9 @@ def test_what_somebody_stops_counts_as_far_as_it_came(monkeypatch, capsys):
 
 def case(after=6, seconds=30.0, check="HPL", **verdicts):
     """Return a case, by figure with its verdict."""
-    common = {"accepted": [None, 5.0], "overhead_unit": "%", "overhead": 1.0, "rounds": 8}
+    common = {"accepted": (None, 5.0), "overhead_unit": "%", "overhead": 1.0, "rounds": 8}
     common.update({"spread": 2.0, "correlation": None})
-    rows = [{"figure": figure, "verdict": verdict, **common} for figure, verdict in verdicts.items()]
+    rows = [Row(figure, verdict=verdict, **common) for figure, verdict in verdicts.items()]
     pairs = {
         figure: {
             "compare": "ratio",
@@ -197,6 +198,11 @@ def raw(result, **facts):
     return {"display_name": "HPL %variant=bare", "partition": "one", "result": result, **facts}
 
 
+def stored(**verdicts):
+    """Return figures as ReFrame stores them, by figure with its verdict."""
+    return [row.to_json() for row in case(**verdicts).rows]
+
+
 def read_one(**facts):
     (found,) = twice.read({"runs": [{"testcases": [raw(**facts)]}]})
     return found
@@ -206,14 +212,14 @@ def test_a_session_says_what_went_wrong():
     failed = read_one(result="fail", fail_phase="sanity", fail_reason="round 1,\n subject: hangs")
     assert itself.line(failed) == "HPL BROKEN: sanity: round 1, subject: hangs"
     assert itself.line(read_one(result="skip", skip_reason="no software")) == "HPL skipped: no software"
-    slow = read_one(result="fail", fail_phase="performance", results=case(a="fail", b="pass").rows)
+    slow = read_one(result="fail", fail_phase="performance", results=stored(a="fail", b="pass"))
     assert itself.line(slow) == "HPL FAILS (a), 8 rounds, 0 s"
     # A reference of the site's own that is not met is no verdict.
-    assert read_one(result="fail", fail_phase="performance", results=case(a="pass").rows).broken
+    assert read_one(result="fail", fail_phase="performance", results=stored(a="pass")).broken
 
 
 def test_where_nothing_is_judged_nothing_counts_as_passed():
-    found = read_one(result="pass", results=case(a="emulated", b="emulated").rows)
+    found = read_one(result="pass", results=stored(a="emulated", b="emulated"))
     assert itself.line(found) == "HPL skipped: the processors are emulated, and nothing is judged there"
 
 

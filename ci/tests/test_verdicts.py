@@ -8,6 +8,7 @@ import pytest
 from containercheck.report import summary, table
 from containercheck.results import open_verdicts
 from containercheck.results.cases import Case, collect, merged, only, save, selection
+from containercheck.results.row import Row
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +20,9 @@ def row(verdict="inconclusive", needed=None, rounds=12, each=5.0, **facts):
 
 def case(name, *rows, result="pass", variant="generic", **facts):
     key = ("here", "only", "builtin", f"{name}_{variant}")
-    return Case(key, name, {}, name, "only", variant, 1, result, rows=rows, seconds=60.0, **facts)
+    return Case(
+        key, name, {}, name, "only", variant, 1, result, rows=tuple(map(Row.from_json, rows)), seconds=60.0, **facts
+    )
 
 
 def chosen(plan):
@@ -37,7 +40,7 @@ def test_what_is_beyond_reach_needs_nothing():
     # What else is open in the case closes all the same.
     assert open_verdicts.need(case("A", beyond, row(needed=13, figure="other"))).seconds == 5.0
     # The job saw no use in one more round.
-    stalled = Case(*["x"] * 7, "pass", rows=(row(needed=13),), seconds=0)
+    stalled = Case(*["x"] * 7, "pass", rows=(Row.from_json(row(needed=13)),), seconds=0)
     assert open_verdicts.need(stalled) is None
 
 
@@ -296,7 +299,7 @@ def test_later_runs_of_the_cases_that_were_asked_for_are_appended():
     assert [[one["result"] for one in run["testcases"]] for run in final["runs"]] == [["pass", "pass"], ["pass"]]
     assert [run["run_index"] for run in final["runs"]] == [0, 1]
     code, other = collect([final])
-    assert [code.rows[0]["verdict"], code.earlier[0].rows[0]["verdict"]] == ["pass", "inconclusive"]
+    assert [code.rows[0].verdict, code.earlier[0].rows[0].verdict] == ["pass", "inconclusive"]
     assert (code.notes, other.result) == (("a note",), "pass")
     assert table.lines([code])[-1].endswith("the only verdict is closed")
     assert merged(first, {"runs": []}, cases) == first

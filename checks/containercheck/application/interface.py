@@ -134,7 +134,7 @@ class ApplicationFacts(rfm.RegressionTest):
     expected = variable(dict, value={}, loggable=True)
     #: Why the check was not run; for the reports, which ReFrame's own does not tell.
     skip_reason = variable(str, value="", loggable=True)
-    #: A row for each figure: see :meth:`Outcome.rows`. For the reports.
+    #: A row for each figure (results/row.py), as it is stored. For the reports.
     results = variable(typ.List[dict], value=[], loggable=True)
     #: What has to be said of the run beside its figures: rounds that were replaced, a job that ended early. For the
     #: reports.

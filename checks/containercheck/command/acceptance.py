@@ -21,9 +21,10 @@ from pathlib import Path
 from containercheck.command import run
 from containercheck.node.container_runtimes import METADATA, RUNTIMES
 from containercheck.report import table, versions
-from containercheck.results import open_verdicts, selections
+from containercheck.results import selections
 from containercheck.results.cases import Case
 from containercheck.results.formatting import columns, say, speak_as
+from containercheck.results.row import EMULATED, NOT_JUDGED, PASS
 from containercheck.session.reframe_process import Workplace
 
 #: Commands of runtimes that a module may bring.
@@ -97,8 +98,8 @@ def verdict(case: Case) -> str:
     """Return what is to be said of a case."""
     if selections.failure(case):
         return REJECTED
-    found = {row.get("verdict") for row in case.rows}
-    return ACCEPTED if found == {"pass"} else UNDECIDED
+    found = {row.verdict for row in case.rows}
+    return ACCEPTED if found == {PASS} else UNDECIDED
 
 
 def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequence[str]) -> int:
@@ -130,9 +131,9 @@ def reason(case: Case, word: str) -> str:
     if run:
         return "; ".join(run.reason.splitlines()) or run.result
     if word == UNDECIDED:
-        if any(row.get("verdict") == open_verdicts.EMULATED for row in case.rows):
-            return open_verdicts.NOT_JUDGED
-        left = [row["figure"] for row in case.rows if row.get("verdict") != "pass"]
+        if any(row.verdict == EMULATED for row in case.rows):
+            return NOT_JUDGED
+        left = [row.figure for row in case.rows if row.verdict != PASS]
         return f"open: {', '.join(left)}" if case.rows else "nothing was compared"
     return ""
 

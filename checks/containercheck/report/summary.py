@@ -86,8 +86,8 @@ def _spread(cases: Sequence[Case]) -> str:
     spreads: dict[str, list[float]] = {}
     for case in cases:
         for row in case.rows:
-            if row.get("overhead_unit") == "%" and row.get("spread") is not None:
-                spreads.setdefault(case.application, []).append(row["spread"])
+            if row.overhead_unit == "%" and row.spread is not None:
+                spreads.setdefault(case.application, []).append(row.spread)
     if not spreads:
         return ""
     medians = sorted((statistics.median(values), name) for name, values in spreads.items())
@@ -97,7 +97,7 @@ def _spread(cases: Sequence[Case]) -> str:
 
 def _kinds(cases: Sequence[Case]) -> str:
     """Say how many open verdicts are of which kind, the most urgent first."""
-    found = collections.Counter(row.get("open_kind") for case in cases for row in open_verdicts.open_rows(case))
+    found = collections.Counter(row.open_kind for case in cases for row in open_verdicts.open_rows(case))
     said = [f"{found[kind]} {words}" for kind, words in open_verdicts.KINDS.items() if found[kind]]
     return f" ({', '.join(said)})" if said else ""
 

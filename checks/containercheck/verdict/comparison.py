@@ -1,4 +1,4 @@
-"""One figure of two sides compared: what is said of it, and its row in the results."""
+"""One figure of two sides compared: what is said of it, and its row of the results."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 from containercheck.application.facts import Figure
 from containercheck.node.stats.openness import CLOSE, FASTER, SLOWER
 from containercheck.node.stats.sequential import FAIL, HORIZON, INCONCLUSIVE, Pairs
+from containercheck.results.row import EMULATED, Row
 
-#: The verdict on a figure where processors are emulated, and what is said of it.
-EMULATED = "emulated"
-NOT_JUDGED = "emulated: overheads are reported, not judged"
 #: Correlation of successive rounds above which the promises of the verdict do not hold (notes of the method:
 #: sequential.py). For n independent rounds it scatters by 1 / sqrt(n).
 CORRELATED = 0.3
@@ -170,46 +167,49 @@ class Comparison:
             "promised: repeat it at another time"
         )
 
-    def row(self) -> dict[str, Any]:
-        """Return what the reports read of it; see :meth:`Outcome.rows`."""
+    def row(self, answers_compared: bool = True) -> Row:
+        """Return what is stored of it.
+
+        :param answers_compared: whether the check has answers.
+        """
         low, high = (end if math.isfinite(end) else None for end in self.pairs.interval)
-        row = {
-            "figure": self.figure.name,
-            "unit": self.figure.unit,
-            "better": self.figure.better,
-            "baseline": statistics.median(self.baseline),
-            "baseline_label": self.baseline_label,
-            "subject": self.centre,
-            "subject_label": self.subject_label,
-            "overhead": self.pairs.estimate,
-            "low": low,
-            "high": high,
-            "interval": self.interval,
-            "overhead_unit": self.figure.overhead_unit,
-            "accepted": [self.pairs.lowest if math.isfinite(self.pairs.lowest) else None, self.pairs.highest],
-            "expected": self.expected,
-            "verdict": self.verdict,
-            "rounds": self.pairs.rounds,
-            "above": self.pairs.above_tolerance,
-            "spread": self.pairs.spread,
-            "correlation": self.pairs.correlation,
-            "rounds_needed": self.pairs.rounds_needed if self.verdict == INCONCLUSIVE else None,
-            "round_seconds": round(self.round_seconds, 2),
-        }
-        if self.verdict == INCONCLUSIVE:
-            row.update({"open_kind": self.pairs.open_kind, "bound": self.pairs.bound, "answer": self.answer})
-        if self.pairs.prior:
-            row.update({"known_spread": self.pairs.prior.spread, "spread_source": self.pairs.prior.source})
-        if self.pairs.contradicted:
-            row["contradicted"] = True
-        if self.difference:
-            row["difference"] = self.difference
-        if self.figure.scaling:
-            row["scaling"] = self.figure.scaling
-        for name, values in (("baseline_error", self.baseline), ("subject_error", self.subject)):
-            if len(values) > 1:
-                row[name] = mean_error(values)
-        return row
+        lowest = self.pairs.lowest if math.isfinite(self.pairs.lowest) else None
+        is_open, prior = self.verdict == INCONCLUSIVE, self.pairs.prior
+        return Row(
+            figure=self.figure.name,
+            unit=self.figure.unit,
+            better=self.figure.better,
+            baseline=statistics.median(self.baseline),
+            baseline_label=self.baseline_label,
+            baseline_error=mean_error(self.baseline),
+            subject=self.centre,
+            subject_label=self.subject_label,
+            subject_error=mean_error(self.subject),
+            overhead=self.pairs.estimate,
+            overhead_unit=self.figure.overhead_unit,
+            low=low,
+            high=high,
+            interval=self.interval,
+            accepted=(lowest, self.pairs.highest),
+            expected=self.expected,
+            verdict=self.verdict,
+            rounds=self.pairs.rounds,
+            above=self.pairs.above_tolerance,
+            spread=self.pairs.spread,
+            correlation=self.pairs.correlation,
+            rounds_needed=self.pairs.rounds_needed if is_open else None,
+            round_seconds=round(self.round_seconds, 2),
+            open_kind=self.pairs.open_kind if is_open else "",
+            bound=self.pairs.bound if is_open else None,
+            answer=self.answer if is_open else "",
+            known_spread=prior.spread if prior else None,
+            spread_source=prior.source if prior else "",
+            contradicted=self.pairs.contradicted,
+            difference=self.difference,
+            scaling=self.figure.scaling or "",
+            emulated=self.emulated,
+            answers_compared=answers_compared,
+        )
 
     @property
     def failed(self) -> bool:
@@ -237,6 +237,6 @@ def in_words(seconds: float) -> str:
     return "a minute" if seconds < 90 else f"{round(seconds / 60)} minutes"
 
 
-def mean_error(values: Sequence[float]) -> float:
-    """Return sigma / sqrt(n), the mean error (D12.6 section 9.2.1), of two values or more, in their unit."""
-    return statistics.stdev(values) / math.sqrt(len(values))
+def mean_error(values: Sequence[float]) -> float | None:
+    """Return sigma / sqrt(n), the mean error (D12.6 section 9.2.1), in the unit of the values; None for one value."""
+    return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
