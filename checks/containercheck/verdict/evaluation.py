@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from containercheck import contract, texts
-from containercheck.verdict import failed, problems, reading, sequential
+from containercheck.verdict import failed, problems, reading, together
 from containercheck.verdict.prior import Prior
 from containercheck.verdict.problems import DIFFER, HANG, OUTPUT, RANKS, STATUS, UNREADABLE, WRONG, Problem
 from containercheck.verdict.reading import UnreadableError
@@ -113,6 +113,7 @@ class Evaluation:
             against = next(side.against for side in self._facts.sides if side.name == name)
             if figure in values[name] and figure in values[against]:
                 pairs.add(values[against][figure], values[name][figure])
+        together.step_down(self.pairs.values())
 
     def _begin_pairs(self, values: Dict[str, Dict[str, float]]) -> None:
         compared = [side for side in self._facts.sides if side.against is not None]
@@ -139,7 +140,7 @@ class Evaluation:
             return True
         if self.emulated:
             return len(self.rounds) < WHERE_EMULATED
-        return sequential.more_would_tell(list(self.pairs.values()), len(self.rounds))
+        return together.more_would_tell(list(self.pairs.values()), len(self.rounds))
 
     def add(self, run: Dict[str, Any]) -> None:
         """Read one run of the record."""

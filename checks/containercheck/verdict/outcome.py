@@ -9,7 +9,7 @@ from typing import Any
 
 from containercheck.facts import Figure
 from containercheck.sides import Side
-from containercheck.verdict import builds
+from containercheck.verdict import builds, too_slow
 from containercheck.verdict.builds import Build
 from containercheck.verdict.comparison import EMULATED, NOT_JUDGED, Comparison, mean_error
 from containercheck.verdict.evaluation import Evaluation
@@ -62,8 +62,8 @@ class Outcome:
 
     @property
     def failures(self) -> list[str]:
-        """A line for each figure whose overhead is above the tolerance, or is not the expected one."""
-        return [one.failure for one in self.comparisons if one.failed]
+        """Lines that name the figures that failed, then those that may have; nothing where none failed."""
+        return too_slow.lines(self.comparisons)
 
     @property
     def doubts(self) -> list[str]:
