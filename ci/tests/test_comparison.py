@@ -150,6 +150,20 @@ def test_what_people_read_of_a_figure(facts, text):
         assert one.answer.rpartition(": ")[2] in text
 
 
+@pytest.mark.parametrize(
+    ("estimate", "interval", "text"),
+    [
+        (60.1, (0.0, 96.0), "60.1 % (0 to 96 %) worse"),
+        (291.0, (130.0, 440.0), "291 % (130 to 440 %) worse"),
+        (-2.0, (-3.0, 9.0), "2 % (-9 to 3 %) better"),
+        (60.1, (-400.0, 7000.0), "60.1 % (± more than 100 %) worse"),
+    ],
+)
+def test_an_interval_that_lies_askew_is_told_by_its_ends(estimate, interval, text):
+    one = made(estimate=estimate, interval=interval, above_tolerance=2, rounds=3, spread=9.0)
+    assert str(one).startswith(f"rate is {text} than bare in this session")
+
+
 def lines_of(*comparisons):
     return too_slow.lines(comparisons)
 

@@ -19,6 +19,9 @@ NOT_JUDGED = "emulated: overheads are reported, not judged"
 #: Correlation of successive rounds above which the promises of the verdict do not hold (notes of the method:
 #: sequential.py). For n independent rounds it scatters by 1 / sqrt(n).
 CORRELATED = 0.3
+#: Part of its half width by which the middle of an interval may be off the estimate, and still be given as ±; to fail
+#: takes more than to pass, so that one end may be much farther off. And the largest end that is given.
+LOPSIDED, LARGEST = 0.3, 1000.0
 
 
 @dataclass(frozen=True)
@@ -88,9 +91,13 @@ class Comparison:
         """How far the overhead may be off, to follow its size; empty where there are too few rounds to say."""
         if self.interval is None:
             return ""
-        if self.figure.compare == "ratio" and self.interval > 100:
-            return " (± more than 100 %)"
-        return f" ± {short(self.interval)} {self.figure.overhead_unit}"
+        low, high = self.pairs.interval
+        wide = self.figure.compare == "ratio" and self.interval > 100
+        lopsided = abs(low + high - 2 * self.pairs.estimate) > LOPSIDED * self.interval
+        if (wide or lopsided) and max(-low, high) < LARGEST:
+            ends = (low, high) if self.direction == "worse" else (-high, -low)
+            return f" ({short(ends[0])} to {short(ends[1])} {self.figure.overhead_unit})"
+        return " (± more than 100 %)" if wide else f" ± {short(self.interval)} {self.figure.overhead_unit}"
 
     @property
     def centre(self) -> float:
