@@ -23,7 +23,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 def column(name, number):
     """Return the figure of a column: the mean of its lines, which begin with step and iterations, three numbers."""
     pattern = rf"^ *\d+ +\d+ +\d+(?: +\S+){{{number - 4}}} +(\S+)"
-    return Figure(name, pattern, "s", better="lower", take="mean")
+    return Figure(name, pattern, "s", better="lower", reduce="mean")
 
 
 @rfm.simple_test
@@ -50,7 +50,7 @@ class Alya(ContainerCheck):
 
     @run_after("init")
     def choose_threads(self):
-        """The document's axis."""
+        """Choose threads of a rank, the axis of D12.6."""
         self.threads = self.openmp
 
     @run_after("setup")

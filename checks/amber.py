@@ -50,18 +50,18 @@ class Amber(ContainerCheck):
         # In whole seconds, both.
         time_of("total", "Master Total wall time:"),
         time_of("setup", "Master Setup wall time:", compare="difference", tolerance=2.0),
-        time_of("exchange", "DataDistrib", tolerance=20.0, absent=r"\A(?![\s\S]*DataDistrib)"),
+        time_of("exchange", "DataDistrib", tolerance=20.0, not_applicable_if=r"\A(?![\s\S]*DataDistrib)"),
     ]
     answers = [
         Answer("steps", r"^ NSTEP = +(\d+)", file=MDOUT),
         # Trajectories part, in the order in which forces are added up.
-        Answer("potential_energy_first", POTENTIAL, file=MDOUT, take="first", rtol=5e-3),
+        Answer("potential_energy_first", POTENTIAL, file=MDOUT, reduce="first", rtol=5e-3),
         Answer("potential_energy_average", rf"A V E R A G E S[\s\S]*?{POTENTIAL}", file=MDOUT, rtol=5e-3),
     ]
 
     @run_after("init")
     def choose_threads(self):
-        """The document's axis; a program without OpenMP says nothing of threads."""
+        """Choose threads of a rank, the axis of D12.5; a program without OpenMP says nothing of threads."""
         self.threads = self.openmp
         if self.openmp > 1:
             told = r"^\| Number of openmp threads per MPI task: +(\d+)"

@@ -7,7 +7,8 @@ not have them: they come from Spack, or from the site (its modules, or the path 
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, Work, sites
+from containercheck import Answer, ContainerCheck, Figure, Identity, Work
+from containercheck.site import sites
 from reframe.core.builtins import parameter, run_after, run_before
 
 #: Points and time steps of each class, and its zones: no more ranks than these (NPB's sys/setparams.c).
@@ -21,8 +22,8 @@ CLASSES = {
     "E": (4224 * 3456 * 92, 250, 4096),
     "F": (12032 * 8960 * 250, 250, 16384),
 }
-#: A plain run's: the first of these that has a zone for each rank; larger ones take minutes. And the document's.
-FITTING, FITTED, DOCUMENTS = "fitting", "WBC", "C"
+#: Classes of a default run: the first that has a zone for each rank; larger ones take minutes. And that of D12.6.
+FITTING, FITTED, PUBLISHED = "fitting", "WBC", "C"
 #: One rank on each core.
 ALL = "all"
 #: Asks for the times of the program's parts; the defaults for the number of steps and their length.
@@ -41,7 +42,7 @@ class BTMZ(ContainerCheck):
     full_run_limit = 3600
     seconds = 60
     size = parameter([FITTING, *CLASSES], loggable=True)
-    #: On a node, with threads for the rest of its cores (table 6.2): of the document's class.
+    #: On a node, with threads for the rest of its cores (table 6.2): of the class of D12.6.
     ranks = parameter([ALL, *sites.core_counts()], loggable=True)
     plain = {"size": FITTING, "ranks": ALL}
 
@@ -59,7 +60,7 @@ class BTMZ(ContainerCheck):
         Answer("verification", r"^ Verification\s+=\s+(\w+)", equals="SUCCESSFUL"),
         Answer("threads", r"^ Total threads\s+=\s+(\d+)"),
         # What the class is verified by: five norms of the residual, and five of the solution's error.
-        Answer("norms", r"^ +\d+ +(\d\.\d+E[+-]\d+) +\d\.\d+E", rtol=1e-8, take="sum"),
+        Answer("norms", r"^ +\d+ +(\d\.\d+E[+-]\d+) +\d\.\d+E", rtol=1e-8, reduce="sum"),
     ]
 
     @run_after("init")
@@ -67,7 +68,7 @@ class BTMZ(ContainerCheck):
         """Fewer ranks have more threads each."""
         if self.ranks != ALL:
             self.ranks_per_node, self.threads = self.ranks, 0
-            self.valid_systems = self.valid_systems if self.size == DOCUMENTS else []
+            self.valid_systems = self.valid_systems if self.size == PUBLISHED else []
 
     @run_before("run")
     def ask_for_timers(self):
@@ -90,7 +91,9 @@ class BTMZ(ContainerCheck):
         """No rank without a zone; with threads there is more to have than that."""
         points, steps, zones = CLASSES[FITTED[-1] if self.size == FITTING else self.size]
         of_core = points / zones if self.ranks == ALL else 0
-        return Work("grid points", CLASSES["S"][0], of_core, points, parallel=steps * 4e-7, memory=300)
+        return Work(
+            "grid points", CLASSES["S"][0], of_core, points, parallel_seconds_per_unit=steps * 4e-7, bytes_per_unit=300
+        )
 
     @property
     def amount(self):

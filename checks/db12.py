@@ -6,7 +6,8 @@ have a lower one.
 """
 
 import reframe as rfm
-from containercheck import Answer, Figure, OneNodeCheck, Work, sites
+from containercheck import Answer, Figure, OneNodeCheck, Work
+from containercheck.site import sites
 from reframe.core.builtins import parameter, run_before
 
 ALL = "all"
@@ -24,7 +25,7 @@ class DB12(OneNodeCheck):
     run_limit = 300
     seconds = 135
     # A run takes 12 to 20 s, whatever is asked: one unmeasured iteration, and one that counts.
-    work = Work("copies", least=1, of_core=1, start=16)
+    work = Work("copies", min_amount=1, amount_per_core=1, fixed_seconds=16)
     #: Copies that run at once.
     slots = parameter([*sites.core_counts(), ALL], loggable=True)
     plain = {"slots": ALL}

@@ -5,7 +5,7 @@ on one core run like 1 : 4.9 : 6.1 : 7.8, the same kernels as fast in a containe
 of a node. Over nodes (20 ranks each) the container had not the fabric's libraries and used TCP: 4 times slower at 16,
 1.5 to 1.8 times at up to 8 nodes with GPUs.
 The embedded input is water, 17496 atoms, and more for many cores (``-S GROMACS.boxes=2``: 5184);
-``-S GROMACS.published=<case A>/topol.tpr`` is the document's.
+``-S GROMACS.published=<case A>/topol.tpr`` is that of D12.6.
 """
 
 import shlex
@@ -31,7 +31,7 @@ class Dynamics(ContainerCheck):
     recipe = "gromacs"
     output_files = [LOG]
     seconds = 100
-    #: Steps of a run; with the document's input its own 10000.
+    #: Steps of a run; with the published input its own 10000.
     timesteps = variable(int, value=200)
     #: Boxes of water in each direction; 0 for as many as the cores have work for.
     boxes = variable(int, value=0)
@@ -44,18 +44,25 @@ class Dynamics(ContainerCheck):
     figures = [Figure("rate", r"^Performance: +(\S+)", "ns/day", file=LOG, scaling="strong", spread=4.0)]
     answers = [
         # Single precision, and six digits in the log.
-        Answer("potential_energy_at_start", POTENTIAL, file=LOG, take="first", rtol=2e-5),
+        Answer("potential_energy_at_start", POTENTIAL, file=LOG, reduce="first", rtol=2e-5),
         # Trajectories part, in the order in which forces are added up; what they have in common is the average.
-        Answer("potential_energy_average", POTENTIAL, file=LOG, take="last", rtol=2e-3),
+        Answer("potential_energy_average", POTENTIAL, file=LOG, reduce="last", rtol=2e-3),
     ]
 
     @property
     def work(self):
         """Three to twelve boxes in each direction: with more, the input alone takes a minute."""
-        facts = {"unit": "atoms", "cube": BOX, "start": 0.5, "parallel": 3.4e-4, "before": 3e-5, "memory": 1e3}
+        facts = {
+            "unit": "atoms",
+            "cube_unit": BOX,
+            "fixed_seconds": 0.5,
+            "parallel_seconds_per_unit": 3.4e-4,
+            "setup_seconds_per_unit": 3e-5,
+            "bytes_per_unit": 1e3,
+        }
         if self.boxes:
-            return Work(least=self.boxes**3 * BOX, **facts)
-        return Work(least=3**3 * BOX, of_core=400, most=12**3 * BOX, **facts)
+            return Work(min_amount=self.boxes**3 * BOX, **facts)
+        return Work(min_amount=3**3 * BOX, amount_per_core=400, max_amount=12**3 * BOX, **facts)
 
     @run_before("run")
     def prepare_input(self):
@@ -89,7 +96,7 @@ class GROMACSThreads(Dynamics):
 
     @run_after("init")
     def choose_threads(self):
-        """The document's axis."""
+        """Choose threads of a rank, the axis of D12.6."""
         self.threads = self.openmp
 
 

@@ -6,7 +6,8 @@ built for it. Plain C is there in every build, but only for the non-bonded force
 """
 
 import reframe as rfm
-from containercheck import Answer, sites, software
+from containercheck import Answer, software
+from containercheck.site import sites
 from gromacs import LOG, SIMD, Dynamics
 from reframe.core.builtins import parameter, run_after, run_before
 

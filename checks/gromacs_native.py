@@ -6,14 +6,15 @@ against that one: not against bare, which may be either, and makes the input. Bo
 """
 
 import reframe as rfm
-from containercheck import Answer, Candidate, simd, software
+from containercheck import Answer, Candidate, software
+from containercheck.software import simd
 from gromacs import LOG, SIMD, Dynamics
 from reframe.core.builtins import parameter, run_after
 
 
 @rfm.simple_test
 class GROMACSNative(Dynamics):
-    """On one core, as the document; half an hour to build the image, once."""
+    """On one core, as in D12.6; half an hour to build the image, once."""
 
     descr = "GROMACS, an image for the partition's processors against the portable one"
     variant = parameter(["generic"], loggable=True)

@@ -20,7 +20,7 @@ TINY = r"^HPL_N=1?\d{1,3}$"
 #: Order of HPL's matrix for one core, on one node and over several. It grows like the root of their number, so that
 #: each has as much memory. Longer runs do not spread less (ci/benchmark noise).
 ORDER, ORDER_OVER_NODES = 1400, 700
-FLAT = 64  # the document's largest flat grid
+FLAT = 64  # CHPCE's largest flat grid
 #: Order of the smallest matrix that PTRANS gets. It gets it twice, and reports the better one, past its first calls.
 TRANSPOSED = 2000
 
@@ -30,14 +30,14 @@ def figure(name, key, unit, spread, **facts):
     return Figure(name, rf"^{key}=(\S+)", unit, file=OUTPUT, spread=spread, **facts)
 
 
-def of_core(name, key, unit, spread):
+def per_core(name, key, unit, spread):
     """Return a figure of what the cores do by themselves, which needs a matrix that is not tiny."""
-    return figure(name, key, unit, spread, absent=TINY)
+    return figure(name, key, unit, spread, not_applicable_if=TINY)
 
 
 def between_ranks(name, key, unit, **facts):
     """Return a figure of b_eff, which does not apply to a single rank; its tolerance is that of Ping Pong and IMB."""
-    return figure(name, key, unit, spread=10.0, absent=r"^CommWorldProcs=1$", tolerance=10.0, **facts)
+    return figure(name, key, unit, spread=10.0, not_applicable_if=r"^CommWorldProcs=1$", tolerance=10.0, **facts)
 
 
 def self_check(name, pattern, **facts):
@@ -64,13 +64,13 @@ class HPCC(ContainerCheck, ReleaseOfImage):
     rank_count = self_check("ranks", r"^CommWorldProcs=(\d+)")
     figures = [
         figure("HPL", "HPL_Tflops", "TFLOPS", 15.0),
-        of_core("SingleDGEMM", "SingleDGEMM_Gflops", "GFLOPS", 20.0),
-        of_core("StarDGEMM", "StarDGEMM_Gflops", "GFLOPS", 15.0),
-        of_core("StarFFT", "StarFFT_Gflops", "GFLOPS", 20.0),
+        per_core("SingleDGEMM", "SingleDGEMM_Gflops", "GFLOPS", 20.0),
+        per_core("StarDGEMM", "StarDGEMM_Gflops", "GFLOPS", 15.0),
+        per_core("StarFFT", "StarFFT_Gflops", "GFLOPS", 20.0),
         figure("MPIFFT", "MPIFFT_Gflops", "GFLOPS", 20.0),
-        of_core("SingleSTREAM_Triad", "SingleSTREAM_Triad", "GB/s", 15.0),
-        of_core("StarSTREAM_Triad", "StarSTREAM_Triad", "GB/s", 20.0),
-        of_core("StarRandomAccess", "StarRandomAccess_GUPs", "GUP/s", 40.0),
+        per_core("SingleSTREAM_Triad", "SingleSTREAM_Triad", "GB/s", 15.0),
+        per_core("StarSTREAM_Triad", "StarSTREAM_Triad", "GB/s", 20.0),
+        per_core("StarRandomAccess", "StarRandomAccess_GUPs", "GUP/s", 40.0),
         figure("MPIRandomAccess", "MPIRandomAccess_GUPs", "GUP/s", 30.0),
         figure("PTRANS", "PTRANS_GBs", "GB/s", 15.0),
         between_ranks("AvgPingPongLatency", "AvgPingPongLatency_usec", "us", better="lower"),
@@ -81,9 +81,9 @@ class HPCC(ContainerCheck, ReleaseOfImage):
     answers = [
         self_check("success", r"^Success=(\d)", equals="1"),
         self_check("HPL_N", r"^HPL_N=(\d+)"),
-        self_check("HPL_residual", r"^\|\|Ax-b\|\|.*=\s+(\S+) \.+", at_most=16.0, take="max"),
+        self_check("HPL_residual", r"^\|\|Ax-b\|\|.*=\s+(\S+) \.+", at_most=16.0, reduce="max"),
         self_check("HPL_check", r"^\|\|Ax-b\|\|.*\.\.\. (\w+)", equals="PASSED"),
-        self_check("DGEMM_residual", r"^Scaled residual: (\S+)", at_most=16.0, take="max"),
+        self_check("DGEMM_residual", r"^Scaled residual: (\S+)", at_most=16.0, reduce="max"),
         self_check("PTRANS_check", r"^WALL .* (PASSED|FAILED)", equals="PASSED"),
         self_check("PTRANS_residual", r"^PTRANS_residual=(\S+)", at_most=16.0),
         # One update in a hundred may be lost, by the rules of the benchmark.
@@ -94,7 +94,7 @@ class HPCC(ContainerCheck, ReleaseOfImage):
 
     @run_before("run")
     def write_input(self):
-        """A flat grid, as in the document, unless of more ranks it would leave some without a block."""
+        """Lay the ranks out in a flat grid, as CHPCE does, unless more ranks would leave some without a block."""
         order = max(1, round(math.sqrt(self.amount) / BLOCK)) * BLOCK
         rows, columns = (1, self.layout.ranks) if self.layout.ranks <= FLAT else self.layout.grid
         sizes = {"order": order, "block": BLOCK, "transposed": max(TRANSPOSED, order // 2)}
@@ -103,8 +103,8 @@ class HPCC(ContainerCheck, ReleaseOfImage):
     @property
     def work(self):
         """On one node no matrix is tiny. The other benchmarks take less memory than HPL."""
-        facts = {"unit": "matrix elements", "start": 1, "parallel": 1e-6, "memory": 8}
+        facts = {"unit": "matrix elements", "fixed_seconds": 1, "parallel_seconds_per_unit": 1e-6, "bytes_per_unit": 8}
         if self.memory_fraction:
-            return Work(least=self.memory_fraction * self.site.memory * self.num_nodes / 8, **facts)
+            return Work(min_amount=self.memory_fraction * self.site.memory * self.num_nodes / 8, **facts)
         least, order = (2000, ORDER) if self.num_nodes == 1 else (0, ORDER_OVER_NODES)
-        return Work(least=least**2, of_core=order**2, **facts)
+        return Work(min_amount=least**2, amount_per_core=order**2, **facts)

@@ -7,12 +7,13 @@ comes from Spack, or from the site (its modules, or a program).
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work, sites
+from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work
+from containercheck.site import sites
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 RESULTS = "HPCG-Benchmark_*.txt"
 #: Points in each direction that a rank has: the documents', and a plain run's.
-DOCUMENTS, QUICK = 120, 32
+PUBLISHED, QUICK = 120, 32
 #: One rank on each core.
 PLAIN, ALL = "plain", "all"
 
@@ -68,13 +69,15 @@ class HPCG(ContainerCheck):
     @property
     def points(self):
         """Of a rank, in each direction."""
-        return QUICK if self.ranks == PLAIN else DOCUMENTS
+        return QUICK if self.ranks == PLAIN else PUBLISHED
 
     @property
     def work(self):
         """What is not timed, a solution by the reference among it, takes a core a second for 13000 unknowns."""
         own = self.points**3
-        return Work("unknowns", own, own, start=1 + self.timed, parallel=8e-5, memory=1000)
+        return Work(
+            "unknowns", own, own, fixed_seconds=1 + self.timed, parallel_seconds_per_unit=8e-5, bytes_per_unit=1000
+        )
 
     @property
     def amount(self):

@@ -14,7 +14,7 @@ from reframe.core.builtins import parameter, run_before, variable
 
 OUTPUT = "hpccoutf.txt"
 BLOCK = 128
-#: The document's largest matrix, and the part of its two nodes' memory that it took.
+#: Largest matrix of MIPT, and the part of its two nodes' memory that it took.
 LARGEST, LARGEST_PART = 96000, 96000**2 * 8 / (128 << 30)
 #: Order of a plain run's matrix for one core, which grows like the root of their number. Over several nodes it is
 #: smaller, because HPCC sends the updates of its RandomAccess one by one: on TCP that would take minutes.
@@ -30,7 +30,7 @@ class HPL(ContainerCheck):
     debian = ["hpcc", "libopenblas0-serial"]
     recipe = "hpcc"
     output_files = [OUTPUT]
-    #: The document's matrices; they are made larger or smaller, as the memory of the nodes is to its 128 GiB.
+    #: Matrices of MIPT; they are made larger or smaller, as the memory of the nodes is to its 128 GiB.
     size = parameter([QUICK, 8000, 16000, 32000, 64000, LARGEST], loggable=True)
     plain = {"size": QUICK}
     run_limit = 300
@@ -45,11 +45,11 @@ class HPL(ContainerCheck):
     identity = [Identity("version", r"^HPLinpack (\S+)", file=OUTPUT)]
     # The last that is said of P and Q (HPCC says it twice). With fewer ranks than the grid has, HPL refuses to run, and
     # HPCC takes a grid of one.
-    rank_count = Answer("ranks", r"^[PQ] +: +(\d+)(?![\s\S]*^P +: +\d)", file=OUTPUT, take="product")
-    figures = [Figure("HPL", r"^W[RC]\w+(?: +\d+){4} +\S+ +(\S+)", "GFLOPS", file=OUTPUT, take="median", spread=15.0)]
+    rank_count = Answer("ranks", r"^[PQ] +: +(\d+)(?![\s\S]*^P +: +\d)", file=OUTPUT, reduce="product")
+    figures = [Figure("HPL", r"^W[RC]\w+(?: +\d+){4} +\S+ +(\S+)", "GFLOPS", file=OUTPUT, reduce="median", spread=15.0)]
     answers = [
         Answer("N", r"^W[RC]\w+ +(\d+)", file=OUTPUT),
-        Answer("residual", r"^\|\|Ax-b\|\|.*= +(\S+) \.+", file=OUTPUT, take="max", at_most=16.0),
+        Answer("residual", r"^\|\|Ax-b\|\|.*= +(\S+) \.+", file=OUTPUT, reduce="max", at_most=16.0),
         Answer("check", r"^\|\|Ax-b\|\|.*\.\.\. (\w+)", file=OUTPUT, equals="PASSED"),
     ]
 
@@ -66,11 +66,11 @@ class HPL(ContainerCheck):
     @property
     def work(self):
         """An element takes as many operations as two thirds of the order; a core does some 20 GFLOPS."""
-        facts = {"start": 2, "memory": 8}
+        facts = {"fixed_seconds": 2, "bytes_per_unit": 8}
         if self.size == QUICK:
             order = QUICK if self.num_nodes == 1 else QUICK_OVER_NODES
-            return Work("matrix elements", 0, order**2, parallel=5e-7, **facts)
+            return Work("matrix elements", 0, order**2, parallel_seconds_per_unit=5e-7, **facts)
         order = self.size
         if self.scaled:
             order *= math.sqrt(LARGEST_PART * self.site.memory * self.num_nodes / 8) / LARGEST
-        return Work("matrix elements", order**2, parallel=order / 3e10, **facts)
+        return Work("matrix elements", order**2, parallel_seconds_per_unit=order / 3e10, **facts)

@@ -8,7 +8,8 @@ stage directory. The image is a file, in memory, or unpacked.
 """
 
 import reframe as rfm
-from containercheck import Answer, Figure, ImagePlacement, OneNodeCheck, Work, axes
+from containercheck import Answer, Figure, ImagePlacement, OneNodeCheck, Work
+from containercheck.application import axes
 from reframe.core.builtins import run_before
 
 TREE = "share/imagefiles"
@@ -32,7 +33,7 @@ class ImageFiles(OneNodeCheck, ImagePlacement):
     source = "imagefiles/imagefiles.py"
     run_limit = 300
     seconds = 40
-    work = Work("processes", least=1, of_core=1, start=4)
+    work = Work("processes", min_amount=1, amount_per_core=1, fixed_seconds=4)
 
     # Twice what Apptainer 1.4.5 without setuid, with squashfuse_ll, cost on a virtual machine with two cores.
     figures = [

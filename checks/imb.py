@@ -35,7 +35,7 @@ class IMB(ContainerCheck):
     seconds = 70
     tolerance = 10.0
     # Two ranks exchange messages of 24 sizes; all take part in the reduction.
-    work = Work("ranks in a reduction", least=2, of_core=1, start=4)
+    work = Work("ranks in a reduction", min_amount=2, amount_per_core=1, fixed_seconds=4)
     #: Trials of a small message.
     trials = variable(int, value=5000)
     #: Megabytes that the trials of a large message move; 0 for 500 on a node, and 100 between nodes, which takes
@@ -43,7 +43,7 @@ class IMB(ContainerCheck):
     volume = variable(int, value=0)
 
     identity = [Identity("version", r"^# +Intel\(R\) MPI Benchmarks (\S+),")]
-    rank_count = Answer("ranks", r"^# #processes = (\d+)", take="last")
+    rank_count = Answer("ranks", r"^# #processes = (\d+)", reduce="last")
     figures = [
         Figure(f"latency_{size}B", ROW.format(size=size, time=r"(\S+)", bandwidth=r"\S+"), "us", **LATENCY)
         for size in LATENCIES
@@ -56,7 +56,11 @@ class IMB(ContainerCheck):
     ]
     figures += [
         Figure(
-            "bandwidth_peak", ROW.format(size=r"\d+", time=r"\S+", bandwidth=r"(\S+)"), "MB/s", take="max", spread=25.0
+            "bandwidth_peak",
+            ROW.format(size=r"\d+", time=r"\S+", bandwidth=r"(\S+)"),
+            "MB/s",
+            reduce="max",
+            spread=25.0,
         ),
         Figure("allreduce_8B", r"^ +8 +\d+ +\S+ +\S+ +(\S+)$", "us", **LATENCY),
     ]

@@ -1,4 +1,4 @@
-"""IOzone: reading and writing files, in all the ways that the document lists.
+"""IOzone: reading and writing files, in all the ways that CHPCE lists.
 
 CHPCE, section "Disk performance", figures 18 and 19 (random write, strided read): files to 15 GB, records to 16 MB, on
 x86 and OpenPOWER; next to nothing is lost in a container, much in a virtual machine.
@@ -107,4 +107,4 @@ class IOzone(OneNodeCheck, FilePlacement):
     def work(self):
         """Each report goes over the whole file: at 1 GB/s, and with records of a few kB at 100 MB/s."""
         rate = 1000 if self.record_size > 100 else 100
-        return Work("megabytes", self.file_size * len(self.figures), start=2, serial=1 / rate)
+        return Work("megabytes", self.file_size * len(self.figures), fixed_seconds=2, serial_seconds_per_unit=1 / rate)

@@ -31,7 +31,7 @@ class MueLu(ContainerCheck):
     run_limit = 300
     seconds = 70
     tolerance = 10.0
-    work = Work("unknowns", 80**3, 80**3 / 2, start=0.7, parallel=7e-6, memory=800)
+    work = Work("unknowns", 80**3, 80**3 / 2, fixed_seconds=0.7, parallel_seconds_per_unit=7e-6, bytes_per_unit=800)
 
     identity = [Identity("version", r"^Trilinos (\S+)")]
     rank_count = Answer("ranks", r"^ranks (\d+)")

@@ -8,7 +8,8 @@ cores, and the same for any number of ranks on them, which the full axes take; s
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, Work, sites
+from containercheck import Answer, ContainerCheck, Figure, Identity, Work
+from containercheck.site import sites
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 
@@ -57,7 +58,14 @@ class Palabos(ContainerCheck):
     @property
     def work(self):
         """A core does some 7 million sites a second."""
-        return Work("lattice sites", 2 * 64**3, 64**3, start=0.7, parallel=self.timesteps / 7e6, memory=250)
+        return Work(
+            "lattice sites",
+            2 * 64**3,
+            64**3,
+            fixed_seconds=0.7,
+            parallel_seconds_per_unit=self.timesteps / 7e6,
+            bytes_per_unit=250,
+        )
 
     @property
     def amount(self):

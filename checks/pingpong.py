@@ -14,10 +14,10 @@ from reframe.core.builtins import run_before, variable
 CLASSES = ("within_socket", "between_sockets", "between_nodes")
 
 
-def of_class(name, unit, pair, **facts):
+def figure_for_pair_class(name, unit, pair, **facts):
     """Return a figure for one class of pair; the program says itself when there is no such pair."""
     pattern = rf"^{name} {pair} (\S+) {unit}"
-    return Figure(f"{name}_{pair}", pattern, unit, absent=rf"^pairs {pair} 0$", spread=6.0, **facts)
+    return Figure(f"{name}_{pair}", pattern, unit, not_applicable_if=rf"^pairs {pair} 0$", spread=6.0, **facts)
 
 
 @rfm.simple_test
@@ -31,16 +31,16 @@ class PingPong(ContainerCheck, ReleaseOfImage):
     min_ranks = 2
     #: Seconds for all the pairs together; slow networks take longer, with three trials a pair.
     seconds_of_pairs = variable(float, int, value=1.5)
-    #: Pairs of each class, drawn evenly where there are more; 0 for all, as in the document, whatever it takes.
+    #: Pairs of each class, drawn evenly where there are more; 0 for all, as in D12.6, whatever it takes.
     pairs_of_class = variable(int, value=40)
     # Three trials of 10 ms inside a node, and of 60 over a fabric.
-    work = Work("pairs", least=1, start=1.5, serial=0.15)
+    work = Work("pairs", min_amount=1, fixed_seconds=1.5, serial_seconds_per_unit=0.15)
     run_limit = 300
     seconds = 70
     tolerance = 10.0
     rank_count = Answer("ranks", r"^ranks (\d+)")
-    figures = [of_class("latency", "us", pair, better="lower") for pair in CLASSES]
-    figures += [of_class("bandwidth", "MB/s", pair) for pair in CLASSES]
+    figures = [figure_for_pair_class("latency", "us", pair, better="lower") for pair in CLASSES]
+    figures += [figure_for_pair_class("bandwidth", "MB/s", pair) for pair in CLASSES]
     answers = [Answer("wrong_bytes", r"^wrong bytes (\d+)", at_most=0)]
     answers += [Answer(f"pairs_{pair}", rf"^pairs {pair} (\d+)") for pair in CLASSES]
 

@@ -8,7 +8,7 @@ figures in the results.
 
 Pinned here is TensorFlow for processors, of which those numbers of a V100 say nothing: they are in no reference.
 
-The document's size is ``-S RAMP.images=20000 -S RAMP.pixels=128 -S RAMP.depth=3 -S RAMP.rounds=26``.
+The size of D12.6 is ``-S RAMP.images=20000 -S RAMP.pixels=128 -S RAMP.depth=3 -S RAMP.rounds=26``.
 """
 
 import shlex
@@ -39,7 +39,16 @@ class RAMP(OneNodeCheck, ImagePlacement):
     seconds = 115
     reset_commands = [RUN_BEGAN]
     # Most of a run is the start of TensorFlow.
-    work = Work("images", least=0, of_core=20, start=8, parallel=0.1, before=0.01, memory=5e4, memory_of_node=1e9)
+    work = Work(
+        "images",
+        min_amount=0,
+        amount_per_core=20,
+        fixed_seconds=8,
+        parallel_seconds_per_unit=0.1,
+        setup_seconds_per_unit=0.01,
+        bytes_per_unit=5e4,
+        bytes_per_node=1e9,
+    )
     #: Images for training, validation and evaluation together (3:1:1), 0 for 20 a core; their edge in pixels.
     images = variable(int, value=0)
     pixels = variable(int, value=64)

@@ -11,7 +11,8 @@ of Java and the writing of the space included.
 """
 
 import reframe as rfm
-from containercheck import Answer, Figure, OneNodeCheck, Step, Work, sites
+from containercheck import Answer, Figure, OneNodeCheck, Step, Work
+from containercheck.site import sites
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 #: Frequent words of the topic whose words end in b.
@@ -53,7 +54,7 @@ class SemanticSpaces(OneNodeCheck):
         Answer("threads_agree", r"^threads \d+: (.*)", equals="nearest words equal"),
         Answer("nearest_words", r"^nearest (\S+ \S+)", words=True),
         Answer("nearest_topics", r"^nearest \S+ \w*(\w) ", equals="b"),
-        Answer("similarities", r"^nearest \S+ \S+ (\S+)", take="sum", rtol=1e-9),
+        Answer("similarities", r"^nearest \S+ \S+ (\S+)", reduce="sum", rtol=1e-9),
     ]
 
     @run_after("init")
@@ -79,4 +80,12 @@ class SemanticSpaces(OneNodeCheck):
     @property
     def work(self):
         """Indexed by one thread, and by all of them."""
-        return Work("megabytes", self.megabytes, start=1, serial=1.3, parallel=1.3, before=2, memory=4e8)
+        return Work(
+            "megabytes",
+            self.megabytes,
+            fixed_seconds=1,
+            serial_seconds_per_unit=1.3,
+            parallel_seconds_per_unit=1.3,
+            setup_seconds_per_unit=2,
+            bytes_per_unit=4e8,
+        )

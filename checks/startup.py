@@ -11,8 +11,8 @@ limit of open files (opensciencegrid/docs issue 345), and many binds.
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, ImagePlacement, ReleaseOfImage, Work, axes
-from containercheck.software import runtimes
+from containercheck import Answer, ContainerCheck, Figure, ImagePlacement, ReleaseOfImage, Work
+from containercheck.application import axes
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 MANY_FILES, MANY_BINDS = 20000, 50
@@ -36,7 +36,7 @@ class StartUp(ContainerCheck, ImagePlacement, ReleaseOfImage):
     run_limit = 120
     num_nodes = parameter([1], loggable=True)
     # One, and one on every core at once, so many times each.
-    work = Work("rounds of starts", least=5, start=2, serial=1, memory_of_core=30e6)
+    work = Work("rounds of starts", min_amount=5, fixed_seconds=2, serial_seconds_per_unit=1, bytes_per_core=30e6)
     #: What a start finds: a working directory with so many files, the largest limit of open files, so many binds.
     circumstances = parameter(["usual", "many_files", "open_files", "many_binds"], loggable=True)
     plain = {"circumstances": "usual"}
@@ -70,8 +70,7 @@ class StartUp(ContainerCheck, ImagePlacement, ReleaseOfImage):
         if self.circumstances == "open_files":
             self.reset_commands = ["ulimit -n $(ulimit -Hn)"]
         if self.circumstances == "many_binds" and self.contained:
-            binds = [f"{self.stagedir}:/mnt/{number}" for number in range(MANY_BINDS)]
-            self.container_options = [*self.container_options, *runtimes.bind_options(self.runtime, binds)]
+            self.binds = [*self.binds, *(f"{self.stagedir}:/mnt/{number}" for number in range(MANY_BINDS))]
 
     @run_before("run")
     def start_on_every_core(self):

@@ -29,11 +29,11 @@ class TensorFlowCNN(OneNodeCheck):
     network = parameter(["AlexNet", "GoogLeNet", "InceptionV3", "ResNet-50", "VGG16"], loggable=True)
     batch = parameter([32, 64], loggable=True)
     plain = {"network": "AlexNet", "batch": 32}
-    #: Batches in each of the repetitions, and how many of these there are; three in the document.
+    #: Batches in each of the repetitions, and how many of these there are; three in D12.6.
     batches = variable(int, value=1)
     repeats = variable(int, value=3)
 
-    figures = [Figure("images_per_second", r"^images/s (\S+)$", "images/s", take="mean", spread=4.0)]
+    figures = [Figure("images_per_second", r"^images/s (\S+)$", "images/s", reduce="mean", spread=4.0)]
     identity = [Identity("version", r"^TensorFlow (\S+), Keras")]
     answers = [
         Answer("loss_falls", r"^loss falls: (\w+)", equals="yes"),
@@ -44,7 +44,7 @@ class TensorFlowCNN(OneNodeCheck):
 
     @run_after("init")
     def choose_network(self):
-        """The document's axes."""
+        """Choose network and batch size, the axes of D12.6."""
         options = f"--network {self.network} --batch {self.batch} --steps {self.batches} --repeats {self.repeats}"
         self.executable_opts = ["cnn.py", *options.split()]
 
@@ -52,5 +52,5 @@ class TensorFlowCNN(OneNodeCheck):
     def work(self):
         """A batch that does not count, and those that do; a core does some 40 GFLOPS. One batch is in memory."""
         batches = 1 + self.repeats * self.batches
-        times = {"start": 6, "parallel": GFLOP[self.network] / 40}
-        return Work("images", self.batch * batches, **times, memory=1.4e8 / batches, memory_of_node=2.5e9)
+        times = {"fixed_seconds": 6, "parallel_seconds_per_unit": GFLOP[self.network] / 40}
+        return Work("images", self.batch * batches, **times, bytes_per_unit=1.4e8 / batches, bytes_per_node=2.5e9)

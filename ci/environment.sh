@@ -21,11 +21,13 @@ fill_environment() {
         sed -n 's/^\([A-Za-z0-9].*==[^\\]*[^\\ ]\) *\\\{0,1\}$/\1/p' "$locked" >"$1/constraints.txt"
         (cd "$repo" && "$1/bin/python" -m pip -q --disable-pip-version-check install -c "$1/constraints.txt" --group test)
     fi
+    # The checkout itself, as it is. Without isolation: what builds it is locked like all else.
+    "$1/bin/python" -m pip -q --disable-pip-version-check install --no-deps --no-build-isolation --editable "$repo"
 }
 
 # Prints the digest of what it is to have; with an argument, with the tools of the tests.
 wanted_environment() {
-    { sed -n '/^\[dependency-groups\]/,/^\[tool/p' "$repo/pyproject.toml" && cat "$locked" && echo "$*"; } | sha256sum
+    { sed '/^\[tool\.ruff/,$d' "$repo/pyproject.toml" && cat "$locked" && echo "$repo" "$*"; } | sha256sum
 }
 
 make_environment() {

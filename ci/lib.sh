@@ -32,7 +32,7 @@ warn_of_writers() {
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0"; }
 
 # Prints the Debian packages that the checks state; a check whose software is not there is skipped with that reason.
-application_packages() { python3 "$repo/checks/containercheck" debian-packages; }
+application_packages() { python3 "$repo/checks/containercheck/node" debian-packages; }
 
 # Tells whether the words "$@" only ask something.
 only_asks() {
@@ -153,7 +153,7 @@ copy_apt_settings() {
 # machine python: prints a Python that can make environments.
 machine() {
     command -v python3 >/dev/null || die "no python3 on the PATH: install Python 3.9 or newer with its venv module"
-    python3 "$repo/checks/containercheck" machine "$1"
+    python3 "$repo/checks/containercheck/node" machine "$1"
 }
 
 # source_of DIRECTORY PACKAGE: downloads the source of a Debian package, as its authors released it, to DIRECTORY.

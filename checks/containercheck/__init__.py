@@ -1,65 +1,42 @@
-"""The shared part of the checks. An application file needs the names in ``__all__`` from here."""
+"""ReFrame checks that a container runs as fast as bare metal, and gives the same answers.
 
-import sys
+An application file imports the names in ``__all__`` from here. Nothing is imported before it is asked for (PEP 562):
+what runs on nodes (``containercheck.node``) has no ReFrame there, and reports need none.
+"""
+
+import importlib
+
+#: Where each name that application files use is defined.
+_MODULES = {
+    "RUN_BEGAN": "application.facts",
+    "STDOUT": "application.facts",
+    "Answer": "application.facts",
+    "Figure": "application.facts",
+    "Identity": "application.facts",
+    "Step": "application.facts",
+    "Work": "application.facts",
+    "by_ratio": "application.facts",
+    "seconds_of": "application.facts",
+    "skip_unless": "application.facts",
+    "SITES": "software.licensed",
+    "Candidate": "sides.sides",
+    "FilePlacement": "application.axes",
+    "ImagePlacement": "application.axes",
+    "ReleaseOfImage": "application.axes",
+    "ContainerCheck": "check",
+    "OneNodeCheck": "check",
+}
+
+__all__ = sorted(_MODULES)
 
 
-def _require() -> None:
-    """Stop the session, in one line, where ReFrame is too old for the library.
+def __getattr__(name):
+    """Import a name that an application file uses.
 
-    Any other exception here would be a warning to ReFrame, and a session without tests that passes.
+    :raises AttributeError: there is no such name.
+    :raises SystemExit: ReFrame is too old, or the site file has a mistake; it says so in one line.
     """
-    import reframe
-
-    if tuple(int(part) for part in reframe.VERSION.split(".")[:2]) < (4, 10):
-        sys.exit(f"containercheck: ReFrame {reframe.VERSION} is too old: run 'pip install reframe-hpc==4.10.4'")
-
-
-def _read_site() -> None:
-    """Stop the session, in one line, where the site file has a mistake."""
-    from containercheck import sites
-
-    try:
-        sites.current()
-    except sites.SiteError as error:
-        sys.exit(f"containercheck: {error}")
-
-
-_require()
-_read_site()
-
-from containercheck.axes import FilePlacement, ImagePlacement, ReleaseOfImage  # noqa: E402
-from containercheck.check import ContainerCheck, OneNodeCheck  # noqa: E402
-from containercheck.facts import (  # noqa: E402
-    RUN_BEGAN,
-    STDOUT,
-    Answer,
-    Figure,
-    Identity,
-    Step,
-    Work,
-    by_ratio,
-    seconds_of,
-    skip_unless,
-)
-from containercheck.licensed import SITES  # noqa: E402
-from containercheck.sides import Candidate  # noqa: E402
-
-__all__ = [
-    "RUN_BEGAN",
-    "SITES",
-    "STDOUT",
-    "Answer",
-    "Candidate",
-    "ContainerCheck",
-    "Figure",
-    "FilePlacement",
-    "Identity",
-    "ImagePlacement",
-    "OneNodeCheck",
-    "ReleaseOfImage",
-    "Step",
-    "Work",
-    "by_ratio",
-    "seconds_of",
-    "skip_unless",
-]
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    importlib.import_module(__name__ + ".loading").require()
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

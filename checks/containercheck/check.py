@@ -1,4 +1,4 @@
-"""The base class of the application checks: hooks that hand values from room to room."""
+"""The base class of the application checks: hooks that hand values from one step to the next."""
 
 from __future__ import annotations
 
@@ -13,32 +13,21 @@ from reframe.core.exceptions import PerformanceError, ReframeError, SanityError
 from reframe.core.logging import getlogger
 from reframe.utility.sanity import make_performance_function
 
-from containercheck import (
-    allowance,
-    axes,
-    commands,
-    contract,
-    earlier,
-    licensed,
-    priors,
-    references,
-    runner,
-    schedulers,
-    sites,
-    slurm,
-    software,
-    texts,
-    waiting,
-)
-from containercheck.building import BuiltCheck
-from containercheck.layout import Layout, LayoutError
-from containercheck.sides import Needs
-from containercheck.software import runtimes
-from containercheck.variants import VariantSides
-from containercheck.verdict import record
+from containercheck import software
+from containercheck.application import allowance, axes, references
+from containercheck.node import contract, texts
+from containercheck.node.outputs.problems import UNREADABLE
+from containercheck.node.outputs.reading import UnreadableError
+from containercheck.results import earlier_rounds
+from containercheck.sides import commands, rounds_command, runtimes
+from containercheck.sides.sides import Needs
+from containercheck.sides.variants import VariantSides
+from containercheck.site import schedulers, sites, slurm, waiting
+from containercheck.site.layout import Layout, LayoutError
+from containercheck.software import licensed
+from containercheck.software.built_check import BuiltCheck
+from containercheck.verdict import known_spreads, record
 from containercheck.verdict.outcome import Outcome
-from containercheck.verdict.problems import UNREADABLE
-from containercheck.verdict.reading import UnreadableError
 
 
 class NotMeasured(SanityError):
@@ -101,7 +90,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             self.skip_because(str(error))
         if self.contained and self._twins in _UNREADABLE:
             why = _UNREADABLE[self._twins]
-            raise NotMeasured(texts.told(f"bare could not be read, and so no container is run beside it: {why}"))
+            raise NotMeasured(texts.sanitized(f"bare could not be read, and so no container is run beside it: {why}"))
         # Images are built with them too.
         self.modules += [module for module in self._of_runtime.modules if module not in self.modules]
         self.build_with(self._provision)
@@ -131,7 +120,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.figures, self.answers, self.rank_count = licensed.filled_in(check, self.site, *facts)
 
     def _lay_out(self):
-        most = self.known_work and self.known_work.most_cores
+        most = self.known_work and self.known_work.max_cores
         self.layout = Layout.on(self.site, self.num_nodes, self.ranks_per_node, self.threads, self.min_ranks, most)
         self.executable, self._in_image = (one + self.program_suffix for one in (self.executable, self._in_image))
         self.threads = self.num_cpus_per_task = self.layout.threads
@@ -146,31 +135,33 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Give the job its time and memory; and say what it is expected to take."""
         run = allowance.Run.of(self.known_work, self.known_work and self.amount, self.layout, self.run_limit)
         self.extra_resources = {**allowance.resources(self.site, run), **self.extra_resources}
-        self._told = priors.known(self.known_spreads, self.display_name, self.current_partition.fullname)
-        rounds = self.rounds or priors.rounds_expected(self.figures, self.tolerance, self._told)
+        self._told = known_spreads.known(self.known_spreads, self.display_name, self.current_partition.fullname)
+        rounds = self.rounds or known_spreads.rounds_expected(self.figures, self.tolerance, self._told)
         self._allowance = allowance.allow(
             self.site, self.num_nodes, run, self.side_count, self.seconds, self.node_hours, rounds
         )
         self._bounds = waiting.Bounds(self.job, self.time_limit or self._allowance.at_most)
         if not self.site.is_here:
             self.time_limit = self.time_limit or self._allowance.at_most
-        closing = priors.closing(self.figures, self.tolerance, self._told)
+        closing = known_spreads.closing(self.figures, self.tolerance, self._told)
         self.expected = {"ranks": self.layout.ranks, **asdict(run), **asdict(self._allowance), "closing": closing}
 
     def _require_nodes(self):
         """Fail where the job would wait for nodes that are down: other partitions go on."""
         problem = "" if self.is_dry_run() else slurm.out_of_service(self.job, self.num_nodes)
         if problem:
-            raise OutOfService(texts.told(f"{self.current_partition.fullname} {problem}"))
+            raise OutOfService(texts.sanitized(f"{self.current_partition.fullname} {problem}"))
 
     @run_before("run", always_last=True)
     def write_job(self):
         """Write the script of each side into the job, and let the runner alternate them."""
         self._sides = self.sides()
         own = Needs(self._provision.activate, modules=(*self._sites_own.modules,), files=(*self.own_files,))
-        job = commands.of_job(self._sides, own, self.input_commands, self.site, self.layout, self.stagedir)
+        job = commands.job_commands(self._sides, own, self.input_commands, self.site, self.layout, self.stagedir)
         self._prepares = job.prepares
-        self.compared = earlier.compared_in(self._sides, job.scripts, self.layout, self.work_facts, self.stagedir)
+        self.compared = earlier_rounds.compared_in(
+            self._sides, job.scripts, self.layout, self.work_facts, self.stagedir
+        )
         self.prerun_cmds = [*schedulers.first_commands(self.job), *job.first, *self.prerun_cmds, *job.last]
         self.modules += [module for module in job.needs.modules if module not in self.modules]
         self.env_vars = {"OMP_NUM_THREADS": str(self.layout.threads), **job.needs.variables, **self.env_vars}
@@ -181,7 +172,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.executable, self.executable_opts = self._runner(), []
 
     def _make_facts(self):
-        absolute, expected = references.split(references.of_case(self), self.figures, self.site.emulated)
+        absolute, expected = references.split(references.case_references(self), self.figures, self.site.emulated)
         if expected or self.site.emulated:
             self.reference = {self.current_partition.fullname: absolute}
         self._expected = expected.keys()
@@ -189,27 +180,31 @@ class ContainerCheck(BuiltCheck, VariantSides):
         accepted = references.accepted(self.figures, expected, own, self.tolerance)
         return {
             "figures": [{**asdict(one), **accepted[one.name]} for one in self.figures],
-            "priors": priors.of_figures(self.figures, self._told),
+            "priors": known_spreads.figure_priors(self.figures, self._told),
             "answers": [asdict(answer) for answer in self.answers],
             "rank_count": asdict(self.rank_count) if self.rank_count else None,
             "ranks": self.layout.ranks,
             "emulated": self.site.emulated,
             "sides": [side.facts(references.margins(self.figures, self.tolerance)) for side in self._sides],
-            **earlier.rounds_of(self.earlier, self.unique_name, self.current_partition.fullname, self.compared).facts,
+            **earlier_rounds.rounds_of(
+                self.earlier, self.unique_name, self.current_partition.fullname, self.compared
+            ).facts,
         }
 
     def _runner(self):
         local_ranks = self.layout.ranks_per_node if self._sides[0].program.mpi else 0
         # One side has nothing to be compared with.
         amount = self.rounds if len(self._sides) > 1 else 1
-        # See job/awake.py: what a daemon starts has a share of the processors of its own.
+        # See node/job/awake.py: what a daemon starts has a share of the processors of its own.
         started_here = self.site.is_here and all(
             side.container is None or runtimes.starts_by_itself(side.container.runtime) for side in self._sides
         )
         files, awake = tuple(self.output_files), self.keep_awake and started_here
         seconds = self._allowance.rounds or self.seconds
         prepare = allowance.prepare_limit(self.expected["before"]) if self._prepares else 0.0
-        return runner.Rounds(amount, seconds, self.run_limit, local_ranks, files, prepare, awake).command(self.site)
+        return rounds_command.Rounds(amount, seconds, self.run_limit, local_ranks, files, prepare, awake).command(
+            self.site
+        )
 
     @run_before("sanity")
     def outlast_scheduler(self):
@@ -227,7 +222,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         try:
             found = record.Record.read(stagedir)
         except UnreadableError as error:
-            raise NotMeasured(texts.told(f"{error}: {end}")) from None
+            raise NotMeasured(texts.sanitized(f"{error}: {end}")) from None
         self._evaluation = found.evaluate(self._facts, stagedir)
         self.application_seconds, self.job_seconds = self._evaluation.seconds, found.took
         self.provenance = texts.cleaned({**self._provision.provenance, **found.provenance(stagedir, self.identity)})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from containercheck import contract
+from containercheck.node import contract
 from containercheck.verdict.record import Record
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.pipeline import RegressionTestPlugin
@@ -50,7 +50,7 @@ class BareTwice(RegressionTestPlugin):
         reset = (*bare.program.reset, *self.more.get("reset", ()))
         program = replace(bare.program, reset=reset, **others)
         label = "bare with more work" if self.more else "bare again"
-        return [bare, replace(bare, name=contract.SUBJECT, label=label, program=program, against=bare.name)]
+        return [bare, replace(bare, name=contract.SUBJECT, label=label, program=program, compared_with=bare.name)]
 
     @run_before("performance")
     def tell(self):

@@ -1,4 +1,4 @@
-"""Makes checks/containercheck/verdict/boundaries.json, the numbers that the sequential verdict compares with.
+"""Makes checks/containercheck/node/stats/boundaries.json, the numbers that the sequential verdict compares with.
 
     python ci/benchmarks/boundaries.py            # write the table (some five minutes on one core)
     python ci/benchmarks/boundaries.py --check    # make it again and compare; exit status 1 where it differs
@@ -37,8 +37,9 @@ from pathlib import Path
 
 import moderated
 import numpy as np
+from containercheck.node.project import PACKAGE
 
-TABLE = Path(__file__).resolve().parents[2] / "checks" / "containercheck" / "verdict" / "boundaries.json"
+TABLE = PACKAGE / "node" / "stats" / "boundaries.json"
 
 #: The last round in which a verdict can fall.
 HORIZON = 40

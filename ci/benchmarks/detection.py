@@ -4,8 +4,9 @@
 
 Prints tables: false failures and false passes under nine kinds of noise; the smallest slowdown that is found in 95 of
 100 within so many rounds; how many pass without overhead, after how many rounds, and how many seconds a pass takes; and
-of a check that fails, how many of the figures that are too slow it names. ``--rounds DIR`` adds the same for real rounds of a program against itself (JSON files: a list of runs with ``round``,
-``side`` and ``figures``), drawn with replacement.
+of a check that fails, how many of the figures that are too slow it names. ``--rounds DIR`` adds the same for real
+rounds of a program against itself (JSON files: a list of runs with ``round``, ``side`` and ``figures``), drawn with
+replacement.
 
 The verdict takes the spread of a figure as known beforehand (:data:`PRIORS`): as it is, half of it, twice of it, or not
 at all (the default, which is wide). Beside it, on the same samples: **ranks** is the rule before, which counted signs
@@ -171,7 +172,7 @@ def named(number, seed):
 
     :param number: checks per cell.
     """
-    print(f"\n{SLOW} of {OF_HPCC} figures slower by a factor, normal noise, {number} checks per cell: rounds on average")
+    print(f"\n{SLOW} of {OF_HPCC} figures slower by a factor, normal noise, {number} checks a cell: rounds on average,")
     print("and until 95 of 100 checks have ended; all that are slow named, and any that is not (percent of checks).")
     print("`first`: a check ends with its first failure, and its figures share the error probability to the end.")
     header = f"{'spread':8}{'factor':>7} {'rule':8}{'rounds':>8}{'95 %':>6}{'all named':>11}{'falsely':>9}"

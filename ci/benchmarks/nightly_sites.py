@@ -6,18 +6,13 @@ Arrays are (sites, series, nights), in percent.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
+from containercheck.history.series import LEAST
+from containercheck.history.watch import CONFIRMED, Measured, Watch
 from scipy.special import stdtr
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from history.series import LEAST  # noqa: E402
-from history.watch import CONFIRMED, Measured, Watch  # noqa: E402
 
 #: Nights that are followed after the history.
 FOLLOWED = 14

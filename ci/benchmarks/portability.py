@@ -3,9 +3,9 @@
     ci/benchmark portability [arguments for ReFrame]
     ci/fresh-machine trixie ci/benchmark portability
 
-runs four applications, integrated and generic, in an image of each release (checks/containercheck/releases.py), and
-says of each by how much one figure is worse than bare, or why it does not run. Below the table: how ranks were started
-where not by the launcher alone, and the reasons. Exit status 0, whatever runs; 1 where nothing could be tried.
+runs four applications, integrated and generic, in an image of each release (checks/containercheck/site/releases.py),
+and says of each by how much one figure is worse than bare, or why it does not run. Below the table: how ranks were
+started where not by the launcher alone, and the reasons. Exit status 0, whatever runs; 1 where nothing could be tried.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 from twice import CHECKS, Stopped, run_to_end, workplace
 
 # Found by twice, which adds ci/ to the path.
-from processes import Relay  # isort: skip
-from report import table
-from report.cases import Case, ReportError, collect, load
+from containercheck.session.reframe_process import Relay  # isort: skip
+from containercheck.report import table
+from containercheck.results.cases import Case, ReportError, collect, load
 
 #: What is measured: a figure of each application.
 FIGURES = {
@@ -34,7 +34,7 @@ VARIANTS = ("integrated", "generic")
 
 def releases_of_images() -> list[str]:
     """Return the code names of the releases that images may be, from the text: ReFrame is not needed for it."""
-    text = (CHECKS / "containercheck" / "releases.py").read_text()
+    text = (CHECKS / "containercheck" / "site/releases.py").read_text()
     return re.findall(r'Release\("(\w+)".*image=True\)', text)
 
 

@@ -6,23 +6,14 @@ ci/tests/test_sequential_promises.py proves that they agree.
 
 import json
 import math
-import sys
-import types
 from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
-
-if "containercheck" not in sys.modules:
-    # As containercheck.__main__ does it: the package without its __init__, which needs a running ReFrame.
-    _package = types.ModuleType("containercheck")
-    _package.__path__ = [str(Path(__file__).resolve().parents[2] / "checks" / "containercheck")]
-    sys.modules["containercheck"] = _package
-
-from containercheck.verdict import boundaries, moderated, openness, prospects, sequential, together  # noqa: E402
-from containercheck.verdict.boundaries import HORIZON, PRIOR_DEGREES, boundary, critical  # noqa: E402
-from containercheck.verdict.changes import ROUNDING  # noqa: E402
-from containercheck.verdict.prior import Prior  # noqa: E402
+from containercheck.node.stats import boundaries, moderated, openness, prospects, sequential, together
+from containercheck.node.stats.boundaries import HORIZON, PRIOR_DEGREES, boundary, critical
+from containercheck.node.stats.prior import Prior
+from containercheck.node.stats.scale import ROUNDING
 
 #: Accepted overhead in percent, as most checks have it, and in log scale.
 TOLERANCE = 5.0

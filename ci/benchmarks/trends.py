@@ -20,19 +20,16 @@ in the series that spread least. What is confirmed is the same value again.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from containercheck.history import change_points, nights, series
+from containercheck.results import database
+from containercheck.results.database import StoredSession
 from nightly_sites import FOLLOWED, NOISES, SIZES, Site, drawn, followed, planted, published
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from history import changes, database, nights, series  # noqa: E402
-from history.database import StoredSession  # noqa: E402
 
 SERIES = 100
 SPREADS = (1.0, 3.0, 6.0)
@@ -87,7 +84,7 @@ def real(path: Path, sites: int, seed: int) -> None:
     if not own:
         print(f"\n{path}: no series of {FEWEST} nights")
         return
-    measured = changes.measured(own)
+    measured = change_points.measured(own)
     # Upwards is worse.
     worse = np.array([-1 if one.kind == series.BARE and one.better == "higher" else 1 for one in own])
     measured = replace(measured, values=worse[:, None] * measured.values)

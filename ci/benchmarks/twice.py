@@ -18,13 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from containercheck.results.formatting import columns  # noqa: F401 - for those that import this file
+from containercheck.results.open_verdicts import EMULATED
+from containercheck.session.reframe_process import Relay
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 CHECKS, OWN = REPOSITORY / "checks", REPOSITORY / "ci" / "benchmarks"
-sys.path.append(str(REPOSITORY / "ci"))
-
-from processes import Relay  # noqa: E402 - ci/ is no package
-from report.text import columns  # noqa: E402, F401 - for those that import this file, which finds ci/
-from report.verdicts import EMULATED  # noqa: E402
 
 #: Not by PYTHONPATH, which the job would have too: a check may be called like the package that its program is from.
 FILE = '''"""{name} against itself."""
@@ -98,7 +97,7 @@ class Case:
 
     @property
     def verdict(self) -> str:
-        """``pass``, ``fail`` or ``inconclusive``, as sequential.outcome says of a check."""
+        """``pass``, ``fail`` or ``inconclusive``, as together.outcome says of a check."""
         verdicts = {row["verdict"] for row in self.rows}
         return next((one for one in ("fail", "inconclusive") if one in verdicts), "pass")
 

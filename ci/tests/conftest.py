@@ -120,8 +120,8 @@ def marker():
 
 
 #: Sides as they stand in facts.json.
-BARE = {"name": "baseline", "label": "bare", "against": None}
-GENERIC = {"name": "subject", "label": "generic", "against": "baseline"}
+BARE = {"name": "baseline", "label": "bare", "compared_with": None}
+GENERIC = {"name": "subject", "label": "generic", "compared_with": "baseline"}
 
 
 def facts_of(
@@ -269,7 +269,7 @@ def start_rounds(tmp_path):
             (directory / f"{side['name']}.sh").write_text(text)
         # No number leaves it to the verdict.
         words = [f"--rounds={count}" if count else "--seconds=600", f"--limit={limit}", "--local-ranks=0", *options]
-        command = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), "rounds", *words]
+        command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "rounds", *words]
         return subprocess.Popen(command, cwd=directory, text=True, stdout=subprocess.PIPE, stderr=stderr)
 
     return start
@@ -278,11 +278,11 @@ def start_rounds(tmp_path):
 def start_made(script: str, place: Any, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     """Start a script on checks that a test made, without the person's own settings of ReFrame.
 
-    :param script: with ``ci``, ``directory`` and ``config`` to be filled in.
+    :param script: with ``directory`` and ``config`` to be filled in.
     :param place: a ``Workplace``.
     """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
-    text = script.format(ci=str(REPOSITORY / "ci"), directory=str(place.directory), config=str(place.config))
+    text = script.format(directory=str(place.directory), config=str(place.config))
     return subprocess.Popen(
         [sys.executable, "-c", text, "--nocolor", *arguments],
         env={**inherited, **environment},

@@ -17,7 +17,7 @@ class Exchange(ContainerCheck):
     recipe = "pingpong"
     ranks_per_node = 2
     run_limit = 20
-    rank_count = Answer("ranks", r"^ranks (\d+)", take="first")
+    rank_count = Answer("ranks", r"^ranks (\d+)", reduce="first")
     #: No overhead of a moment says anything, and none is asked about.
     figures = [Figure("latency", r"^latency within_socket (\S+) us", "us", better="lower", tolerance=1e6)]
     answers = [Answer("wrong_bytes", r"^wrong bytes (\d+)", at_most=0)]

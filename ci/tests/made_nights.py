@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import random
-import sys
 import uuid
 from datetime import datetime
 
 import numpy as np
-from conftest import REPOSITORY
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-from history.database import StoredSession  # noqa: E402
-from history.nights import CONFIRMATION, NIGHT, PASS, Night  # noqa: E402
-from history.series import BARE, LEAST, OVERHEAD, Point, Series  # noqa: E402
+from containercheck.history.nights import CONFIRMATION, NIGHT, PASS, Night
+from containercheck.history.series import BARE, LEAST, OVERHEAD, Point, Series
+from containercheck.results.database import StoredSession
 
 #: Noon of a day; nights go from noon to noon.
 NOON = datetime(2026, 3, 2, 12).timestamp()

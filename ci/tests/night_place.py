@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from conftest import REPOSITORY, start_made
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-import processes  # noqa: E402
+from conftest import start_made
+from containercheck.session import reframe_process
 
 RUN = """
 import sys
-sys.path.insert(0, {ci!r})
-import nightly
+from containercheck.command import nightly
 from pathlib import Path
 place = nightly.Workplace(Path({directory!r}), config=Path({config!r}))
 sys.exit(nightly.main(sys.argv[1:], place))
@@ -30,15 +26,15 @@ CONFIG = """site_configuration = {{
 """
 
 
-def made(directory: Path) -> processes.Workplace:
+def made(directory: Path) -> reframe_process.Workplace:
     """Make a place with checks and a configuration."""
     (directory / "checks").mkdir()
     shutil.copy(Path(__file__).parent / "night_checks.py", directory / "checks" / "made.py")
     (directory / "config.py").write_text(CONFIG.format(directory))
-    return processes.Workplace(directory, config=directory / "config.py")
+    return reframe_process.Workplace(directory, config=directory / "config.py")
 
 
-def lines(place: processes.Workplace, name: str, runs: Iterable[tuple[float, float, str]]) -> None:
+def lines(place: reframe_process.Workplace, name: str, runs: Iterable[tuple[float, float, str]]) -> None:
     """Say what the next runs of a check report: overhead, bare and runtime."""
     text = "".join(f"overhead {overhead} bare {bare} runtime {version}\n" for overhead, bare, version in runs)
     (place.directory / f"{name}.lines").write_text(text)
@@ -51,23 +47,23 @@ def steady(number: int, seed: int = 0) -> list[tuple[float, float, str]]:
     return [(round(dice.gauss(1, 0.3), 3), round(dice.gauss(10, 0.03), 4), "1.3.4") for _ in range(number)]
 
 
-def start(place: processes.Workplace, *arguments: str, **environment: str) -> Any:
+def start(place: reframe_process.Workplace, *arguments: str, **environment: str) -> Any:
     """Start a night."""
     return start_made(RUN, place, *arguments, **environment)
 
 
-def night(place: processes.Workplace, *arguments: str, **environment: str) -> tuple[int, str]:
+def night(place: reframe_process.Workplace, *arguments: str, **environment: str) -> tuple[int, str]:
     """Run a night; return its exit status and what it printed."""
     process = start(place, *arguments, **environment)
     output, _ = process.communicate(timeout=300)
     return process.returncode, output
 
 
-def left(place: processes.Workplace) -> Path:
+def left(place: reframe_process.Workplace) -> Path:
     """Return the directory of what a night leaves."""
     return place.directory / "reports" / "nightly"
 
 
-def summary(place: processes.Workplace) -> dict[str, Any]:
+def summary(place: reframe_process.Workplace) -> dict[str, Any]:
     """Return what a night left for programs."""
     return json.loads((left(place) / "nightly.json").read_text())

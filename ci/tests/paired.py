@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib.util
 import math
 import random
-import sys
 from pathlib import Path
 from types import ModuleType
 
-from containercheck.verdict.sequential import HORIZON, Pairs
+from containercheck.node.stats.sequential import HORIZON, Pairs
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 NONE = -math.inf
@@ -17,13 +16,9 @@ NONE = -math.inf
 
 def load(name: str) -> ModuleType:
     """Return a script of ci/benchmarks as a module; what it imports lies beside it."""
-    sys.path.append(str(BENCHMARKS))
     spec = importlib.util.spec_from_file_location(f"benchmark_{name}", BENCHMARKS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(BENCHMARKS))
+    spec.loader.exec_module(module)
     return module
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from conftest import BARE, facts_of, run_of
-from containercheck.verdict import builds, reasons
-from containercheck.verdict.evaluation import Evaluation, Facts
+from containercheck.node.outputs import reasons
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.verdict import identities
 
 OUTPUTS = Path(__file__).resolve().parent / "outputs"
 
@@ -36,7 +37,7 @@ def figures(check: type, directory: str, ranks: int) -> dict[str, float]:
 
 def build(check: type, directory: str) -> dict[str, str]:
     """Return what such a run says of the program's build."""
-    return builds.read(check.identity, [run_of("baseline", directory)], OUTPUTS).get("baseline", {})
+    return identities.read(check.identity, [run_of("baseline", directory)], OUTPUTS).get("baseline", {})
 
 
 def why(directory: str) -> str:

@@ -12,15 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import PLANTED, REPOSITORY, facts_of, write_program
-from containercheck import Figure, references
-from containercheck.verdict import surroundings
-from containercheck.verdict.evaluation import Evaluation, Facts
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-import acceptance  # noqa: E402
-from report import text, versions  # noqa: E402
-from report.cases import Case  # noqa: E402
+from conftest import PLANTED, facts_of, write_program
+from containercheck import Figure
+from containercheck.application import references
+from containercheck.command import acceptance
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.report import versions
+from containercheck.results import formatting
+from containercheck.results.cases import Case
+from containercheck.verdict import container_differences
 
 START = Figure("start", "(x)", "s", better="lower", compare="difference", tolerance=0.5)
 RATE = Figure("rate", "(x)", "x/s")
@@ -48,21 +48,21 @@ def test_a_successor_has_margins_of_its_own():
 def test_what_passes_against_bare_fails_against_the_one_before():
     """A start that goes from 0.19 to 0.5 s."""
     sides = [
-        {"name": "baseline", "label": "bare", "against": None},
-        {"name": "old", "label": "old", "against": None},
-        {"name": "new", "label": "new", "against": "old", "accepted": references.margins([START], 5.0)},
+        {"name": "baseline", "label": "bare", "compared_with": None},
+        {"name": "old", "label": "old", "compared_with": None},
+        {"name": "new", "label": "new", "compared_with": "old", "accepted": references.margins([START], 5.0)},
     ]
     seconds = {"baseline": 0.003, "old": 0.19, "new": 0.49}
     rounds = [{side: {"start": value + 0.001 * number} for side, value in seconds.items()} for number in range(12)]
     judged = Evaluation(Facts(facts_of([START], sides=sides, earlier=rounds)), Path())
     assert {key: pairs.verdict for key, pairs in judged.pairs.items()} == {("new", "start"): "fail"}
-    sides[2].update(against="baseline", accepted={})
+    sides[2].update(compared_with="baseline", accepted={})
     judged = Evaluation(Facts(facts_of([START], sides=sides, earlier=rounds)), Path())
     assert judged.pairs["new", "start"].verdict == "pass"
 
 
 def test_what_a_container_sees_is_read():
-    assert surroundings.read(SEEN) == {
+    assert container_differences.read(SEEN) == {
         "variable": {"A": "1", "TEXT": "one"},
         "mount": {"/": "fuse.squashfuse_ll", "/proc": "proc"},
         "limit": {"core file size (blocks, -c)": "0", "open files (-n)": "1024", "CapEff": "0000000000000000"},
@@ -71,12 +71,12 @@ def test_what_a_container_sees_is_read():
 
 def test_what_differs_is_a_line_each():
     old, new = {"A": "1", "B": "2", "C": "3"}, {"A": "1", "B": "4", "D": "5"}
-    assert surroundings.differences("variable", old, new) == [
+    assert container_differences.differences("variable", old, new) == [
         "variable B was 2, and is 4",
         "variable C is gone: it was 3",
         "variable D is new: 5",
     ]
-    assert surroundings.differences("variable", old, old) == []
+    assert container_differences.differences("variable", old, old) == []
 
 
 def case(*verdicts, result="pass", reason=""):
@@ -105,7 +105,7 @@ def case(*verdicts, result="pass", reason=""):
 )
 def test_the_whole_is_what_its_worst_case_is(cases, problems, status, said, capsys, monkeypatch):
     monkeypatch.setattr(acceptance.table, "lines", lambda cases: [])
-    monkeypatch.setattr(text, "_speaker", "acceptance")
+    monkeypatch.setattr(formatting, "_speaker", "acceptance")
     assert acceptance.conclude({}, cases, problems) == status
     assert said in capsys.readouterr().out
 
@@ -123,7 +123,7 @@ def test_the_whole_is_what_its_worst_case_is(cases, problems, status, said, caps
     ],
 )
 def test_a_wrong_command_line_is_one_line(words, said):
-    command = [sys.executable, REPOSITORY / "ci" / "acceptance.py", *words]
+    command = [sys.executable, "-m", "containercheck.command.acceptance", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert said in done.stderr.splitlines()[-1]
@@ -132,7 +132,7 @@ def test_a_wrong_command_line_is_one_line(words, said):
 
 def test_messages_begin_with_the_command_that_was_typed():
     words = ["sh", "sh", "--no-such-option"]
-    command = [sys.executable, REPOSITORY / "ci" / "acceptance.py", *words]
+    command = [sys.executable, "-m", "containercheck.command.acceptance", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert [line.split(": ")[0] for line in done.stdout.splitlines()] == ["acceptance"] * 3
@@ -151,7 +151,7 @@ def test_images_are_compared_with_images_of_one_application(words, said, tmp_pat
     image = tmp_path / "some.sif"
     image.write_bytes(b"#!/usr/bin/env run-singularity\n\0SIF_MAGIC\0")
     words = [image if word == "IMAGE" else word for word in words]
-    command = [sys.executable, REPOSITORY / "ci" / "acceptance.py", *words]
+    command = [sys.executable, "-m", "containercheck.command.acceptance", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert said in done.stderr.splitlines()[-1]

@@ -74,7 +74,17 @@ def installed(tmp_path, shift="", programs=None):
 def accept(tmp_path, new, check):
     """Run an acceptance with files of the test's own."""
     own = {"RFM_REPORT_FILE": str(tmp_path / "report.json"), "RFM_PREFIX": str(tmp_path)}
-    command = [sys.executable, REPOSITORY / "ci" / "acceptance.py", "apptainer", new, "-n", check, "-S", "seconds=200"]
+    command = [
+        sys.executable,
+        "-m",
+        "containercheck.command.acceptance",
+        "apptainer",
+        new,
+        "-n",
+        check,
+        "-S",
+        "seconds=200",
+    ]
     return subprocess.run(
         command, cwd=REPOSITORY, env={**os.environ, **own}, capture_output=True, text=True, timeout=1800
     )

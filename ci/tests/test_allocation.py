@@ -7,7 +7,7 @@ import types
 
 import pytest
 from conftest import PLANTED, write_program
-from containercheck import schedulers
+from containercheck.site import schedulers
 
 #: What salloc, and a step of its, set; and what a site or a person does.
 ALLOCATION = {"SLURM_JOB_ID": "7", "SLURM_JOBID": "7", "SLURM_NTASKS": "1", "SLURM_MEM_PER_CPU": "1000"}

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from dataclasses import replace
 
 import pytest
 from conftest import REPOSITORY
 from containercheck import ContainerCheck
-from containercheck.allowance import FAILURES, LEAST_MEMORY, SLOW_START, START, Run, allow, resources
-from containercheck.facts import Work
-from containercheck.layout import Layout, LayoutError
-from containercheck.sites import Site
+from containercheck.application.allowance import FAILURES, LEAST_MEMORY, SLOW_START, START, Run, allow, resources
+from containercheck.application.facts import Work
+from containercheck.results.cases import Case
+from containercheck.session import estimate
+from containercheck.site.layout import Layout, LayoutError
+from containercheck.site.sites import Site
 from hypothesis import given
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(REPOSITORY / "ci"))
-from report import estimate  # noqa: E402
-from report.cases import Case  # noqa: E402
-
 SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=48, gpus=0)
 GROWING = Work(
-    "atoms", least=1000, of_core=100, most=10000, start=1, serial=1e-3, parallel=1e-2, before=1e-4, memory=10
+    "atoms",
+    min_amount=1000,
+    amount_per_core=100,
+    max_amount=10000,
+    fixed_seconds=1,
+    serial_seconds_per_unit=1e-3,
+    parallel_seconds_per_unit=1e-2,
+    setup_seconds_per_unit=1e-4,
+    bytes_per_unit=10,
 )
 RUN = Run("atoms", 1000, 1e9, before=5, seconds=10, limit=300)
 
@@ -35,20 +40,20 @@ def test_a_core_has_as_much_whatever_their_number(cores):
 
 
 def test_an_input_that_grows_no_further_has_work_for_so_many_cores():
-    assert GROWING.most_cores == 100
+    assert GROWING.max_cores == 100
     assert GROWING.amount(1000) == 10000
-    assert replace(GROWING, most=None).most_cores is None
-    assert Work("copies", least=3).most_cores is None
-    assert Work("copies", least=3).amount(1000) == 3
+    assert replace(GROWING, max_amount=None).max_cores is None
+    assert Work("copies", min_amount=3).max_cores is None
+    assert Work("copies", min_amount=3).amount(1000) == 3
 
 
 @given(st.integers(1, 2000))
 def test_an_input_of_whole_boxes_is_the_next_larger_cube_of_them(cores):
     """What the job says that it works on is what the input really has."""
-    work = Work("atoms", least=27 * 648, of_core=400, most=12**3 * 648, cube=648)
+    work = Work("atoms", min_amount=27 * 648, amount_per_core=400, max_amount=12**3 * 648, cube_unit=648)
     edge = next(edge for edge in range(1, 20) if edge**3 * 648 >= max(27 * 648, min(400 * cores, 12**3 * 648)))
     assert work.amount(cores) == edge**3 * 648
-    assert replace(work, cube=0.0).amount(cores) == max(27 * 648, min(400 * cores, 12**3 * 648))
+    assert replace(work, cube_unit=0.0).amount(cores) == max(27 * 648, min(400 * cores, 12**3 * 648))
 
 
 def test_a_run_is_estimated_on_its_layout():
@@ -57,7 +62,7 @@ def test_a_run_is_estimated_on_its_layout():
     assert (run.unit, run.amount, run.before) == ("atoms", 2400, pytest.approx(0.24))
     assert run.memory == pytest.approx(2400 * 10 / 2 + 12 * 50e6)
     assert run.seconds == pytest.approx(1 + 2.4 + 1)
-    whole = Run.of(replace(GROWING, memory_of_node=3e9), 0, layout, limit=300)
+    whole = Run.of(replace(GROWING, bytes_per_node=3e9), 0, layout, limit=300)
     assert whole.memory == pytest.approx(3e9 + 12 * 50e6)
 
 

@@ -7,7 +7,7 @@ import types
 import pytest
 from amber import MDOUT, Amber
 from conftest import REPOSITORY
-from containercheck.verdict.reading import UnreadableError, read_answer
+from containercheck.node.outputs.reading import UnreadableError, read_answer
 from saved import build, figures, problems
 
 CHECKS = REPOSITORY / "checks"

@@ -8,12 +8,10 @@ from pathlib import Path
 
 import made
 import pytest
-from conftest import REPOSITORY
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-import sessions  # noqa: E402
-from report import answers, junit, policy, summary, table, verdicts  # noqa: E402
-from report.cases import collect  # noqa: E402
+from containercheck.command import run
+from containercheck.report import answers, junit, summary, table
+from containercheck.results import open_verdicts, selections
+from containercheck.results.cases import collect
 
 
 def cases(*raw):
@@ -83,7 +81,7 @@ def test_what_people_read_of_a_session():
 )
 def test_a_case_is_told_by_its_figures(words, said):
     word = {"p": "pass", "f": "fail", "o": "inconclusive", "e": "emulated"}
-    assert verdicts.tally(of(*(made.row(str(n), verdict=word[one]) for n, one in enumerate(words)))) == said
+    assert open_verdicts.tally(of(*(made.row(str(n), verdict=word[one]) for n, one in enumerate(words)))) == said
 
 
 def test_figures_that_are_too_slow_alike_are_told_together():
@@ -104,13 +102,19 @@ def test_cases_with_one_figure_or_nothing_open_have_no_line():
 def test_the_most_urgent_figures_come_first():
     rows = [made.opened(kind, kind) for kind in ("noisy", "close", "faster", "slower")]
     rows.insert(0, made.row("older", verdict="inconclusive"))
-    assert [row["figure"] for row in verdicts.open_rows(of(*rows))] == ["slower", "faster", "close", "noisy", "older"]
+    assert [row["figure"] for row in open_verdicts.open_rows(of(*rows))] == [
+        "slower",
+        "faster",
+        "close",
+        "noisy",
+        "older",
+    ]
 
 
 def test_what_an_earlier_version_judged_is_open_and_no_more():
     one = of(made.row(verdict="inconclusive"))
     assert table.verdict(one.rows[0]) == "open"
-    assert policy.questions([one]) == []
+    assert selections.questions([one]) == []
     assert "kinds" not in summary.last_line([one])[0]
 
 
@@ -134,16 +138,16 @@ def test_the_exit_status_tells_what_is_not_certain(kind, status, capsys):
     slow = made.opened("slower", "other")
     rows = {None: [made.row()], "failed": [made.row(verdict="fail"), slow]}.get(kind) or [made.opened(kind)]
     facts = SLOW if kind == "failed" else {}
-    assert sessions.conclude([of(*rows, **facts)], []) == status
+    assert run.conclude([of(*rows, **facts)], []) == status
     asked = "run: not certain yet, but it is too slow or too fast: Code generic, 1 node(s)\n"
     assert (asked in capsys.readouterr().out) == (status == 2)
     # What is wrong besides counts more.
-    assert sessions.conclude([of(*rows, **facts)], ["stopped by SIGTERM"]) == 1
+    assert run.conclude([of(*rows, **facts)], ["stopped by SIGTERM"]) == 1
 
 
 @pytest.mark.parametrize(("words", "status"), [(["--minutes", "0"], 64), (["--open", "--estimate"], 64), (["-h"], 0)])
 def test_a_wrong_command_line_has_a_status_of_its_own(words, status):
-    done = subprocess.run([sys.executable, str(REPOSITORY / "ci" / "sessions.py"), *words], capture_output=True)
+    done = subprocess.run([sys.executable, "-m", "containercheck.command.run", *words], capture_output=True)
     assert done.returncode == status
 
 

@@ -7,8 +7,8 @@ import re
 import pytest
 from archspec.cpu import TARGETS
 from conftest import REPOSITORY
-from containercheck import architectures, pins
-from containercheck.sites import Site
+from containercheck.node import architectures, pins
+from containercheck.site.sites import Site
 from containercheck.software import Unavailable, Wanted, pypi
 
 SOURCES = REPOSITORY / "checks" / "src"
@@ -18,7 +18,7 @@ SOURCES = REPOSITORY / "checks" / "src"
 def test_what_is_known_of_one_agrees_with_others(one):
     """Spack's generic target of it is archspec's family; images and programs tell it; GROMACS runs portably."""
     assert TARGETS[one.name].family.name == one.name
-    assert architectures.of_sif(one.sif) == architectures.of_elf(one.elf) == one.name
+    assert architectures.from_sif(one.sif) == architectures.from_elf(one.elf) == one.name
     assert architectures.is_known(one.name)
     assert architectures.portable_kernels(one.name) in one.kernels
 
@@ -35,8 +35,8 @@ def test_the_clusters_nodes_have_the_same_names():
 
 
 def test_what_is_not_known_has_no_name_and_no_instruction_set():
-    assert architectures.of_sif(b"99") is architectures.of_elf(4711) is None
-    assert (architectures.of_sif(b"12"), architectures.of_elf(3)) == ("riscv64", "i386")
+    assert architectures.from_sif(b"99") is architectures.from_elf(4711) is None
+    assert (architectures.from_sif(b"12"), architectures.from_elf(3)) == ("riscv64", "i386")
     assert not architectures.is_known("pdp11")
     assert architectures.portable_kernels("pdp11") == "None"
 

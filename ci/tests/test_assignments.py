@@ -8,15 +8,11 @@ import sys
 import pytest
 from conftest import PLANTED, REPOSITORY
 from containercheck import ContainerCheck
-from containercheck.assignments import UnknownVariable, require_known
+from containercheck.application.assignments import UnknownVariable, require_known
+from containercheck.command import acceptance, nightly, run
+from containercheck.session.reframe_process import Workplace
 from gromacs import GROMACS
 from hpcc import HPCC
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-import acceptance  # noqa: E402
-import nightly  # noqa: E402
-import sessions  # noqa: E402
-from processes import Workplace  # noqa: E402
 
 WRONG = [
     ("GROMACS.image=/my.sif", "GROMACS has no variable image; in the site file it is extras: containercheck: software"),
@@ -106,9 +102,9 @@ def test_no_command_runs_anything_where_a_variable_does_not_exist(place, monkeyp
     elif command == "acceptance":
         status = accept(argv, place, monkeypatch)
     else:
-        status = sessions.session([*argv, *(["--estimate"] if command == "estimate" else [])], place)
+        status = run.session([*argv, *(["--estimate"] if command == "estimate" else [])], place)
     # The others have a meaning of their own for 2.
-    assert status == (2 if command in ("nightly", "acceptance") else sessions.WRONG_USAGE)
+    assert status == (2 if command in ("nightly", "acceptance") else run.WRONG_USAGE)
     said = "-S Planted.second=10: Planted has no variable second: did you mean seconds?"
     assert said in capsys.readouterr().out
     assert not list(place.directory.rglob("rfm_job.sh")) and not list(place.directory.rglob("*report*.json"))
@@ -119,6 +115,6 @@ def test_the_last_session_is_kept_where_a_variable_does_not_exist(place):
     kept = json.dumps({"session_info": {"ci_run_arguments": ["-n", "Planted"]}, "runs": [{"testcases": []}]})
     place.report.parent.mkdir()
     place.report.write_text(kept)
-    assert sessions.session(["-n", "Planted", "-S", "Planted.second=10"], place) == sessions.WRONG_USAGE
-    assert sessions.session(["--open", "-S", "Planted.second=10"], place) == sessions.WRONG_USAGE
+    assert run.session(["-n", "Planted", "-S", "Planted.second=10"], place) == run.WRONG_USAGE
+    assert run.session(["--open", "-S", "Planted.second=10"], place) == run.WRONG_USAGE
     assert place.report.read_text() == kept

@@ -22,7 +22,7 @@ from users import ALICE, BOB, home_of, need_root, open_directory, run_as, start_
 
 pytestmark = need_root
 
-PACKAGE = REPOSITORY / "checks" / "containercheck"
+PROGRAMS = REPOSITORY / "checks" / "containercheck" / "node"
 
 
 @pytest.fixture
@@ -80,10 +80,9 @@ with locks.flocked(pathlib.Path(sys.argv[1]), shared=shared, waiting="waiting"):
 def python_as(user, home, code, *arguments, start=run_as, **variables):
     """Run Python with the library as a user; without ReFrame, as on a node."""
     script = home / "script.py"
-    script.write_text("import sys, types\npackage = types.ModuleType('containercheck')\n")
-    with script.open("a") as stream:
-        stream.write(f"package.__path__ = [{str(PACKAGE)!r}]\nsys.modules['containercheck'] = package\n{code}")
-    return start(user, home, "/usr/bin/python3", script, *arguments, **variables)
+    script.write_text(code)
+    where = ["env", f"PYTHONPATH={REPOSITORY / 'checks'}"]
+    return start(user, home, *where, "/usr/bin/python3", script, *arguments, **variables)
 
 
 def hold(user, home, lock, *more, patience=60, start=run_as, **variables):
@@ -231,7 +230,7 @@ def compile_as(user, home, source, cache, *first):
     """Have a user compile a program into a cache, and return the path that is printed, and what was said before."""
     words = ["--source", source, "--compiler", "g++", "--architecture", os.uname().machine, "--mpi", "openmpi"]
     words += ["--cache", cache, "--link", home / "link", "tiny"]
-    done = run_as(user, home, "/usr/bin/python3", PACKAGE, *first, "compile", *words)
+    done = run_as(user, home, "/usr/bin/python3", PROGRAMS, *first, "compile", *words)
     assert done.returncode == 0, done.stderr
     *said, path = done.stdout.splitlines()
     return Path(path), "\n".join(said)
@@ -329,7 +328,7 @@ def test_what_somebody_leaves_in_a_shared_cache_is_in_nobodys_way(alice, bob, so
 
 REMOVE = """
 import pathlib, sys
-from containercheck.build import files
+from containercheck.node.build import files
 files.remove(pathlib.Path(sys.argv[1]))
 """
 
@@ -353,7 +352,7 @@ def test_what_cannot_be_removed_leaves_the_cache_open_to_others(alice, place):
 def fetch_as(user, home, reference, cache):
     """Have a user fetch an input."""
     words = ["--cache", cache, "--link", home / "input", reference]
-    return run_as(user, home, "/usr/bin/python3", PACKAGE, "download", *words)
+    return run_as(user, home, "/usr/bin/python3", PROGRAMS, "download", *words)
 
 
 @pytest.fixture
@@ -393,7 +392,7 @@ def test_an_input_in_a_cache_is_compared_with_its_whole_pin(alice, place, served
 
 IMAGE = """
 import pathlib, sys
-from containercheck.job import imagefile
+from containercheck.node.job import imagefile
 link = pathlib.Path("image.sif")
 if sys.argv[1:]:
     imagefile.copy(link, pathlib.Path(sys.argv[1], "image.sif"))
@@ -409,7 +408,7 @@ def image(alice, place):
     file.write_text("an image")
     os.chown(file, BOB, BOB)
     words = ["image", "--ready", file, "--link", alice / "image.sif"]
-    done = run_as(ALICE, alice, "/usr/bin/python3", PACKAGE, *words)
+    done = run_as(ALICE, alice, "/usr/bin/python3", PROGRAMS, *words)
     assert done.returncode == 0, done.stderr
     return file
 
@@ -439,7 +438,7 @@ def test_the_image_that_a_job_runs_is_the_one_that_is_recorded(alice, place, ima
 
 def place_as(user, home, directory):
     """Have a user's job make a directory of its own."""
-    return run_as(user, home, "setsid", "--wait", "/usr/bin/python3", PACKAGE, "place", directory)
+    return run_as(user, home, "setsid", "--wait", "/usr/bin/python3", PROGRAMS, "place", directory)
 
 
 @pytest.mark.parametrize("kind", ["directory", "link"])

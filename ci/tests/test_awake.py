@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import TURN, eventually
-from containercheck.job import awake, disturbance, processes
+from containercheck.node.job import awake, disturbance, processes
 
 VIRTUAL = "processor\t: 0\nflags\t\t: fpu vme sse2 ht syscall hypervisor lahf_lm\n"
 

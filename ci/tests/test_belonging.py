@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, TURN, alive, eventually, facts_of
-from containercheck import contract
-from containercheck.job import belonging, disturbance, processes
+from containercheck.node import contract
+from containercheck.node.job import belonging, disturbance, processes
 
 #: A daemon such as PALS's, Flux's or Docker's: the launcher tells it what to start, and it starts that, twice forked,
 #: in a session of its own.
@@ -87,14 +87,14 @@ def rank(tmp_path):
 def run_rounds(directory, script, *words):
     (directory / "facts.json").write_text(json.dumps(facts_of(sides=[{**SIDE, "name": "baseline"}])))
     (directory / "baseline.sh").write_text(script)
-    program = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), "rounds", "--rounds=1", *words]
+    program = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "rounds", "--rounds=1", *words]
     done = subprocess.run(program, cwd=directory, text=True, capture_output=True, timeout=TURN)
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = json.loads((directory / "rounds.json").read_text())["runs"]
     return run
 
 
-SIDE = {"name": "baseline", "label": "bare", "against": None}
+SIDE = {"name": "baseline", "label": "bare", "compared_with": None}
 #: As root, Open MPI starts a rank only where it is told to.
 AS_ROOT = "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
 

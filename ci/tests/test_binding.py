@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 from conftest import eventually, record_of, run_of
-from containercheck.job.run import watch_binding
-from containercheck.sides import Container, Program, Side
+from containercheck.node.job.single_run import watch_binding
+from containercheck.sides.sides import Container, Program, Side
 from containercheck.verdict import binding
 
 
@@ -55,7 +55,13 @@ def test_fewer_cores_are_told(bare, container, said):
 def test_a_record_compares_each_side_with_its_measure():
     sides = [
         Side("baseline", "bare", Program("program")),
-        Side("subject", "generic", Program("program"), container=Container("Apptainer", "image"), against="baseline"),
+        Side(
+            "subject",
+            "generic",
+            Program("program"),
+            container=Container("Apptainer", "image"),
+            compared_with="baseline",
+        ),
     ]
     assert record_of(run("baseline", "0", "1"), run("subject", "1", "0")).binding_problems(sides) == []
     # In one run they were looked at too early.
@@ -70,7 +76,7 @@ def test_a_record_compares_each_side_with_its_measure():
 def test_ranks_that_were_not_all_seen_are_told(bare, container, tmp_path):
     mpi = [
         Side("baseline", "bare", Program("program", mpi="program")),
-        Side("subject", "generic", Program("program", mpi="program"), against="baseline"),
+        Side("subject", "generic", Program("program", mpi="program"), compared_with="baseline"),
     ]
     record = record_of(run("baseline", *bare), run("subject", *container))
     assert record.binding_problems(mpi) == []

@@ -2,7 +2,7 @@
 
 import pytest
 from btmz import BTMZ, CLASSES
-from containercheck.verdict.reading import read_answer
+from containercheck.node.outputs.reading import read_answer
 from saved import OUTPUTS, build, changed, figures, problems
 
 

@@ -12,9 +12,11 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import REPOSITORY
-from containercheck import building, contract, programs, software
-from containercheck.sites import Site
-from containercheck.software import Provision, Wanted, inputs, maven
+from containercheck import software
+from containercheck.node import contract
+from containercheck.site import node_commands
+from containercheck.site.sites import Site
+from containercheck.software import Provision, Wanted, built_check, inputs, maven
 from reframe.core.exceptions import ReframeError
 
 HERE = platform.machine()
@@ -39,7 +41,7 @@ ELSEWHERE = replace(AWAY, architecture="pdp11")
 def test_another_architecture_is_built_on_its_nodes(site, on_node):
     assert site.builds_on_node is on_node
     python = "/opt/python" if on_node else sys.executable
-    assert programs.in_build(replace(site, python="/opt/python"), "jars").startswith(f"{python} ")
+    assert node_commands.in_build(replace(site, python="/opt/python"), "jars").startswith(f"{python} ")
 
 
 def test_what_only_nodes_have_is_not_looked_for_here(monkeypatch):
@@ -65,14 +67,14 @@ def test_what_is_in_a_cache_needs_no_job(tmp_path, monkeypatch):
     site = replace(ELSEWHERE, input_cache=str(tmp_path / "cache"))
     wanted = Wanted("GROMACS", "gmx_mpi", published=f"{content.as_uri()}#sha256={digest}")
     (command,) = inputs.provide(wanted, site).build
-    assert not building._is_in_caches([command], tmp_path)
+    assert not built_check._is_in_caches([command], tmp_path)
     assert not (tmp_path / "cache").exists()
     assert subprocess.run(command, shell=True, cwd=tmp_path).returncode == 0
     (tmp_path / "published").unlink()
-    assert building._is_in_caches([command], tmp_path)
+    assert built_check._is_in_caches([command], tmp_path)
     assert (tmp_path / "published").read_text() == "input"
     # Anything else may do what it likes.
-    assert not building._is_in_caches([command, "mpicc"], tmp_path)
+    assert not built_check._is_in_caches([command, "mpicc"], tmp_path)
 
 
 def test_a_build_that_was_ended_is_not_taken_for_done(tmp_path):
@@ -92,9 +94,9 @@ def test_a_build_that_was_ended_is_not_taken_for_done(tmp_path):
 def test_a_job_that_builds_is_small():
     scheduler = SimpleNamespace(registered_name="slurm")
     job = SimpleNamespace(scheduler=scheduler, options=None)
-    building._ask_for_little(job, replace(AWAY, cores=48, max_pending_time="1h"))
+    built_check._ask_for_little(job, replace(AWAY, cores=48, max_pending_time="1h"))
     assert (job.num_tasks, job.num_cpus_per_task, job.max_pending_time, job.options) == (1, 8, "1h", ["--no-requeue"])
-    building._ask_for_little(job, replace(AWAY, build_access=["--partition=build"]))
+    built_check._ask_for_little(job, replace(AWAY, build_access=["--partition=build"]))
     assert job.options == ["--no-requeue", "--partition=build"]
 
 

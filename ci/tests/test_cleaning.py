@@ -12,9 +12,9 @@ import time
 
 import pytest
 from conftest import REPOSITORY
-from containercheck import locks
-from containercheck.build import cleaning
-from containercheck.build.compiled import Parts, Program
+from containercheck.node import locks
+from containercheck.node.build import cleaning
+from containercheck.node.build.compiled import Parts, Program
 from users import ALICE, need_root
 
 OLD = 100 * 86400.0
@@ -170,7 +170,7 @@ def test_directories_of_old_cases_go_and_a_session_keeps_its_own(cache, tmp_path
 
 
 def test_sessions_hold_the_lock_that_cleaning_asks_for():
-    assert f'LOCK = "{cleaning.SESSION_LOCK}"' in (REPOSITORY / "ci" / "claims.py").read_text()
+    assert f'LOCK = "{cleaning.SESSION_LOCK}"' in (REPOSITORY / "checks/containercheck/session/claims.py").read_text()
 
 
 @need_root
@@ -198,7 +198,7 @@ def test_a_lock_keeps_a_file_that_is_none_as_it_is(cache):
     ],
 )
 def test_mistakes_are_told(words, told):
-    command = [sys.executable, REPOSITORY / "checks" / "containercheck", "clean", *words]
+    command = [sys.executable, REPOSITORY / "checks" / "containercheck" / "node", "clean", *words]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode != 0
     assert told in done.stderr

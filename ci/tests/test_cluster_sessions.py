@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PLANTED, REPOSITORY, STATE, TURN, cluster, eventually, shared_directory
-from containercheck import releases
+from containercheck.site import releases
 
 # ReFrame matches names without their blanks.
 PING_PONG = "PingPong%variant={}%num_nodes=2"

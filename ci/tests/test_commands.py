@@ -10,25 +10,27 @@ from dataclasses import replace
 
 import pytest
 from conftest import REPOSITORY
-from containercheck import Step, commands, entering, programs, runner
-from containercheck.layout import Layout
-from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
-from containercheck.sites import Site
+from containercheck import Step
+from containercheck.sides import commands, host_mpi_scripts, rounds_command
+from containercheck.sides.sides import Container, HostMpi, Launcher, Needs, Program, Side
+from containercheck.site import node_commands
+from containercheck.site.layout import Layout
+from containercheck.site.sites import Site
 
 SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
 LAYOUT = Layout(nodes=2, ranks_per_node=4, threads=1)
-OWN = f"python3 {REPOSITORY}/checks/containercheck"
+OWN = f"python3 {REPOSITORY}/checks/containercheck/node"
 HPCC = Program("hpcc", ("-v",), mpi="hpcc")
 SRUN = Launcher("srun", Needs(variables={"SLURM_CPU_BIND": "cores"}))
 BARE = Side("baseline", "bare", HPCC, SRUN)
 IMAGE = Container("Apptainer", "image.sif")
-GENERIC = Side("subject", "generic", HPCC, SRUN, IMAGE, against="baseline")
+GENERIC = Side("subject", "generic", HPCC, SRUN, IMAGE, compared_with="baseline")
 INTEGRATED = GENERIC.changed(label="integrated", container=replace(IMAGE, host_mpi=HostMpi("./bin/hpcc")))
 EXEC = 'exec -B"/stage:/rfm_workdir" --pwd /rfm_workdir'
 
 
 def made(side, site=SITE):
-    return commands.of_side(side, site, LAYOUT, "/stage")
+    return commands.side_commands(side, site, LAYOUT, "/stage")
 
 
 def test_a_bare_side_is_what_a_person_would_type():
@@ -70,7 +72,7 @@ def test_an_integrated_container_gets_the_hosts_mpi_and_is_checked_before():
 
 
 def ask_loader(tmp_path, program, library="/no/such/library.so"):
-    (tmp_path / "look.sh").write_text(entering.lookup(library))
+    (tmp_path / "look.sh").write_text(host_mpi_scripts.lookup(library))
     return subprocess.run(["sh", "look.sh", program], cwd=tmp_path, text=True, capture_output=True)
 
 
@@ -167,7 +169,7 @@ def test_a_containers_ranks_are_started_once_before_the_rounds():
 def test_ranks_inside_one_container_are_bound_like_all_others():
     launcher = Launcher("srun", ranks=4)
     bound = replace(LAYOUT, nodes=1, binding="cores")
-    found = commands.of_side(GENERIC.changed(launcher=launcher), SITE, bound, "/stage")
+    found = commands.side_commands(GENERIC.changed(launcher=launcher), SITE, bound, "/stage")
     assert " image.sif mpirun -np 4 --bind-to core hpcc -v" in found.scripts["subject.inside.sh"]
 
 
@@ -181,7 +183,9 @@ def test_a_program_without_mpi_asks_the_runtime_for_no_ranks():
 
 def test_two_runtimes_have_commands_and_options_of_their_own():
     old = Side("old", "apptainer 1.3.6", HPCC, SRUN, replace(IMAGE, command="/opt/old/bin/apptainer"))
-    new = Side("new", "apptainer 1.4.5", HPCC, SRUN, replace(IMAGE, command="/opt/new/bin/apptainer"), against="old")
+    new = Side(
+        "new", "apptainer 1.4.5", HPCC, SRUN, replace(IMAGE, command="/opt/new/bin/apptainer"), compared_with="old"
+    )
     found = {side.name: made(side) for side in (old, new)}
     for name, one in found.items():
         command = f"/opt/{name}/bin/apptainer"
@@ -254,21 +258,23 @@ def test_the_path_of_a_runtime_is_one_word():
 def test_a_script_with_the_word_that_ends_it_is_written_whole(tmp_path, value):
     """As a variable that a site sets may have it."""
     text = f"export VALUE={shlex.quote(value)}"
-    subprocess.run(["bash", "-ec", programs.written("baseline.sh", text)], cwd=tmp_path, check=True)
+    subprocess.run(["bash", "-ec", node_commands.written("baseline.sh", text)], cwd=tmp_path, check=True)
     assert (tmp_path / "baseline.sh").read_text() == f"{text}\n"
 
 
 def test_jobs_on_this_machine_use_this_python():
     (line,) = made(GENERIC, replace(SITE, is_here=True)).needs.prepare
-    assert line.startswith(f"{sys.executable} {REPOSITORY}/checks/containercheck runtime ")
+    assert line.startswith(f"{sys.executable} {REPOSITORY}/checks/containercheck/node runtime ")
 
 
 def test_the_runner_is_told_how_many_rounds_or_how_long():
-    fixed = runner.Rounds(4, 60.0, 600.0, 4, ("md.log", "two words"), prepare=620.0, keep_awake=True).command(SITE)
+    fixed = rounds_command.Rounds(4, 60.0, 600.0, 4, ("md.log", "two words"), prepare=620.0, keep_awake=True).command(
+        SITE
+    )
     words = "--rounds=4 --limit=600 --local-ranks=4 --collect=md.log '--collect=two words'"
     assert fixed == f"{OWN} rounds {words} --prepare=prepare.sh --prepare-limit=620 --keep-awake --alone"
     shared = replace(SITE, exclusive=False)
-    timed = runner.Rounds(0, 60.0, 0.5, 0, (), prepare=0, keep_awake=False).command(shared)
+    timed = rounds_command.Rounds(0, 60.0, 0.5, 0, (), prepare=0, keep_awake=False).command(shared)
     assert timed == f"{OWN} rounds --seconds=60 --limit=0.5 --local-ranks=0"
 
 
@@ -285,7 +291,7 @@ def test_the_runner_is_told_how_many_rounds_or_how_long():
 def test_who_has_nodes_to_itself_waits_for_nobody(facts, expected):
     site = replace(SITE, **facts)
     assert site.locks_machine == expected
-    assert ("--alone" in runner.Rounds(1, 1, 1, 1, (), False, False).command(site)) != expected
+    assert ("--alone" in rounds_command.Rounds(1, 1, 1, 1, (), False, False).command(site)) != expected
 
 
 def test_needs_add_up_and_nothing_is_done_twice():
@@ -300,19 +306,19 @@ def test_needs_add_up_and_nothing_is_done_twice():
 def test_the_site_names_the_python_of_its_nodes():
     named = replace(SITE, python="/opt/my python/bin/python3")
     (line, *_) = made(GENERIC, named).needs.prepare
-    assert line.startswith(f"'/opt/my python/bin/python3' {REPOSITORY}/checks/containercheck runtime ")
-    (required,) = programs.require_python(named)
+    assert line.startswith(f"'/opt/my python/bin/python3' {REPOSITORY}/checks/containercheck/node runtime ")
+    (required,) = node_commands.require_python(named)
     assert required.startswith("command -v '/opt/my python/bin/python3' >/dev/null || ")
     # This very Python, where jobs run here and the site names no other.
-    assert programs.require_python(replace(SITE, is_here=True)) == ()
-    assert programs.require_python(replace(named, is_here=True)) == (required,)
-    assert programs.in_job(replace(SITE, is_here=True), "rounds").startswith(f"{sys.executable} ")
-    assert programs.in_job(replace(named, is_here=True), "rounds").startswith("'/opt/my python/bin/python3' ")
+    assert node_commands.require_python(replace(SITE, is_here=True)) == ()
+    assert node_commands.require_python(replace(named, is_here=True)) == (required,)
+    assert node_commands.in_job(replace(SITE, is_here=True), "rounds").startswith(f"{sys.executable} ")
+    assert node_commands.in_job(replace(named, is_here=True), "rounds").startswith("'/opt/my python/bin/python3' ")
 
 
 @pytest.mark.parametrize("python", ["no-such-python3", "/no/such/dir/python3", "/etc/passwd"])
 def test_a_node_without_python_is_one_line(python):
-    (required,) = programs.require_python(replace(SITE, python=python))
+    (required,) = node_commands.require_python(replace(SITE, python=python))
     result = subprocess.run(["bash", "-c", f"{required}\necho goes on"], capture_output=True, text=True)
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.startswith(f"error: no {python} on {os.uname().nodename}: install Python 3.6 or newer there, ")

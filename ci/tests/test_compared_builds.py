@@ -8,12 +8,13 @@ import shutil
 
 import pytest
 from conftest import BARE, PLANTED, REPOSITORY, facts_of, record_of, run_of
-from containercheck import Answer, Candidate, Figure, architectures, simd
-from containercheck.build.images import key_of
-from containercheck.sides import Program, Side
-from containercheck.sites import Site
-from containercheck.software import Unavailable, Wanted, images
-from containercheck.verdict.evaluation import UNREADABLE, WRONG
+from containercheck import Answer, Candidate, Figure
+from containercheck.node import architectures
+from containercheck.node.build.image_build import key_of
+from containercheck.node.outputs.evaluation import UNREADABLE, WRONG
+from containercheck.sides.sides import Program, Side
+from containercheck.site.sites import Site
+from containercheck.software import Unavailable, Wanted, images, simd
 from containercheck.verdict.outcome import Outcome
 from gromacs import SIMD
 from saved import OUTPUTS
@@ -22,7 +23,7 @@ from test_images import images as built
 
 CHECKS = REPOSITORY / "checks"
 PORTABLE = {**BARE, "name": "portable", "label": "portable"}
-NATIVE = {"name": "native", "label": "native", "against": "portable"}
+NATIVE = {"name": "native", "label": "native", "compared_with": "portable"}
 RATE = Figure("rate", r"^rate (\S+)", "ns/day")
 
 
@@ -157,7 +158,7 @@ def test_a_native_image_that_is_faster_passes_and_the_row_says_by_how_much(outco
 
 def test_the_same_gain_is_a_question_where_the_image_is_to_take_nothings_place(outcome):
     """Against bare, or another container that stays: does it compute the same?"""
-    _, judged = outcome(*((10.0, 10.0 + n / 100, 16.0 + n / 50) for n in range(16)), successor=False)
+    _, judged = outcome(*((10.0, 10.0 + n / 100, 16.0 + n / 50) for n in range(16)), replaces=False)
     (row,) = judged.rows()
     assert (row["verdict"], row["open_kind"]) == ("inconclusive", "faster")
 

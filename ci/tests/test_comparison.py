@@ -11,23 +11,23 @@ from pathlib import Path
 import pytest
 from conftest import facts_of
 from containercheck import Figure
-from containercheck.sides import Program, Side
-from containercheck.verdict import builds as builds_of
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.stats.prior import Prior
+from containercheck.sides.sides import Program, Side
+from containercheck.verdict import identities as builds_of
 from containercheck.verdict import too_slow
 from containercheck.verdict.comparison import Comparison
-from containercheck.verdict.evaluation import Evaluation, Facts
 from containercheck.verdict.outcome import Outcome
-from containercheck.verdict.prior import Prior
 
 PROGRAM = Program("true")
 BARE = Side("baseline", "bare", PROGRAM)
-GENERIC = Side("subject", "generic", PROGRAM, against="baseline")
+GENERIC = Side("subject", "generic", PROGRAM, compared_with="baseline")
 RATE = Figure("rate", r"(\S+)", "x")
 
 
 def outcome(rounds, figures=(RATE,), sides=(BARE, GENERIC), expected=None, seconds=0.0, builds=None, **facts):
     """Judge rounds: of each round, side, figure and value."""
-    told = [{"name": side.name, "label": side.label, "against": side.against} for side in sides]
+    told = [{"name": side.name, "label": side.label, "compared_with": side.compared_with} for side in sides]
     evaluation = Evaluation(Facts(facts_of(figures, sides=told, expected=expected, earlier=rounds, **facts)), Path())
     evaluation.seconds = seconds
     return Outcome(figures, sides, evaluation, expected or {}, builds or {})
@@ -408,8 +408,8 @@ def test_the_log_has_the_subject_by_its_own_name_and_the_baseline_beside_it():
 
 
 def test_several_subjects_are_each_compared_with_the_side_that_they_name():
-    old = Side("old", "apptainer 1.3.6", PROGRAM, against="baseline")
-    new = Side("new", "apptainer 1.4.5", PROGRAM, against="old")
+    old = Side("old", "apptainer 1.3.6", PROGRAM, compared_with="baseline")
+    new = Side("new", "apptainer 1.4.5", PROGRAM, compared_with="old")
     rounds = [{"baseline": {"rate": 100.0}, "old": {"rate": 50.0}, "new": {"rate": 50.0}}] * 11
     found = outcome(rounds, sides=[BARE, old, new])
     assert [(row["baseline_label"], row["subject_label"], row["verdict"]) for row in found.rows()] == [

@@ -12,13 +12,14 @@ import sys
 
 import pytest
 from conftest import REPOSITORY, eventually, log_of
-from containercheck import contract, software
-from containercheck.sites import Site
+from containercheck import software
+from containercheck.node import contract
+from containercheck.site.sites import Site
 from containercheck.software import Wanted, source
 from muelu import MueLu
 from palabos import Palabos
 
-PROGRAM = REPOSITORY / "checks" / "containercheck"
+PROGRAM = REPOSITORY / "checks" / "containercheck" / "node"
 HERE = platform.machine()
 CODE = '#include "tiny.h"\n#include <cstdio>\nint main() { std::printf("%d %d\\n", NUMBER, OTHER); }\n'
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
-from containercheck import sites
+from containercheck.site import sites
 from reframe.core import config
 from reframe.core.systems import System
 

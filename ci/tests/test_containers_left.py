@@ -13,10 +13,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import BARE, GENERIC, REPOSITORY, eventually, facts_of, write_program
-from containercheck import contract, texts
-from containercheck.software import runtimes
-from containercheck.verdict.evaluation import Evaluation, Facts
+from conftest import BARE, GENERIC, eventually, facts_of, write_program
+from containercheck.node import contract, texts
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.sides import runtimes
 
 #: Where Debian's busybox-static puts a program that needs no library: all that an image needs.
 BUSYBOX = Path("/bin/busybox")
@@ -31,14 +31,12 @@ exec $engine "$@"
 """
 #: Runs a script once in a process of its own, as the runner does.
 ONCE = """
-import json, sys, types
+import json
 from pathlib import Path
-sys.modules["containercheck"] = types.ModuleType("containercheck")
-sys.modules["containercheck"].__path__ = [{package!r}]
-from containercheck.job import processes, run
+from containercheck.node.job import processes, single_run
 processes.adopt_orphans()
 processes.signal.signal(processes.signal.SIGTERM, processes._terminate)
-print(json.dumps(run.run_once(Path("subject.sh"), Path("output"), {limit}, [], 0)))
+print(json.dumps(single_run.run_once(Path("subject.sh"), Path("output"), {limit}, [], 0)))
 """
 IMAGE = "localhost/made:1"
 
@@ -111,7 +109,7 @@ def start(docker, tmp_path, words, limit, options="--rm"):
     """Start one run of a container."""
     label = runtimes.own_options("Docker", "subject")[1]
     (tmp_path / "subject.sh").write_text(f"{docker} run {options} {label} {IMAGE} {words}\n")
-    script = ONCE.format(package=str(REPOSITORY / "checks" / "containercheck"), limit=limit)
+    script = ONCE.format(limit=limit)
     return subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
 
 

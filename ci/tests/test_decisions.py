@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import BARE, GENERIC, facts_of, run_of
 from containercheck import Figure
-from containercheck.job import rounds as runner
+from containercheck.node.job import rounds as runner
 from containercheck.verdict.record import Record
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conftest import BARE, GENERIC, facts_of, record_of, run_of
 from containercheck import Answer, Figure
-from containercheck.sides import Program, Side
+from containercheck.sides.sides import Program, Side
 from containercheck.verdict.outcome import Outcome
 
 CHECK = """
@@ -111,6 +111,6 @@ def test_a_row_says_that_answers_are_not_compared(tmp_path, answers, compared):
     facts = facts_of(figures, answers)
     evaluation = record_of(run_of("baseline", "a"), run_of("subject", "b")).evaluate(facts, tmp_path)
     program = Program("true")
-    sides = [Side(one["name"], one["label"], program, against=one["against"]) for one in (BARE, GENERIC)]
+    sides = [Side(one["name"], one["label"], program, compared_with=one["compared_with"]) for one in (BARE, GENERIC)]
     (row,) = Outcome(figures, sides, evaluation, (), {}).rows()
     assert row.get("answers_compared", True) is compared

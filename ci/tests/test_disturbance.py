@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from conftest import eventually
-from containercheck import contract
-from containercheck.job import disturbance, nodes
-from containercheck.job.disturbance import HYPERVISOR, Look, Usage, taken_between, verdict
+from containercheck.node import contract
+from containercheck.node.job import disturbance, node_watch
+from containercheck.node.job.disturbance import HYPERVISOR, Look, Usage, taken_between, verdict
 
 #: Ticks that all processors have in a second.
 SECOND = len(os.sched_getaffinity(0)) * os.sysconf("SC_CLK_TCK")
@@ -219,36 +219,36 @@ def test_who_disturbs_other_nodes_is_named_with_the_node(watched):
     watched("node3", *((when, {"sshd (pid 5)": 1.0, HYPERVISOR: 0.0}) for when in range(100, 120)))
     # This one, on which the runner looks itself.
     watched(os.uname().nodename, *((when, {"stress (pid 9)": 100.0}) for when in range(100, 120)))
-    assert nodes.disturbers(103, 110) == ["stress (pid 9) on node2: 25 %"]
+    assert node_watch.disturbers(103, 110) == ["stress (pid 9) on node2: 25 %"]
 
 
 def test_what_was_before_or_after_the_run_disturbs_nobody(watched):
     busy, quiet = {"stress (pid 9)": 400.0, HYPERVISOR: 0.0}, {HYPERVISOR: 0.0}
     # A line is about the second before it.
     watched("node2", (102, busy), (103.5, busy), (104.5, quiet), (109.5, quiet), (110.5, busy))
-    assert nodes.disturbers(103, 110) == []
+    assert node_watch.disturbers(103, 110) == []
     watched("node2", (104.5, quiet), (105.5, {"stress (pid 9)": 40.0}))
-    assert nodes.disturbers(103, 110) == ["stress (pid 9) on node2: 5 %"]
+    assert node_watch.disturbers(103, 110) == ["stress (pid 9) on node2: 5 %"]
 
 
 def test_a_line_that_is_being_written_is_left_for_later(watched, tmp_path):
     watched("node2", (105, {"stress (pid 9)": 100.0}))
     with (tmp_path / "watch" / "node2.lines").open("a") as lines:
         lines.write('{"when": 106, "capa')
-    assert nodes.disturbers(103, 110) == ["stress (pid 9) on node2: 25 %"]
+    assert node_watch.disturbers(103, 110) == ["stress (pid 9) on node2: 25 %"]
 
 
 def test_each_line_is_read_once(watched, tmp_path):
     """A job of hours has as many lines as seconds, on each node."""
     path = tmp_path / "watch" / "node2.lines"
     watched("node2", *((when, {"stress (pid 9)": 100.0}) for when in range(100, 108)))
-    assert nodes.disturbers(101, 105) == ["stress (pid 9) on node2: 25 %"]
+    assert node_watch.disturbers(101, 105) == ["stress (pid 9) on node2: 25 %"]
     # What was read is not looked at again, whatever stands there by now.
     path.write_bytes(b"x" * path.stat().st_size)
-    assert nodes.disturbers(105, 107) == ["stress (pid 9) on node2: 25 %"]
+    assert node_watch.disturbers(105, 107) == ["stress (pid 9) on node2: 25 %"]
     with path.open("a") as lines:
         lines.write("\n" + json.dumps({"when": 110, "capacity": 400.0, "taken": {"cc1 (pid 7)": 40.0}}) + "\n")
-    assert nodes.disturbers(108, 111) == ["cc1 (pid 7) on node2: 10 %"]
+    assert node_watch.disturbers(108, 111) == ["cc1 (pid 7) on node2: 10 %"]
 
 
 @pytest.mark.parametrize(
@@ -271,18 +271,18 @@ def test_a_bad_line_of_another_nodes_watch_ends_nothing(watched, tmp_path, line)
     with (tmp_path / "watch" / "node2.lines").open("ab") as lines:
         lines.write(line.encode(errors="surrogateescape") + b"\n")
         lines.write(json.dumps({"when": 107, "capacity": 400.0, "taken": {}}).encode() + b"\n")
-    assert nodes.disturbers(103, 110) == ["stress (pid 9) on node2: 12 %"]
+    assert node_watch.disturbers(103, 110) == ["stress (pid 9) on node2: 12 %"]
     # Nor does one that cannot be read at all.
     (tmp_path / "watch" / "node3.lines").mkdir()
-    assert nodes.disturbers(110, 120) == []
+    assert node_watch.disturbers(110, 120) == []
 
 
 def test_nodes_that_nobody_watches_are_not_judged(watched, tmp_path):
     watched("node2")
-    assert nodes.disturbers(103, 110) == []
+    assert node_watch.disturbers(103, 110) == []
     (tmp_path / "watch" / "node2.lines").unlink()
     (tmp_path / "watch").rmdir()
-    assert nodes.disturbers(103, 110) == []
+    assert node_watch.disturbers(103, 110) == []
 
 
 @pytest.mark.parametrize("number", ["", "1"])
@@ -291,7 +291,7 @@ def test_one_node_has_no_watch(tmp_path, monkeypatch, number):
     monkeypatch.delenv("SLURM_JOB_NUM_NODES", raising=False)
     if number:
         monkeypatch.setenv("SLURM_JOB_NUM_NODES", number)
-    nodes.start()
+    node_watch.start()
     assert not list(tmp_path.iterdir())
 
 
@@ -306,12 +306,14 @@ def test_a_watch_is_started_on_every_node_and_writes_a_line_a_second(tmp_path, m
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
     started = []
     monkeypatch.setattr(
-        nodes.subprocess, "Popen", lambda *words, made=subprocess.Popen, **facts: started.append(made(*words, **facts))
+        node_watch.subprocess,
+        "Popen",
+        lambda *words, made=subprocess.Popen, **facts: started.append(made(*words, **facts)),
     )
     (tmp_path / "watch").mkdir()
     (tmp_path / "watch" / "old.lines").touch()
     began = time.time()
-    nodes.start()
+    node_watch.start()
     lines = tmp_path / "watch" / f"{os.uname().nodename}.lines"
     try:
         assert eventually(lambda: lines.exists() and lines.read_text().count("\n") >= 2)

@@ -13,7 +13,7 @@ import threading
 import pytest
 from conftest import REPOSITORY
 
-PROGRAM = REPOSITORY / "checks" / "containercheck"
+PROGRAM = REPOSITORY / "checks" / "containercheck" / "node"
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

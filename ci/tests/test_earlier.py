@@ -9,30 +9,31 @@ import pytest
 from conftest import BARE as BARE_FACTS
 from conftest import GENERIC as GENERIC_FACTS
 from conftest import facts_of
-from containercheck import Figure, earlier
-from containercheck.layout import Layout
-from containercheck.sides import Container, Program, Side
-from containercheck.verdict.evaluation import Evaluation, Facts
+from containercheck import Figure
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.results import earlier_rounds
+from containercheck.sides.sides import Container, Program, Side
+from containercheck.site.layout import Layout
 from reframe.core.exceptions import ReframeError
 
 ROUND = {"baseline": {"time": 1.0}, "subject": {"time": 1.01}}
 PROGRAM = Program("hpl")
 BARE = Side("baseline", "bare", PROGRAM)
-GENERIC = Side("subject", "generic", PROGRAM, container=Container("Apptainer", "image.sif"), against="baseline")
+GENERIC = Side("subject", "generic", PROGRAM, container=Container("Apptainer", "image.sif"), compared_with="baseline")
 LAYOUT = Layout(1, 2, 1)
 WORK = {"amount": 2.0, "unit": "boxes", "input": "", "making of the input": ""}
 
 
 def compared(sides=(BARE, GENERIC), layout=LAYOUT, work=WORK, stagedir="/stage/one", **scripts):
     texts = {side.name: f"mpirun -B{stagedir}:/rfm_workdir {side.label}" for side in sides}
-    return json.loads(json.dumps(earlier.compared_in(sides, {**texts, **scripts}, layout, work, stagedir)))
+    return json.loads(json.dumps(earlier_rounds.compared_in(sides, {**texts, **scripts}, layout, work, stagedir)))
 
 
 SAME = compared()
 
 
 def rounds_of(report, name, partition):
-    return list(earlier.rounds_of(report, name, partition, SAME).rounds)
+    return list(earlier_rounds.rounds_of(report, name, partition, SAME).rounds)
 
 
 @pytest.fixture
@@ -111,11 +112,11 @@ def with_container(side, **facts):
         ),
         # A plain session, then ci/acceptance --open: there are no such sides in its rounds.
         (
-            {"sides": (BARE, replace(GENERIC, name="old", label="old", against=None))},
+            {"sides": (BARE, replace(GENERIC, name="old", label="old", compared_with=None))},
             "side subject was generic (judged against it: baseline), and is none",
         ),
         (
-            {"sides": (BARE, replace(GENERIC, successor=True))},
+            {"sides": (BARE, replace(GENERIC, replaces=True))},
             "side subject was generic (judged against it: baseline), and is generic (judged as its successor: base",
         ),
         ({"sides": (BARE, with_container(GENERIC, image="other.sif"))}, "the image of subject was image.sif, and is "),
@@ -128,14 +129,14 @@ def with_container(side, **facts):
 )
 def test_rounds_count_where_the_same_was_compared(report, other, said):
     path = report([case(measured=[ROUND] * 3)])
-    found = earlier.rounds_of(path, "HPL_1", "cluster:compute", compared(**other))
+    found = earlier_rounds.rounds_of(path, "HPL_1", "cluster:compute", compared(**other))
     assert found.refused.startswith(said)
     assert (bool(found.refused), len(found.rounds)) == (bool(said), 0 if said else 3)
 
 
 def test_rounds_that_do_not_say_what_they_compared_do_not_count(report):
     path = report([case(measured=[ROUND], compared={})])
-    found = earlier.rounds_of(path, "HPL_1", "cluster:compute", SAME)
+    found = earlier_rounds.rounds_of(path, "HPL_1", "cluster:compute", SAME)
     assert (found.rounds, found.refused) == ((), "they do not say what they compared")
 
 
@@ -163,7 +164,7 @@ def test_a_runtime_of_another_version_begins_anew(report, tmp_path, now, said):
     provenance = {"runtimes": {"subject": {"command": "apptainer", "version": "1.4.5"}}}
     path = report([case(measured=[ROUND] * 3, provenance=provenance)])
     facts = facts_of([Figure("time", "(x)", "s")], sides=[BARE_FACTS, GENERIC_FACTS])
-    facts.update(earlier.rounds_of(path, "HPL_1", "cluster:compute", SAME).facts)
+    facts.update(earlier_rounds.rounds_of(path, "HPL_1", "cluster:compute", SAME).facts)
     if now:
         (tmp_path / "subject.runtime.json").write_text(json.dumps({**now, "configuration": {}}))
     judged = Evaluation(Facts(facts), tmp_path)

@@ -20,13 +20,14 @@ from pathlib import Path
 import archspec.cpu
 import pytest
 from conftest import REPOSITORY, eventually, log_of
-from containercheck import contract, software
-from containercheck.sites import Site
+from containercheck import software
+from containercheck.node import contract
+from containercheck.site.sites import Site
 from containercheck.software import Wanted, easybuild
 from reframe.core.runtime import runtime
 
 CHECKS = REPOSITORY / "checks"
-PROGRAM = CHECKS / "containercheck"
+PROGRAM = CHECKS / "containercheck" / "node"
 EASYCONFIGS = sorted((REPOSITORY / "easyconfigs").glob("*.eb"))
 HERE = platform.machine()
 EB = Path(sys.executable).parent / "eb"

@@ -9,8 +9,8 @@ import subprocess
 
 import pytest
 from conftest import log_of
-from containercheck import contract
-from containercheck.build import easybuild as building
+from containercheck.node import contract
+from containercheck.node.build import easybuild_install as building
 from test_easybuild import HERE, install, installed, modules, place, said, write  # noqa: F401
 from test_images import file_system  # noqa: F401
 

@@ -1,7 +1,7 @@
 """pw.x's output."""
 
 import pytest
-from containercheck.verdict.reading import read_answer
+from containercheck.node.outputs.reading import read_answer
 from espresso import QuantumEspresso
 from saved import OUTPUTS, figures, problems
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from conftest import BARE, GENERIC, facts_of, record_of, run_of
 from containercheck import Answer, Figure
-from containercheck.sides import Container, HostMpi, Program, Side
-from containercheck.verdict.evaluation import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG, Evaluation, Facts
-from containercheck.verdict.reading import UnreadableError
+from containercheck.node.outputs.evaluation import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG, Evaluation, Facts
+from containercheck.node.outputs.reading import UnreadableError
+from containercheck.sides.sides import Container, HostMpi, Program, Side
 from containercheck.verdict.record import Record, is_complete
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,7 +28,7 @@ SUM = Answer("sum", r"^sum (\d+)")
 HOST = {"/usr/lib/libmpi.so.40": {"device": "fe:00", "inode": 7, "pids": [1]}}
 IMAGE = {"/usr/lib/libmpi.so.40": {"device": "00:31", "inode": 9, "pids": [2]}}
 MOVED = {"/host/usr/lib/libmpi.so.40": HOST["/usr/lib/libmpi.so.40"]}
-OTHER = {"name": "other", "label": "other image", "against": "baseline"}
+OTHER = {"name": "other", "label": "other image", "compared_with": "baseline"}
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_a_round_that_is_not_complete_does_not_count(run, evaluated):
 
 
 def test_a_lost_figure_is_a_problem_even_if_the_program_says_it_does_not_apply(run, evaluated):
-    figure = Figure("rate", r"^rate (\S+)", "x", absent="^none$")
+    figure = Figure("rate", r"^rate (\S+)", "x", not_applicable_if="^none$")
     runs = [run(1, "baseline"), run(1, "subject"), run(2, "subject", "none\n"), run(2, "baseline")]
     expected = "figure rate is missing in some runs: {'baseline': 2, 'subject': 1}"
     assert evaluated(*runs, figures=[figure]).final_problems() == [expected]
@@ -191,7 +191,7 @@ def failed(run, tmp_path, number, case, text=None, **facts):
 
 TEARDOWN = "ERROR: container cleanup failed: no instance found with name sharens_instance_18241"
 COMPLETE = "after the program had ended and its figures were complete"
-RATE_LAST = Figure("rate", r"^rate (\S+)", "x", absent="^no rate$")
+RATE_LAST = Figure("rate", r"^rate (\S+)", "x", not_applicable_if="^no rate$")
 
 
 def test_a_tear_down_that_fails_after_complete_figures_is_said_to_be_that(run, evaluated, tmp_path):
@@ -341,7 +341,7 @@ def test_the_hosts_mpi_in_a_tree_that_the_site_binds_in_counts_as_the_images_own
     bare = Side("baseline", "bare", program)
 
     def problems(*trees):
-        image = Container("Apptainer", "a.sif", trees={tree: tree for tree in trees})
+        image = Container("Apptainer", "a.sif", software_trees={tree: tree for tree in trees})
         generic = Side("subject", "generic", program, container=image)
         runs = [run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=HOST)]
         return record_of(*runs).mpi_problems([bare, generic], tmp_path)
@@ -446,7 +446,11 @@ def test_the_accepted_range_is_that_of_the_facts(run, evaluated):
 
 
 def test_sides_and_figures_are_judged_together(run, evaluated):
-    figures = [RATE, Figure("latency", r"^latency (\S+)", "us"), Figure("none", r"^none (\S+)", "s", absent="^rate")]
+    figures = [
+        RATE,
+        Figure("latency", r"^latency (\S+)", "us"),
+        Figure("none", r"^none (\S+)", "s", not_applicable_if="^rate"),
+    ]
     runs = [run(1, side, "rate 1\nlatency 1\n") for side in ("baseline", "subject", "other")]
     result = evaluated(*runs, figures=figures, sides=[BARE, GENERIC, OTHER])
     assert list(result.pairs) == [(side, name) for side in ("subject", "other") for name in ("rate", "latency")]
@@ -532,7 +536,7 @@ def test_a_range_is_judged_about_the_overhead_that_its_reference_expects(run, tm
 
 
 def test_what_a_reference_expects_is_against_the_host_and_not_against_another_container(run, tmp_path):
-    new = {"name": "new", "label": "new", "against": "subject", "accepted": {"rate": (-math.inf, 5.0)}}
+    new = {"name": "new", "label": "new", "compared_with": "subject", "accepted": {"rate": (-math.inf, 5.0)}}
     figure = {**asdict(RATE), "accepted": (40.0, 60.0), "expected": 45.0}
     evaluation = Evaluation(Facts({**facts_of([RATE], sides=(BARE, GENERIC, new)), "figures": [figure]}), tmp_path)
     for side, rate in (("baseline", 2), ("subject", 1), ("new", 1)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from containercheck import Answer, Figure, by_ratio
-from containercheck.verdict.reading import TAKE, UnreadableError, disagreement, problem, read_answer, read_figure
+from containercheck.node.outputs.reading import REDUCE, UnreadableError, disagreement, problem, read_answer, read_figure
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +23,9 @@ def saved(tmp_path):
 def test_figure_takes_the_match_it_is_told_to(saved):
     directory = saved("rate 1.0\nrate 3.0\nrate 8.0\n")
     expected = {"first": 1, "last": 8, "median": 3, "mean": 4, "min": 1, "max": 8, "sum": 12, "product": 24, "span": 7}
-    assert {take: read_figure(Figure("rate", r"^rate (\S+)", "x", take=take), directory) for take in TAKE} == expected
+    assert {
+        take: read_figure(Figure("rate", r"^rate (\S+)", "x", reduce=take), directory) for take in REDUCE
+    } == expected
 
 
 @given(st.floats(min_value=1e-300, max_value=1e300))
@@ -45,7 +47,7 @@ def test_figure_of_a_file_that_was_not_written_is_unreadable(tmp_path):
 
 
 def test_figure_that_the_program_says_does_not_apply_is_none(saved):
-    figure = Figure("rate", r"^rate (\S+)", "x", absent=r"^pairs 0$")
+    figure = Figure("rate", r"^rate (\S+)", "x", not_applicable_if=r"^pairs 0$")
     assert read_figure(figure, saved("pairs 0\n")) is None
 
 
@@ -55,7 +57,7 @@ def test_figure_that_the_program_says_does_not_apply_is_none(saved):
         {"name": "two words"},
         {"pattern": "no group"},
         {"pattern": "(two) (groups)"},
-        {"take": "mode"},
+        {"reduce": "mode"},
         {"better": "bigger"},
         {"compare": "quotient"},
         {"scaling": "linear"},
@@ -76,12 +78,12 @@ def test_a_figure_by_difference_that_has_no_tolerance_says_in_which_unit_it_need
 
 @pytest.mark.parametrize("facts", [{"equals": "PASSED"}, {"equals": ""}, {"words": True}])
 def test_an_answer_that_is_a_text_has_no_match_to_take(facts):
-    with pytest.raises(ValueError, match=r"answer check: .* leave out take"):
-        Answer("check", r"^test (\w+)", take="max", **facts)
+    with pytest.raises(ValueError, match=r"answer check: .* leave out reduce"):
+        Answer("check", r"^test (\w+)", reduce="max", **facts)
     Answer("check", r"^test (\w+)", **facts)
 
 
-@pytest.mark.parametrize("facts", [{"name": "two words"}, {"pattern": "no group"}, {"take": "mode"}])
+@pytest.mark.parametrize("facts", [{"name": "two words"}, {"pattern": "no group"}, {"reduce": "mode"}])
 def test_answer_with_a_slip_in_it_is_refused_at_once(facts):
     with pytest.raises(ValueError, match=r"."):
         Answer(**{"name": "sum", "pattern": r"(\d+)", **facts})

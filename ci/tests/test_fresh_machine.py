@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, alive
-from containercheck.locks import flocked
+from containercheck.node.locks import flocked
 
 SCRIPT = REPOSITORY / "ci" / "fresh-machine"
 #: Seconds; debootstrap downloads a hundred megabytes the first time.

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, alive_below, write_program
-from containercheck import contract
-from containercheck.job import ranks
+from containercheck.node import contract
+from containercheck.node.job import rank_trial
 from containercheck.verdict.record import Record
 
 #: A partition of nodes with two GPUs, as the site file describes it.
@@ -289,7 +289,7 @@ def test_singletons_instead_of_ranks_fail(session):
     if result.status == 0:
         # Where the host's PMIx is of another major version than the image's, a way to start them was found.
         (started,) = (json.loads(path.read_text()) for path in result.stage.rglob(contract.started_file("subject")))
-        assert started["started"] == ranks.INSIDE.said
+        assert started["started"] == rank_trial.INSIDE.said
         assert re.search(r"PMIx (\d+)\..* has PMIx (?!\1\.).*\(singletons\)", started["because"]), started
         return
     said = reason(result.case("generic"))

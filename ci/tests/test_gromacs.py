@@ -1,7 +1,7 @@
 """GROMACS's log."""
 
 import pytest
-from containercheck.verdict.reading import read_answer
+from containercheck.node.outputs.reading import read_answer
 from gromacs import GROMACS
 from saved import OUTPUTS, figures, problems, why
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
-from conftest import REPOSITORY
+from containercheck.history import provenance
+from containercheck.history.causes import causes
+from containercheck.history.change_points import Change
+from containercheck.history.series import BARE
 from made_nights import made_series
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-from history import provenance  # noqa: E402
-from history.causes import causes  # noqa: E402
-from history.changes import Change  # noqa: E402
-from history.series import BARE  # noqa: E402
 
 OLD, NEW = ({"runtimes": {"subject": {"version": f"apptainer version 1.{n}", "command": "apptainer"}}} for n in (3, 4))
 

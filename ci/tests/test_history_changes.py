@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
+import nightly_sites
 import numpy as np
 import pytest
-from conftest import REPOSITORY
+from containercheck.history import corrections, pooled, watch
+from containercheck.history.change_points import standing
+from containercheck.history.series import BARE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_nights import made_series, noisy_series, shuffled
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-sys.path.insert(0, str(REPOSITORY / "ci" / "benchmarks"))
-import nightly_sites  # noqa: E402
-from history import corrections, pooled, watch  # noqa: E402
-from history.changes import standing  # noqa: E402
-from history.series import BARE  # noqa: E402
 
 #: Nights without a change, of which each series has its own scatter.
 QUIET = noisy_series(30, 12, 0.5, seed=1)

@@ -11,14 +11,11 @@ import time
 from dataclasses import replace
 
 import pytest
-from conftest import REPOSITORY
+from containercheck.results import database
+from containercheck.results.database import DatabaseError, read
 from made_nights import DAY, NOON, raw, report, row
 from reframe.core.runtime import runtime
 from reframe.frontend.reporting.storage import StorageBackend
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-from history import database  # noqa: E402
-from history.database import DatabaseError, read  # noqa: E402
 
 
 @pytest.fixture

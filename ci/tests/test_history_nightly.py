@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
-from conftest import REPOSITORY
+import trends
+from containercheck.history.causes import causes
+from containercheck.history.change_points import standing
+from containercheck.history.nights import nights
+from containercheck.history.series import OVERHEAD, series
 from made_nights import DAY, NOON, confirming, raw, row, session
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-sys.path.insert(0, str(REPOSITORY / "ci" / "benchmarks"))
-import trends  # noqa: E402
-from history.causes import causes  # noqa: E402
-from history.changes import standing  # noqa: E402
-from history.nights import nights  # noqa: E402
-from history.series import OVERHEAD, series  # noqa: E402
 
 OLD, NEW = ({"runtimes": {"subject": {"version": f"apptainer version 1.{n}"}}} for n in (3, 4))
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import replace
 from datetime import datetime
 
 import pytest
-from conftest import REPOSITORY
+from containercheck.history.nights import nights
+from containercheck.history.series import BARE, LEAST, OVERHEAD, series
+from containercheck.results import selections
 from made_nights import DAY, NOON, confirming, raw, row, session
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-from history.nights import nights  # noqa: E402
-from history.series import BARE, LEAST, OVERHEAD, series  # noqa: E402
-from report import policy  # noqa: E402
 
 
 def of(sessions, kind=OVERHEAD):
@@ -182,7 +178,7 @@ def test_a_night_says_the_same_once_others_follow():
         for then, now in zip(series(own), series(of_all)):
             assert replace(then.points[-1], night=None) == replace(now.points[number], night=None)
             assert (then.label, then.least) == (now.label, now.least)
-        failed = [[policy.failure(case) is not None for case in found[number].cases] for found in (own, of_all)]
+        failed = [[selections.failure(case) is not None for case in found[number].cases] for found in (own, of_all)]
         assert failed[0] == failed[1] == [False, number == 1]
 
 

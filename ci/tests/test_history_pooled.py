@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
-from conftest import REPOSITORY
+from containercheck.history import corrections, pooled
 from scipy import stats
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-from history import corrections, pooled  # noqa: E402
 
 
 @pytest.mark.parametrize("freedom", [4.0, 10.0])

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
-from containercheck import contract
-from containercheck.job import hostmpi, mpi_of_host
+from containercheck.node import contract
+from containercheck.node.job import host_mpi, host_mpi_libraries
 
 KNOWN = {"soname": "libmpi.so.40", "path": "/usr/lib/libmpi.so.40.30.4"}
 KNOWN["spares"] = {"libatomic.so.1": "/host/usr/lib/libatomic.so.1.2.0"}
@@ -23,7 +23,7 @@ LOADED = """\tlinux-vdso.so.1 (0x00007f194ac59000)
 
 
 def test_a_program_that_loads_the_hosts_mpi_is_accepted():
-    hostmpi.verify(LOADED, KNOWN, "subject")
+    host_mpi.verify(LOADED, KNOWN, "subject")
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_a_program_that_loads_the_hosts_mpi_is_accepted():
     ],
 )
 def test_what_the_loader_says_becomes_a_clear_error(preflight, said):
-    with pytest.raises(hostmpi.HostMpiError, match=".") as error:
-        hostmpi.verify(preflight, KNOWN, "subject")
+    with pytest.raises(host_mpi.HostMpiError, match=".") as error:
+        host_mpi.verify(preflight, KNOWN, "subject")
     assert said in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -62,7 +62,7 @@ OF_SCRIPT = """script: /usr/local/bin/hpcc
 
 
 def test_a_script_is_no_program_without_mpi():
-    said = hostmpi.verify(OF_SCRIPT, KNOWN, "subject")
+    said = host_mpi.verify(OF_SCRIPT, KNOWN, "subject")
     assert said == "/usr/local/bin/hpcc in the image is a script: which MPI its program loads is seen while it runs"
 
 
@@ -83,8 +83,8 @@ def test_a_script_is_no_program_without_mpi():
     ],
 )
 def test_of_a_script_it_is_known_whether_the_image_can_load_the_hosts_mpi(preflight, said):
-    with pytest.raises(hostmpi.HostMpiError, match=".") as error:
-        hostmpi.verify(preflight, KNOWN, "subject")
+    with pytest.raises(host_mpi.HostMpiError, match=".") as error:
+        host_mpi.verify(preflight, KNOWN, "subject")
     assert said in str(error.value)
 
 
@@ -93,8 +93,8 @@ def test_each_side_has_a_plan_and_links_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy("/bin/true", tmp_path / "libmpich.so.12")
     for side in ("old", "new"):
-        hostmpi.plan("true", "-B{source}:{target}", side, str(tmp_path / "libmpich.so.12"))
-        hostmpi.verify(
+        host_mpi.plan("true", "-B{source}:{target}", side, str(tmp_path / "libmpich.so.12"))
+        host_mpi.verify(
             f"\tlibmpich.so.12 => /rfm_workdir/{side}.host-mpi/libmpich.so.12 (0x0)\n\tlibatomic.so.1 => not found\n",
             {**json.loads((tmp_path / f"{side}.host-mpi.json").read_text()), "spares": KNOWN["spares"]},
             side,
@@ -107,16 +107,18 @@ def test_each_side_has_a_plan_and_links_of_its_own(tmp_path, monkeypatch):
 def test_the_standards_abi_takes_no_other_mpi_and_no_other_takes_it():
     loaded = LOADED.replace("libmpi.so.40", "libmpi_abi.so.0")
     known = {**KNOWN, "soname": "libmpi_abi.so.0", "path": "/usr/lib/libmpi_abi.so.0.0.0"}
-    assert hostmpi.verify(loaded, known, "subject") == ""
-    with pytest.raises(hostmpi.HostMpiError, match=r"needs libmpi_abi.so.0 \(the standard's ABI\), the host's MPI is "):
-        hostmpi.verify(loaded, KNOWN, "subject")
+    assert host_mpi.verify(loaded, known, "subject") == ""
+    with pytest.raises(
+        host_mpi.HostMpiError, match=r"needs libmpi_abi.so.0 \(the standard's ABI\), the host's MPI is "
+    ):
+        host_mpi.verify(loaded, KNOWN, "subject")
 
 
 def test_what_belongs_to_the_standards_abi_is_brought_in_with_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("libmpi_abi.so.0", "libpmpi_abi.so.0", "libmpi.so.12"):
         shutil.copy("/bin/true", tmp_path / name)
-    hostmpi.plan("true", "-B{source}:{target}", "subject", str(tmp_path / "libmpi_abi.so.0"))
+    host_mpi.plan("true", "-B{source}:{target}", "subject", str(tmp_path / "libmpi_abi.so.0"))
     brought = set(os.listdir("subject.host-mpi"))
     assert brought >= {"libmpi_abi.so.0", "libpmpi_abi.so.0"}
     assert "libmpi.so.12" not in brought
@@ -128,25 +130,25 @@ def test_the_hosts_own_library_in_a_tree_that_is_bound_in_is_accepted(tmp_path):
     library.touch()
     loaded = LOADED.replace("/rfm_workdir/subject.host-mpi/libmpi.so.40", "/apps/lib/libmpi.so.40")
     known = {**KNOWN, "path": str(library)}
-    hostmpi.verify(loaded, known, "subject", ["/nowhere:/opt", f"{tmp_path}:/apps"])
+    host_mpi.verify(loaded, known, "subject", ["/nowhere:/opt", f"{tmp_path}:/apps"])
     for trees in ([], [f"{tmp_path}:/app"], ["/nowhere:/apps"]):
-        with pytest.raises(hostmpi.HostMpiError, match="insists on its own /apps/lib/libmpi.so.40"):
-            hostmpi.verify(loaded, known, "subject", trees)
+        with pytest.raises(host_mpi.HostMpiError, match="insists on its own /apps/lib/libmpi.so.40"):
+            host_mpi.verify(loaded, known, "subject", trees)
 
 
 def test_a_run_time_library_that_the_image_lacks_is_the_hosts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "subject.host-mpi").mkdir()
-    hostmpi.verify(LOADED + "\tlibatomic.so.1 => not found\n" * 2, KNOWN, "subject")
+    host_mpi.verify(LOADED + "\tlibatomic.so.1 => not found\n" * 2, KNOWN, "subject")
     assert os.readlink("subject.host-mpi/libatomic.so.1") == "/host/usr/lib/libatomic.so.1.2.0"
-    with pytest.raises(hostmpi.HostMpiError, match="libgomp.so.1 is not found"):
-        hostmpi.verify(LOADED + "\tlibgomp.so.1 => not found\n", KNOWN, "subject")
+    with pytest.raises(host_mpi.HostMpiError, match="libgomp.so.1 is not found"):
+        host_mpi.verify(LOADED + "\tlibgomp.so.1 => not found\n", KNOWN, "subject")
 
 
 @pytest.mark.skipif(shutil.which("ompi_info") is None, reason="no Open MPI on this machine")
 def test_the_plan_binds_the_closure_without_libc(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    plan = hostmpi.plan("ompi_info", "-B{source}:{target}", "subject", None, "openmpi")
+    plan = host_mpi.plan("ompi_info", "-B{source}:{target}", "subject", None, "openmpi")
     names = set(os.listdir("subject.host-mpi"))
     assert plan["soname"] in names
     assert any(name.startswith("libopen-pal.so") for name in names)
@@ -171,7 +173,7 @@ def test_a_crays_library_takes_the_place_of_mpich(tmp_path, monkeypatch):
     libraries.mkdir(parents=True)
     for name in ("libmpi_gnu_91.so.12", "libmpifort_gnu_91.so.12", "libmpi_nvidia.so.12"):
         shutil.copy("/bin/true", libraries / name)
-    plan = hostmpi.plan("true", "-B{source}:{target}", "subject", str(libraries / "libmpi_gnu_91.so.12"))
+    plan = host_mpi.plan("true", "-B{source}:{target}", "subject", str(libraries / "libmpi_gnu_91.so.12"))
     links = {link.name: os.readlink(link) for link in (tmp_path / "subject.host-mpi").iterdir()}
     mine = f"/host{libraries}/libmpi_gnu_91.so.12"
     assert (links["libmpi_gnu_91.so.12"], links["libmpi.so.12"], links["libmpich.so.12"]) == (mine, mine, mine)
@@ -182,19 +184,19 @@ def test_a_crays_library_takes_the_place_of_mpich(tmp_path, monkeypatch):
         "libmpi.so.40 => /rfm_workdir/subject.host-mpi/libmpi.so.40",
         "libmpich.so.12 => /rfm_workdir/subject.host-mpi/libmpich.so.12",
     )
-    hostmpi.verify(loaded, plan, "subject")
-    with pytest.raises(hostmpi.HostMpiError, match=r"another ABI: .* needs libmpi.so.40 \(Open MPI\), the host's"):
-        hostmpi.verify(LOADED, plan, "subject")
+    host_mpi.verify(loaded, plan, "subject")
+    with pytest.raises(host_mpi.HostMpiError, match=r"another ABI: .* needs libmpi.so.40 \(Open MPI\), the host's"):
+        host_mpi.verify(LOADED, plan, "subject")
 
 
 def test_what_crays_mpi_opens_by_name_is_bound_and_for_no_other(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     places = [tmp_path / "opt" / "cray", tmp_path / "spool"]
     places[0].mkdir(parents=True)
-    monkeypatch.setattr(mpi_of_host, "_OF_CRAY", tuple(map(str, places)))
+    monkeypatch.setattr(host_mpi_libraries, "_OF_CRAY", tuple(map(str, places)))
     for name, expected in (("libmpi_cray.so.12", {str(places[0])}), ("libmpich.so.12", set())):
         shutil.copy("/bin/true", tmp_path / name)
-        plan = hostmpi.plan("true", "-B{source}:{target}", "subject", str(tmp_path / name))
+        plan = host_mpi.plan("true", "-B{source}:{target}", "subject", str(tmp_path / name))
         assert {one for one in plan["binds"] if one in map(str, places)} == expected
 
 
@@ -204,18 +206,18 @@ def test_where_no_program_tells_the_loaders_library_of_the_family_is_taken(tmp_p
     monkeypatch.chdir(tmp_path)
     library = tmp_path / "libmpich.so.12"
     shutil.copy("/bin/true", library)
-    monkeypatch.setattr(mpi_of_host, "libraries_of_host", lambda: ["/usr/lib/libmpi.so.40", str(library)])
-    plan = hostmpi.plan(program, "-B{source}:{target}", "subject", None, "mpich")
+    monkeypatch.setattr(host_mpi_libraries, "libraries_of_host", lambda: ["/usr/lib/libmpi.so.40", str(library)])
+    plan = host_mpi.plan(program, "-B{source}:{target}", "subject", None, "mpich")
     assert (plan["soname"], plan["path"]) == ("libmpich.so.12", str(library))
-    monkeypatch.setattr(mpi_of_host, "libraries_of_host", lambda: ["/usr/lib/libmpi.so.40"])
-    with pytest.raises(mpi_of_host.AbsentError, match=r"needs libmpi.so.12 .* name its library: .* host_mpi$"):
-        hostmpi.plan(program, "-B{source}:{target}", "subject", None, "mpich")
+    monkeypatch.setattr(host_mpi_libraries, "libraries_of_host", lambda: ["/usr/lib/libmpi.so.40"])
+    with pytest.raises(host_mpi_libraries.AbsentError, match=r"needs libmpi.so.12 .* name its library: .* host_mpi$"):
+        host_mpi.plan(program, "-B{source}:{target}", "subject", None, "mpich")
 
 
 def test_a_program_without_mpi_is_a_clear_error(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(hostmpi.HostMpiError, match=r"loads no MPI library here .* host_mpi"):
-        hostmpi.plan("true", "-B{source}:{target}", "subject", None)
+    with pytest.raises(host_mpi.HostMpiError, match=r"loads no MPI library here .* host_mpi"):
+        host_mpi.plan("true", "-B{source}:{target}", "subject", None)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -223,8 +225,8 @@ def test_a_script_on_the_host_does_not_tell_its_mpi(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "hpcc").write_text("#!/bin/sh\nexec hpcc.real\n")
     (tmp_path / "hpcc").chmod(0o755)
-    with pytest.raises(hostmpi.HostMpiError, match=r"/hpcc is a script, .* name the host's .* host_mpi$"):
-        hostmpi.plan(str(tmp_path / "hpcc"), "-B{source}:{target}", "subject", None)
+    with pytest.raises(host_mpi.HostMpiError, match=r"/hpcc is a script, .* name the host's .* host_mpi$"):
+        host_mpi.plan(str(tmp_path / "hpcc"), "-B{source}:{target}", "subject", None)
 
 
 def test_a_host_mpi_of_another_family_is_one_line_before_the_rounds(session, site):

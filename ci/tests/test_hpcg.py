@@ -1,7 +1,7 @@
 """HPCG's output: what it writes into its file, which the check prints."""
 
 import pytest
-from containercheck.verdict.reading import read_answer
+from containercheck.node.outputs.reading import read_answer
 from hpcg import HPCG
 from saved import OUTPUTS, build, changed, figures, problems
 

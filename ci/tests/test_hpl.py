@@ -1,7 +1,7 @@
 """HPL's output, and its input."""
 
 import pytest
-from containercheck.layout import Layout
+from containercheck.site.layout import Layout
 from hpl import HPL
 from saved import figures, problems
 

@@ -15,11 +15,11 @@ import time
 
 import pytest
 from conftest import REPOSITORY, write_program
-from containercheck import contract
-from containercheck.build import architecture, cache, machine
-from containercheck.build.images import Image, Workshop, key_of
+from containercheck.node import contract
+from containercheck.node.build import cache, image_architecture, machine
+from containercheck.node.build.image_build import Image, Workshop, key_of
 
-PROGRAM = REPOSITORY / "checks" / "containercheck"
+PROGRAM = REPOSITORY / "checks" / "containercheck" / "node"
 HERE = platform.machine()
 RUNTIME = "apptainer" if shutil.which("apptainer") else "singularity"
 
@@ -400,7 +400,7 @@ def test_the_architecture_of_an_unpacked_image_is_that_of_its_shell(tmp_path):
     (unpacked / "bin").symlink_to("usr/bin")
     (unpacked / "bin" / "sh").symlink_to("dash")
     shutil.copy("/bin/sh", unpacked / "bin" / "dash")
-    assert architecture.of_image(unpacked) == platform.machine()
+    assert image_architecture.read_architecture(unpacked) == platform.machine()
     assert take(tmp_path, unpacked, "--architecture", platform.machine()).returncode == 0
     assert "is for" in take(tmp_path, unpacked, "--architecture", "riscv64").stderr
 

@@ -9,9 +9,10 @@ import sys
 from dataclasses import replace
 
 import pytest
-from containercheck import contract, hosts
-from containercheck.job import hostmpi, mpi_of_host
-from containercheck.sites import Site
+from containercheck.node import contract
+from containercheck.node.job import host_mpi, host_mpi_libraries
+from containercheck.site import hosts
+from containercheck.site.sites import Site
 from containercheck.software import Unavailable, Wanted, host
 from imb import IMB
 from saved import figures, problems
@@ -36,7 +37,7 @@ def test_singletons_are_told():
 def libraries(tmp_path, monkeypatch):
     """A machine whose loader finds nothing but what is put here."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(mpi_of_host, "libraries_of_host", lambda: sorted(map(str, tmp_path.glob("lib*.so.*"))))
+    monkeypatch.setattr(host_mpi_libraries, "libraries_of_host", lambda: sorted(map(str, tmp_path.glob("lib*.so.*"))))
     return tmp_path
 
 
@@ -44,7 +45,7 @@ def test_a_host_with_another_abi_only_is_a_reason_to_skip(libraries, monkeypatch
     (libraries / "libmpi.so.40").touch()
     monkeypatch.setattr(sys, "argv", ["hostmpi", "lend", "mpich"])
     with pytest.raises(SystemExit) as end:
-        hostmpi.main()
+        host_mpi.main()
     assert end.value.code == contract.UNSUPPORTED
     said = capsys.readouterr().err
     assert re.match(r"error: no software: .* needs libmpi.so.12 \(MPICH\), .* has libmpi.so.40\. Install mpich", said)
@@ -53,20 +54,20 @@ def test_a_host_with_another_abi_only_is_a_reason_to_skip(libraries, monkeypatch
 def test_a_library_of_another_abi_that_the_site_names_is_a_clear_error(libraries):
     (libraries / "libmpich.so.12").touch()
     (libraries / "libmpi.so.40").touch()
-    with pytest.raises(hostmpi.HostMpiError, match="another ABI"):
-        hostmpi.lend("mpich", str(libraries / "libmpi.so.40"))
+    with pytest.raises(host_mpi.HostMpiError, match="another ABI"):
+        host_mpi.lend("mpich", str(libraries / "libmpi.so.40"))
 
 
 def test_a_library_that_the_site_names_and_does_not_have_is_a_clear_error(libraries):
-    with pytest.raises(hostmpi.HostMpiError, match=r"no /nowhere/libmpi.so.12 on .*: the site's extras, host_mpich"):
-        hostmpi.lend("mpich", "/nowhere/libmpi.so.12")
+    with pytest.raises(host_mpi.HostMpiError, match=r"no /nowhere/libmpi.so.12 on .*: the site's extras, host_mpich"):
+        host_mpi.lend("mpich", "/nowhere/libmpi.so.12")
 
 
 @pytest.mark.parametrize("name", ["libmpi.so.12", "libmpich.so.12", "libmpi_cray.so.12", "libmpi_gnu_91.so.12"])
 def test_relatives_take_each_others_place(libraries, name):
     (libraries / name).touch()
     (libraries / "libmpi.so.40").touch()
-    hostmpi.lend("mpich")
+    host_mpi.lend("mpich")
     assert (libraries / "bare-mpi" / "libmpi.so.12").resolve() == libraries / name
 
 

@@ -12,17 +12,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import itself
+import noise
 import pytest
+import twice
 from conftest import REPOSITORY
 from hypothesis import assume, given
 from hypothesis import strategies as st
-
-sys.path.append(str(REPOSITORY / "ci" / "benchmarks"))
-
-import itself  # noqa: E402
-import noise  # noqa: E402
-import twice  # noqa: E402
-from noise import Cost  # noqa: E402
+from noise import Cost
 
 
 def class_of(check):

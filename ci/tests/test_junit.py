@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from xml.etree import ElementTree
 
-from conftest import REPOSITORY
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-from report import junit  # noqa: E402
-from report.cases import Case  # noqa: E402
+from containercheck.report import junit
+from containercheck.results.cases import Case
 
 
 def case(variant, result="pass", **facts):

@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import math
 import random
-import sys
 
 import pytest
-from conftest import REPOSITORY
-from containercheck import Figure, priors
-from containercheck.verdict.prior import Prior
-from containercheck.verdict.sequential import INCONCLUSIVE, Pairs
+from containercheck import Figure
+from containercheck.history import spreads
+from containercheck.node.stats.prior import Prior
+from containercheck.node.stats.sequential import INCONCLUSIVE, Pairs
+from containercheck.verdict import known_spreads
 from made import store
 from made_nights import DAY, NOON, raw, report, row, session
 from paired import load
 from reframe.core.exceptions import ReframeError
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-from history import spreads  # noqa: E402
 
 NAME = "Fine %variant=generic %num_nodes=1"
 RATE = Figure("rate", r"(\S+)", "x", spread=4.0)
@@ -142,67 +139,70 @@ def test_a_verdict_of_the_session_keeps_what_was_known_when_it_fell():
 
 
 def test_the_order_of_what_is_known():
-    told = {"rate": priors.Told(Prior(2.5, "12 nights"), "%")}
-    assert priors.of_figures([RATE], told) == {"rate": Prior(2.5, "12 nights")}
-    assert priors.of_figures([RATE], {}) == {"rate": Prior(4.0, "the check")}
+    told = {"rate": known_spreads.Told(Prior(2.5, "12 nights"), "%")}
+    assert known_spreads.figure_priors([RATE], told) == {"rate": Prior(2.5, "12 nights")}
+    assert known_spreads.figure_priors([RATE], {}) == {"rate": Prior(4.0, "the check")}
     # What was compared otherwise then has another unit.
-    assert priors.of_figures([RATE], {"rate": priors.Told(Prior(0.1, "12 nights"), "s")}) == {
+    assert known_spreads.figure_priors([RATE], {"rate": known_spreads.Told(Prior(0.1, "12 nights"), "s")}) == {
         "rate": Prior(4.0, "the check")
     }
     unknown = Figure("rate", r"(\S+)", "x")
-    assert priors.of_figures([unknown, START], {}) == {
-        "rate": Prior(priors.UNKNOWN_SPREAD, "default"),
+    assert known_spreads.figure_priors([unknown, START], {}) == {
+        "rate": Prior(known_spreads.UNKNOWN_SPREAD, "default"),
         "start": Prior(0.25, "default"),
     }
     exact = Figure("memory", r"(\S+)", "MB", compare="difference", tolerance=0.0)
-    assert priors.of_figures([exact], {}) == {}
+    assert known_spreads.figure_priors([exact], {}) == {}
 
 
 def test_the_file_of_a_session_is_read_by_case_and_partition(tmp_path):
     path = tmp_path / "known.json"
     path.write_text(json.dumps({"here:one": {NAME: {"rate": {"spread": 2.5, "source": "12 nights", "unit": "%"}}}}))
-    assert priors.known(str(path), NAME, "here:one") == {"rate": priors.Told(Prior(2.5, "12 nights"), "%")}
-    assert priors.known(str(path), NAME, "here:two") == priors.known("", NAME, "here:one") == {}
+    assert known_spreads.known(str(path), NAME, "here:one") == {
+        "rate": known_spreads.Told(Prior(2.5, "12 nights"), "%")
+    }
+    assert known_spreads.known(str(path), NAME, "here:two") == known_spreads.known("", NAME, "here:one") == {}
     with pytest.raises(ReframeError, match="cannot read the known spreads"):
-        priors.known(str(tmp_path / "none.json"), NAME, "here:one")
+        known_spreads.known(str(tmp_path / "none.json"), NAME, "here:one")
 
 
 def test_the_rounds_that_a_check_is_expected_to_need():
     quiet, noisy = (Figure(f"rate{spread}", r"(\S+)", "x", spread=spread) for spread in (1.0, 12.0))
-    assert priors.rounds_expected([quiet], 5.0, {}) == 2
-    assert priors.rounds_expected([quiet, noisy], 5.0, {}) > 20
-    assert priors.rounds_expected([Figure("rate", r"(\S+)", "x", spread=60.0)], 5.0, {}) == 40
-    assert priors.rounds_expected([noisy], 5.0, {"rate12.0": priors.Told(Prior(1.0, "9 nights"), "%")}) == 2
+    assert known_spreads.rounds_expected([quiet], 5.0, {}) == 2
+    assert known_spreads.rounds_expected([quiet, noisy], 5.0, {}) > 20
+    assert known_spreads.rounds_expected([Figure("rate", r"(\S+)", "x", spread=60.0)], 5.0, {}) == 40
+    assert (
+        known_spreads.rounds_expected([noisy], 5.0, {"rate12.0": known_spreads.Told(Prior(1.0, "9 nights"), "%")}) == 2
+    )
 
 
 def test_the_simulation_has_the_default_of_the_checks():
-    assert pytest.approx(priors.UNKNOWN_SPREAD) == 100 * load("simulation").DEFAULT
+    assert pytest.approx(known_spreads.UNKNOWN_SPREAD) == 100 * load("simulation").DEFAULT
 
 
 # The session.
 
 
 def test_a_session_hands_on_what_its_database_says(tmp_path, monkeypatch):
-    import known
-    import processes
+    from containercheck.session import reframe_process, spreads_file
 
     path = tmp_path / "results.db"
-    stored = [report(case(3.0, 5, seed), began=known.time.time() - DAY * (9 - seed)) for seed in range(5)]
+    stored = [report(case(3.0, 5, seed), began=spreads_file.time.time() - DAY * (9 - seed)) for seed in range(5)]
     store(path, stored)
-    monkeypatch.setattr(processes, "named_database", lambda arguments, place: path)
-    place = processes.Workplace(tmp_path)
-    (_, option) = known.KnownSpreads([], place).options({})
+    monkeypatch.setattr(reframe_process, "named_database", lambda arguments, place: path)
+    place = reframe_process.Workplace(tmp_path)
+    (_, option) = spreads_file.KnownSpreads([], place).options({})
     told = json.loads((place.reports / "known-spreads.json").read_text())["here:one"][NAME]["rate"]
     assert option == f"known_spreads={place.reports / 'known-spreads.json'}"
     assert told["source"] == "5 nights"
     # Nothing is known where nothing was stored, or the file cannot be read.
     path.unlink()
-    assert known.KnownSpreads([], place).options({}) == []
+    assert spreads_file.KnownSpreads([], place).options({}) == []
     path.write_text("no database")
-    assert known.KnownSpreads([], place).options({}) == []
+    assert spreads_file.KnownSpreads([], place).options({}) == []
     other = {"runs": [{"testcases": [case(3.0, 8, 1, variant="integrated"), raw()]}]}
-    assert known.KnownSpreads([], place).options(other)
+    assert spreads_file.KnownSpreads([], place).options(other)
     closed = raw(row(known_spread=4.0, spread_source="the check"))
-    assert known.KnownSpreads([], place).options({"runs": [*other["runs"], {"testcases": [closed]}]})
+    assert spreads_file.KnownSpreads([], place).options({"runs": [*other["runs"], {"testcases": [closed]}]})
     told = json.loads((place.reports / "known-spreads.json").read_text())["here:one"][NAME]["rate"]
     assert told["source"] == "the check"

@@ -11,11 +11,11 @@ import subprocess
 import pytest
 from alya import Alya
 from conftest import REPOSITORY
-from containercheck import SITES, Answer, Figure, licensed
-from containercheck.extras import Software
-from containercheck.sites import Site
-from containercheck.software import Misconfigured, Unavailable
-from containercheck.verdict.reading import UnreadableError, read_answer, read_figure
+from containercheck import SITES, Answer, Figure
+from containercheck.node.outputs.reading import UnreadableError, read_answer, read_figure
+from containercheck.site.extras import Software
+from containercheck.site.sites import Site
+from containercheck.software import Misconfigured, Unavailable, licensed
 from reframe.core.exceptions import ReframeError
 
 CHECKS = REPOSITORY / "checks"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
@@ -42,7 +43,7 @@ def test_every_package_has_its_hashes_and_one_version_for_each_python():
     for python in PYTHONS:
         names = [name for name, _, marker in packages if counts(marker, python)]
         assert len(names) == len(set(names)), python
-        assert {"reframe-hpc", "numpy", "matplotlib", "jinja2", "pip"} <= set(names), python
+        assert {"reframe-hpc", "numpy", "scipy", "matplotlib", "jinja2", "pip"} <= set(names), python
 
 
 def test_it_names_no_host():
@@ -53,7 +54,7 @@ def test_it_has_what_the_project_asks_for():
     """The versions that pyproject.toml names exactly, so that nobody changes one without the other."""
     text = (REPOSITORY / "pyproject.toml").read_text()
     versions = dict((name, version) for name, version, _ in PACKAGE.findall(LOCK.read_text()))
-    groups = re.search(r"^run = .*?^test = ", text, re.MULTILINE | re.DOTALL)[0]
+    groups = re.search(r"^night = .*?^test = ", text, re.MULTILINE | re.DOTALL)[0]
     wanted = dict(re.findall(r'"([\w-]+)==([\d.]+)"', groups))
     assert wanted.keys() == {"reframe-hpc", "pip"}
     assert {name: versions[name] for name in wanted} == wanted
@@ -140,3 +141,24 @@ def test_a_schedule_keeps_its_environments_with_its_state():
     assert shell("echo $environments", PATH="/usr/bin:/bin", CONTAINERCHECK_ENVIRONMENTS="/state") == "/state\n"
     text = (REPOSITORY / ".gitlab-ci.yml").read_text()
     assert re.search(r"^    CONTAINERCHECK_ENVIRONMENTS: \$STATE/environments\b", text, re.MULTILINE)
+
+
+def imported_packages(path):
+    """Return the names of the packages that a Python file imports from elsewhere than its own directory."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module.split(".")[0]
+
+
+def test_it_has_all_that_sessions_and_nights_import():
+    """The tests' environment has more than a night's, and so would hide what a new user's lacks."""
+    sources = [*(REPOSITORY / "checks").glob("*.py"), *(REPOSITORY / "checks" / "containercheck").rglob("*.py")]
+    sources += [path for path in (REPOSITORY / "ci").rglob("*.py") if not {"tests", "benchmarks"} & {*path.parts}]
+    own = {path.stem for path in sources} | {path.parent.name for path in sources}
+    imported = {name for path in sources for name in imported_packages(path)} - own - sys.stdlib_module_names
+    packages = {name for name, _, _ in PACKAGE.findall(LOCK.read_text())}
+    called = {"reframe": "reframe-hpc", "yaml": "pyyaml"}
+    assert "scipy" in imported
+    assert {called.get(name, name) for name in imported} <= packages

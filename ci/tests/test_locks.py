@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from conftest import eventually
-from containercheck import locks
-from containercheck.job import rounds
+from containercheck.node import locks
+from containercheck.node.job import rounds
 
 
 @pytest.fixture(autouse=True)
@@ -53,8 +53,8 @@ def test_a_job_that_has_its_nodes_to_itself_needs_no_lock(tmp_path, monkeypatch)
     words = ["rounds", "--rounds=1", "--limit=1", "--local-ranks=0"]
     for more, told in (([], "is not a regular file"), (["--alone"], "Expecting value")):
         monkeypatch.setattr("sys.argv", [*words, *more])
-        monkeypatch.setattr("containercheck.job.processes.supervise", lambda _: None)
-        monkeypatch.setattr("containercheck.job.nodes.start", lambda: None)
+        monkeypatch.setattr("containercheck.node.job.processes.supervise", lambda _: None)
+        monkeypatch.setattr("containercheck.node.job.node_watch.start", lambda: None)
         with pytest.raises((SystemExit, ValueError), match=told):
             rounds.main()
 

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.build import machine
-from containercheck.build.cache import CacheError
+from containercheck.node.build import machine
+from containercheck.node.build.cache import CacheError
 
 OWN = "Debian|Debian|bookworm|http://own.example/debian"
 UPDATES = "Debian|Debian|bookworm-updates|http://own.example/debian"
@@ -56,7 +56,7 @@ def test_no_mirror_is_an_error(mirror, sources):
 
 
 def ask(question, **environment):
-    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), "machine", question]
+    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "machine", question]
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=60)
 
 

@@ -11,7 +11,7 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
-from conftest import REPOSITORY, eventually
+from conftest import eventually
 from night_place import RUN, lines, made, night, start, steady, summary
 
 
@@ -194,7 +194,7 @@ def test_a_disk_that_is_full_is_one_line(place):
     """In a file system of its own, which an ordinary user may mount too."""
     lines(place, "Steady", steady(2))
     (place.directory / "reports").mkdir()
-    script = RUN.format(ci=str(REPOSITORY / "ci"), directory=str(place.directory), config=str(place.config))
+    script = RUN.format(directory=str(place.directory), config=str(place.config))
     words = 'mount -t tmpfs -o size=64k none "$1/reports" && shift && exec "$@"'
     command = ["unshare", "-rm", "sh", "-c", words, "-", str(place.directory), sys.executable, "-c", script]
     command += ["-n", "Steady"]

@@ -8,14 +8,11 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from conftest import REPOSITORY
+from containercheck.command import nightly
+from containercheck.history.nights import nights
 from made_nights import DAY, NOON, raw, row, session
 from night_place import left, lines, made, night, steady, summary
 from test_history_database import KILLED
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-import nightly  # noqa: E402
-from history.nights import nights  # noqa: E402
 
 
 @pytest.fixture

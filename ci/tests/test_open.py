@@ -129,12 +129,11 @@ def test_what_is_open_goes_on_later(opened):
 
 COMPARING = """
 import sys
-sys.path.insert(0, {ci!r})
-import sessions
+from containercheck.command import run
 from pathlib import Path
-place = sessions.Workplace(Path({directory!r}), config=Path({config!r}))
+place = run.Workplace(Path({directory!r}), config=Path({config!r}))
 _, color, new, *arguments = sys.argv
-sys.exit(sessions.session([color, *arguments], place, compared=dict(old="one", new=new)))
+sys.exit(run.session([color, *arguments], place, compared=dict(old="one", new=new)))
 """
 
 

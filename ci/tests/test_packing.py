@@ -16,15 +16,16 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, log_of, write_program
-from containercheck import contract, software
-from containercheck.build import cache, images, locked, packing, tools
-from containercheck.build import spack as building
-from containercheck.sites import Site
+from containercheck import software
+from containercheck.node import contract
+from containercheck.node.build import cache, image_build, spack_lock, spack_packing, tools
+from containercheck.node.build import spack_install as building
+from containercheck.site.sites import Site
 from containercheck.software import Wanted
 from hypothesis import given
 from hypothesis import strategies as st
 
-PROGRAM = REPOSITORY / "checks" / "containercheck"
+PROGRAM = REPOSITORY / "checks" / "containercheck" / "node"
 UNPACK = REPOSITORY / "checks" / "src" / "environment" / "unpack"
 HERE = platform.machine()
 
@@ -92,7 +93,7 @@ def test_the_sites_own_libraries_are_told(depends):
             "libc": package(name="glibc", external={"path": "/"}),
         },
     }
-    assert locked.outside(content) == {"netcdf-c": "/apps/netcdf"}
+    assert spack_lock.outside(content) == {"netcdf-c": "/apps/netcdf"}
 
 
 @pytest.mark.parametrize("depends", [edge, old])
@@ -113,7 +114,7 @@ def test_what_is_needed_to_run_is_packed(depends):
             "fabric": package(depends("guile", "link"), external={"path": "/usr"}),
         },
     }
-    assert locked.needed(content) == ["library", "program", "python", "runtime", "tool"]
+    assert spack_lock.needed(content) == ["library", "program", "python", "runtime", "tool"]
 
 
 def test_mpi_is_the_images_own():
@@ -126,7 +127,7 @@ def test_mpi_is_the_images_own():
             "hwloc": package(),
         },
     }
-    assert locked.needed(content) == ["io", "program"]
+    assert spack_lock.needed(content) == ["io", "program"]
 
 
 NAMES = st.text("abcdefghijklmnop-._+ é", min_size=1, max_size=12).filter(lambda text: text.strip("."))
@@ -135,8 +136,8 @@ PATHS = st.lists(NAMES, min_size=4, max_size=8).map(lambda names: "/home/" + "/"
 
 @given(st.lists(PATHS, min_size=1, max_size=6, unique=True), st.data())
 def test_no_old_path_is_left_and_no_size_changes(paths, data):
-    new = packing.places({path: f"p{number}" for number, path in enumerate(paths)})
-    change = packing.replacing(new)
+    new = spack_packing.places({path: f"p{number}" for number, path in enumerate(paths)})
+    change = spack_packing.replacing(new)
     parts = st.one_of(st.binary(max_size=20), st.sampled_from([os.fsencode(path) for path in paths]))
     content = b"".join(data.draw(st.lists(parts, max_size=20)))
     changed = change(content)
@@ -149,17 +150,17 @@ def test_no_old_path_is_left_and_no_size_changes(paths, data):
 
 
 def test_a_path_that_begins_another_one_does_not_spoil_it():
-    new = packing.places({"/shared/packages/hdf5": "hdf5-a", "/shared/packages/hdf5-mpi": "hdf5-b"})
-    changed = packing.replacing(new)(b"/shared/packages/hdf5-mpi/lib:/shared/packages/hdf5/lib\0")
+    new = spack_packing.places({"/shared/packages/hdf5": "hdf5-a", "/shared/packages/hdf5-mpi": "hdf5-b"})
+    changed = spack_packing.replacing(new)(b"/shared/packages/hdf5-mpi/lib:/shared/packages/hdf5/lib\0")
     assert changed == b"/opt/env/////////////hdf5-b/lib:/opt/env////////hdf5-a/lib\0".replace(
         b"/opt/env/////////////hdf5-b", new["/shared/packages/hdf5-mpi"].encode()
     ).replace(b"/opt/env////////hdf5-a", new["/shared/packages/hdf5"].encode())
 
 
 def test_a_path_that_is_too_short_is_one_error():
-    assert packing.places({"/a/tree/of/hpcg": "hpcg"}) == {"/a/tree/of/hpcg": "/opt/env///hpcg"}
+    assert spack_packing.places({"/a/tree/of/hpcg": "hpcg"}) == {"/a/tree/of/hpcg": "/opt/env///hpcg"}
     with pytest.raises(cache.CacheError) as caught:
-        packing.places({"/apps/hpcg": "hpcg-abcdefg"})
+        spack_packing.places({"/apps/hpcg": "hpcg-abcdefg"})
     assert str(caught.value) == (
         "/apps/hpcg is too short a path to be replaced by /opt/env/hpcg-abcdefg, the image's\n"
         "set a longer one: spack_cache in the site's extras, or install_tree in the site's Spack file"
@@ -206,7 +207,7 @@ def place(tmp_path):
 
 
 def source(place, **facts):
-    return packing.Source(
+    return spack_packing.Source(
         **{"command": str(place / "spack"), "site": None, "target": HERE, "cache": place / "c", **facts}
     )
 
@@ -215,7 +216,7 @@ def packed(place):
     """Return the archive of the environment."""
     environment = source(place).environment(place / "environment", HERE)
     environment.ensure()
-    packing.pack(environment, place / "environment.tar")
+    spack_packing.pack(environment, place / "environment.tar")
     return place / "environment.tar"
 
 
@@ -355,7 +356,7 @@ def test_an_environment_for_another_processor_than_asked_for_is_an_error(place):
 
 def key(place, **facts):
     tools.version_of.cache_clear()
-    return images.key_of(place / "images", "tiny", HERE, "bookworm", "openmpi", source(place, **facts))
+    return image_build.key_of(place / "images", "tiny", HERE, "bookworm", "openmpi", source(place, **facts))
 
 
 def test_environment_target_and_spack_make_other_images(place):
@@ -374,7 +375,7 @@ def test_environment_target_and_spack_make_other_images(place):
     # So does that of an image below.
     (place / "images" / "above.def").write_text("Bootstrap: localimage\n%arguments\n    BASE=tiny\n")
     facts = (place / "images", "above", HERE, "bookworm", "openmpi")
-    assert images.key_of(*facts, source(place)) != images.key_of(*facts, source(place, target="x86_64_v2"))
+    assert image_build.key_of(*facts, source(place)) != image_build.key_of(*facts, source(place, target="x86_64_v2"))
 
 
 def image(place, *options, command=None):
@@ -427,7 +428,7 @@ def test_without_a_spack_there_is_no_image(place):
 
 
 def test_what_the_recipe_says_of_the_environment_is_what_is_said(place):
-    workshop = images.Workshop(
+    workshop = image_build.Workshop(
         place / "images",
         place / "cache",
         place / "jars",
@@ -439,7 +440,7 @@ def test_what_the_recipe_says_of_the_environment_is_what_is_said(place):
         "",
         source(place),
     )
-    made = images.Image(workshop, "tiny")
+    made = image_build.Image(workshop, "tiny")
     made.log.parent.mkdir()
     made.log.write_text(
         "error: another\nerror: the environment needs libx.so.1, ...\nFATAL:   While performing build\n"

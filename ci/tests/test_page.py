@@ -5,23 +5,20 @@ from __future__ import annotations
 import csv
 import re
 import shlex
-import sys
 from xml.etree import ElementTree
 
 import made
 import pytest
-from conftest import REPOSITORY
+from containercheck.history.change_points import Change
+from containercheck.history.nights import nights
+from containercheck.history.series import OVERHEAD, series
+from containercheck.report import page
+from containercheck.report.page import contents, rendering
+from containercheck.report.page.wording import plain
+from containercheck.results import atomic_files
+from containercheck.results.database import StoredSession
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-from history.changes import Change  # noqa: E402
-from history.database import StoredSession  # noqa: E402
-from history.nights import nights  # noqa: E402
-from history.series import OVERHEAD, series  # noqa: E402
-from report import files, page  # noqa: E402
-from report.page import contents, rendering  # noqa: E402
-from report.page.wording import plain  # noqa: E402
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = "<script>alert('1')</script> & \"quoted\" \x1b[31mred\x1b[0m \x00 ]]> {{ 7 * 7 }}"
@@ -334,7 +331,7 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path):
     path = tmp_path / "night.html"
     path.mkdir()
     with pytest.raises(OSError):
-        files.write(path, "new")
+        atomic_files.write(path, "new")
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -8,16 +8,12 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import tarfile
 
 import made
 import pytest
-from conftest import REPOSITORY
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-from history.series import series  # noqa: E402
-from test_page import moved, read, sessions  # noqa: E402
+from containercheck.history.series import series
+from test_page import moved, read, sessions
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-headless-shell", "google-chrome"))), "")
 #: Deque's, which the guidelines' authors refer to: https://github.com/dequelabs/axe-core
@@ -48,7 +44,7 @@ def axe(tmp_path_factory):
 @pytest.fixture(scope="module")
 def night(tmp_path_factory):
     """Write the page of five nights with everything that a page can have."""
-    from report import page
+    from containercheck.report import page
 
     path = tmp_path_factory.mktemp("page") / "night.html"
     found = read(sessions())
@@ -109,7 +105,7 @@ def test_nothing_is_wider_than_a_phone(night):
 
 
 def test_five_thousand_results_load_in_a_second(tmp_path):
-    from report import page
+    from containercheck.report import page
 
     found = read([made.session(number, made.nightly(number, size=67)) for number in range(3)])
     assert sum(len(case.rows) for case in found[-1].cases) >= 5000

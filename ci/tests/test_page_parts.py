@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from xml.etree import ElementTree
 
 import made
 import pytest
-from conftest import REPOSITORY
+from containercheck.report.page import drawing, matrix, palette, plots, rerun, shapes, states, wording
+from containercheck.report.page.svg import part_of_page
+from containercheck.results.cases import collect
+from containercheck.results.request import COMMON
 from hypothesis import given
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-from report.asked import COMMON  # noqa: E402
-from report.cases import collect  # noqa: E402
-from report.page import drawing, matrix, palette, plots, rerun, shapes, states, wording  # noqa: E402
-from report.page.svg import part_of_page  # noqa: E402
 
 #: As ReFrame logs a figure that has a reference.
 REFERENCED = [9.0, 10.0, -0.1, None, "x", "pass"]
@@ -134,12 +130,12 @@ def test_scripts_are_found_among_what_a_job_does():
 
 def test_cases_are_named_as_short_as_that_can_be_said():
     found = cases(*(made.case(name, variant) for name in "AB" for variant in made.VARIANTS), made.case("B", nodes=2))
-    assert wording.of_all(found, found) == "all 7 cases"
+    assert wording.share_of(found, found) == "all 7 cases"
     contained = [case for case in found if case.variant != "bare"]
-    assert wording.of_all(contained, found) == "all cases: integrated, generic"
-    assert wording.of_all(found[:3], found) == "A"
-    assert wording.of_all(found[1:3], found) == "A: integrated, generic"
-    assert wording.of_all(found[2:4], found) == "A generic, 1 node, B bare, 1 node"
+    assert wording.share_of(contained, found) == "all cases: integrated, generic"
+    assert wording.share_of(found[:3], found) == "A"
+    assert wording.share_of(found[1:3], found) == "A: integrated, generic"
+    assert wording.share_of(found[2:4], found) == "A generic, 1 node, B bare, 1 node"
 
 
 def test_a_matrix_has_a_cell_for_variant_and_nodes_and_reasons_for_what_is_not_there():

@@ -6,7 +6,7 @@ import configparser
 import os
 
 import pytest
-from containercheck.build import pipsettings
+from containercheck.node.build import pip_settings
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def copied(tmp_path, monkeypatch):
         for name in [name for name in os.environ if name.startswith("PIP_")] + ["REQUESTS_CA_BUNDLE"]:
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
-        pipsettings.copy(tmp_path / "copy", "/mnt")
+        pip_settings.copy(tmp_path / "copy", "/mnt")
         reader = configparser.RawConfigParser()
         reader.read(tmp_path / "copy" / "pip.conf")
         return reader
@@ -48,7 +48,7 @@ def test_the_environment_outranks_the_file(monkeypatch, tmp_path):
     (tmp_path / "pip.conf").write_text("[global]\nindex-url = https://file.example/simple\n")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
     monkeypatch.setenv("PIP_INDEX_URL", "https://environment.example/simple")
-    assert pipsettings.settings()["global"]["index-url"] == "https://environment.example/simple"
+    assert pip_settings.settings()["global"]["index-url"] == "https://environment.example/simple"
 
 
 def test_the_file_is_for_its_owner_only(copied, tmp_path):

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
-from conftest import REPOSITORY
-from containercheck import releases
-
-sys.path.append(str(REPOSITORY / "ci" / "benchmarks"))
-
-import portability  # noqa: E402
-from report.cases import collect  # noqa: E402
+import portability
+from containercheck.results.cases import collect
+from containercheck.site import releases
 
 
 def case(name, variant, result="pass", **facts):

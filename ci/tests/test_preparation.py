@@ -5,17 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import signal
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, eventually
+from conftest import eventually
+from containercheck.session import passes, preparation, reframe_process
 from test_sessions import place, run, start  # noqa: F401
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-import passes  # noqa: E402
-import preparation  # noqa: E402
-import processes  # noqa: E402
 
 HERE = "prepared_checks.py"
 
@@ -138,7 +133,7 @@ def test_what_a_build_came_to(tmp_path, status, said, problem):
 
 
 def test_the_session_and_the_build_step_agree():
-    from containercheck import contract
+    from containercheck.node import contract
 
     assert (contract.BUILD_STATUS, str(contract.UNSUPPORTED)) == (preparation.STATUS, preparation.UNSUPPORTED)
 
@@ -149,6 +144,6 @@ def test_files_of_what_is_skipped_come_last_and_are_there(tmp_path):
     cases.insert(0, ("S", "generic", "", {"result": "skip", "skip_reason": "no", "filename": "/c/S.py"}))
     assert passes.cheapest_first(report(tmp_path, *cases)) == ["/c/B.py", "/c/A.py", "/c/S.py"]
     assert passes.cheapest_first({"runs": []}) == []
-    assert processes.names_checks(["-n", "x", "-c", "mine/"])
-    assert processes.names_checks(["--checkpath=mine/"])
-    assert not processes.names_checks(["-C", "site.py", "-n", "x"])
+    assert reframe_process.names_checks(["-n", "x", "-c", "mine/"])
+    assert reframe_process.names_checks(["--checkpath=mine/"])
+    assert not reframe_process.names_checks(["-C", "site.py", "-n", "x"])

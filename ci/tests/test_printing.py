@@ -8,25 +8,22 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import BARE, REPOSITORY, facts_of, run_of
-from containercheck import Figure, contract, texts
-from containercheck.job import printing
-from containercheck.verdict import reading
-from containercheck.verdict.evaluation import Evaluation, Facts
-from containercheck.verdict.reading import Output, UnreadableError
+from conftest import BARE, facts_of, run_of
+from containercheck import Figure
+from containercheck.node import contract, texts
+from containercheck.node.job import print_limit
+from containercheck.node.outputs import reading
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.outputs.reading import Output, UnreadableError
 
 #: Runs a script once, with a limit of its own, in a process of its own: what it leaves is killed by descent.
 ONCE = """
-import json, sys, types
+import json
 from pathlib import Path
-# As __main__.py does it, without the checks.
-sys.modules["containercheck"] = types.ModuleType("containercheck")
-sys.modules["containercheck"].__path__ = [{package!r}]
-from containercheck import contract
-from containercheck.job import processes, run
-run.printing.Watch.__init__.__defaults__ = ({most},)
+from containercheck.node.job import processes, single_run
+single_run.print_limit.Watch.__init__.__defaults__ = ({most},)
 processes.adopt_orphans()
-print(json.dumps(run.run_once(Path("script.sh"), Path("output"), 60.0, ["md.log"], 0)))
+print(json.dumps(single_run.run_once(Path("script.sh"), Path("output"), 60.0, ["md.log"], 0)))
 """
 FIGURE = Figure("rate", r"^rate (\S+)", "s")
 
@@ -35,7 +32,7 @@ def run_once(tmp_path, script, most):
     """Run a script once, and return its part of the record."""
     (tmp_path / "script.sh").write_text(script)
     done = subprocess.run(
-        [sys.executable, "-c", ONCE.format(most=most, package=str(REPOSITORY / "checks" / "containercheck"))],
+        [sys.executable, "-c", ONCE.format(most=most)],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         text=True,
@@ -61,7 +58,7 @@ def test_a_program_that_prints_without_end_is_ended(script, tmp_path):
     assert run["printed_too_much"] and not run["timed_out"]
     assert run["seconds"] < 45
     # Nothing of that size is left behind.
-    assert printing.size((tmp_path / "output").iterdir()) < 3 * printing.KEPT
+    assert print_limit.size((tmp_path / "output").iterdir()) < 3 * print_limit.KEPT
     kept = max((tmp_path / "output").iterdir(), key=lambda path: path.stat().st_size).read_bytes()
     assert b" bytes were left out here) ...\n" in kept
     judged = Evaluation(Facts(facts_of([FIGURE], sides=[BARE])), tmp_path)
@@ -83,7 +80,7 @@ def test_the_second_run_that_prints_too_much_ends_the_rounds(start_rounds, tmp_p
     assert contract.PRINTED_TOO_MUCH in said
     record = json.loads((tmp_path / "rounds.json").read_text())
     assert record["complete"] and len(record["runs"]) == 2
-    assert printing.size(path for path in tmp_path.rglob("*") if path.is_file()) < 5 * printing.KEPT
+    assert print_limit.size(path for path in tmp_path.rglob("*") if path.is_file()) < 5 * print_limit.KEPT
 
 
 def test_a_script_that_makes_the_input_is_ended_too(start_rounds, tmp_path):
@@ -91,7 +88,7 @@ def test_a_script_that_makes_the_input_is_ended_too(start_rounds, tmp_path):
     process = start_rounds("true", None, 1, 10, "--prepare=prepare.sh")
     process.communicate(timeout=1800)
     assert process.returncode == 1 and not (tmp_path / "rounds").exists()
-    assert printing.size(path for path in tmp_path.rglob("*") if path.is_file()) < 3 * printing.KEPT
+    assert print_limit.size(path for path in tmp_path.rglob("*") if path.is_file()) < 3 * print_limit.KEPT
 
 
 def test_more_than_is_read_is_an_error_that_says_so(tmp_path, monkeypatch):
@@ -131,7 +128,7 @@ def test_one_endless_line_is_a_short_reason(tmp_path):
 
 
 def test_many_lines_are_cut_in_the_middle():
-    said = texts.told("\n".join(map(str, range(1000))))
+    said = texts.sanitized("\n".join(map(str, range(1000))))
     assert said.splitlines()[:2] == ["0", "1"] and said.splitlines()[-1] == "999"
     assert len(said.splitlines()) == texts.LINES + 1
 

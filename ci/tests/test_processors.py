@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 from conftest import PLANTED
-from containercheck import processors
-from containercheck.layout import Layout
-from containercheck.sites import Site
+from containercheck.site import processors
+from containercheck.site.layout import Layout
+from containercheck.site.sites import Site
 from reframe.core.exceptions import ReframeError
 
 HERE = Site("here:only", is_here=True, architecture="x86_64", cores=128, gpus=0)

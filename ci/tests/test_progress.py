@@ -10,10 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, eventually
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-import progress  # noqa: E402
+from conftest import eventually
+from containercheck.session import progress
 
 HERE = "@generic:default+builtin"
 KNOWN = {
@@ -87,8 +85,7 @@ def test_nothing_is_said_where_nothing_is_known(tmp_path):
 
 SHOWN = """
 import sys, time
-sys.path.insert(0, {ci!r})
-import progress
+from containercheck.session import progress
 progress.HEARTBEAT = progress.MOVES = 0.1
 screen = progress.Screen()
 current = progress.Progress({{"/1 @here": progress.Awaited("A check", 10)}}, progress.Path({stage!r}))
@@ -100,7 +97,7 @@ with progress.shown(current, screen):
 
 
 def test_in_a_terminal_the_line_moves_beneath_what_stays(tmp_path):
-    script = SHOWN.format(ci=str(REPOSITORY / "ci"), stage=str(tmp_path))
+    script = SHOWN.format(stage=str(tmp_path))
     child, terminal = pty.fork()
     if child == 0:
         os.environ.update(TERM="xterm", COLUMNS="8")
@@ -125,7 +122,7 @@ def test_in_a_terminal_the_line_moves_beneath_what_stays(tmp_path):
 
 
 def test_in_a_log_it_is_a_line_now_and_then(tmp_path):
-    script = SHOWN.format(ci=str(REPOSITORY / "ci"), stage=str(tmp_path))
+    script = SHOWN.format(stage=str(tmp_path))
     seen = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True).stdout
     assert b"\x1b" not in seen
     assert b"\r" not in seen

@@ -16,16 +16,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from conftest import REPOSITORY
-from containercheck import references
+from containercheck.application import references
+from containercheck.command import references as command
+from containercheck.history.proposed_references import QUANTILE, NoReference, Reference
+from containercheck.history.yaml_text import NotPut, put
+from containercheck.session.reframe_process import Workplace
 from reframe.core.runtime import runtime
 from reframe.frontend.reporting.storage import StorageBackend
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-import proposals  # noqa: E402
-from history.references import QUANTILE, NoReference, Reference  # noqa: E402
-from processes import Workplace  # noqa: E402
-from yamltext import NotPut, put  # noqa: E402
 
 NIGHTS = [100, 101, 99, 102, 98, 100.5, 99.5, 101, 99, 100, 100, 100]
 
@@ -196,7 +193,7 @@ def run(place, capsys):
     """Run the command; return its exit status, the diff, and what it says."""
 
     def of(*arguments):
-        status = proposals.main(arguments, place)
+        status = command.main(arguments, place)
         printed = capsys.readouterr()
         return status, printed.out, printed.err
 

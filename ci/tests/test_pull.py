@@ -13,12 +13,13 @@ from dataclasses import replace
 
 import pytest
 from conftest import REPOSITORY, log_of, record_of
-from containercheck import commands, contract
-from containercheck.build import registry
-from containercheck.build.cache import CacheError
-from containercheck.layout import Layout
-from containercheck.sides import Container, Launcher, Program, Side
-from containercheck.sites import Site
+from containercheck.node import contract
+from containercheck.node.build import image_pull
+from containercheck.node.build.cache import CacheError
+from containercheck.sides import commands
+from containercheck.sides.sides import Container, Launcher, Program, Side
+from containercheck.site.layout import Layout
+from containercheck.site.sites import Site
 from containercheck.software import images
 from containercheck.software.provision import Wanted
 
@@ -65,12 +66,12 @@ def pull(directory, runtime, name=NAME, cached_only=False, **environment):
     only = {contract.CACHED_ONLY: "1"} if cached_only else {}
     known = {"PATH": f"{place}:{os.environ['PATH']}", "NAME": name, "DOWN": "", **only, **environment}
     words = ["pull", "--runtime", runtime, "--cache", str(directory / "cache"), name]
-    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), *words]
+    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), *words]
     return subprocess.run(command, cwd=directory, env={**os.environ, **known}, capture_output=True, text=True)
 
 
 def test_the_host_of_a_name():
-    assert doctest.testmod(registry).failed == 0
+    assert doctest.testmod(image_pull).failed == 0
 
 
 @pytest.mark.parametrize("runtime", ["docker", "sarus", "shifter"])
@@ -124,7 +125,7 @@ def as_file(directory, reference, content="an image"):
     program = directory / "apptainer"
     program.write_text(f'#!/bin/sh\necho "$3" >asked\nprintf "{content}" >"$2"\n')
     program.chmod(0o755)
-    image = registry.Pulled(reference, directory / "cache", str(program))
+    image = image_pull.Pulled(reference, directory / "cache", str(program))
     image.ensure()
     return image
 
@@ -144,7 +145,7 @@ def test_of_an_image_from_a_web_server_we_compare_the_digest(tmp_path, monkeypat
 def test_an_image_whose_digest_nobody_compares_is_an_error(tmp_path, scheme):
     reference = f"{scheme}://host/hpcc@sha256:{PIN}"
     with pytest.raises(CacheError, match="cannot be checked for its digest|is not pinned"):
-        registry.Pulled(reference, tmp_path, "apptainer")
+        image_pull.Pulled(reference, tmp_path, "apptainer")
 
 
 def test_an_image_of_another_pin_that_begins_like_this_one_is_pulled_again(tmp_path, monkeypatch):
@@ -185,7 +186,7 @@ def test_a_registry_that_is_silent_is_given_up(tmp_path):
         f"--cache={tmp_path}/cache",
         f"oras://host:1/hpcc@sha256:{PIN}",
     ]
-    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), *words]
+    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), *words]
     environment = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"}
     result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
     assert result.returncode == 1
@@ -197,8 +198,10 @@ def test_a_registry_that_is_silent_is_given_up(tmp_path):
 
 def side_of(runtime, image):
     container = Container(runtime, image)
-    side = Side(contract.SUBJECT, "generic", Program("hpcc", ("-v",)), Launcher("srun"), container, against="bare")
-    return commands.of_side(side, AWAY, Layout(1, 4, 1), "/stage").script
+    side = Side(
+        contract.SUBJECT, "generic", Program("hpcc", ("-v",)), Launcher("srun"), container, compared_with="bare"
+    )
+    return commands.side_commands(side, AWAY, Layout(1, 4, 1), "/stage").script
 
 
 @pytest.mark.parametrize(
@@ -246,7 +249,7 @@ def test_a_real_registry_that_is_silent_ends_the_pull(tmp_path):
         silent.listen()
         name = f"oras://127.0.0.1:{silent.getsockname()[1]}/hpcc@sha256:{PIN}"
         words = ["pull", "--limit=3", "--runtime=apptainer", f"--cache={tmp_path}/cache", name]
-        command = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), *words]
+        command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), *words]
         environment = {**os.environ, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
         result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
     assert result.returncode == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.__main__ import PROGRAMS
+from containercheck.node.__main__ import PROGRAMS
 
 PACKAGE = REPOSITORY / "checks" / "containercheck"
 #: Job scripts.
@@ -35,10 +35,10 @@ def files_of(module):
     return own + [path.parent / "__init__.py" for path in own if path.parent != PACKAGE]
 
 
-def rooms():
+def programs_files():
     """Return all files of the library that its programs import, and the names of all else that they do."""
-    found, others = [PACKAGE / "__main__.py"], set()
-    programs = [f"containercheck.{module}" for module in PROGRAMS.values()]
+    found, others = [PACKAGE / "node/__main__.py"], set()
+    programs = [f"containercheck.node.{module}" for module in PROGRAMS.values()]
     for path in found:
         for module in [*imported(path), *(programs if len(found) == 1 else [])]:
             if module.startswith("containercheck."):
@@ -76,8 +76,10 @@ def newer(path):
 
 
 def test_python_3_6_can_run_what_runs_on_nodes():
-    paths, _ = rooms()
-    assert {path.parent.name for path in paths} == {"containercheck", "build", "job", "verdict"}
+    paths, _ = programs_files()
+    # All of it, whether a program imports it or not.
+    assert {*(PACKAGE / "node").rglob("*.py"), PACKAGE / "__init__.py"} >= {*paths}
+    paths = sorted({*paths, *(PACKAGE / "node").rglob("*.py"), PACKAGE / "__init__.py"})
     assert vermin(*paths) == ""
     assert [line for path in paths for line in newer(path)] == []
 
@@ -93,7 +95,7 @@ runpy.run_path({path!r}, run_name="__main__")
 
 @pytest.mark.parametrize("version", ["2, 7", "3, 5"])
 def test_too_old_a_python_is_one_line(version):
-    path = str(PACKAGE / "__main__.py")
+    path = str(PACKAGE / "node/__main__.py")
     words = [sys.executable, "-c", AS_IF.format(version=version, path=path)]
     result = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert (result.returncode, result.stdout) == (1, "")
@@ -105,7 +107,7 @@ def test_too_old_a_python_is_one_line(version):
 
 def test_too_old_a_python_can_read_what_says_so():
     words = [str(Path(sys.executable).parent / "vermin"), "--no-config-file", "-t=2.7-", "-t=3.4-", "--violations"]
-    path = str(PACKAGE / "__main__.py")
+    path = str(PACKAGE / "node/__main__.py")
     result = subprocess.run([*words, "--no-tips", path], stdout=subprocess.PIPE, text=True, timeout=60)
     assert result.returncode == 0, result.stdout
 
@@ -117,7 +119,7 @@ def test_nothing_of_a_job_runs_with_that_python_before_the_program_that_says_so(
     """The scripts below checks/src do not look at the version: they are in the files that the runner starts."""
     job = re.sub(r"^cat >\S+ <<'END'\n.*?^END\n", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
     *before, last = job.splitlines()
-    assert re.fullmatch(r"python3 \S+/checks/containercheck rounds .*", last)
+    assert re.fullmatch(r"python3 \S+/checks/containercheck/node rounds .*", last)
     assert not [line for line in before if "python" in line and not line.startswith("command -v python3 ")]
 
 
@@ -139,7 +141,7 @@ def test_every_such_script_is_looked_at():
 @pytest.mark.skipif(sys.version_info < (3, 10), reason="this Python cannot tell what is in the standard library")
 def test_what_runs_on_nodes_imports_the_standard_library_only():
     scripts = {name.split(".")[0] for script in SCRIPTS for name in imported(REPOSITORY / "checks" / "src" / script)}
-    assert (rooms()[1] | scripts) - sys.stdlib_module_names == set()
+    assert (programs_files()[1] | scripts) - sys.stdlib_module_names == set()
 
 
 @pytest.mark.parametrize(

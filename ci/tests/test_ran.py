@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import made
-from conftest import REPOSITORY
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-from report import ran, table  # noqa: E402
-from report.cases import collect  # noqa: E402
+from containercheck.report import ran, table
+from containercheck.results.cases import collect
 
 KNOWN = {"image": "/images/hpl.sif", "image_sha256": "ab" * 32}
 PAIR = {name: {"image": f"/images/{name}.sif", "image_sha256": name * 4} for name in ("old", "new")}

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 from conftest import REPOSITORY, record_of, run_of
-from containercheck import releases
-from containercheck.job import ranks
+from containercheck.node.job import rank_trial
+from containercheck.site import releases
 
 # As printed by Open MPI 4.1.4 of Debian 12 under Open MPI 5.0.7 of Debian 13.
 OLD = "library Open MPI v4.1.4\nown 4.2.2\nserver 5.0.7\n"
@@ -50,7 +50,7 @@ def start(tmp_path):
         (tmp_path / "subject.lookup.sh").write_text(lookup)
         (tmp_path / "subject.sh").write_text("mpirun apptainer hpcc\n")
         (tmp_path / "subject.inside.sh").write_text("apptainer mpirun hpcc\n")
-        program = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), "ranks"]
+        program = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "ranks"]
         words = ["--ranks=2", f"--launcher={launcher(tmp_path, **host)}", *options, "subject"]
         return subprocess.run([*program, *words], cwd=tmp_path, text=True, capture_output=True, timeout=120)
 
@@ -72,9 +72,9 @@ def test_ranks_that_find_each_other_are_started_as_they_are(start, tmp_path):
 def test_open_mpi_4_gets_the_environment_that_it_needs(start, tmp_path):
     result = start(NEEDS_WORDS)
     assert result.returncode == 0, result.stderr
-    assert (tmp_path / "subject.start").read_text() == ranks.AS_JSM.words + "\n"
+    assert (tmp_path / "subject.start").read_text() == rank_trial.AS_JSM.words + "\n"
     found = started(tmp_path)
-    assert found["started"] == ranks.AS_JSM.said
+    assert found["started"] == rank_trial.AS_JSM.said
     assert found["because"] == f"{NAMED}: none came through MPI_Init"
 
 
@@ -82,7 +82,7 @@ def test_on_one_node_the_images_own_launcher_is_the_last_way(start, tmp_path):
     result = start(SINGLETONS, ONE_JOB)
     assert result.returncode == 0, result.stderr
     assert (tmp_path / "subject.sh").read_text() == "apptainer mpirun hpcc\n"
-    assert started(tmp_path)["started"] == ranks.INSIDE.said
+    assert started(tmp_path)["started"] == rank_trial.INSIDE.said
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_on_one_node_the_images_own_launcher_is_the_last_way(start, tmp_path):
 def test_launcher_and_image_that_do_not_understand_each_other_are_named(start, tmp_path, plain, options, came):
     result = start(plain, "exit 1\n", *options)
     assert result.returncode == 1
-    assert result.stderr == f"error: {NAMED}: {came}. {ranks.ADVICE}\n"
+    assert result.stderr == f"error: {NAMED}: {came}. {rank_trial.ADVICE}\n"
     assert not (tmp_path / "subject.started.json").exists()
 
 
@@ -128,17 +128,17 @@ def test_a_launcher_without_pmix_is_named_so(start, tmp_path):
     why = "the host starts ranks with no PMIx (Slurm 22.05.8), the image's Open MPI 4.1.4 has PMIx 4.2.2: 2 of 2 ranks"
     assert why in start(said(alone, alone), ONE_JOB, "--nodes=2", **slurm).stderr
     assert start(said(alone, alone), ONE_JOB, **slurm).returncode == 0
-    assert started(tmp_path)["started"] == ranks.INSIDE.said
+    assert started(tmp_path)["started"] == rank_trial.INSIDE.said
 
 
 def test_ranks_that_wait_for_each_other_are_ended(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ranks, "PATIENCE", 0.5)
+    monkeypatch.setattr(rank_trial, "PATIENCE", 0.5)
     (tmp_path / "subject.start").write_text("\n")
     (tmp_path / "subject.ranks.sh").write_text(said(OLD, OLD) + "sleep 1000\n")
-    seen = ranks.Trial("subject", 2).start(ranks.PLAIN)
+    seen = rank_trial.Trial("subject", 2).start(rank_trial.PLAIN)
     assert seen.status is None
-    assert "did not come up within" in ranks.explain(seen, 2, ranks.Host("Slurm 22.05.8", "4.2.2"))
+    assert "did not come up within" in rank_trial.explain(seen, 2, rank_trial.Host("Slurm 22.05.8", "4.2.2"))
 
 
 def test_an_image_without_the_program_is_not_tried_and_that_is_said(start, tmp_path):
@@ -157,19 +157,19 @@ def test_an_image_without_the_program_is_not_tried_and_that_is_said(start, tmp_p
     ],
 )
 def test_launchers_tell_their_version_and_their_pmix(tmp_path, version, expected):
-    assert ranks.ask_host(f"{launcher(tmp_path, version)} env") == ranks.Host(expected, "5.0.7")
-    assert ranks.ask_host(launcher(tmp_path, version, pmix="")) == ranks.Host(expected, "")
-    assert ranks.ask_host("no-such-launcher -n 2") == ranks.Host("no-such-launcher", "")
+    assert rank_trial.ask_host(f"{launcher(tmp_path, version)} env") == rank_trial.Host(expected, "5.0.7")
+    assert rank_trial.ask_host(launcher(tmp_path, version, pmix="")) == rank_trial.Host(expected, "")
+    assert rank_trial.ask_host("no-such-launcher -n 2") == rank_trial.Host("no-such-launcher", "")
 
 
 @pytest.mark.parametrize("host", releases.TABLE, ids=lambda release: release.title)
 @pytest.mark.parametrize("image", [one for one in releases.TABLE if one.image], ids=lambda release: release.title)
 def test_what_is_tried_on_each_host_with_each_image(host, image):
     """Ubuntu's two are known by their versions only."""
-    seen = ranks.Seen(1, [], f"Open MPI v{image.openmpi}", image.pmix, host.pmix, "abort")
-    found = ranks.ways(seen, ranks.Host(f"Open MPI {host.openmpi}", host.pmix), 1)
-    assert (ranks.AS_JSM in found) == ((host.name, image.name) == ("trixie", "bookworm"))
-    assert (ranks.INSIDE in found) == (host.pmix[0] != image.pmix[0])
+    seen = rank_trial.Seen(1, [], f"Open MPI v{image.openmpi}", image.pmix, host.pmix, "abort")
+    found = rank_trial.ways(seen, rank_trial.Host(f"Open MPI {host.openmpi}", host.pmix), 1)
+    assert (rank_trial.AS_JSM in found) == ((host.name, image.name) == ("trixie", "bookworm"))
+    assert (rank_trial.INSIDE in found) == (host.pmix[0] != image.pmix[0])
 
 
 def test_the_results_say_which_way_was_taken(tmp_path):
@@ -183,4 +183,4 @@ def test_the_results_say_which_way_was_taken(tmp_path):
 
 
 def test_the_version_of_mpich_is_told_in_words():
-    assert ranks.read("library MPICH Version:\t4.0.2\n", 0).library == "MPICH 4.0.2"
+    assert rank_trial.read("library MPICH Version:\t4.0.2\n", 0).library == "MPICH 4.0.2"

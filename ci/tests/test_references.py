@@ -12,8 +12,9 @@ import iozone
 import pytest
 import yaml
 from conftest import REPOSITORY
-from containercheck import Figure, references
-from containercheck.sites import Site
+from containercheck import Figure
+from containercheck.application import references
+from containercheck.site.sites import Site
 from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTestDict, RegressionTestPlugin, _ReferenceDict
 from reframe.utility.sanity import reference_bounds
@@ -222,7 +223,7 @@ class Case(RegressionTestPlugin):
 def of_case(references_by_key):
     case = Case()
     case.reference = RegressionTestDict(references_by_key)
-    return references.of_case(case)
+    return references.case_references(case)
 
 
 def test_a_case_has_the_references_of_its_keys_and_another_one_has_none():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import eventually
-from containercheck import contract
+from containercheck.node import contract
 
 PIN = "0" * 64
 CONFIGURATION = """

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from containercheck import hosts, releases
-from containercheck.sites import Site
+from containercheck.site import hosts, releases
+from containercheck.site.sites import Site
 from containercheck.software import images
 from containercheck.software.provision import Unavailable, Wanted
 from reframe.core.exceptions import ReframeError

@@ -8,14 +8,13 @@ import subprocess
 import sys
 
 import pytest
-from conftest import REPOSITORY
-from containercheck.verdict import boundaries, comparison, prospects, sequential
+from containercheck.node.stats import boundaries, prospects, sequential
+from containercheck.report import table
+from containercheck.results import open_verdicts, selections
+from containercheck.results.cases import collect, only
+from containercheck.verdict import comparison
 from hypothesis import given
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-from report import policy, table, verdicts  # noqa: E402
-from report.cases import collect, only  # noqa: E402
 
 ROW = {"figure": "rate", "unit": "x", "baseline": 1.0, "baseline_label": "bare"}
 COMPARED = {
@@ -44,7 +43,7 @@ def report(*runs):
 def summarise(*cases):
     """Return the lines and how many checks were run."""
     found = collect([report(cases)])
-    return table.lines(found), len(policy.ran(found))
+    return table.lines(found), len(selections.ran(found))
 
 
 def test_figures_and_verdicts_are_rows():
@@ -147,13 +146,13 @@ def test_a_failure_that_is_not_confirmed_is_told(phase, said, failures, apart):
 
     cases = read(case("pass", [ROW]))
     lines = table.lines(cases)
-    assert len(policy.ran(cases)) == 2
-    assert len(policy.problems(cases)) == failures
+    assert len(selections.ran(cases)) == 2
+    assert len(selections.problems(cases)) == failures
     assert lines[-1] == said
     assert sum(line.startswith("Code") for line in lines) == 2
     cases = read(failed)
     assert table.lines(cases)[-1] == "FAILED: Code bare, 1 node(s): rate is worse"
-    assert policy.problems(cases) == ["1 of 2 checks failed: see above"]
+    assert selections.problems(cases) == ["1 of 2 checks failed: see above"]
 
 
 @pytest.mark.parametrize("result", ["skip", "abort", "fail_deps"])
@@ -161,7 +160,7 @@ def test_a_second_run_that_says_nothing_leaves_the_first_standing(result):
     slow = case("fail", fail_phase="performance", fail_reason="rate is worse")
     cases = collect([report([slow]), report([case(result)])])
     assert table.lines(cases) == ["FAILED: Code bare, 1 node(s): rate is worse"]
-    assert policy.problems(cases)
+    assert selections.problems(cases)
 
 
 def test_only_slowness_is_repeated():
@@ -175,15 +174,15 @@ def test_only_slowness_is_repeated():
     ]
     whole = {**report([slow, *others]), "session_info": {"version": "4.10"}, "restored_cases": []}
     cases = collect([whole])
-    chosen = policy.to_repeat(cases)
+    chosen = selections.to_repeat(cases)
     assert [one.nodes for one in chosen] == [1]
-    assert len([one for one in cases if policy.failure(one)]) == 5
+    assert len([one for one in cases if selections.failure(one)]) == 5
     assert only(whole, chosen) == {**report([slow]), "session_info": {"version": "4.10"}, "restored_cases": []}
 
 
 def print_report(*paths):
     return subprocess.run(
-        [sys.executable, str(REPOSITORY / "ci" / "report"), *map(str, paths)], capture_output=True, text=True
+        [sys.executable, "-m", "containercheck.command.report", *map(str, paths)], capture_output=True, text=True
     )
 
 
@@ -211,11 +210,11 @@ def test_reports_are_printed_with_their_status(tmp_path):
 
 def test_the_report_counts_on_the_limits_of_the_verdict():
     """It imports no check, and so has them a second time."""
-    assert (verdicts.HORIZON, verdicts.TELLING) == (boundaries.HORIZON, prospects.PATIENCE)
+    assert (open_verdicts.HORIZON, open_verdicts.TELLING) == (boundaries.HORIZON, prospects.PATIENCE)
     first = next(n for n in range(1, 40) if boundaries.reaches(boundaries.averages(n), boundaries.boundary("pass", n)))
-    assert first == verdicts.FEWEST
-    assert verdicts.OPEN == sequential.INCONCLUSIVE
-    assert (verdicts.EMULATED, verdicts.NOT_JUDGED) == (comparison.EMULATED, comparison.NOT_JUDGED)
+    assert first == open_verdicts.FEWEST
+    assert open_verdicts.OPEN == sequential.INCONCLUSIVE
+    assert (open_verdicts.EMULATED, open_verdicts.NOT_JUDGED) == (comparison.EMULATED, comparison.NOT_JUDGED)
 
 
 def test_where_processors_are_emulated_the_table_says_so():

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from conftest import PLANTED
-from containercheck import contract
-from containercheck.job import reproducer
+from containercheck.node import contract
+from containercheck.node.job import reproducer
 
 SIDES = [("baseline", "bare"), ("subject", "generic")]
 JOB = """#!/bin/bash

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.job import runtime
-from containercheck.sites import Site
+from containercheck.node.job import runtime_start
+from containercheck.site.sites import Site
 from containercheck.software import images
 from containercheck.software.provision import Misconfigured, Unavailable, Wanted
 
@@ -25,7 +25,7 @@ def on_path(tmp_path, monkeypatch):
     programs = tmp_path / "bin"
     programs.mkdir()
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
-    monkeypatch.setattr(runtime, "_is_crippled_root", lambda: False)
+    monkeypatch.setattr(runtime_start, "_is_crippled_root", lambda: False)
 
     def make(name="apptainer", options="--userns --bind", says=None):
         program = programs / name
@@ -52,7 +52,7 @@ def on_path(tmp_path, monkeypatch):
 )
 def test_the_namespace_is_shared_by_ranks_where_the_runtime_knows_how(on_path, name, options, ranks, expected):
     on_path(name, options)
-    assert runtime.options(name, ranks) == expected
+    assert runtime_start.options(name, ranks) == expected
 
 
 def test_the_configuration_is_read_from_the_file_that_the_runtime_names(tmp_path, monkeypatch):
@@ -60,15 +60,15 @@ def test_the_configuration_is_read_from_the_file_that_the_runtime_names(tmp_path
         "# bind path = /x\nbind path = /etc/hosts\nbind path = /a\nmount tmp = yes \n"
     )
     said = f"PREFIX=/usr\nAPPTAINER_CONF_FILE={tmp_path}/apptainer.conf\n"
-    monkeypatch.setattr(runtime.processes, "said", lambda command: said)
-    assert runtime.configuration("/opt/bin/apptainer") == {"bind path": "/etc/hosts, /a", "mount tmp": "yes"}
-    assert runtime.configuration("docker") == {}
+    monkeypatch.setattr(runtime_start.processes, "output_of", lambda command: said)
+    assert runtime_start.configuration("/opt/bin/apptainer") == {"bind path": "/etc/hosts, /a", "mount tmp": "yes"}
+    assert runtime_start.configuration("docker") == {}
     (tmp_path / "apptainer.conf").unlink()
-    assert runtime.configuration("apptainer") == {}
+    assert runtime_start.configuration("apptainer") == {}
 
 
 def test_a_runtime_by_its_path_is_asked_like_any_other(on_path):
-    assert runtime.options(on_path(options="--sharens"), 4) == ["--sharens"]
+    assert runtime_start.options(on_path(options="--sharens"), 4) == ["--sharens"]
 
 
 @pytest.mark.parametrize(
@@ -84,41 +84,43 @@ def test_a_runtime_by_its_path_is_asked_like_any_other(on_path):
 def test_a_runtime_is_known_by_what_it_says_of_itself(on_path, name, says, expected):
     """And not by what its file is called."""
     command = on_path(name, "--sharens", says)
-    assert runtime.options(command, 2) == expected
-    assert ("LD_LIBRARY_PATH" in runtime.hidden(command, ["LD_LIBRARY_PATH"], True)) == (expected != ["--sharens"])
+    assert runtime_start.options(command, 2) == expected
+    assert ("LD_LIBRARY_PATH" in runtime_start.hidden(command, ["LD_LIBRARY_PATH"], True)) == (
+        expected != ["--sharens"]
+    )
 
 
 def test_a_root_that_may_not_mount_runs_images_in_a_user_namespace(on_path, monkeypatch):
     on_path(options="--userns --sharens")
-    monkeypatch.setattr(runtime, "_is_crippled_root", lambda: True)
-    assert runtime.options("apptainer", 1) == ["--userns"]
-    assert runtime.options("apptainer", 2) == ["--userns", "--sharens"]
+    monkeypatch.setattr(runtime_start, "_is_crippled_root", lambda: True)
+    assert runtime_start.options("apptainer", 1) == ["--userns"]
+    assert runtime_start.options("apptainer", 2) == ["--userns", "--sharens"]
 
 
 def test_other_runtimes_get_no_options_of_apptainers(on_path, monkeypatch):
     on_path("docker", options="--userns --sharens")
-    monkeypatch.setattr(runtime, "_is_crippled_root", lambda: True)
+    monkeypatch.setattr(runtime_start, "_is_crippled_root", lambda: True)
     # It starts the container by a daemon, which hands on what it is told to.
-    assert runtime.options("docker", 2) == ["--env", "CONTAINERCHECK_RUN"]
+    assert runtime_start.options("docker", 2) == ["--env", "CONTAINERCHECK_RUN"]
     on_path("sarus", options="--userns --sharens", says="1.6.4")
-    assert runtime.options("sarus", 2) == []
+    assert runtime_start.options("sarus", 2) == []
 
 
 def test_only_settings_of_the_hosts_are_kept_out():
     names = ["OMPI_MCA_btl", "UCX_TLS", "FI_PROVIDER", "LD_PRELOAD", "PYTHONPATH", "LD_LIBRARY_PATH"]
     others = ["FILES", "FIRST", "LDAP_SERVER", "PMIX_MCA_gds", "PMIX_RANK", "SLURM_JOB_ID", "OMP_NUM_THREADS", "UCXTRA"]
-    assert runtime.hidden("sarus", [*names, *others], True) == sorted(names)
-    assert runtime.hidden("/opt/bin/apptainer", [*names, *others], True) == sorted(names[:-1])
+    assert runtime_start.hidden("sarus", [*names, *others], True) == sorted(names)
+    assert runtime_start.hidden("/opt/bin/apptainer", [*names, *others], True) == sorted(names[:-1])
 
 
 def test_with_the_hosts_mpi_only_the_hosts_own_directories_are_kept_out():
     names = ["OMPI_MCA_btl", "UCX_TLS", "LD_PRELOAD", "LD_LIBRARY_PATH"]
-    assert runtime.hidden("sarus", names, False) == ["LD_LIBRARY_PATH"]
-    assert runtime.hidden("/opt/bin/apptainer", names, False) == []
+    assert runtime_start.hidden("sarus", names, False) == ["LD_LIBRARY_PATH"]
+    assert runtime_start.hidden("/opt/bin/apptainer", names, False) == []
 
 
 def ask(directory, *words):
-    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), "runtime", *words]
+    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "runtime", *words]
     return subprocess.run(command, cwd=directory, text=True, capture_output=True, timeout=120)
 
 
@@ -140,7 +142,7 @@ def test_each_side_has_files_of_its_own_with_options_and_version(on_path, tmp_pa
 def test_what_is_kept_out_stands_before_the_runtime(on_path, tmp_path, monkeypatch):
     on_path()
     for name in list(os.environ):
-        if runtime.OF_THE_HOST.match(name):
+        if runtime_start.OF_THE_HOST.match(name):
             monkeypatch.delenv(name)
     monkeypatch.setenv("UCX_TLS", "rc")
     monkeypatch.setenv("LD_BIND_NOW", "1")

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-import sys
 
 import made
 import pytest
-from conftest import REPOSITORY
+from containercheck.report import scaling, table
+from containercheck.results.cases import collect
 from espresso import QuantumEspresso
 from gromacs import GROMACS
 from hpcc import HPCC
 from hypothesis import given
 from hypothesis import strategies as st
 from wordcount import WordCount
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-from report import scaling, table  # noqa: E402
-from report.cases import collect  # noqa: E402
 
 #: Units with their better direction, and whether they count the work themselves.
 UNITS = [

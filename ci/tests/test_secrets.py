@@ -12,13 +12,11 @@ from pathlib import Path
 
 import pytest
 from conftest import PLANTED, REPOSITORY, write_program
-from containercheck import programs, texts, variables
-from containercheck.job import surroundings
+from containercheck.node import texts, variables
+from containercheck.node.job import container_view
+from containercheck.session import settings
+from containercheck.site import node_commands
 from test_downloads import served  # noqa: F401
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-
-import settings  # noqa: E402
 
 CANARY = "glcbt-canary"
 #: What a container prints: a variable of several lines among others, one that looks like two, and then the rest.
@@ -119,7 +117,7 @@ def test_the_program_has_the_variables_all_the_same(session, site):
 
 
 def test_what_a_container_sees_is_kept_without_secrets():
-    kept = surroundings.cleaned(SEEN, b"key")
+    kept = container_view.cleaned(SEEN, b"key")
     assert CANARY not in kept
     lines = kept.splitlines()
     assert lines[0] == "PATH=/usr/bin"
@@ -128,11 +126,11 @@ def test_what_a_container_sees_is_kept_without_secrets():
 
 
 def test_fingerprints_tell_values_apart_in_one_job_and_say_nothing_in_another():
-    first, same, other = (variables.told("TOKEN", value, b"job") for value in ("1", "1", "2"))
+    first, same, other = (variables.redacted("TOKEN", value, b"job") for value in ("1", "1", "2"))
     assert first == same != other
-    assert variables.told("TOKEN", "1", b"another job") != first
-    assert variables.told("OMP_PLACES", "cores", b"job") == "cores"
-    assert variables.told("OMP_DISPLAY", "https://me:secret@host/a", b"job") == "https://host/a"
+    assert variables.redacted("TOKEN", "1", b"another job") != first
+    assert variables.redacted("OMP_PLACES", "cores", b"job") == "cores"
+    assert variables.redacted("OMP_DISPLAY", "https://me:secret@host/a", b"job") == "https://host/a"
 
 
 @pytest.mark.parametrize(
@@ -140,8 +138,8 @@ def test_fingerprints_tell_values_apart_in_one_job_and_say_nothing_in_another():
 )
 def test_a_name_that_may_be_a_secret_is_hidden(name):
     assert not variables.is_public(name)
-    assert "value" not in "\n".join(programs.exports({name: "value"}))
-    assert programs.private_exports({name: "two values"}) == f"export {name}='two values'\n"
+    assert "value" not in "\n".join(node_commands.exports({name: "value"}))
+    assert node_commands.private_exports({name: "two values"}) == f"export {name}='two values'\n"
 
 
 def test_a_private_file_is_private_whatever_was_there(tmp_path):
@@ -161,7 +159,7 @@ def test_a_private_file_is_private_whatever_was_there(tmp_path):
     "text", ["https://me:secret@host/a#sha256=0", "https://host/a?X-Amz-Signature=secret#sha256=0"]
 )
 def test_a_message_has_the_address_without_its_secrets(text, tmp_path):
-    program = [sys.executable, str(REPOSITORY / "checks" / "containercheck")]
+    program = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node")]
     download = [*program, "download", "--cache", str(tmp_path), "--link", str(tmp_path / "link"), text]
     pull = [
         *program,
@@ -179,7 +177,7 @@ def test_a_message_has_the_address_without_its_secrets(text, tmp_path):
 
 
 def test_the_end_of_a_message_hides_addresses_in_what_programs_say():
-    said = texts.told("fatal: cannot read https://me:secret@host/a.git\x1b[2J")
+    said = texts.sanitized("fatal: cannot read https://me:secret@host/a.git\x1b[2J")
     assert said == "fatal: cannot read https://host/a.git\\x1b[2J"
 
 

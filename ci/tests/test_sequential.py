@@ -5,9 +5,9 @@ import random
 import sys
 
 import pytest
-from containercheck.verdict import together
-from containercheck.verdict.prior import Prior
-from containercheck.verdict.sequential import FAIL, INCONCLUSIVE, PASS, Pairs
+from containercheck.node.stats import together
+from containercheck.node.stats.prior import Prior
+from containercheck.node.stats.sequential import FAIL, INCONCLUSIVE, PASS, Pairs
 from hypothesis import given
 from hypothesis import strategies as st
 from paired import NONE, judged, noisy, ratios

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from containercheck.verdict import boundaries, together
-from containercheck.verdict.prior import Prior
-from containercheck.verdict.sequential import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs
+from containercheck.node.stats import boundaries, together
+from containercheck.node.stats.prior import Prior
+from containercheck.node.stats.sequential import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paired import NONE, judged, load, noisy, ratios

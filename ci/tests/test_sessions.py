@@ -7,23 +7,20 @@ import json
 import shutil
 import signal
 import sqlite3
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, eventually, start_made
-
-sys.path.insert(0, str(REPOSITORY / "ci"))
-import sessions  # noqa: E402
+from conftest import eventually, start_made
+from containercheck.session.reframe_process import Workplace
 
 RUN = """
 import sys
-sys.path.insert(0, {ci!r})
-import processes, progress, sessions
+from containercheck.command import run
+from containercheck.session import progress, reframe_process
 from pathlib import Path
-progress.HEARTBEAT, processes.GRACE = 0.5, 2.0
-place = sessions.Workplace(Path({directory!r}), config=Path({config!r}))
-sys.exit(sessions.session(sys.argv[1:], place))
+progress.HEARTBEAT, reframe_process.GRACE = 0.5, 2.0
+place = run.Workplace(Path({directory!r}), config=Path({config!r}))
+sys.exit(run.session(sys.argv[1:], place))
 """
 
 
@@ -33,7 +30,7 @@ def place(tmp_path):
     (tmp_path / "checks").mkdir()
     shutil.copy(Path(__file__).parent / "slow_checks.py", tmp_path / "checks" / "made.py")
     (tmp_path / "config.py").write_text("site_configuration = {}\n")
-    return sessions.Workplace(tmp_path, config=tmp_path / "config.py")
+    return Workplace(tmp_path, config=tmp_path / "config.py")
 
 
 def start(place, *arguments, **environment):
@@ -191,7 +188,7 @@ COMMON = """site_configuration = {{
 def test_reports_and_database_lie_where_the_site_says(place, named_too):
     own = place.directory / "site"
     place.config.write_text(COMMON.format(place.directory))
-    settings = place.directory / "settings.py"
+    settings = place.directory / "session/settings.py"
     settings.write_text(
         f"site_configuration = {{'general': [{{'report_file': '{own}/last.json'}}],"
         f"'storage': [{{'sqlite_db_file': '{own}/results.db'}}]}}\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
-from containercheck.build import debian
+from containercheck.node.build import debian_packages
 
 #: What the scripts themselves need, of any system.
 BASICS = "awk bash cat cut dirname env find flock head id ln mkdir mktemp mount mv python3 readlink rm sed sh sha256sum"
@@ -220,12 +220,12 @@ def test_two_at_once_make_one(checkout):
 def stated(tmp_path, text, *more):
     (tmp_path / "own").mkdir(exist_ok=True)
     (tmp_path / "own" / "check.py").write_text(text)
-    program = [sys.executable, str(REPOSITORY / "checks" / "containercheck"), "debian-packages"]
+    program = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "debian-packages"]
     return subprocess.run([*program, str(tmp_path / "own"), *more], capture_output=True, text=True)
 
 
 def test_the_packages_of_our_checks_are_those_that_they_state():
-    found = debian.packages([REPOSITORY / "checks"])
+    found = debian_packages.packages([REPOSITORY / "checks"])
     assert {"hpcc", "gromacs", "openfoam", "mpich", "maven", "iozone3"} < set(found)
     # Of C++ headers.
     assert {"libplb-dev", "libtrilinos-muelu-dev"} < set(found)
@@ -264,7 +264,7 @@ def test_packages_that_cannot_be_read_are_named(tmp_path, text, said):
 
 
 def test_no_list_of_applications_is_left_in_the_scripts():
-    packages = debian.packages([REPOSITORY / "checks"])
+    packages = debian_packages.packages([REPOSITORY / "checks"])
     for path in [*REPOSITORY.glob("ci/*"), *REPOSITORY.glob("ci/virtual_cluster/*")]:
         if path.is_file():
             words = path.read_text().split()

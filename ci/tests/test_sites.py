@@ -10,9 +10,10 @@ from dataclasses import fields
 
 import pytest
 from conftest import REPOSITORY
-from containercheck import launchers, schedulers, sites
-from containercheck.layout import Layout, LayoutError
-from containercheck.sites import Site, SiteError, Software
+from containercheck.sides import launchers
+from containercheck.site import schedulers, sites
+from containercheck.site.layout import Layout, LayoutError
+from containercheck.site.sites import Site, SiteError, Software
 from reframe.core import config
 from reframe.core.exceptions import ReframeError
 from reframe.core.schedulers import Job
@@ -358,7 +359,7 @@ def test_ranks_are_bound_as_the_site_wants_it(partition, launcher, binding, word
     found = partition(launcher=launcher, extras=extras, processor=PROCESSOR)
     job = Job.create(found.scheduler, found.launcher_type(), name="job")
     layout = Layout.on(Site.of(found), 1, None, 1, 1)
-    assert launchers.of_partition(job, Site.of(found), layout).words == words
+    assert launchers.partition_launcher(job, Site.of(found), layout).words == words
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import platform
 from types import SimpleNamespace
 
 import pytest
-from containercheck import slurm
+from containercheck.site import slurm
 
 HERE = platform.machine()
 

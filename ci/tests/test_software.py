@@ -7,11 +7,12 @@ import re
 import subprocess
 
 import pytest
-from containercheck import Step, commands, software
-from containercheck.facts import PROGRAM
-from containercheck.layout import Layout
-from containercheck.sides import Container, HostMpi, Launcher, Needs, Program, Side
-from containercheck.sites import Site
+from containercheck import Step, software
+from containercheck.application.facts import PROGRAM
+from containercheck.sides import commands
+from containercheck.sides.sides import Container, HostMpi, Launcher, Needs, Program, Side
+from containercheck.site.layout import Layout
+from containercheck.site.sites import Site
 from containercheck.software import Misconfigured, Unavailable, Wanted, host, images
 from reframe.core.exceptions import EnvironError, ReframeError
 from reframe.core.runtime import runtime
@@ -136,14 +137,14 @@ def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_
         "Apptainer",
         "image.sif",
         host_mpi=HostMpi("/apps/io", None, {"OMP_A": "b c"}),
-        looked_for="/own/io",
-        trees={"/own": "/apps"},
+        required_program="/own/io",
+        software_trees={"/own": "/apps"},
     )
     sides = [
         Side("baseline", "bare", Program("/apps/io", steps=steps), environment={"OMP_A": "b c"}),
-        Side("subject", "generic", Program("/own/io", steps=steps), Launcher(), image, against="baseline"),
+        Side("subject", "generic", Program("/own/io", steps=steps), Launcher(), image, compared_with="baseline"),
     ]
-    job = commands.of_job(sides, Needs(), ["make input"], AWAY, LAYOUT, "/stage")
+    job = commands.job_commands(sides, Needs(), ["make input"], AWAY, LAYOUT, "/stage")
     texts = {text.split("\n")[0]: text for text in job.last}
     assert "\nexport OMP_A='b c'\nphase read\n" not in texts["cat >subject.sh <<'END'"]
     assert "\nexport OMP_A='b c'\nphase read\n/apps/io -i\n" in texts["cat >baseline.sh <<'END'"]

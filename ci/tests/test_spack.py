@@ -18,13 +18,14 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, eventually, log_of
-from containercheck import contract, software
-from containercheck.build import packing
-from containercheck.build import spack as building
-from containercheck.sites import Site
+from containercheck import software
+from containercheck.node import contract
+from containercheck.node.build import spack_install as building
+from containercheck.node.build import spack_packing
+from containercheck.site.sites import Site
 from containercheck.software import Wanted, spack
 
-PROGRAM = REPOSITORY / "checks" / "containercheck"
+PROGRAM = REPOSITORY / "checks" / "containercheck" / "node"
 HERE = platform.machine()
 OUTPUTS = Path(__file__).resolve().parent / "outputs" / "spack"
 
@@ -198,7 +199,7 @@ def test_what_is_installed_is_packed_for_an_image(place):
     parts = building.Parts(place / "environment", place / "site.yaml", HERE, "spack")
     environment = building.Environment("tiny", building.Lock("tiny", parts, place / "cache", HERE))
     assert environment.is_intact()
-    packing.pack(environment, place / "environment.tar")
+    spack_packing.pack(environment, place / "environment.tar")
     with tarfile.open(place / "environment.tar") as archive:
         packed = {member.name: member for member in archive.getmembers()}
     (spec,) = environment.facts()["specs"]

@@ -14,8 +14,8 @@ import subprocess
 import pytest
 import yaml
 from conftest import REPOSITORY
-from containercheck import contract
-from containercheck.build import spack as building
+from containercheck.node import contract
+from containercheck.node.build import spack_install as building
 
 ENVIRONMENTS = REPOSITORY / "spack-envs"
 NAMES = sorted(path.name for path in ENVIRONMENTS.iterdir())

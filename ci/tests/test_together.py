@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from conftest import BARE, GENERIC, facts_of
 from containercheck import Figure
-from containercheck.sides import Program, Side
-from containercheck.verdict import together
-from containercheck.verdict.evaluation import Evaluation, Facts
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.stats import together
+from containercheck.node.stats.prior import Prior
+from containercheck.node.stats.sequential import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs
+from containercheck.sides.sides import Program, Side
 from containercheck.verdict.outcome import Outcome
-from containercheck.verdict.prior import Prior
-from containercheck.verdict.sequential import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs
 from paired import NONE, judged, noisy, ratios
 
 #: Spread by so much, in log scale, that no number of rounds gives a verdict.
@@ -140,7 +140,7 @@ def check_of(spreads, known, seed, most=HORIZON):
             values["subject"][figure.name] = 100.0 / factor * math.exp(source.gauss(0, spread / 100))
         evaluation._count(values)
     program = Program("true")
-    sides = [Side(BARE["name"], "bare", program), Side(GENERIC["name"], "generic", program, against=BARE["name"])]
+    sides = [Side(BARE["name"], "bare", program), Side(GENERIC["name"], "generic", program, compared_with=BARE["name"])]
     return evaluation, Outcome(FIGURES, sides, evaluation, (), {})
 
 

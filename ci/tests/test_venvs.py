@@ -9,7 +9,7 @@ import sys
 import pytest
 from conftest import REPOSITORY
 
-PROGRAM = REPOSITORY / "checks" / "containercheck"
+PROGRAM = REPOSITORY / "checks" / "containercheck" / "node"
 HERE = platform.machine()
 PINNED = "six==1.16.0\n"
 

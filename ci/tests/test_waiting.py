@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import TURN, alive, eventually, write_program
-from containercheck import schedulers, slurm, waiting
+from containercheck.site import schedulers, slurm, waiting
 from reframe.core.backends import getlauncher, getscheduler
 from reframe.core.exceptions import ReframeError
 from reframe.core.schedulers import Job

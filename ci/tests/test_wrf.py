@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 from conftest import REPOSITORY, write_program
-from containercheck import contract
-from containercheck.verdict.reading import read_answer
+from containercheck.node import contract
+from containercheck.node.outputs.reading import read_answer
 from saved import OUTPUTS, build, figures, problems, why
 from wrf import WRF
 

@@ -9,13 +9,22 @@ from pathlib import Path
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck import contract, texts
-from containercheck.sites import Site
+from containercheck.node import contract, texts
+from containercheck.site.sites import Site
 from containercheck.software import easybuild, host, images, inputs, maven, modules, pypi, source, spack
-from containercheck.software.host import told_by
+from containercheck.software.host import ask_program
 from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted
 
-__all__ = ["PROVIDERS", "Misconfigured", "Provision", "Unavailable", "Wanted", "provide", "require_built", "told_by"]
+__all__ = [
+    "Misconfigured",
+    "PROVIDERS",
+    "Provision",
+    "Unavailable",
+    "Wanted",
+    "ask_program",
+    "provide",
+    "require_built",
+]
 
 #: In the order in which their commands run; modules come before all of them.
 PROVIDERS = (
@@ -64,7 +73,7 @@ def require_built(stagedir: Path, stderr: str, ended: str = "") -> None:
         raise ReframeError(f"the build was ended before it was done: {ended or f'see {stagedir}'}") from None
     if status == "0":
         return
-    said = texts.told(texts.tail(stagedir / stderr).strip().removeprefix("error: "))
+    said = texts.sanitized(texts.tail(stagedir / stderr).strip().removeprefix("error: "))
     if status == str(contract.UNSUPPORTED):
         # Modules may have spoken before.
         raise Unavailable(said.splitlines()[-1].removeprefix("error: "))

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from reframe.core.runtime import runtime
 
-from containercheck import contract, programs
-from containercheck.sites import Site, path_of
+from containercheck.node import contract
+from containercheck.site import node_commands
+from containercheck.site.sites import Site, path_of
 from containercheck.software.provision import (
     EASYCONFIGS,
     Misconfigured,
@@ -50,7 +51,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     words += ["--program", wanted.executable, wanted.check]
     return Provision(
         program=wanted.executable,
-        build=(programs.in_build(site, "easybuild", *words),),
+        build=(node_commands.in_build(site, "easybuild", *words),),
         activate=tuple(_load(wanted, module_of(easyconfig))),
     )
 

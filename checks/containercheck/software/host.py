@@ -9,8 +9,9 @@ import shlex
 import shutil
 import subprocess
 
-from containercheck import contract, hosts, mpi, programs
-from containercheck.sites import Site
+from containercheck.node import contract, mpi
+from containercheck.site import hosts, node_commands
+from containercheck.site.sites import Site
 from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted
 
 #: What the loader calls the libraries of a family of MPI.
@@ -71,7 +72,7 @@ def _look_for(wanted: Wanted, into: str, status: int) -> str:
     program = wanted.executable
     error = "error: " if into == ">&2" else ""
     said = f'printf {shlex.quote(error + _absent(wanted))} "$(uname -n)" {into}'
-    return programs.unless_found(shlex.quote(program), said, status, wanted.environ)
+    return node_commands.unless_found(shlex.quote(program), said, status, wanted.environ)
 
 
 def _require_mpi(wanted: Wanted, site: Site) -> None:
@@ -98,7 +99,7 @@ def _on_nodes(family: str, site: Site) -> bool:
         return True
 
 
-def told_by(program: str, pattern: str) -> str:
+def ask_program(program: str, pattern: str) -> str:
     """Return what a program on the PATH tells with ``--version``: the first group of a pattern, or an empty text."""
     if shutil.which(program) is None:
         return ""

@@ -7,12 +7,14 @@ import shutil
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck import contract, hosts, programs, releases, texts
-from containercheck.build import recipes
-from containercheck.build.cache import CacheError
-from containercheck.sides import Candidate
-from containercheck.sites import Site, path_of
-from containercheck.software import runtimes, spack
+from containercheck.node import contract, texts
+from containercheck.node.build import recipes
+from containercheck.node.build.cache import CacheError
+from containercheck.sides import runtimes
+from containercheck.sides.sides import Candidate
+from containercheck.site import hosts, node_commands, releases
+from containercheck.site.sites import Site, path_of
+from containercheck.software import spack
 from containercheck.software.provision import RECIPES, Misconfigured, Provision, Unavailable, Wanted, architecture_of
 
 #: Link in the stage directory.
@@ -80,7 +82,7 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
     words += ["--cache", site.cache("image_cache"), "--jar-cache", site.cache("jar_cache"), "--link", link]
     words += ["--mirror", site.image_mirror] if site.image_mirror else []
     words += spack.for_image(wanted, site) if recipes.environment_of(RECIPES, text) else []
-    return Provision(image=link, build=(programs.in_build(site, "image", *words, recipe),))
+    return Provision(image=link, build=(node_commands.in_build(site, "image", *words, recipe),))
 
 
 def _release(wanted: Wanted, site: Site) -> str:
@@ -107,12 +109,14 @@ def _ready(ready: str, of: str, runtime: str, site: Site, link: str) -> Provisio
     if command not in runtimes.BUILDERS:
         return _kept(ready, runtime, words, site)
     if "://" in ready:
-        return Provision(image=link, build=(programs.in_build(site, *words, *architecture, "--link", link, ready),))
+        return Provision(
+            image=link, build=(node_commands.in_build(site, *words, *architecture, "--link", link, ready),)
+        )
     path = path_of(ready)
     if not path.exists():
         raise Misconfigured(f"no image: {path}, which {of}, does not exist")
     words = ["--ready", path, "--link", link, *architecture]
-    return Provision(image=link, build=(programs.in_build(site, "image", *words),))
+    return Provision(image=link, build=(node_commands.in_build(site, "image", *words),))
 
 
 def _kept(ready: str, runtime: str, words: list[object], site: Site) -> Provision:
@@ -124,6 +128,6 @@ def _kept(ready: str, runtime: str, words: list[object], site: Site) -> Provisio
         return Provision(image=image, provenance=provenance)
     if runtime == "Docker" and not site.is_here:
         # Every node has images of its own.
-        pull = f"{programs.in_job(site, *words, name)} || exit 1"
+        pull = f"{node_commands.in_job(site, *words, name)} || exit 1"
         return Provision(image=image, activate=(pull,), provenance=provenance)
-    return Provision(image=image, build=(programs.in_build(site, *words, name),), provenance=provenance)
+    return Provision(image=image, build=(node_commands.in_build(site, *words, name),), provenance=provenance)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from containercheck import programs, texts
-from containercheck.sites import Site, path_of
+from containercheck.node import texts
+from containercheck.site import node_commands
+from containercheck.site.sites import Site, path_of
 from containercheck.software.provision import Misconfigured, Provision, Wanted
 
 
@@ -18,7 +19,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     provenance = {"input": texts.without_credentials(reference)}
     if "://" in reference:
         words = ["--cache", site.cache("input_cache"), "--link", "published", reference]
-        fetch = programs.in_build(site, "download", *words)
+        fetch = node_commands.in_build(site, "download", *words)
         return Provision(published="published", build=(fetch,), provenance=provenance)
     path = path_of(reference)
     if not path.exists():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 
-from containercheck import programs
-from containercheck.sites import Site
+from containercheck.site import node_commands
+from containercheck.site.sites import Site
 from containercheck.software.provision import CHECKS, Provision, Unavailable, Wanted
 
 
@@ -20,4 +20,4 @@ def provide(wanted: Wanted, site: Site) -> Provision:
         raise Unavailable("no software: jars come through Maven, and no mvn is on the PATH (Debian and Ubuntu: maven)")
     path = CHECKS / "src" / wanted.artifacts
     words = ["--cache", site.cache("jar_cache"), "--link", "jars", "--artifacts", path, path.parent.name]
-    return Provision(build=(programs.in_build(site, "jars", *words),))
+    return Provision(build=(node_commands.in_build(site, "jars", *words),))

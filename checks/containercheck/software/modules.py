@@ -10,7 +10,7 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.modules import ModulesSystem
 from reframe.core.runtime import runtime
 
-from containercheck.sites import Site
+from containercheck.site.sites import Site
 from containercheck.software.provision import Misconfigured, Provision, Wanted
 
 

@@ -6,15 +6,15 @@ import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.sides import Candidate
-from containercheck.sites import Site, path_of
+from containercheck.node import project
+from containercheck.sides.sides import Candidate
+from containercheck.site.sites import Site, path_of
 
 #: The checks, the definition files of images, the environments of Spack, and easyconfigs.
-CHECKS = Path(__file__).resolve().parents[2]
+CHECKS = project.CHECKS
 RECIPES, ENVIRONMENTS, EASYCONFIGS = (CHECKS.parent / name for name in ("images", "spack-envs", "easyconfigs"))
 
 

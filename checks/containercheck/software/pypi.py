@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from containercheck import pins, programs
-from containercheck.sites import Site
+from containercheck.node import pins
+from containercheck.site import node_commands
+from containercheck.site.sites import Site
 from containercheck.software.provision import CHECKS, Provision, Unavailable, Wanted, architecture_of
 
 
@@ -18,5 +19,5 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     if path.exists() and (problem := pins.not_for(path.parent.name, path, architecture_of(site))):
         raise Unavailable(f"no software: {problem}")
     words = ["--cache", site.cache("venv_cache"), "--architecture", architecture_of(site), "--link", "venv"]
-    build = programs.in_build(site, "venv", *words, "--requirements", path, path.parent.name)
+    build = node_commands.in_build(site, "venv", *words, "--requirements", path, path.parent.name)
     return Provision(program=wanted.executable, build=(build,), activate=(". venv/bin/activate",))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 import shutil
 
-from containercheck import contract, programs
-from containercheck.sites import Site
+from containercheck.node import contract
+from containercheck.site import node_commands
+from containercheck.site.sites import Site
 from containercheck.software.provision import CHECKS, Provision, Unavailable, Wanted, architecture_of
 
 
@@ -27,7 +28,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
         raise Unavailable(reason)
     said = f"error: {reason}"
     # Where it is compiled, after the modules were loaded.
-    look = f"{{ {programs.unless_found('mpicc', f'echo {shlex.quote(said)} >&2', contract.UNSUPPORTED)}; }}"
+    look = f"{{ {node_commands.unless_found('mpicc', f'echo {shlex.quote(said)} >&2', contract.UNSUPPORTED)}; }}"
     compile_ = f"mpicc -O2 -Wall -o {program} {source}"
     return Provision(program=f"./{program}", build=(look, "mkdir -p bin", compile_))
 
@@ -38,4 +39,4 @@ def _from_cache(wanted: Wanted, site: Site) -> Provision:
     words += [f"--header={header}={package}" for header, package in wanted.headers.items()]
     words += [f"--option={option}" for option in wanted.compile_options]
     words += ["--source", CHECKS / "src" / wanted.source, "--link", wanted.executable, wanted.executable]
-    return Provision(program=f"./{wanted.executable}", build=(programs.in_build(site, "compile", *words),))
+    return Provision(program=f"./{wanted.executable}", build=(node_commands.in_build(site, "compile", *words),))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from containercheck import contract, programs
-from containercheck.sites import Site, path_of
+from containercheck.node import contract
+from containercheck.site import node_commands
+from containercheck.site.sites import Site, path_of
 from containercheck.software.provision import (
     ENVIRONMENTS,
     Misconfigured,
@@ -34,7 +35,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     view = f"{contract.SPACK}/{contract.SPACK_VIEW}"
     return Provision(
         program=f"./{view}/{program}",
-        build=(programs.in_build(site, "spack", *words),),
+        build=(node_commands.in_build(site, "spack", *words),),
         # The program's companions, and what makes its input, must be of the same environment.
         activate=(f'export PATH="$PWD/{view}/bin:$PATH"',),
     )

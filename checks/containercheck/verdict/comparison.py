@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from containercheck.facts import Figure
-from containercheck.verdict.openness import CLOSE, FASTER, SLOWER
-from containercheck.verdict.sequential import FAIL, HORIZON, INCONCLUSIVE, Pairs
+from containercheck.application.facts import Figure
+from containercheck.node.stats.openness import CLOSE, FASTER, SLOWER
+from containercheck.node.stats.sequential import FAIL, HORIZON, INCONCLUSIVE, Pairs
 
 #: The verdict on a figure where processors are emulated, and what is said of it.
 EMULATED = "emulated"

@@ -7,13 +7,13 @@ import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from containercheck.facts import Figure
-from containercheck.sides import Side
-from containercheck.verdict import builds, too_slow
-from containercheck.verdict.builds import Build
+from containercheck.application.facts import Figure
+from containercheck.node.outputs.evaluation import Evaluation
+from containercheck.node.stats.sequential import INCONCLUSIVE, PASS
+from containercheck.sides.sides import Side
+from containercheck.verdict import identities, too_slow
 from containercheck.verdict.comparison import EMULATED, NOT_JUDGED, Comparison, mean_error
-from containercheck.verdict.evaluation import Evaluation
-from containercheck.verdict.sequential import INCONCLUSIVE, PASS
+from containercheck.verdict.identities import Build
 
 
 class Outcome:
@@ -48,15 +48,15 @@ class Outcome:
             self.comparisons.append(
                 Comparison(
                     self._figures[figure],
-                    self._sides[side.against].label,
+                    self._sides[side.compared_with].label,
                     side.label,
-                    values[side.against],
+                    values[side.compared_with],
                     values[name],
                     pairs,
                     figure in expected,
                     evaluation.round_seconds,
                     evaluation.emulated,
-                    builds.difference(told.get(side.against, {}), told.get(name, {})),
+                    identities.difference(told.get(side.compared_with, {}), told.get(name, {})),
                 )
             )
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from containercheck import contract
-from containercheck.facts import Identity
-from containercheck.sides import Side
-from containercheck.verdict import binding, builds, surroundings
-from containercheck.verdict.evaluation import Evaluation, Facts
-from containercheck.verdict.reading import UnreadableError
+from containercheck.application.facts import Identity
+from containercheck.node import contract
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.outputs.reading import UnreadableError
+from containercheck.sides.sides import Side
+from containercheck.verdict import binding, container_differences, identities
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Record:
     :ivar host: the node that the runner ran on.
     :ivar replaced: of each round that was replaced, by its number: who disturbed it.
     :ivar busy: who disturbed rounds that had to count all the same; empty for nobody.
-    :ivar machine: what the job's first node is (job/node.py).
+    :ivar machine: what the job's first node is (node/job/node_state.py).
     :ivar kept_awake: whether the processors of a virtual machine were kept awake.
     :ivar why: why there were no more rounds; empty while that is not known.
     :ivar took: seconds of the job, with what came before the rounds.
@@ -91,7 +91,7 @@ class Record:
             "host": self.host,
             "machine": self.machine,
             "kept_awake": self.kept_awake,
-            "builds": builds.read(identity, self.runs, stagedir),
+            "builds": identities.read(identity, self.runs, stagedir),
             "mpi": {},
             "bound": {},
             "runtimes": {},
@@ -149,12 +149,12 @@ class Record:
         faults, remarks = [], []
         images = {side.name: side.container.image for side in sides if side.container}
         for side in sides:
-            if not side.successor:
+            if not side.replaces:
                 continue
-            pair = [self._surroundings(name, stagedir) for name in (side.against, side.name)]
+            pair = [self._surroundings(name, stagedir) for name in (side.compared_with, side.name)]
             for kind in pair[0]:
-                lines = surroundings.differences(kind, pair[0][kind], pair[1][kind])
-                same = images[side.against] == images[side.name]
+                lines = container_differences.differences(kind, pair[0][kind], pair[1][kind])
+                same = images[side.compared_with] == images[side.name]
                 kept = faults if kind == "variable" and same else remarks
                 kept += [f"{side.name}: {line}" for line in lines]
         return faults, remarks
@@ -162,7 +162,7 @@ class Record:
     @staticmethod
     def _surroundings(side: str, stagedir: Path) -> dict[str, dict[str, str]]:
         runtime = json.loads((stagedir / contract.runtime_file(side)).read_text())
-        seen = surroundings.read((stagedir / contract.surroundings_file(side)).read_text(errors="replace"))
+        seen = container_differences.read((stagedir / contract.surroundings_file(side)).read_text(errors="replace"))
         return {**seen, "directive": runtime["configuration"]}
 
     def unusual_starts(self, stagedir: Path) -> list[str]:
@@ -175,7 +175,7 @@ class Record:
         return lines
 
     def _starts(self, stagedir: Path) -> dict[str, dict[str, str]]:
-        """How the ranks of each side were started, of those that the job says it of (see job/ranks.py)."""
+        """How the ranks of each side were started, of those that the job says it of (see node/job/rank_trial.py)."""
         paths = {run["side"]: stagedir / contract.started_file(run["side"]) for run in self.runs}
         return {side: json.loads(path.read_text()) for side, path in paths.items() if path.exists()}
 
@@ -207,20 +207,22 @@ class Record:
             side.name: json.loads(plans[side.name].read_text())["path"] if side.container.host_mpi else None
             for side in contained
         }
-        trees = {side.name: side.container.trees for side in contained}
+        trees = {side.name: side.container.software_trees for side in contained}
         problem = self.mpi_problem(bare[0], wants_host, trees)
         return [problem] if problem else []
 
     def binding_problems(self, sides: Sequence[Side]) -> list[str]:
         """Return why the ranks of a side have fewer cores than those of the side that it is compared with."""
         best = self._roomiest(sides)
-        pairs = [(best[side.name], best.get(side.against)) for side in sides]
+        pairs = [(best[side.name], best.get(side.compared_with)) for side in sides]
         return [problem for own, other in pairs if own and other and (problem := binding.problem(own, other))]
 
     def unseen_bindings(self, sides: Sequence[Side]) -> list[str]:
         """Lines about sides with ranks whose cores could not be compared, as too few of them were seen."""
         best, known = self._roomiest(sides), {side.name: side for side in sides}
-        pairs = [(side, known[side.against]) for side in sides if side.program.mpi and side.against in known]
+        pairs = [
+            (side, known[side.compared_with]) for side in sides if side.program.mpi and side.compared_with in known
+        ]
         lines = [binding.unseen(own.label, best[own.name], other.label, best[other.name]) for own, other in pairs]
         return [line for line in lines if line]
 

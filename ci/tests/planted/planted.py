@@ -52,7 +52,7 @@ class Singletons(ContainerCheck):
     source = "pingpong/pingpong.c"
     recipe = "pingpong"
     ranks_per_node = 2
-    rank_count = Answer("ranks", r"^ranks (\d+)", take="first")
+    rank_count = Answer("ranks", r"^ranks (\d+)", reduce="first")
     only_runs = True
 
     #: A clean environment is one without the launcher's.

@@ -1,0 +1,1 @@
+"""What an application file states: figures, answers, steps, input, axes, references."""

@@ -1,0 +1,1 @@
+"""The command line: run, nightly, acceptance, references, report."""

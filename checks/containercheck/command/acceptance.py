@@ -1,0 +1,199 @@
+"""Whether a container runtime, or an image, may take the place of another one; called by ci/acceptance.
+
+Exit status 0 when it is accepted, 1 when it is rejected or something failed, 2 when that is not decided, and for a
+wrong command line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import hashlib
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from containercheck.command import run
+from containercheck.report import table, versions
+from containercheck.results import open_verdicts, selections
+from containercheck.results.cases import Case
+from containercheck.results.formatting import columns, say, speak_as
+from containercheck.session.reframe_process import Workplace
+
+#: Commands of runtimes that a module may bring.
+COMMANDS = ("apptainer", "singularity")
+#: Verdicts on a case, and on the whole; the worst comes first.
+REJECTED, UNDECIDED, ACCEPTED = "rejected", "undecided", "accepted"
+STATUS = {ACCEPTED: 0, REJECTED: 1, UNDECIDED: 2}
+
+
+class UnknownCandidate(Exception):
+    """A runtime or an image cannot be found; the message says what was looked for."""
+
+
+def is_image(word: str) -> bool:
+    """Tell whether a word names an image: a file of Singularity's format, an unpacked one, or an address."""
+    path = Path(word)
+    if "://" in word or (path / ".singularity.d").is_dir():
+        return True
+    try:
+        with path.open("rb") as file:
+            # The launch script, 32 bytes, comes before (SIF specification, "Global header").
+            return file.read(64)[32:41] == b"SIF_MAGIC"
+    except OSError:
+        return False
+
+
+def resolved(word: str) -> str:
+    """Return the path of the runtime that a word names: a command, a path, or a module.
+
+    :raises UnknownCandidate: there is none.
+    """
+    found = shutil.which(word)
+    if found:
+        return str(Path(found).absolute())
+    if re.fullmatch(r"[\w.+/-]+", word):
+        look = " || ".join(f"command -v {command}" for command in COMMANDS)
+        script = f"module load {shlex.quote(word)} >/dev/null 2>&1 && {{ {look}; }}"
+        said = subprocess.run(["bash", "-lc", script], capture_output=True, text=True, timeout=60)
+        if said.returncode == 0:
+            return said.stdout.strip()
+    raise UnknownCandidate(
+        f"no container runtime {word}: neither a command, nor a path, nor a module that brings one; and no image"
+    )
+
+
+def version(path: str) -> str:
+    """Return what a runtime says of its version, in one line."""
+    try:
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return "which does not tell its version"
+    return " ".join(said.split()) or "which does not tell its version"
+
+
+def identity(kind: str, word: str) -> str:
+    """Return what tells a candidate from another one of the same name: a runtime's version, an image's digest."""
+    path = Path(word)
+    if kind == "runtimes":
+        return f"{word}, {version(word)}"
+    if path.is_file():
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            for part in iter(lambda: file.read(1 << 20), b""):
+                digest.update(part)
+        return f"{word}, sha256 {digest.hexdigest()}"
+    # An address names its digest; of a directory it is the best that there is.
+    return f"{word}, of {path.stat().st_mtime_ns}" if path.is_dir() else word
+
+
+def verdict(case: Case) -> str:
+    """Return what is to be said of a case."""
+    if selections.failure(case):
+        return REJECTED
+    found = {row.get("verdict") for row in case.rows}
+    return ACCEPTED if found == {"pass"} else UNDECIDED
+
+
+def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequence[str]) -> int:
+    """Print the tables, the verdict on each case and the one on the whole, and return the exit status.
+
+    :param titles: what is compared, by the name of its side.
+    """
+    ran = selections.ran(cases)
+    print("\n".join(["", *table.lines(cases), "", *versions.lines(ran, titles)]), flush=True)
+    for problem in [*problems, *([] if ran else ["no check was run"])]:
+        say(f"error: {problem}")
+    said = [(case, verdict(case)) for case in ran]
+    rows = [("application", "variant", "nodes", "verdict", "because")]
+    rows += [(case.label, case.variant, str(case.nodes), word, reason(case, word)) for case, word in said]
+    print("\n".join(["", *columns(rows)]), flush=True)
+    words = {word for _, word in said}
+    whole = next((word for word in (REJECTED, UNDECIDED) if word in words), ACCEPTED)
+    if whole == ACCEPTED and (problems or not ran):
+        whole = UNDECIDED
+    counts = ", ".join(f"{sum(word == one for _, word in said)} {one}" for one in STATUS)
+    more = ": not accepted; the same with --open goes on with what is open" if whole == UNDECIDED else ""
+    say(f"{whole}: {counts}{more}")
+    return STATUS[whole]
+
+
+def reason(case: Case, word: str) -> str:
+    """Return what a verdict on a case rests on."""
+    run = selections.failure(case)
+    if run:
+        return "; ".join(run.reason.splitlines()) or run.result
+    if word == UNDECIDED:
+        if any(row.get("verdict") == open_verdicts.EMULATED for row in case.rows):
+            return open_verdicts.NOT_JUDGED
+        left = [row["figure"] for row in case.rows if row.get("verdict") != "pass"]
+        return f"open: {', '.join(left)}" if case.rows else "nothing was compared"
+    return ""
+
+
+def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return what kind of things are compared, by the name of the checks' variable, and what the words name.
+
+    :raises UnknownCandidate: one is not there, or they are of several kinds.
+    """
+    kinds = {is_image(word) for word in words}
+    if len(kinds) > 1:
+        raise UnknownCandidate("a runtime and an image are no two versions of one thing: name runtimes, or images")
+    names = ["old", "new"] if len(words) == 2 else ["old", *(f"new{number}" for number in range(1, len(words)))]
+    if kinds == {True}:
+        paths = [word if "://" in word else str(Path(word).absolute()) for word in words]
+        return "compared_images", dict(zip(names, paths))
+    return "runtimes", dict(zip(names, map(resolved, words)))
+
+
+def parsed(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str], argparse.ArgumentParser]:
+    """Return what the command line says, the arguments that go on, and what complains about it."""
+    parser = argparse.ArgumentParser(
+        prog="ci/acceptance",
+        usage="ci/acceptance OLD NEW... [--built-by-each] [arguments of ci/run]",
+        description="Says whether a container runtime, or an image, may take the place of another one.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("candidates", nargs="+", help="commands, paths or modules of runtimes, or images: OLD first")
+    parser.add_argument(
+        "--built-by-each", action="store_true", help="each runtime runs an image that it built; else all run the same"
+    )
+    options = [place for place, word in enumerate(argv) if word.startswith("-") and word not in ("-h", "--help")]
+    end = min(options, default=len(argv))
+    # What comes after the first option may be the value of one.
+    own = [word for word in argv[end:] if word == "--built-by-each"]
+    return parser.parse_args([*argv[:end], *own]), [word for word in argv[end:] if word not in own], parser
+
+
+def main() -> None:
+    """Run one session that compares what the command line names."""
+    speak_as("acceptance")
+    known, rest, parser = parsed(sys.argv[1:])
+    if len(known.candidates) < 2:
+        parser.error("it takes two: OLD and NEW")
+    try:
+        kind, found = candidates(known.candidates)
+    except UnknownCandidate as error:
+        parser.error(str(error))
+    if kind != "runtimes" and (known.built_by_each or not any(re.match("-n|--name", word) for word in rest)):
+        parser.error("images are of one application, and ready: say which check (-n), and not who builds them")
+    titles = {name: version(path) if kind == "runtimes" else path for name, path in found.items()}
+    for name, path in found.items():
+        say(f"{name}: {path}{f', {titles[name]}' if titles[name] != path else ''}")
+    # As a list, because ReFrame cannot find its own sessions again where a command line has a brace.
+    chosen = ["-S", f"{kind}={json.dumps(list(found.items()))}", "--exclude", "%variant=bare"]
+    chosen += ["-S", "built_by_each=yes"] if known.built_by_each else []
+    compared = {name: identity(kind, path) for name, path in found.items()}
+    if known.built_by_each:
+        compared["images"] = "built by each"
+    conclusion = functools.partial(conclude, titles)
+    sys.exit(run.session([*chosen, *rest], Workplace(), conclusion, compared, STATUS[UNDECIDED]))
+
+
+if __name__ == "__main__":
+    main()

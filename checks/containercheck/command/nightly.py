@@ -1,0 +1,284 @@
+"""A night's session: all checks, what moved since earlier nights, and whether it moves again.
+
+Called by ci/nightly, whose head says how. What moved is a proposal only (history/change_points.py): its cases run again
+at once, paired, with more rounds, and only what that confirms is an alarm. Left in ``nightly/`` beside ci/run's report:
+ReFrame's report of all runs, ``nightly.json``, ``junit.xml``, ``report.html``. Exit status: ``settings.MEANING``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fcntl
+import functools
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from containercheck.history import causes, change_points
+from containercheck.history.change_points import Change
+from containercheck.history.nights import CONFIRMATION, PASS, Night, nights
+from containercheck.history.series import Series, series
+from containercheck.report import junit, page, scaling, table
+from containercheck.results import database, selections
+from containercheck.results.cases import Case, ReportError, save
+from containercheck.results.formatting import names, say, speak_as
+from containercheck.session import claims, reframe_process
+from containercheck.session.passes import Session
+from containercheck.session.priority import Priority
+from containercheck.session.reframe_process import Workplace
+from containercheck.session.settings import FINE, MEANING, REGRESSION, TROUBLE, NightSettings
+from containercheck.session.usage import UsageError
+
+#: Days of history that are looked at.
+DAYS = 100
+#: Fewest and most rounds of a confirmation, and how many times those of the run that it confirms.
+ROUNDS, MOST_ROUNDS, MORE = 10, 40, 2
+
+
+@dataclass
+class Result:
+    """What came of a night.
+
+    :ivar nights: all that are known, the earliest first; this one is the last.
+    :ivar series: of these nights.
+    :ivar changes: that stand, confirmed or not.
+    :ivar problems: what could not be measured or run, besides cases.
+    """
+
+    name: str
+    cases: Sequence[Case] = ()
+    nights: Sequence[Night] = ()
+    series: Sequence[Series] = ()
+    changes: Sequence[Change] = ()
+    problems: list[str] = field(default_factory=list)
+
+    def stored(self, nights: Sequence[Night]) -> None:
+        """Take the nights as they are stored, and see what changed in them."""
+        self.nights, self.series = nights, series(nights)
+        self.changes = change_points.standing(self.series)
+
+    def unstored(self, known: Sequence[Night]) -> None:
+        """Take this night as it is, after those that are known."""
+        last = Night(self.name, time.time(), "", tuple(self.cases), frozenset(), len(known))
+        self.nights = [*known, last]
+        self.series = series(self.nights)
+
+    @property
+    def alarms(self) -> list[Change]:
+        """What is worse than in earlier nights, and was so again."""
+        return [one for one in self.changes if one.confirmed and one.worse]
+
+    @property
+    def status(self) -> int:
+        """The exit status."""
+        failed = [run for run in map(selections.failure, self.cases) if run]
+        if self.alarms or any(map(selections.is_regression, failed)):
+            return REGRESSION
+        return TROUBLE if failed or self.problems or not selections.ran(self.cases) else FINE
+
+
+class History:
+    """ReFrame's results database of the site.
+
+    :ivar path: where it is.
+    """
+
+    def __init__(self, arguments: Sequence[str], place: Workplace) -> None:
+        """Ask ReFrame where it is.
+
+        :raises ReframeFailed: it cannot tell.
+        """
+        self.path = reframe_process.named_database(arguments, place)
+
+    def read(self, problems: list[str], whole: str = "") -> list[Night]:
+        """Return all nights, and add what is wrong with them to the problems. A damaged database is set aside.
+
+        :param whole: name of the night of which all is wanted, as of the last one.
+        """
+        if not self.path.exists():
+            return []
+        try:
+            make = functools.partial(nights, whole=whole)
+            stored = database.read(self.path, time.time() - 86400 * DAYS, make)
+        except database.Damaged as error:
+            problems.append(self._set_aside(str(error)))
+            return []
+        except database.DatabaseError as error:
+            problems.append(str(error))
+            return []
+        for problem in stored.problems:
+            say(problem)
+        if stored.is_cut:
+            problems.append(self._set_aside(stored.damage[0]))
+        return stored.made
+
+    def _set_aside(self, damage: str) -> str:
+        """Keep a file that nobody can write to any more under another name, and return what is to be said of it."""
+        try:
+            aside = database.set_aside(self.path)
+        except (database.DatabaseError, OSError) as error:
+            return f"{damage}; it stays where it is ({error})"
+        if aside is None:
+            return f"{damage}; a moment later it was not, so that it stays: somebody wrote to it"
+        return f"{damage}; it is kept as {aside}, and a new one is begun"
+
+
+def run(wanted: NightSettings, place: Workplace, relay: reframe_process.Relay) -> Result:
+    """Run the session of a night, and again what moved."""
+    result = Result(datetime.datetime.now().isoformat(timespec="seconds"))
+    try:
+        history = History(wanted.arguments, place)
+    except reframe_process.ReframeFailed as error:
+        result.problems.append(str(error))
+        result.unstored([])
+        return result
+    before = history.read(result.problems)
+    choice = Priority(before, wanted.minutes).choose
+    session = Session(wanted.settings(result.name), place, relay, choice)
+    try:
+        result.problems += session.begin()
+    except ReportError as error:
+        result.problems += [*stopped(wanted, relay), f"{error} (see above)"]
+        result.unstored(before)
+        return result
+    session.go_on()
+    judge(result, session, history)
+    proposals = [one for one in result.changes if not one.confirmed]
+    if proposals and not relay.stopped_by and confirm(session, proposals):
+        judge(result, session, history)
+    result.problems += stopped(wanted, relay)
+    return result
+
+
+def judge(result: Result, session: Session, history: History) -> None:
+    """See what moved, with what the session has stored by now."""
+    result.cases = session.cases
+    known = history.read(result.problems, result.name)
+    own = next((place for place, night in enumerate(known) if night.name == result.name), None)
+    if own is None:
+        result.unstored(known)
+        problem = f"the results of this night are not in the database {history.path} (see above)"
+        result.problems += [problem] if problem not in result.problems else []
+        return
+    # What somebody else began to store meanwhile (a night of another checkout, ci/run) comes after this night.
+    result.stored(known[: own + 1])
+
+
+def confirm(session: Session, proposals: Sequence[Change]) -> list[Case]:
+    """Run the cases of proposals once more, paired, with more rounds, and return those that were run."""
+    keys = {key for change in proposals for key in change.series.cases}
+    cases = [case for case in selections.ran(session.cases) if case.key in keys]
+    if not cases:
+        return []
+    rounds: dict[str, int] = {}
+    for case in cases:
+        before = max((row.get("rounds", 0) for row in case.rows), default=0)
+        own = min(MOST_ROUNDS, max(ROUNDS, MORE * before))
+        rounds[case.application] = max(rounds.get(case.application, 0), own)
+    say(f"{len(proposals)} figure(s) moved since earlier nights; run again with more rounds: {names(cases)}")
+    options = [word for name, own in rounds.items() for word in ("-S", f"{name}.rounds={own}")]
+    missed = session.repeat_within_budget(cases, f"--session-extras={PASS}={CONFIRMATION}", *options)
+    if missed:
+        say(f"not run again, and so no alarm tonight: {names(missed)}")
+    return [case for case in cases if case not in missed]
+
+
+def stopped(wanted: NightSettings, relay: reframe_process.Relay) -> list[str]:
+    """Return what stopped the night, if anything did."""
+    if relay.stopped_by == signal.SIGALRM.name:
+        return [f"stopped after {wanted.timeout:g} minutes (--timeout)"]
+    return [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
+
+
+def conclude(result: Result, directory: Path) -> int:
+    """Print the table and what changed, write all reports, and return the exit status."""
+    print("\n".join(["", *table.lines(result.cases)]), flush=True)
+    for line in alarm_lines([one for one in result.changes if one.confirmed]):
+        say(line)
+    for problem in result.problems:
+        say(f"error: {problem}")
+    directory.mkdir(parents=True, exist_ok=True)
+    junit.write(directory / "junit.xml", result.cases, alarm_lines(result.alarms), result.problems)
+    page.write(result.nights, result.series, result.changes, directory / "report.html", result.problems)
+    save(directory / "nightly.json", summary(result))
+    say(f"{MEANING[result.status]} (status {result.status}): {directory / 'report.html'}")
+    return result.status
+
+
+def alarm_lines(found: Sequence[Change]) -> list[str]:
+    """Return a line for each likely cause of these changes."""
+    return [f"{cause.what}. {'; '.join(cause.differences)}" for cause in causes.causes(found)]
+
+
+def summary(result: Result) -> dict[str, Any]:
+    """Return the night in a few words, for programs; and how its figures scale: fields of ``scaling.Scaling``."""
+    failed = {names([case]): run.reason for case in result.cases if (run := selections.failure(case))}
+    return {
+        "night": result.name,
+        "status": result.status,
+        "meaning": MEANING[result.status],
+        "ran": len(selections.ran(result.cases)),
+        "failed": failed,
+        "changed": alarm_lines(result.changes),
+        "alarms": alarm_lines(result.alarms),
+        "problems": result.problems,
+        "scaling": [asdict(one) for one in scaling.of(result.cases)],
+    }
+
+
+@contextlib.contextmanager
+def alone(directory: Path) -> Iterator[None]:
+    """Keep other nights of this place away, and leave a note for the next one while it lasts.
+
+    :raises BlockingIOError: there is one.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    with Path(directory, "lock").open("a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file.seek(0)
+        left = file.read().strip()
+        if left:
+            say(f"the night before was killed ({left}): of what it had not yet stored nothing is known")
+        file.truncate(0)
+        file.write(f"began {datetime.datetime.now().isoformat(timespec='seconds')}, pid {os.getpid()}\n")
+        file.flush()
+        try:
+            yield
+        finally:
+            # However it ended, it says so itself; only who is killed leaves the note.
+            file.truncate(0)
+
+
+def main(argv: Sequence[str], place: Workplace) -> int:
+    """Run one night, and return the exit status."""
+    speak_as("nightly")
+    wanted = NightSettings.parse(argv)
+    try:
+        usual = reframe_process.named_report(wanted.arguments, place) or place.report
+        stage = reframe_process.named_stage(wanted.arguments, place)
+    except UsageError as error:
+        say(f"error: {error}")
+        return TROUBLE
+    place = replace(place, report_file=usual.parent / "nightly" / "run-report.json")
+    try:
+        with alone(place.reports), claims.held([stage], argv), reframe_process.Relay() as relay:
+            signal.setitimer(signal.ITIMER_REAL, 60 * (wanted.timeout or 0))
+            result = run(wanted, place, relay)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            return conclude(result, place.reports)
+    except BlockingIOError:
+        who = Path(place.reports, "lock").read_text(encoding="utf-8").strip()
+        say(f"error: another night is still running here ({who}): {place.reports}")
+    except (OSError, ReportError, UsageError, claims.Taken) as error:
+        say(f"error: {error}")
+    return TROUBLE
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], Workplace()))

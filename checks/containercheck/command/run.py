@@ -1,0 +1,140 @@
+"""Runs the checks and ends with the table; called by ci/run, whose arguments go on to ReFrame.
+
+Cases that were only slow are run again, in another session of ReFrame that selects nothing else: ReFrame's own
+--max-retries would repeat wrong answers and hangs too. With --minutes or --open, cases that are open go on in the same
+way, with the rounds that they have (results/open_verdicts.py). All ends up in one report. Exit status 1 where something
+failed or could not be run (results/selections.py), 2 where a figure is too slow or too fast and that is not certain
+yet, 64 (EX_USAGE of sysexits.h) where the command line is wrong or another session is running here, 0 else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from containercheck.report import table
+from containercheck.results import selections
+from containercheck.results.cases import Case, ReportError, collect
+from containercheck.results.formatting import say
+from containercheck.session import claims, estimate, reframe_process
+from containercheck.session.passes import Session
+from containercheck.session.reframe_process import Workplace
+from containercheck.session.settings import Settings
+from containercheck.session.usage import UsageError
+
+#: Exit statuses: of a session with what may be wrong and is not certain; and where nothing was run because the command
+#: line is wrong, or another session is running.
+UNCERTAIN, WRONG_USAGE = 2, 64
+#: What is made of a session: its cases, and what is wrong besides; the exit status.
+Conclusion = Callable[[Sequence[Case], Sequence[str]], int]
+
+
+def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
+    """Print the table, and return the exit status.
+
+    :param problems: what is wrong besides the results of the cases.
+    """
+    print("\n".join(["", *table.lines(cases)]), flush=True)
+    asked = selections.questions(cases)
+    for line in asked:
+        say(line)
+    return ended([*problems, *selections.problems(cases)]) or (UNCERTAIN if asked else 0)
+
+
+def session(
+    argv: Sequence[str],
+    place: Workplace,
+    conclude: Conclusion = conclude,
+    compared: Mapping[str, str] | None = None,
+    wrong_usage: int = WRONG_USAGE,
+) -> int:
+    """Run the checks, go on with those that need it, print what came of it, and return the exit status.
+
+    :param compared: what is compared beside bare and containers; a session that compared something else has nothing
+        open for this one, and nothing that is closed.
+    :param wrong_usage: the status where nothing was run because the command line is wrong.
+    """
+    try:
+        settings = Settings.parse(argv)
+    except SystemExit as error:
+        # argparse ends with another one.
+        return wrong_usage if error.code else 0
+    if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
+        return ended(["the site's file or RFM_REPORT_FILE names the report: leave out --report-file"])
+    try:
+        place = replace(place, report_file=reframe_process.named_report(settings.arguments, place))
+        stage = reframe_process.named_stage(settings.arguments, place)
+    except UsageError as error:
+        say(f"error: {error}")
+        return wrong_usage
+    with contextlib.ExitStack() as held, reframe_process.Relay() as relay:
+        try:
+            if settings.estimate:
+                # It may be asked beside a session, whose log it leaves alone.
+                aside = held.enter_context(tempfile.TemporaryDirectory())
+                place = replace(place, report_file=Path(aside, "report.json"))
+            else:
+                held.enter_context(claims.held([place.reports, stage], argv))
+        except (claims.Taken, OSError) as error:
+            say(f"error: {error}")
+            return wrong_usage
+        current = Session(settings, place, relay, compared=compared)
+        try:
+            if settings.estimate:
+                return estimated(collect([current.foresee()]))
+            problems = current.resume() if settings.only_open else current.begin()
+        except UsageError as error:
+            say(f"error: {error}")
+            return wrong_usage
+        except ReportError as error:
+            stopped = [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
+            return ended([*stopped, f"{error}{'' if settings.only_open else ' (see above)'}"])
+        if current.is_resumed and current.is_done:
+            say("nothing is open in the last session")
+            # Whether what was compared is accepted is asked again.
+            return conclude(current.cases, problems) if compared else 0
+        current.go_on()
+        if settings.node_hours:
+            say(f"{estimate.spent(current.cases):.3g} of {settings.node_hours:g} node-hours were spent")
+        problems += [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
+    status = conclude(current.cases, problems)
+    why = reframe_process.not_stored(place.log)
+    if why:
+        # The verdicts are in the report, whatever becomes of the database.
+        where = reframe_process.named_database(settings.arguments, place)
+        say(f"these results are not in the database {where} ({why}): they are in {place.report}")
+    return status
+
+
+def estimated(cases: Sequence[Case]) -> int:
+    """Print what a session is expected to take, and return the exit status."""
+    run = selections.ran(cases)
+    failed = [case for case in run if selections.failure(case)]
+    print("\n".join([*table.skips(cases), *table.failures(failed), *(estimate.lines(run) if run else [])]), flush=True)
+    return ended(selections.problems(cases))
+
+
+def ended(problems: Sequence[str]) -> int:
+    """Say what is wrong, and return the exit status."""
+    for problem in problems:
+        say(f"error: {problem}")
+    return 1 if problems else 0
+
+
+def main() -> None:
+    """Run one session with the arguments of the command line."""
+    try:
+        sys.exit(session(sys.argv[1:], Workplace()))
+    except BrokenPipeError:
+        # Who reads no further (head) has stopped the session; what is left in the buffer has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Run a program of the build step or of the job: ``python3 checks/containercheck/node PROGRAM ARGUMENTS``.
+
+These programs use the standard library only, and Python 3.6 or newer: nodes have no ReFrame and no numpy. The package
+is loaded from where this file lies, whatever else of its name there may be, and without a search path that the programs
+which run here would inherit.
+"""
+
+import importlib
+import importlib.util
+import os
+import sys
+
+#: Program: its module.
+PROGRAMS = {
+    "rounds": "job.rounds",
+    "hostmpi": "job.host_mpi",
+    "runtime": "job.runtime_start",
+    "ranks": "job.rank_trial",
+    "watch": "job.node_watch",
+    "place": "job.own_directories",
+    "surroundings": "job.container_view",
+    "image": "build.image_build",
+    "pull": "build.image_pull",
+    "venv": "build.venvs",
+    "jars": "build.jars",
+    "compile": "build.compiled",
+    "debian-packages": "build.debian_packages",
+    "spack": "build.spack_install",
+    "easybuild": "build.easybuild_install",
+    "download": "build.downloads",
+    "machine": "build.machine",
+    "clean": "build.cleaning",
+}
+#: What stands before the program where the site trusts others with its caches.
+OWNERS = "--cache-owners="
+
+
+def main():
+    """Run the program that the first argument names.
+
+    :raises SystemExit: there is no such program, or this Python is too old for it.
+    """
+    # No f-string before this: to an older Python it is a syntax error, and no message.
+    if sys.version_info < (3, 6):
+        sys.exit(
+            "error: %s is Python %d.%d, and the checks need 3.6 or newer on the nodes: install one as python3, or name "
+            "it: site's extras, python" % (sys.executable, sys.version_info[0], sys.version_info[1])
+        )
+    if len(sys.argv) > 1 and sys.argv[1].startswith(OWNERS):
+        # Of all programs of the build step: see node/build/ownership.py.
+        os.environ["CONTAINERCHECK_CACHE_OWNERS"] = sys.argv.pop(1)[len(OWNERS) :]
+    if len(sys.argv) < 2 or sys.argv[1] not in PROGRAMS:
+        sys.exit("usage: python3 checks/containercheck/node {} ...".format("|".join(sorted(PROGRAMS))))
+    load_package()
+    # What is built and run here is used on the next night too, and the group need not be able to change it.
+    os.umask(os.umask(0o077) | 0o022)
+    program = sys.argv.pop(1)
+    sys.argv[0] = "containercheck {}".format(program)
+    importlib.import_module("containercheck.node." + PROGRAMS[program]).main()
+
+
+def load_package():
+    """Load the package ``containercheck`` from the directory above this file's."""
+    init = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__init__.py")
+    spec = importlib.util.spec_from_file_location("containercheck", init)
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["containercheck"] = package
+    spec.loader.exec_module(package)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Who disturbs a run on the job's other nodes: a watch on each of them (standard library only, Python 3.6 or newer).
+
+    python3 checks/containercheck watch
+
+writes a line a second into ``watch/<node>.lines``, while the job lasts: when, and who took how much of the node since
+the last line. Slurm starts it on every node of a job, beside the job's own steps. Under other schedulers only the first
+node, on which the runner is, is looked at.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Dict, List, Optional, Tuple
+
+from containercheck.node import contract
+from containercheck.node.job import disturbance
+
+#: Seconds between two looks. One look takes milliseconds.
+INTERVAL = 1.0
+
+
+def start() -> None:
+    """Start the watch on all nodes of a Slurm job that has several. Where it does not start, nothing is seen there."""
+    if int(os.environ.get("SLURM_JOB_NUM_NODES", 1)) < 2 or not shutil.which("srun"):
+        return
+    shutil.rmtree(contract.WATCH, ignore_errors=True)
+    Path(contract.WATCH).mkdir()
+    # It shares the processors with the job's own steps, and has nothing to do with MPI.
+    words = ["srun", "--overlap", "--ntasks-per-node=1", "--ntasks=" + os.environ["SLURM_JOB_NUM_NODES"], "--mpi=none"]
+    programs = str(Path(__file__).resolve().parents[1])
+    with Path(contract.WATCH, "err").open("wb") as err:
+        subprocess.Popen(
+            [*words, "--mem=0", sys.executable, programs, "watch"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=err,
+        )
+
+
+class Lines:
+    """What the watch on one node wrote, each line read once: there is one for each second of the job.
+
+    :param path: the file, which grows.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Nothing is read yet."""
+        self._path, self._offset = path, 0
+        self._waiting = []  # type: List[Tuple[float, float, Dict[str, float]]]
+
+    def between(self, first: float, last: float) -> List[Tuple[float, float, Dict[str, float]]]:
+        """Return when, the capacity, and who took what, of the lines between two moments; earlier ones are forgotten.
+
+        What cannot be read is left out: another node's file may be cut, or damaged, and it ends no job.
+        """
+        self._waiting += self._new()
+        found = [line for line in self._waiting if first <= line[0] <= last]
+        self._waiting = [line for line in self._waiting if line[0] > last]
+        return found
+
+    def _new(self) -> List[Tuple[float, float, Dict[str, float]]]:
+        try:
+            with self._path.open("rb") as stream:
+                if os.fstat(stream.fileno()).st_size < self._offset:
+                    # Another file of that name.
+                    self._offset, self._waiting = 0, []
+                stream.seek(self._offset)
+                # What follows the last end of a line is being written.
+                whole = stream.read().rpartition(b"\n")[0]
+        except OSError:
+            return []
+        if not whole:
+            return []
+        self._offset += len(whole) + 1
+        return [line for line in map(_parsed, whole.split(b"\n")) if line]
+
+
+#: What was read of each node's file.
+_READ = {}  # type: Dict[Path, Lines]
+
+
+def _parsed(line: bytes) -> Optional[Tuple[float, float, Dict[str, float]]]:
+    """Return what a line says; None for a damaged one."""
+    try:
+        seen = json.loads(line.decode())
+        taken = {str(who): float(ticks) for who, ticks in seen["taken"].items()}
+        return float(seen["when"]), float(seen["capacity"]), taken
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def disturbers(began: float, ended: float) -> List[str]:
+    """Return who disturbed the other nodes between two moments, with the node's name.
+
+    :param began, ended: in seconds since 1970: the nodes' clocks are taken to agree to a second.
+    """
+    found = []
+    for path in sorted(Path(contract.WATCH).glob("*.lines")):
+        if path.stem == os.uname().nodename:
+            continue
+        capacity = 0.0
+        taken = {}  # type: Dict[str, float]
+        for _, most, who_took in _READ.setdefault(path.resolve(), Lines(path)).between(began + INTERVAL, ended):
+            capacity += most
+            for who, ticks in who_took.items():
+                taken[who] = taken.get(who, 0.0) + ticks
+        said = disturbance.verdict(taken, capacity, f" on {path.stem}")
+        found += [said] if said else []
+    return found
+
+
+def main() -> None:
+    """Look, and write down what there was, until the job ends."""
+    path = Path(contract.WATCH, os.uname().nodename + ".lines")
+    before = disturbance.look()
+    with path.open("w") as stream:
+        while True:
+            time.sleep(INTERVAL)
+            after = disturbance.look()
+            taken = disturbance.taken_between(before, after, set())
+            line = {"when": time.time(), "capacity": disturbance.capacity(before, after), "taken": taken}
+            stream.write(json.dumps(line) + "\n")
+            stream.flush()
+            before = after

@@ -1,0 +1,274 @@
+"""The processes of one run: finding them, ending them, and what they have mapped (Linux, standard library only)."""
+
+import contextlib
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Set, Tuple
+
+from containercheck.node import mpi, texts
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+#: Seconds between two looks at whether the work is done, and the session that a job belongs to is still there.
+_WATCH = 0.2
+#: Processes of the runner's own, which belong to no run, and which it collects itself: see awake.py.
+HELPERS = set()  # type: Set[int]
+
+
+class Terminated(SystemExit):
+    """The job is to end: somebody cancelled it, or it met its limit. The code is 128 and the signal's number."""
+
+
+def supervise(clean_up: Callable[[], object]) -> None:
+    """Go on in a process of its own, which nobody kills by mistake; the one that called this waits, and ends with it.
+
+    ReFrame cancels a local job by killing the process group of its script, before a runner in it could end the run in
+    progress; a container's helpers have groups of their own, and stay. So the work is done in another session. It ends
+    the run in progress when it gets SIGTERM, when the process that waits for it dies, or when ReFrame does.
+
+    :param clean_up: ends what is left when the work is done, however that ended.
+    """
+    adopt_orphans()
+    waiting = os.getpid()
+    worker = os.fork()
+    if worker == 0:
+        os.setsid()
+        adopt_orphans()
+        signal.signal(signal.SIGTERM, _terminate)
+        die_with_parent(waiting, signal.SIGTERM)
+        return
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda _number, _frame: os.kill(worker, signal.SIGTERM))
+    ancestors = _job_and_session()
+    while True:
+        pid, status = os.waitpid(worker, os.WNOHANG)
+        if pid:
+            break
+        if _job_and_session() != ancestors:
+            os.kill(worker, signal.SIGTERM)
+        time.sleep(_WATCH)
+    clean_up()
+    os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
+
+
+def _terminate(number: int, _frame: object) -> None:
+    """Turn the signal that ends the job into an orderly exit, once."""
+    signal.signal(number, signal.SIG_IGN)
+    raise Terminated(128 + number)
+
+
+def _job_and_session() -> List[int]:
+    """The job's script and, where that is a local job of ReFrame's, ReFrame itself."""
+    script = os.getppid()
+    with contextlib.suppress(OSError):
+        if b"/rfm_" in b"/" + Path("/proc", str(script), "cmdline").read_bytes().replace(b"\0", b"/"):
+            return [script, int(fields_of(script)[1])]
+    return [script]
+
+
+def status_of(pid: int) -> Tuple[str, List[str]]:
+    """Return what /proc says of a process: its name, and the fields from its state on.
+
+    :raises OSError: it is gone.
+    """
+    status = Path("/proc", str(pid), "stat").read_text(errors="replace")
+    # The name may hold anything, brackets too: the fields follow the last one.
+    name, _, fields = status.partition("(")[2].rpartition(")")
+    return name, fields.split()
+
+
+def fields_of(pid: int) -> List[str]:
+    """Return the fields of a process without its name.
+
+    :raises OSError: it is gone.
+    """
+    return status_of(pid)[1]
+
+
+def output_of(command: List[str], patience: float = 60.0, **options: Any) -> str:
+    """Return what a command prints on standard output; nothing where it is not there, or hangs.
+
+    :param patience: seconds that it has.
+    :param options: for :func:`subprocess.run`.
+    """
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            universal_newlines=True,
+            timeout=patience,
+            **options,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def die_with_parent(parent: int, number: signal.Signals) -> None:
+    """Have this process get a signal when its parent ends.
+
+    :raises SystemExit: it has ended already.
+    """
+    _prctl(_PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:
+        sys.exit("error: the job ended before its first run")
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of descendants whose own parent dies, so that none is lost sight of."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _parents(ended: bool) -> Dict[int, int]:
+    """Every process of the machine and its parent; with those that have ended and nobody has waited for, or without."""
+    parents = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):
+                fields = fields_of(int(entry))
+                if ended or fields[0] != "Z":
+                    parents[int(entry)] = int(fields[1])
+    return parents
+
+
+def descendants(*roots: int, ended: bool = False) -> Set[int]:
+    """Return all living descendants of these processes, without themselves and :data:`HELPERS`.
+
+    All processes are looked at once.
+
+    :param ended: those too that have ended and that nobody has waited for yet: what they took still shows.
+    """
+    children = {}  # type: Dict[int, List[int]]
+    for pid, parent in _parents(ended).items():
+        children.setdefault(parent, []).append(pid)
+    found = set()  # type: Set[int]
+    todo = list(roots)
+    while todo:
+        for child in children.get(todo.pop(), ()):
+            if child not in found and child not in HELPERS:
+                found.add(child)
+                todo.append(child)
+    return found
+
+
+def mapped_mpi(pids: Set[int]) -> Dict[str, Dict[str, Any]]:
+    """Return the MPI libraries that these processes have mapped, from ``/proc/<pid>/maps``.
+
+    Keys are the paths as the processes see them; values hold ``device`` and ``inode`` (which tell a host's file from
+    an image's, whatever it is called inside) and ``pids``, sorted.
+    """
+    libraries = {}  # type: Dict[str, Dict[str, Any]]
+    for pid in sorted(pids):
+        try:
+            maps = Path("/proc", str(pid), "maps").read_text(errors="replace")
+        except OSError:
+            continue
+        seen = set()
+        for line in maps.splitlines():
+            fields = line.split(None, 5)
+            if len(fields) == 6 and mpi.SONAME.match(Path(fields[5]).name) and fields[5] not in seen:
+                seen.add(fields[5])
+                entry = libraries.setdefault(fields[5], {"device": fields[3], "inode": int(fields[4]), "pids": []})
+                entry["pids"].append(pid)
+    return libraries
+
+
+def bound(libraries: Dict[str, Dict[str, Any]]) -> List[str]:
+    """Return the processors that each process with an MPI library may use, as Linux lists them (``0-3,8``), sorted.
+
+    :param libraries: see :func:`mapped_mpi`.
+    """
+    found = []
+    for pid in {pid for entry in libraries.values() for pid in entry["pids"]}:
+        with contextlib.suppress(OSError):
+            status = Path("/proc", str(pid), "status").read_text(errors="replace")
+            found += re.findall(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE)
+    return sorted(found)
+
+
+def end(leader: int, grace: float, before: Callable[[], Any] = lambda: None) -> None:
+    """End the process group ``leader`` and every descendant of ours: asked first, killed after ``grace`` seconds.
+
+    :param before: what is done before they are killed.
+    """
+    _signal_group(leader, signal.SIGTERM)
+    deadline = time.monotonic() + grace
+    while time.monotonic() < deadline and descendants(os.getpid()):
+        time.sleep(0.05)
+    before()
+    _signal_group(leader, signal.SIGKILL)
+    kill_descendants()
+
+
+def wait_for_descendants(patience: float) -> None:
+    """Wait until every descendant of this process has ended, but no longer than ``patience`` seconds."""
+    deadline = time.monotonic() + patience
+    while descendants(os.getpid()) and time.monotonic() < deadline:
+        reap()
+        time.sleep(0.02)
+
+
+def kill_descendants() -> List[str]:
+    """Kill every descendant of this process and return what they were called, sorted."""
+    killed = {}  # type: Dict[int, str]
+    # Again and again, because a process can fork while the others are being killed.
+    for _ in range(100):
+        living = descendants(os.getpid())
+        if not living:
+            break
+        for pid in living:
+            with contextlib.suppress(OSError):
+                killed[pid] = texts.printable(status_of(pid)[0])
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+    return sorted(killed.values())
+
+
+def kill_slurm_steps(patience: float = 60.0) -> None:
+    """Kill the job steps that a killed srun leaves on the nodes, and wait until Slurm has their cores back.
+
+    The next srun of the job would wait for them, and look like a hang itself.
+    """
+    job = os.environ.get("SLURM_JOB_ID")
+    if not job or not shutil.which("scancel"):
+        return
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        listing = subprocess.run(
+            ["squeue", "--steps", "--noheader", "--format=%i", f"--jobs={job}"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            universal_newlines=True,
+        ).stdout
+        # Steps that srun started have numbers; the script's own is called batch.
+        steps = re.findall(rf"^\s*({re.escape(job)}\.\d+)\s*$", listing, re.MULTILINE)
+        if not steps:
+            return
+        subprocess.run(["scancel", "--signal=KILL", *steps], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(1)
+
+
+def reap() -> None:
+    """Collect the adopted processes that have ended.
+
+    Not :data:`HELPERS`: until whoever started one collects it, its number is given to no other process.
+    """
+    for pid, parent in _parents(ended=True).items():
+        if parent == os.getpid() and pid not in HELPERS:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+def _signal_group(leader: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)

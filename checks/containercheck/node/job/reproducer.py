@@ -1,0 +1,165 @@
+"""Writes ``reproduce.sh``: one run of a side as the job has it, in a file of its own (standard library only, 3.6).
+
+    bash reproduce.sh                    says which sides there are
+    bash reproduce.sh subject [WORK]     runs one in the directory WORK, which is made
+
+It has the environment of the job's script, the commands with the options that the node's runtime needs, and the files
+that the runs find in the stage directory, which ReFrame removes after a pass. Files that are too large for that come
+from the stage directory while it is there, or are made again by what made them. It is for its owner only, as the job's
+script is: the site's file may set secrets.
+"""
+
+import base64
+import io
+import os
+import re
+import shlex
+import tarfile
+from pathlib import Path
+from typing import Any, List, Sequence, Tuple
+
+from containercheck.node import contract, variables
+
+#: Bytes of all files that it carries; of a larger one the name is kept.
+MOST = 4 << 20
+#: What the runs do not find there: what the job itself writes.
+NOT_CARRIED = re.compile(
+    r"rfm_\w+\.(sh|out|err)|\.rfm_.*|build\.status|variables\.key|facts\.json|rounds\.json|.*\.surroundings"
+)
+DIRECTORIES = (contract.RUNS, contract.WATCH, contract.TRIALS)
+#: A file whose content the shell puts into a command.
+TAKEN_IN = re.compile(r"\$\(cat ([\w.-]+)\)( ?)")
+#: In the job's script, the first line that is no longer its environment: it writes the scripts of the sides.
+SCRIPTS = re.compile(r"cat >\S+ <<'END_*'")
+ARCHIVE = "#ARCHIVE"
+TEXT = """{head}
+# Repeats one run of a side, as the job in {stage} had it on {node}; on a cluster, in an allocation like its own:
+#   bash {name} SIDE [WORK]     SIDE is {sides}
+stage={quoted}
+side=${{1:-}}
+case $side in
+{names}) ;;
+*)
+    echo "usage: bash {name} SIDE [WORK]: SIDE is {sides}; WORK is a directory to run in" >&2
+    exit 2
+    ;;
+esac
+script=$(cd "$(dirname "$0")" && pwd)/$(basename "$0")
+mkdir -p "${{2:-reproduce-$side}}" && cd "${{2:-reproduce-$side}}" || exit 1
+work=$PWD
+sed '1,/^{archive}$/d' "$script" | base64 -d | tar -xzf - || exit 1
+missing=
+for file in {large}; do
+    if [ -e "$stage/$file" ]; then ln -sfn "$stage/$file" "$file"; else missing="$missing $file"; fi
+done
+for file in {elsewhere}; do
+    [ -e "$file" ] || missing="$missing $file"
+done
+if [ -n "$missing" ]; then
+    echo "made again:$missing" >&2
+    sed "s|$stage|$work|g" {prepare} >again.sh && bash -e again.sh >&2 || exit 1
+fi
+case $side in
+{runs}
+esac
+sed -i "s|$stage|$work|g" run.sh
+bash run.sh
+exit
+{archive}
+{carried}
+"""
+
+
+def write(sides: Sequence[Tuple[str, str]], job: Path, stage: Path) -> None:
+    """Write it into the stage directory. Where that fails, the rounds go on: nothing depends on it.
+
+    :param sides: name and label of each.
+    :param job: the job's script.
+    """
+    try:
+        variables.write_private(Path(stage, contract.REPRODUCER), text_of(sides, job.read_text(), stage))
+    except (OSError, ValueError) as error:
+        print(f"there is no {contract.REPRODUCER}: {error}", flush=True)
+
+
+def text_of(sides: Sequence[Tuple[str, str]], job: str, stage: Path) -> str:
+    """Return the script.
+
+    :param job: text of the job's script.
+    """
+    carried, large = archive(stage)
+    head = environment_of(job)
+    script_of = "{0})\ncat >run.sh <<'{1}'\n{2}\n{1}\n;;".format
+    texts = {name: expanded((stage / contract.script_file(name)).read_text(), stage) for name, _ in sides}
+    runs = [script_of(name, contract.end_word(text), text) for name, text in texts.items()]
+    return TEXT.format(
+        head=head,
+        stage=stage,
+        quoted=shlex.quote(str(stage)),
+        node=os.uname().nodename,
+        name=contract.REPRODUCER,
+        sides=" or ".join(name if name == label else f"{name} ({label})" for name, label in sides),
+        names="|".join(name for name, _ in sides),
+        large=" ".join(map(shlex.quote, large)),
+        elsewhere=" ".join(map(shlex.quote, removed_by(head))),
+        prepare=contract.PREPARE,
+        runs="\n".join(runs),
+        archive=ARCHIVE,
+        carried=carried,
+    )
+
+
+def environment_of(job: str) -> str:
+    """Return what the job's script does before it writes the scripts of the sides: options, modules, variables."""
+    lines = job.splitlines()
+    end = next((number for number, line in enumerate(lines) if SCRIPTS.match(line)), 1)
+    return "\n".join(lines[:end])
+
+
+def removed_by(head: str) -> List[str]:
+    """Return the files and directories outside the stage directory that the job removes in its end."""
+    trap = re.search(r"^trap (.*) EXIT$", head, re.MULTILINE)
+    return shlex.split(shlex.split(trap.group(1))[0])[3:] if trap else []
+
+
+def expanded(script: str, stage: Path) -> str:
+    """Return a script with the content of the files that the shell would put in."""
+
+    def content(match: Any) -> str:
+        file = stage / match.group(1)
+        if not file.is_file():
+            return match.group(0)
+        # The shell splits it at blanks, and takes nothing in it for more than a word.
+        words = " ".join(map(shlex.quote, file.read_text().split()))
+        return words + match.group(2) if words else ""
+
+    return TAKEN_IN.sub(content, script).strip()
+
+
+def archive(stage: Path) -> Tuple[str, List[str]]:
+    """Return the files of a stage directory as text, and the names of those that are too large for that."""
+    packed, left, large = io.BytesIO(), MOST, []  # type: io.BytesIO, int, List[str]
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for path in sorted(stage.iterdir()):
+            if path.name in DIRECTORIES or NOT_CARRIED.fullmatch(path.name) or path.name == contract.REPRODUCER:
+                continue
+            size = size_of(path, left)
+            if size > left:
+                large.append(path.name)
+            else:
+                left -= size
+                tar.add(str(path), arcname=path.name)
+    return base64.encodebytes(packed.getvalue()).decode().strip(), large
+
+
+def size_of(path: Path, enough: int) -> int:
+    """Return the bytes of a file or of all files in a directory; no more are counted than are enough."""
+    if path.is_symlink() or not path.is_dir():
+        return path.lstat().st_size
+    total = 0
+    for directory, _, names in os.walk(str(path)):
+        for name in names:
+            total += os.lstat(os.path.join(directory, name)).st_size
+            if total > enough:
+                return total
+    return total

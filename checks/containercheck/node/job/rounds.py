@@ -1,0 +1,233 @@
+"""The runner inside the job: rounds of all sides (standard library only, Python 3.6 or newer).
+
+    python3 checks/containercheck rounds --seconds 60 --limit 300 --local-ranks 2
+
+A round runs the script of each side once (``baseline.sh``, ``subject.sh``), in an order that is drawn by coin: what
+comes first or second has no advantage, whatever the machine does. Rounds go on until every figure has its verdict, more
+would not tell, or the time is used up; a round that something else on the machine disturbed is replaced. Each run has
+its own time limit: the check's and, once bare's time is known, a multiple of that. A run that exceeds it is ended with
+all its processes, and the next goes on; the second failure of the same kind ends the rounds. With one side there is one
+run.
+
+What runs print lies in ``rounds/<round>-<side>/``. ``rounds.json`` holds everything that is known about them: ``why``
+there were no more, ``"complete": true`` when the runner came to its end, and ``ended`` names the signal where it did
+not. It is read with ``facts.json`` after each run, and in the end by ReFrame's side, with the same code.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+from containercheck.node import contract, locks
+from containercheck.node.job import awake, belonging, disturbance, node_state, node_watch, processes, reproducer
+from containercheck.node.job.prepare_script import prepare
+from containercheck.node.job.single_run import describe, remove, run_once
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+
+#: Most rounds that are replaced, in all and one after the other. Then the machine is busy, and rounds count as they
+#: are: what disturbs every round disturbs both sides. It costs certainty, and favours none.
+MOST_REPLACED, MOST_IN_A_ROW = 10, 3
+#: A run may take so many times as long as its baseline, and so many seconds in any case.
+SLOWEST, LEAST_LIMIT = 20.0, 60.0
+#: Seconds without disturbance before the first round, and how long they are waited for.
+QUIET, PATIENCE = 2.0, 12.0
+
+
+class Rounds:
+    """The rounds of one job, and the record of them.
+
+    :param arguments: of the command line.
+    :param began: when the job did.
+    :ivar sides: their names.
+    :ivar labels: name and label of each.
+    :ivar left_out: why rounds of an earlier job do not count.
+    """
+
+    def __init__(self, arguments: argparse.Namespace, began: float) -> None:
+        """No round yet; the record says so."""
+        self._arguments, self._began = arguments, began
+        self._facts = Facts(json.loads(Path(contract.FACTS).read_text()))
+        self._evaluation = Evaluation(self._facts, Path())
+        self.sides = [side.name for side in self._facts.sides]
+        self.labels = [(side.name, side.label) for side in self._facts.sides]
+        self.left_out = self._evaluation.left_out
+        self._against = {side.name: side.compared_with for side in self._facts.sides}
+        self._took = {}  # type: Dict[str, float]
+        self._longest = 0.0
+        self._in_a_row = 0
+        self._started = 0.0
+        seed = int.from_bytes(os.urandom(4), "big")
+        self._coin = random.Random(seed)
+        self.record = {
+            "host": os.uname().nodename,
+            "machine": node_state.facts(),
+            "seed": seed,
+            "complete": False,
+            "ended": None,
+            "kept_awake": False,
+            "why": "",
+            "took": 0.0,
+            "replaced": {},
+            "busy": "",
+            "runs": [],
+        }  # type: Dict[str, Any]
+        self.write()
+
+    def write(self) -> None:
+        """Write ``rounds.json`` in one step: no reader ever sees half of it."""
+        self.record["took"] = round(time.monotonic() - self._began, 3)
+        temporary = Path(contract.RECORD + ".tmp")
+        temporary.write_text(json.dumps(self.record, indent=1))
+        temporary.replace(contract.RECORD)
+
+    def run(self) -> None:
+        """Run rounds until there is a reason for no more."""
+        self._started = time.monotonic()
+        number = 0
+        while True:
+            why = self._over(number)
+            if why:
+                break
+            number += 1
+            self._round(number)
+        self.record["why"] = why
+        print(f"no more rounds: {why}", flush=True)
+
+    def _over(self, number: int) -> Optional[str]:
+        """Why there are no more rounds, or None."""
+        counted = number - self._evaluation.replaced
+        if number == 0:
+            # Also where earlier rounds say it all: what no run shows is not known of this session.
+            return None
+        if self._evaluation.repeated():
+            return self._evaluation.repeated()
+        if self._arguments.rounds:
+            return "as many as were asked for" if counted >= self._arguments.rounds else None
+        if not self._evaluation.more_would_tell():
+            return "every figure has its verdict, or more would not tell"
+        # A round that would not end in time is not begun, but one has to count.
+        if self._evaluation.rounds and self._is_late():
+            return "the time is used up"
+        return None
+
+    def _round(self, number: int) -> None:
+        """Run each side once, and replace the round if something else disturbed it."""
+        began = time.monotonic()
+        sides = list(self.sides)
+        self._coin.shuffle(sides)
+        disturbers = []
+        for side in sides:
+            run = self._run(number, side)
+            disturbers += [run["disturbed_by"]] if run["disturbed_by"] else []
+            if self._evaluation.repeated():
+                # As it is read afterwards.
+                self._evaluation.end_round(False)
+                return
+        self._longest = max(self._longest, time.monotonic() - began)
+        if len(sides) > 1 and disturbers:
+            self._replace(number, disturbers)
+        else:
+            self._in_a_row = 0
+        self._evaluation.end_round(str(number) in self.record["replaced"])
+
+    def _replace(self, number: int, disturbers: List[str]) -> None:
+        """Leave a disturbed round out, unless that would leave none."""
+        if self._may_replace():
+            self._in_a_row += 1
+            self.record["replaced"][str(number)] = "; ".join(disturbers)
+            print(f"round {number} is replaced: disturbed by {contract.names(disturbers)}", flush=True)
+        else:
+            self.record["busy"] = contract.names(disturbers)
+            print(f"the machine is busy: {contract.names(disturbers)}; round {number} counts", flush=True)
+        self.write()
+
+    def _may_replace(self) -> bool:
+        """Tell whether another round may take the place of one; one has to count, and there may be no time for more."""
+        if self._evaluation.replaced >= MOST_REPLACED or self._in_a_row >= MOST_IN_A_ROW:
+            return False
+        return bool(self._arguments.rounds or self._evaluation.rounds) or not self._is_late()
+
+    def _is_late(self) -> bool:
+        """Tell whether another round would not end in time."""
+        return time.monotonic() - self._started + self._longest > self._arguments.seconds
+
+    def _run(self, number: int, side: str) -> Dict[str, Any]:
+        arguments = self._arguments
+        output = Path(contract.RUNS, f"{number:02d}-{side}")
+        script = Path(contract.script_file(side))
+        run = run_once(script, output, self._limit(side), arguments.collect, arguments.local_ranks)
+        run.update({"round": number, "side": side})
+        # What failed may have failed at once, and is no measure of the others.
+        if run["status"] == 0:
+            self._took[side] = run["seconds"]
+        self.record["runs"].append(run)
+        self.write()
+        print(f"round {number} {side}: {describe(run)}", flush=True)
+        self._evaluation.add(run)
+        return run
+
+    def _limit(self, side: str) -> float:
+        """Seconds that a run of this side may take."""
+        measure = self._took.get(self._against[side])
+        if measure is None:
+            return self._arguments.limit
+        return min(self._arguments.limit, max(LEAST_LIMIT, SLOWEST * measure))
+
+
+def parse(argv: List[str]) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    amount = parser.add_mutually_exclusive_group(required=True)
+    amount.add_argument("--rounds", type=int, help="so many, whatever the verdict")
+    amount.add_argument("--seconds", type=float, help="no round begins that would end later")
+    parser.add_argument("--limit", type=float, required=True, help="seconds that one run may take")
+    parser.add_argument(
+        "--collect", action="append", default=[], help="a file that each run writes, to be kept with it"
+    )
+    parser.add_argument("--keep-awake", action="store_true", help="the processors of a virtual machine")
+    parser.add_argument("--alone", action="store_true", help="nobody else has jobs on this node: wait for nobody")
+    parser.add_argument("--local-ranks", type=int, required=True, help="MPI processes expected on this node")
+    parser.add_argument("--prepare", type=Path, help="script that makes the input, once, before the rounds")
+    parser.add_argument("--prepare-limit", type=float, default=3600, help="seconds that this script may take")
+    return parser.parse_args(argv)
+
+
+def main() -> None:
+    """Run the rounds with the machine to ourselves."""
+    arguments, began = parse(sys.argv[1:]), time.monotonic()
+    node_watch.start()
+    processes.supervise(belonging.kill_all)
+    shutil.rmtree(contract.RUNS, ignore_errors=True)
+    remove(Path(contract.RECORD))
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(contextlib.ExitStack() if arguments.alone else locks.measuring())
+        except OSError as error:
+            sys.exit(f"error: {error}")
+        # Not before: it would disturb somebody else's measurement.
+        if arguments.prepare:
+            prepare(arguments.prepare, arguments.prepare_limit)
+        rounds = Rounds(arguments, began)
+        # The options of the runtimes are known now.
+        reproducer.write(rounds.labels, Path(contract.JOB), Path.cwd())
+        for line in rounds.left_out:
+            print(line, flush=True)
+        if len(rounds.sides) > 1:
+            disturbance.settle(QUIET, PATIENCE)
+        try:
+            with awake.kept(arguments.keep_awake and len(rounds.sides) > 1) as rounds.record["kept_awake"]:
+                rounds.run()
+            rounds.record["complete"] = True
+        except processes.Terminated as error:
+            rounds.record["ended"] = signal.Signals(error.code - 128).name
+            raise
+        finally:
+            rounds.write()

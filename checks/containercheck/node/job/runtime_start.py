@@ -1,0 +1,134 @@
+"""What the container runtime of this node needs, asked where it will run (standard library only; in the job).
+
+    python3 checks/containercheck runtime --command apptainer --ranks 4 --own-environment subject
+
+writes ``subject.options`` and ``subject.start``, which the side's commands take in, and ``subject.runtime.json`` with
+the runtime's version. ``subject.start`` has the words before the runtime: those that keep the host's settings out of
+an image that is to bring its own.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Dict, Iterable, List
+
+from containercheck.node import contract
+from containercheck.node.job import image_file, processes
+
+#: Variables that tell the host's MPI, loader and Python what to do.
+OF_THE_HOST = re.compile(r"(OMPI_MCA|OPAL|PMIX_MCA|PRTE_MCA|UCX|UCC|FI|MPICH|MPIR_CVAR|I_MPI|MV2|LD)_|PYTHON")
+#: Those of them that the library sets, for every container.
+OURS = ("PMIX_MCA_gds",)
+#: How Apptainer and Singularity answer ``--version``: "apptainer version 1.4.5", "singularity-ce version 4.1.0". What
+#: the file is called says too little: a site has ``apptainer-1.4``, or a wrapper.
+_BY_DAEMON = re.compile(r"^(docker|podman) version ", re.MULTILINE | re.IGNORECASE)
+_APPTAINER = re.compile(r"^(apptainer|singularity\S*) version ", re.MULTILINE)
+
+
+def options(command: str, ranks: int) -> List[str]:
+    """Return the options for running an image as one of ``ranks`` ranks of MPI on this node.
+
+    ``--sharens`` puts the ranks of a node into one user namespace: in separate ones they cannot reach each other's
+    memory, and Open MPI and MPICH lose their single-copy transfers. Apptainer has it since 1.3. Only MPI's ranks wait
+    for each other, in MPI_Init: where one ends before another has joined it, Apptainer fails, one time in four
+    for a program of milliseconds ("could not open proc directory").
+    """
+    if _BY_DAEMON.search(version(command)):
+        # The daemon starts it with an environment of its own: see node/job/belonging.py.
+        return ["--env", contract.RUN]
+    if not _is_apptainer(command):
+        return []
+    chosen = []
+    if _is_crippled_root():
+        chosen.append("--userns")
+    if ranks > 1 and "--sharens" in processes.output_of([command, "exec", "--help"]):
+        chosen.append("--sharens")
+    return chosen
+
+
+def hidden(command: str, names: Iterable[str], own_environment: bool) -> List[str]:
+    """Return those of the job's variables that settings of the host's are in, and that a runtime would hand on.
+
+    What the launcher sets for its ranks is not among them: it is in no job's environment. Apptainer and Singularity
+    give every container an LD_LIBRARY_PATH of its own, and may need the host's themselves. With other runtimes the
+    host's directories would take the place of the image's, where the host's MPI is brought in too.
+
+    :param own_environment: whether the image brings its own MPI and settings; else only LD_LIBRARY_PATH is kept out.
+    """
+    kept = (*OURS, "LD_LIBRARY_PATH") if _is_apptainer(command) else OURS
+    names = [name for name in names if own_environment or name == "LD_LIBRARY_PATH"]
+    return sorted(name for name in names if OF_THE_HOST.match(name) and name not in kept)
+
+
+def version(command: str) -> str:
+    """Return what the runtime says of its version, or an empty text."""
+    return processes.output_of([command, "--version"]).strip()
+
+
+def configuration(command: str) -> Dict[str, str]:
+    """Return what the runtime's configuration file says, by directive; nothing where it has none that can be read."""
+    found = re.search(r"^\w+_CONF_FILE=(.+)$", processes.output_of([command, "buildcfg"]), re.MULTILINE)
+    if not _is_apptainer(command) or not found:
+        return {}
+    try:
+        text = Path(found[1]).read_text(errors="replace")
+    except OSError:
+        return {}
+    lines = re.findall(r"^(\w[\w /-]*?) *= *(.*?) *$", text, re.MULTILINE)
+    directives = {}  # type: Dict[str, List[str]]
+    for name, value in lines:
+        # Some, such as bind paths, are there several times.
+        directives.setdefault(name, []).append(value)
+    return {name: ", ".join(values) for name, values in directives.items()}
+
+
+def _is_apptainer(command: str) -> bool:
+    """Tell whether a runtime is Apptainer or Singularity, by its name or by what it says of itself."""
+    return Path(command).name in ("apptainer", "singularity") or _APPTAINER.search(version(command)) is not None
+
+
+def _is_crippled_root() -> bool:
+    """Root without all capabilities (in a sandbox, say) can run images in a user namespace only."""
+    if os.geteuid() != 0:
+        return False
+    status = Path("/proc/self/status").read_text().splitlines()
+    effective = next(line for line in status if line.startswith("CapEff")).split()[1]
+    last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
+    return int(effective, 16) != (1 << (last + 1)) - 1
+
+
+def main() -> None:
+    """Write both files.
+
+    :raises SystemExit: the runtime is not on this node.
+    """
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--command", required=True, help="the runtime, as it is typed")
+    parser.add_argument("--ranks", type=int, required=True, help="ranks of MPI on a node; 0 without MPI")
+    parser.add_argument("--own-environment", action="store_true", help="the image brings its own MPI and settings")
+    parser.add_argument("--image", type=Path, help="link to the image, where that is a file: it is compared")
+    parser.add_argument("--copy-to", type=Path, help="have it there for this job, in a directory of its own")
+    parser.add_argument("side")
+    arguments = parser.parse_args()
+    if shutil.which(arguments.command) is None:
+        sys.exit(f"error: {arguments.command} is not on the PATH of {os.uname().nodename}")
+    if arguments.image and arguments.copy_to:
+        image_file.copy(arguments.image, arguments.copy_to)
+    elif arguments.image:
+        image_file.verify(arguments.image)
+    words = options(arguments.command, arguments.ranks)
+    Path(contract.options_file(arguments.side)).write_text(" ".join(words) + "\n")
+    kept_out = hidden(arguments.command, os.environ, arguments.own_environment)
+    start = ["env", *(f"-u{name}" for name in kept_out)] if kept_out else []
+    Path(contract.start_file(arguments.side)).write_text(" ".join(start) + "\n")
+    known = {"command": arguments.command, "version": version(arguments.command)}  # type: Dict[str, Any]
+    known["configuration"] = configuration(arguments.command)
+    Path(contract.runtime_file(arguments.side)).write_text(json.dumps(known))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""One run of a side, in the job (standard library only, Python 3.6 or newer)."""
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any, Dict, List
+
+from containercheck.node import contract
+from containercheck.node.job import belonging, daemon_containers, disturbance, node_watch, print_limit, processes
+
+#: Seconds that a run has to end by itself once it was asked to; and its helpers, once it has ended.
+GRACE, SETTLE = 5.0, 2.0
+#: Seconds between two looks at the ranks' processors, and how much longer each is than the one before.
+CALM, LONGER = 0.25, 1.25
+
+
+def watch_mpi(wanted: int, finished: threading.Event, seen: Dict[str, Any]) -> None:
+    """Look into the run's processes until ``wanted`` of them have mapped an MPI library; then at where they may run.
+
+    :param seen: what was seen last: ``mpi`` and ``bound`` of the run's part of the record.
+    """
+    pause = 0.05
+    while not finished.wait(pause):
+        libraries = processes.mapped_mpi(belonging.processes_of_run())
+        if libraries:
+            seen["mpi"] = libraries
+        if sum(len(entry["pids"]) for entry in libraries.values()) >= wanted:
+            watch_binding(libraries, finished, seen)
+            return
+        pause = min(pause * 1.5, 0.25)
+
+
+def watch_binding(libraries: Dict[str, Any], finished: threading.Event, seen: Dict[str, Any]) -> None:
+    """Look at which processors the ranks may use, ever more seldom: what two looks have in common counts.
+
+    In MPI_Init hwloc binds a process to one processor after the other, to ask each what it is; GROMACS binds itself,
+    when it has read its input.
+    """
+    pause, before = CALM, []  # type: float, List[str]
+    while not finished.wait(pause):
+        now = processes.bound(libraries)
+        # At the end, ranks go one by one.
+        if now == before and len(now) >= len(seen["bound"]):
+            seen["bound"] = now
+        pause = pause * LONGER if now == before else CALM
+        before = now
+
+
+def run_once(script: Path, output: Path, limit: float, collect: List[str], local_ranks: int) -> Dict[str, Any]:
+    """Run one script once and return its part of the record.
+
+    :param output: directory for what it prints (``out``, ``err``) and for the files named in ``collect``.
+    :param limit: seconds after which it is ended.
+    :param local_ranks: processes on this node that are expected to load an MPI library; 0 for none.
+    """
+    output.mkdir(parents=True)
+    for name in collect:
+        remove(Path(name))
+    timed_out = threading.Event()
+    finished = threading.Event()
+    seen = {"mpi": {}, "bound": []}  # type: Dict[str, Any]
+    leftovers, left = [], []  # type: List[str], List[str]
+    began, before = time.time(), disturbance.look()
+    with Path(output, contract.OUT).open("wb") as out, Path(output, contract.ERR).open("wb") as err:
+        started = time.monotonic()
+        # A group of its own, to be ended by; not a session, which would have a share of the processors of its own.
+        process = subprocess.Popen(
+            ["bash", str(script)],
+            env=belonging.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            preexec_fn=os.setpgrp,
+        )
+
+        def end(grace: float) -> None:
+            processes.end(process.pid, grace, lambda: daemon_containers.remove(left))
+            belonging.kill_all()
+
+        def expire() -> None:
+            timed_out.set()
+            end(GRACE)
+
+        watchdog = threading.Timer(limit, expire)
+        watcher = threading.Thread(target=watch_mpi, args=(local_ranks, finished, seen), daemon=True)
+        files = [output / contract.OUT, output / contract.ERR, *map(Path, collect)]
+        # Who is asked to end, and prints on, is not waited for.
+        printed = print_limit.Watch(files, lambda: end(0.0))
+        printed.start()
+        watchdog.start()
+        if local_ranks:
+            watcher.start()
+        try:
+            status = process.wait()
+            seconds = time.monotonic() - started
+            if status in (-signal.SIGTERM, 128 + signal.SIGTERM):
+                # Where the whole job is ended, this process is told so a moment later: it is no failure of the run.
+                time.sleep(SETTLE)
+        except BaseException:
+            # The scheduler does not wait long before it kills.
+            end(SETTLE)
+            raise
+        finally:
+            finished.set()
+            after = disturbance.look()
+            watchdog.cancel()
+            watchdog.join()
+            printed.stop()
+            if timed_out.is_set() or printed.has_ended:
+                processes.kill_slurm_steps()
+            else:
+                # A runtime's helpers take a moment to unmount an image.
+                belonging.wait_for_all(SETTLE)
+                daemon_containers.remove(left)
+                if left:
+                    belonging.wait_for_all(SETTLE)
+                leftovers = belonging.kill_all()
+            processes.reap()
+            if local_ranks:
+                watcher.join()
+    too_much = printed.is_too_much()
+    if too_much:
+        printed.cut()
+    for name in collect:
+        if Path(name).exists():
+            shutil.move(name, str(output / Path(name).name))
+    here = filter(None, [disturbance.between(before, after, log=True)])
+    return {
+        "seconds": seconds,
+        "limit": limit,
+        "status": status,
+        "timed_out": timed_out.is_set() and not too_much,
+        "printed_too_much": too_much,
+        # Of a run that was ended, only its containers: nothing else of it would have gone on.
+        "leftover_processes": [*leftovers, *left],
+        "disturbed_by": "; ".join([*here, *node_watch.disturbers(began, time.time())]),
+        **seen,
+        "output": str(output),
+    }
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a directory, if there is one: what a run leaves must be its own."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(str(path))
+    elif path.is_symlink() or path.exists():
+        path.unlink()
+
+
+def describe(run: Dict[str, Any]) -> str:
+    """Return the outcome of one run in a few words."""
+    if run["printed_too_much"]:
+        return "{} after {:.1f} s".format(contract.PRINTED_TOO_MUCH, run["seconds"])
+    if run["timed_out"]:
+        return "killed at its limit after {:.1f} s".format(run["seconds"])
+    if run["status"] != 0:
+        return "exit status {} after {:.1f} s".format(run["status"], run["seconds"])
+    return "{:.2f} s".format(run["seconds"])

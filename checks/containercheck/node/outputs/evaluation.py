@@ -1,0 +1,276 @@
+"""From runs to figures, answers and problems: in the job after every run, and again when it is judged.
+
+Standard library only, Python 3.6 or newer. That both use this one file is what makes them agree.
+"""
+
+import collections
+import json
+import types
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+from containercheck.node import contract, texts
+from containercheck.node.outputs import problems, reading, run_failures
+from containercheck.node.outputs.problems import DIFFER, HANG, OUTPUT, RANKS, STATUS, UNREADABLE, WRONG, Problem
+from containercheck.node.outputs.reading import UnreadableError
+from containercheck.node.stats import together
+from containercheck.node.stats.prior import Prior
+from containercheck.node.stats.sequential import Pairs
+
+#: So many of a kind, and no more, are waited for: node-hours are not spent on proving it a third time.
+ENOUGH = 2
+#: Rounds where processors are emulated: nothing is judged there, and each side comes first and second, mostly.
+WHERE_EMULATED = 2
+
+
+class Facts:
+    """What runs are read by, as it lies in ``facts.json``.
+
+    :ivar figures: declared figures, in their order; ``accepted`` is the range in which the overhead must lie, and
+        ``expected`` the overhead that a reference expects in it, None where it expects none.
+    :ivar priors: by figure, the known spread and from where it is known.
+    :ivar answers: declared answers.
+    :ivar rank_count: the answer that tells with how many ranks a run ran; None for a program without MPI.
+    :ivar ranks: how many it must be.
+    :ivar sides: ``name``, ``label`` and ``compared_with`` of each side; ``compared_with`` names the side that it is
+        compared with, None for one that is only a measure. ``accepted`` are ranges for this side alone, by figure.
+    :ivar emulated: whether the nodes' processors are emulated, so that no overhead says anything.
+    :ivar earlier: the figures of rounds of an earlier job, which count: of each round side, figure and value.
+    :ivar earlier_runtimes: ``command`` and ``version`` of the runtimes that they were measured with, by side.
+    :ivar earlier_refused: why there are none though that job measured some; empty where that is not so.
+    """
+
+    def __init__(self, known: Dict[str, Any]) -> None:
+        """Take them from what JSON gave.
+
+        :raises KeyError: one is missing.
+        """
+        self.figures = [types.SimpleNamespace(**{"expected": None, **figure}) for figure in known["figures"]]
+        self.priors = known.get("priors", {})  # type: Dict[str, Tuple[float, str]]
+        self.answers = [types.SimpleNamespace(**answer) for answer in known["answers"]]
+        self.rank_count = types.SimpleNamespace(**known["rank_count"]) if known["rank_count"] else None
+        self.ranks = known["ranks"]  # type: int
+        self.sides = [types.SimpleNamespace(**{"accepted": {}, **side}) for side in known["sides"]]
+        self.emulated = known["emulated"]  # type: bool
+        self.earlier = known["earlier"]  # type: List[Dict[str, Dict[str, float]]]
+        self.earlier_runtimes = known.get("earlier_runtimes", {})  # type: Dict[str, Dict[str, str]]
+        self.earlier_refused = known.get("earlier_refused", "")  # type: str
+
+    def label(self, name: str) -> str:
+        """Return the label of the side with this name."""
+        return next((side.label for side in self.sides if side.name == name), name)
+
+
+class Evaluation:
+    """All rounds of a job so far: what is wrong with their runs, their figures, and the verdict on each.
+
+    :param facts: what they are read by.
+    :param stagedir: where the runs' outputs lie.
+    :ivar rounds: of each complete round side, figure and value; earlier ones first, replaced ones left out.
+    :ivar replaced: how many rounds were replaced because something else disturbed them.
+    :ivar pairs: by side and figure, the pairs of all rounds with their verdict.
+    :ivar emulated: whether that verdict is none, because the nodes' processors are emulated.
+    :ivar left_out: why rounds of an earlier job do not count, in a line; empty where they do, or there are none.
+    """
+
+    def __init__(self, facts: Facts, stagedir: Path) -> None:
+        """No runs yet."""
+        self._facts, self._stagedir = facts, stagedir
+        self.emulated = facts.emulated
+        self.problems = []  # type: List[Problem]
+        self.seconds = 0.0
+        self.rounds = []  # type: List[Dict[str, Dict[str, float]]]
+        self.replaced = self._ended = 0
+        self.pairs = collections.OrderedDict()  # type: Dict[Tuple[str, str], Pairs]
+        self._round = {}  # type: Dict[str, Dict[str, float]]
+        self._answers = {}  # type: Dict[str, Dict[str, Any]]
+        self._runs = collections.Counter()  # type: Dict[str, int]
+        self._leftovers = {}  # type: Dict[str, List[str]]
+        other = facts.earlier_refused or other_runtime(facts.earlier_runtimes, stagedir)
+        self.left_out = [f"earlier rounds do not count, and all begin anew: {other}"] if other else []
+        for values in [] if other else facts.earlier:
+            self._count(values)
+
+    @property
+    def compares_answers(self) -> bool:
+        """Whether the sides have answers that must agree, or that each must have."""
+        return any(answer.side is None for answer in self._facts.answers)
+
+    def end_round(self, replaced: bool) -> None:
+        """Count the round whose runs were added last, unless it is replaced or one of its runs is not valid."""
+        self._ended += 1
+        if replaced:
+            self.replaced += 1
+        elif len(self._round) == len(self._facts.sides):
+            self._count(self._round)
+        self._round, self._answers = {}, {}
+
+    def _count(self, values: Dict[str, Dict[str, float]]) -> None:
+        """Add the pairs of a round. How many figures are judged together is known from the first one."""
+        if not self.rounds:
+            self._begin_pairs(values)
+        self.rounds.append(values)
+        for (name, figure), pairs in self.pairs.items():
+            against = next(side.compared_with for side in self._facts.sides if side.name == name)
+            if figure in values[name] and figure in values[against]:
+                pairs.add(values[against][figure], values[name][figure])
+        together.step_down(self.pairs.values())
+
+    def _begin_pairs(self, values: Dict[str, Dict[str, float]]) -> None:
+        compared = [side for side in self._facts.sides if side.compared_with is not None]
+        told = [one for one in self._facts.figures if all(one.name in figures for figures in values.values())]
+        for side in compared:
+            for one in told:
+                together = len(told) * len(compared)
+                low, high = side.accepted.get(one.name, one.accepted)
+                # A reference expects an overhead against the host, and none against another container.
+                succeeds = one.name in side.accepted
+                expected = None if succeeds else one.expected
+                prior = Prior(*self._facts.priors[one.name]) if one.name in self._facts.priors else None
+                pairs = Pairs(one.better, one.compare, low, high, together, expected, prior, succeeds)
+                self.pairs[side.name, one.name] = pairs
+
+    @property
+    def round_seconds(self) -> float:
+        """What a round took on average, in seconds."""
+        return self.seconds / max(1, self._ended)
+
+    def more_would_tell(self) -> bool:
+        """Tell whether another round has something to expect: a figure that is open, and not without hope."""
+        if not self.rounds:
+            return True
+        if self.emulated:
+            return len(self.rounds) < WHERE_EMULATED
+        return together.more_would_tell(list(self.pairs.values()), len(self.rounds))
+
+    def add(self, run: Dict[str, Any]) -> None:
+        """Read one run of the record."""
+        side = run["side"]
+        self.seconds += run["seconds"]
+        output = self._stagedir / run["output"]
+        if run["leftover_processes"]:
+            self._leftovers.setdefault(side, []).extend(run["leftover_processes"])
+        self._runs[side] += 1
+        if run.get("printed_too_much"):
+            self._note(OUTPUT, run, contract.PRINTED_TOO_MUCH, output)
+        elif run["timed_out"]:
+            self._note(
+                HANG,
+                run,
+                run_failures.hang(run, output, run_failures.has_all_figures(self._facts, run, output)),
+                output,
+            )
+        elif run["status"] != 0:
+            complete = run_failures.has_all_figures(self._facts, run, output)
+            self._note(STATUS, run, run_failures.failure(run, output, complete), output)
+        else:
+            self._add_finished(run, output)
+        self._compare_answers(run["round"], side)
+
+    def _add_finished(self, run: Dict[str, Any], output: Path) -> None:
+        """Read a run whose launcher ended with status 0."""
+        death = run_failures.death(output)
+        if death:
+            self._note(STATUS, run, death, output)
+            return
+        try:
+            self._read(run, output)
+        except UnreadableError as error:
+            self._note(UNREADABLE, run, run_failures.unreadable(error, output))
+
+    def _note(self, kind: str, run: Dict[str, Any], text: str, output: Optional[Path] = None) -> None:
+        place = "" if output is None else str(output)
+        self.problems.append(Problem(kind, run["side"], run["round"], texts.sanitized(text), place))
+
+    def _read(self, run: Dict[str, Any], output: Path) -> None:
+        facts, side, output = self._facts, run["side"], reading.Output(output)
+        if facts.rank_count is not None:
+            counted = reading.read_answer(facts.rank_count, output)
+            if counted != facts.ranks:
+                self._note(
+                    RANKS,
+                    run,
+                    f"ran with {counted:g} ranks instead of {facts.ranks}: the launcher and the program's MPI do not "
+                    "understand each other (n singletons instead of one job)",
+                )
+                return
+        values = {figure.name: reading.read_figure(figure, output) for figure in facts.figures}
+        answers = [answer for answer in facts.answers if answer.side in (None, side)]
+        own = {answer.name: reading.read_answer(answer, output) for answer in answers}
+        for answer in answers:
+            wrong = reading.problem(answer, own[answer.name])
+            if wrong:
+                self._note(WRONG, run, f"wrong answer: {wrong}")
+        self._round[side] = {name: value for name, value in values.items() if value is not None}
+        self._answers[side] = own
+
+    def _compare_answers(self, number: int, latest: str) -> None:
+        """Compare the latest side's answers with those of the sides that it belongs to, in the same round."""
+        known = self._answers
+        for side in self._facts.sides:
+            if (
+                latest not in (side.name, side.compared_with)
+                or side.name not in known
+                or side.compared_with not in known
+            ):
+                continue
+            for answer in (one for one in self._facts.answers if one.side is None):
+                baseline, subject = known[side.compared_with][answer.name], known[side.name][answer.name]
+                differ = reading.disagreement(answer, baseline, subject, self._facts.label(side.compared_with))
+                if differ:
+                    text = texts.sanitized(f"answers differ: {differ}")
+                    self.problems.append(Problem(DIFFER, side.name, number, text, ""))
+
+    def values(self) -> Dict[str, Dict[str, List[float]]]:
+        """Return figure, side, and its values of the rounds, in their order."""
+        found = collections.OrderedDict()  # type: Dict[str, Dict[str, List[float]]]
+        for figure in self._facts.figures:
+            for sides in self.rounds:
+                for side, values in sides.items():
+                    if figure.name in values:
+                        found.setdefault(figure.name, {}).setdefault(side, []).append(values[figure.name])
+        return found
+
+    def repeated(self) -> Optional[str]:
+        """Return what has gone wrong so often, on one side, that the check is over; None while nothing has."""
+        runs = {(one.kind, one.side, one.round) for one in self.problems}
+        counts = collections.Counter((kind, side) for kind, side, _ in sorted(runs))
+        for (kind, side), count in counts.items():
+            if count >= ENOUGH:
+                return f"{kind} of {side}, {count} times"
+        return None
+
+    def final_problems(self) -> List[str]:
+        """Return all that makes the runs invalid, a line each, once no run is to come."""
+        lines = problems.lines(self.problems, self._runs)
+        for side in self._facts.sides:
+            left = self._leftovers.get(side.name, [])
+            if left and side.compared_with is not None and side.compared_with not in self._leftovers:
+                lines.append(
+                    "{} leaves processes behind when it ends, which {} does not: {}".format(
+                        side.name, self._facts.label(side.compared_with), ", ".join(sorted(set(left)))
+                    )
+                )
+        if not lines:
+            lines += self._lost_figures()
+        return lines
+
+    def _lost_figures(self) -> List[str]:
+        """A figure that some runs had and others had not was lost, whatever the program said of it."""
+        lines = []
+        for name, sides in self.values().items():
+            counts = {side.name: len(sides.get(side.name, [])) for side in self._facts.sides}
+            if len(set(counts.values())) > 1:
+                lines.append(f"figure {name} is missing in some runs: {counts}")
+        return lines
+
+
+def other_runtime(known: Dict[str, Dict[str, str]], stagedir: Path) -> str:
+    """Return which side's runtime on this node is not the one that is known; empty where all are the same."""
+    for side in sorted(known):
+        path = stagedir / contract.runtime_file(side)
+        now = json.loads(path.read_text()) if path.exists() else {}
+        for what in ("command", "version"):
+            if now.get(what) != known[side].get(what):
+                return f"the runtime of {side} was {known[side].get(what)}, and is {now.get(what, 'not known')}"
+    return ""

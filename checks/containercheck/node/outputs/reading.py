@@ -1,0 +1,161 @@
+"""Reads figures and answers from what a run printed: in the job, and again when it is judged.
+
+Standard library only, Python 3.6 or newer. A fact is a :class:`containercheck.application.facts.Figure` or ``Answer``,
+or in the job anything with the same attributes: the functions here read nothing else of it.
+"""
+
+import math
+import re
+import statistics
+from pathlib import Path
+from typing import Any, List, Optional, Union
+
+from containercheck.node import texts
+
+#: How the matches of a pattern become one value.
+REDUCE = {
+    "first": lambda values: values[0],
+    "last": lambda values: values[-1],
+    "median": statistics.median,
+    "mean": lambda values: math.fsum(values) / len(values),
+    "min": min,
+    "max": max,
+    "sum": math.fsum,
+    "product": lambda values: _product(values),
+    "span": lambda values: values[-1] - values[0],
+}  # type: Dict[str, Callable[[List[float]], float]]
+
+#: How programs print long times: 1h 2m, 3m 4.05s, 5.6s.
+DURATION = re.compile(r"\s*(?:(\d+)h)?\s*(?:(\d+)m)?\s*(?:(\d+(?:\.\d*)?)s)?\s*")
+
+
+class UnreadableError(Exception):
+    """A figure or an answer could not be read from a run's output; the message names it and the place."""
+
+
+class Output:
+    """What a run printed and wrote: each file is read once, however many facts are in it.
+
+    :param directory: where it lies.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Nothing is read before it is asked for."""
+        self.directory = directory
+        self._texts = {}  # type: Dict[str, str]
+
+    @classmethod
+    def of(cls, place: "Union[Path, Output]") -> "Output":
+        """Return the output in a directory; one that is given already stays."""
+        return place if isinstance(place, Output) else cls(place)
+
+    def text(self, file: str, name: str) -> str:
+        """Return the text of a file.
+
+        :param name: of the fact that is looked for.
+        :raises UnreadableError: it is not there, or longer than what is read.
+        """
+        if file not in self._texts:
+            try:
+                self._texts[file] = texts.read(self.directory / file)
+            except OSError as error:
+                raise UnreadableError(f"{name}: cannot read {self.directory / file}: {error.strerror}") from None
+            except texts.TooLongError as error:
+                raise UnreadableError(f"{name}: {error}, so that it is not looked for there") from None
+        return self._texts[file]
+
+
+def read_figure(figure: Any, output: Union[Path, Output]) -> Optional[float]:
+    """Return the figure of a run, or None where it does not apply.
+
+    :param output: what the run printed, or the directory where that lies.
+
+    :raises UnreadableError: it is not there, not a number, or not finite and (for a ratio) positive.
+    """
+    output = Output.of(output)
+    text, place = output.text(figure.file, figure.name), output.directory / figure.file
+    if figure.not_applicable_if and re.search(figure.not_applicable_if, text, re.MULTILINE):
+        return None
+    value = _number(text, figure.pattern, figure.reduce, f"figure {figure.name}", place)
+    if figure.compare == "ratio" and value <= 0:
+        raise UnreadableError(f"figure {figure.name} is {value:g} in {place}: it must be positive")
+    return value
+
+
+def read_answer(answer: Any, output: Union[Path, Output]) -> Union[str, float]:
+    """Return the answer of a run: a text where it is one, or a number.
+
+    :param output: what the run printed, or the directory where that lies.
+
+    :raises UnreadableError: it is not there, or not a finite number where it must be one.
+    """
+    output = Output.of(output)
+    text, place = output.text(answer.file, answer.name), output.directory / answer.file
+    if answer.equals is None and not answer.words:
+        return _number(text, answer.pattern, answer.reduce or "last", f"answer {answer.name}", place)
+    matches = re.findall(answer.pattern, text, re.MULTILINE)
+    if not matches:
+        raise UnreadableError(f"answer {answer.name} not found in {place} (pattern: {answer.pattern})")
+    if answer.words:
+        return " ".join(matches)
+    # A text has no mean: if one of them is wrong, that one is the answer.
+    return next((match for match in matches if match != answer.equals), answer.equals)
+
+
+def problem(answer: Any, value: Union[str, float]) -> Optional[str]:
+    """Return what is wrong with one run's answer by itself, or None."""
+    if answer.equals is not None and value != answer.equals:
+        return f"{answer.name} is {value!r}, must be {answer.equals!r}"
+    if answer.at_most is not None and not value <= answer.at_most:
+        return f"{answer.name} is {value:g}, must be at most {answer.at_most:g}"
+    return None
+
+
+def disagreement(answer: Any, baseline: Union[str, float], subject: Union[str, float], label: str) -> Optional[str]:
+    """Return by how much subject and baseline disagree, or None.
+
+    :param label: what the baseline is called.
+    """
+    compared = answer.rtol is not None or answer.atol is not None or (answer.equals is None and answer.at_most is None)
+    if not compared or baseline == subject:
+        return None
+    differ = f"{answer.name} is {subject!r}, {label} {baseline!r}"
+    if answer.words or isinstance(baseline, str):
+        return differ
+    allowed = (answer.atol or 0.0) + (answer.rtol or 0.0) * abs(baseline)
+    difference = abs(subject - baseline)
+    if difference <= allowed:
+        return None
+    return f"{differ} (differs by {difference:g}, accepted {allowed:g})"
+
+
+def _product(values: List[float]) -> float:
+    result = 1.0
+    for value in values:
+        result *= value
+    return result
+
+
+def _number(text: str, pattern: str, reduce: str, what: str, place: Path) -> float:
+    matches = re.findall(pattern, text, re.MULTILINE)
+    if not matches:
+        raise UnreadableError(f"{what} not found in {place} (pattern: {pattern})")
+    try:
+        values = [as_number(match) for match in matches]
+    except ValueError as error:
+        raise UnreadableError(f"{what} in {place}: {error}") from None
+    if not all(math.isfinite(value) for value in values):
+        raise UnreadableError("{} in {} is not finite: {}".format(what, place, ", ".join(matches)))
+    return REDUCE[reduce](values)
+
+
+def as_number(text: str) -> float:
+    """Return a number, or the seconds of a time (3m 4.05s).
+
+    :raises ValueError: it is neither.
+    """
+    duration = DURATION.fullmatch(text)
+    if duration and any(duration.groups()):
+        hours, minutes, seconds = (float(part or 0) for part in duration.groups())
+        return 3600 * hours + 60 * minutes + seconds
+    return float(text)

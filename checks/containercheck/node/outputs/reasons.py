@@ -1,0 +1,299 @@
+"""Names the line that says why a run failed, from what it printed on standard error and on standard output.
+
+Standard library only, Python 3.6 or newer: read in the job and again when it is judged. Functions of texts.
+
+The first error of the process that failed first is the reason. What launchers and runtimes print because of it (hints,
+follow-ups, summaries, backtraces) is known from the table in :mod:`containercheck.node.outputs.boilerplate`. In which
+order the lines of the two files were printed is not known, so a line counts by how well it tells, not by where it
+stands: of those that tell equally well the first, and standard error before standard output.
+"""
+
+import re
+from typing import List, NamedTuple, Optional, Sequence, Tuple
+
+from containercheck.node.outputs import boilerplate
+from containercheck.node.outputs.boilerplate import (
+    CAUSE,
+    DEATH,
+    ERROR,
+    HELP,
+    LINE,
+    NOISE,
+    PLAIN,
+    STACK,
+    SUMMARY,
+    WORDS,
+    Row,
+)
+
+#: Letters of a reason; what is longer is cut.
+LONGEST = 300
+#: Lines of a file that are looked at: these from its beginning, and these from its end. And letters of a line.
+FIRST_LINES, LAST_LINES, LETTERS = 5000, 15000, 600
+#: Lines within which what belongs to a line stands.
+NEAR = 8
+#: What an exit status says of the signal that ended a process: 128 + its number, as shells and mpirun report it.
+SIGNALS = {
+    4: "illegal instruction",
+    6: "aborted",
+    7: "bus error",
+    8: "floating-point exception",
+    9: "killed, perhaps because the memory was used up",
+    11: "segmentation fault",
+    15: "terminated",
+}
+
+#: Colours, and what else a terminal would not show.
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+#: What launchers and libraries put before a line: ``[1,0]<stderr>:``, ``[n1:4711]``, ``[[1,0],0]``, ``[0]``, ``0:``, a
+#: time.
+_TAGS = re.compile(
+    r"(?:\[\d+,\d+\](?:<\w+>)?: ?|\[[\w.-]+:\d+(?::\d+)*\] ?|\[\[\d+,\d+\],\d+\] |\[ ?\d+\] |\d+: "
+    r"|\[?\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\]?:? |\[\d+\.\d+\] )+"
+)
+_RULER = re.compile(r"\W*$")
+#: The rulers around a help text of Open MPI.
+_HELP_RULER = re.compile(r"-{60,}$")
+_TRACEBACK = re.compile(r"^\W*(?:Exception Group )?Traceback \(most recent call last\):")
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?::|$)")
+_IGNORED = re.compile(r"^Exception ignored in")
+#: A fact in a help text.
+_FACT = re.compile(r"\s*([A-Z][\w ()]*): +(\S.*)")
+#: Words of an error, and of what could not be done. On standard output they have to begin a line: programs compute
+#: errors, too.
+_ERROR = re.compile(r"\b(?:error|fatal|panic)\b|Error\b", re.IGNORECASE)
+_ERROR_FIRST = re.compile(r"[\W_]*(?:[\w./-]+: )?(?:\w+ )?(?:error|fatal)\b(?!\s*=)", re.IGNORECASE)
+_WORDS = re.compile(
+    r"\b(?:fail(?:ed|ure|s)?|cannot|can't|could not|couldn't|unable to|not found|no such|denied|invalid|illegal"
+    r"|abort(?:ed|ing)?|exceeded|unsupported|not supported|refused|unrecogni[sz]ed|unknown|out of memory|no space left"
+    r"|not connected|doesn't exist|does not exist|missing)\b",
+    re.IGNORECASE,
+)
+#: Words of launchers about a rank that a signal ended.
+_DIED = ("noticed that process rank", "TERMINATED WITH THE EXIT STRING: ", "srun: error: ")
+#: Where they say nothing: computed errors, counts, warnings.
+_HARMLESS = re.compile(
+    r"\bwarn(?:ing)?\b|\b(?:no|0|without) (?:errors?|failures?)\b|\berrors?\s*[=:]\s*[-+.\d]"
+    r"|\b(?:rms|relative|absolute|max(?:imum)?|mean|estimated|truncation|rounding)\W+errors?\b|\bfailed\s*[=:]\s*0\b",
+    re.IGNORECASE,
+)
+
+
+class Reason(NamedTuple):
+    """A line that says why a run failed: ``level`` is how well it tells, one of those in boilerplate.py."""
+
+    level: int
+    text: str
+
+
+def describe(status: int, err: str, out: str, when: str = "") -> str:
+    """Return in one line why a run failed that ended with this exit status.
+
+    :param err: what it printed on standard error.
+    :param out: what it printed on standard output.
+    :param when: words for the moment at which it failed, where that is known.
+    """
+    reason = find(err, out)
+    # Launchers end with other statuses above 128, too: where the cause is known, none is explained.
+    said = "" if reason is not None and reason.level == CAUSE else meaning(status)
+    return f"exit status {status}{said}{when}: {_in_words(reason, err + out)}"
+
+
+def meaning(status: int) -> str:
+    """Return the signal that an exit status speaks of, in words and in brackets; empty where it speaks of none."""
+    signal = -status if status < 0 else status - 128
+    return f" ({SIGNALS[signal]})" if signal in SIGNALS else ""
+
+
+def why(err: str, out: str) -> str:
+    """Return the line that says why a run failed, or that there is none."""
+    return _in_words(find(err, out), err + out)
+
+
+def _in_words(reason: Optional[Reason], printed: str) -> str:
+    if reason is None:
+        return "it printed nothing that says why" if re.search(r"\w", printed) else "it printed nothing"
+    if reason.level == PLAIN:
+        return f"it printed no error; its last line is: {reason.text}"
+    if reason.level == SUMMARY:
+        return f"it printed no error; its launcher says: {reason.text}"
+    return reason.text
+
+
+def error(err: str, out: str, levels: Sequence[int]) -> str:
+    """Return the line of one of these levels that tells best, the first of several; empty where there is none."""
+    found = [reason for reason in _all(err, out) if reason.level in levels]
+    return min(found, key=lambda reason: reason.level).text if found else ""
+
+
+def died(err: str, out: str) -> str:
+    """Return the line in which a launcher says that a signal ended a rank; empty where none does.
+
+    Some launchers end with status 0 all the same.
+    """
+    if not any(words in text for words in _DIED for text in (err, out)):
+        return ""
+    found = [reason for reason in _all(err, out) if reason.level == DEATH]
+    return next((reason.text for reason in found if any(words in reason.text for words in _DIED)), "")
+
+
+def find(err: str, out: str) -> Optional[Reason]:
+    """Return the line that tells best why a run failed; None where no line may be it."""
+    reasons = _all(err, out)
+    best = min((reason.level for reason in reasons), default=NOISE)
+    alike = [reason for reason in reasons if reason.level == best]
+    if best == PLAIN:
+        # What was printed last, on standard error if there is something.
+        on_error = [reason for reason in _reasons(_lines(err), True) if reason.level == PLAIN]
+        return (on_error or alike)[-1]
+    return alike[0] if alike else None
+
+
+def _all(err: str, out: str) -> List[Reason]:
+    return _reasons(_lines(err), True) + _reasons(_lines(out), False)
+
+
+def _lines(text: str) -> List[str]:
+    """Return the lines that are looked at, without colours."""
+    lines = text.splitlines()
+    if len(lines) > FIRST_LINES + LAST_LINES:
+        lines = lines[:FIRST_LINES] + lines[-LAST_LINES:]
+    return [_COLOUR.sub("", line[:LETTERS]) for line in lines]
+
+
+def _untagged(line: str) -> str:
+    """Return a line without what a launcher put before it; what it is indented by is kept."""
+    return _TAGS.sub("", line, count=1) if _TAGS.match(line) else line
+
+
+def _reasons(lines: List[str], is_error: bool) -> List[Reason]:
+    """Return what each line of a file says, without what is never a reason.
+
+    :param is_error: whether it is standard error.
+    """
+    reasons = []
+    inside = _Inside()
+    bodies = [_untagged(line) for line in lines]
+    for place, body in enumerate(bodies):
+        level, extent = inside.classify(bodies, place) or _classify(body, is_error)
+        if level == NOISE:
+            continue
+        whole = _whole(lines, bodies, place, extent)
+        reasons.append(Reason(level, _cut(" ".join(whole.split()))))
+    return reasons
+
+
+class _Inside:
+    """Knows where in a traceback or in a help text a line stands: there, most lines are no reason."""
+
+    def __init__(self) -> None:
+        self._traceback = self._ignored = self._help = False
+
+    def classify(self, bodies: List[str], place: int) -> Optional[Tuple[int, str]]:
+        """Return level and extent of a line, None where it stands in neither or the table knows better."""
+        body = bodies[place]
+        if _TRACEBACK.match(body) or _IGNORED.match(body):
+            self._traceback, self._ignored = True, self._ignored or bool(_IGNORED.match(body))
+            return NOISE, LINE
+        found = self._in_traceback(body) if self._traceback else None
+        if found is not None:
+            return found
+        if _RULER.match(body):
+            if _HELP_RULER.match(body):
+                self._help = not self._help and self._begins_help(bodies, place)
+            return NOISE, LINE
+        if self._help:
+            return self._in_help(bodies, place)
+        return None
+
+    def _in_traceback(self, body: str) -> Optional[Tuple[int, str]]:
+        if body[:1].isspace() or not body.strip():
+            return NOISE, LINE
+        row = _row(body)
+        if row and row.program != "Python":
+            # A launcher's line in between; the traceback goes on.
+            return row.level, row.extent
+        ignored, self._traceback, self._ignored = self._ignored, False, False
+        if not _EXCEPTION.match(body):
+            return None
+        return NOISE if ignored else row.level if row else CAUSE, LINE
+
+    @staticmethod
+    def _begins_help(bodies: List[str], place: int) -> bool:
+        """Tell whether a ruler begins a help text: text follows, and another ruler."""
+        after = bodies[place + 1 : place + 2]
+        ends = [body for body in bodies[place + 1 : place + 60] if _HELP_RULER.match(body)]
+        return bool(after and ends and re.search(r"\w", after[0]))
+
+    @staticmethod
+    def _in_help(bodies: List[str], place: int) -> Optional[Tuple[int, str]]:
+        """Only the first line of a help text says something, or what another program printed in between."""
+        row = _row(bodies[place])
+        if row:
+            return row.level, row.extent
+        if _HELP_RULER.match(bodies[place - 1]):
+            return (NOISE if _HARMLESS.search(bodies[place]) else ERROR), HELP
+        return NOISE, LINE
+
+
+def _row(body: str) -> Optional[Row]:
+    return next((row for row in boilerplate.ROWS if row.pattern.search(body)), None)
+
+
+def _classify(body: str, is_error: bool) -> Tuple[int, str]:
+    """Return level and extent of a line by the table, or by its words."""
+    row = _row(body)
+    if row:
+        return row.level, row.extent
+    if not re.search(r"\w", body):
+        return NOISE, LINE
+    if not _HARMLESS.search(body):
+        if _ERROR.search(body) if is_error else _ERROR_FIRST.match(body):
+            return ERROR, r"\S" if body.rstrip().endswith(":") else LINE
+        if is_error and _WORDS.search(body):
+            return WORDS, LINE
+    return PLAIN, LINE
+
+
+def _whole(lines: List[str], bodies: List[str], place: int, extent: str) -> str:
+    """Return a line as it was printed, with what belongs to it."""
+    line = lines[place]
+    if extent == LINE:
+        return line
+    if extent == HELP:
+        return line[: len(line) - len(bodies[place])] + _of_help(bodies, place)
+    if extent == STACK:
+        return " ".join([line, *_paragraph(bodies, place)[1:][-1:]])
+    after = bodies[place + 1 : place + 1 + NEAR]
+    return " ".join([line, *[body for body in after if re.search(r"\w", body) and re.search(extent, body)][:1]])
+
+
+def _paragraph(bodies: List[str], place: int) -> List[str]:
+    """Return the lines from one on, up to an empty one or a ruler."""
+    lines = []
+    for body in bodies[place:]:
+        if _RULER.match(body):
+            break
+        lines.append(body)
+    return lines
+
+
+def _of_help(bodies: List[str], place: int) -> str:
+    """Return the first sentence of a help text, and its facts in brackets."""
+    words, facts = [], []
+    for body in bodies[place : place + 40]:
+        if _HELP_RULER.match(body):
+            break
+        fact = _FACT.fullmatch(body)
+        if fact and fact[1] != "NOTE":
+            facts.append(f"{fact[1]}: {fact[2].strip()}")
+        elif not facts:
+            words += body.split() or [""]
+    # Up to the first empty line, or the end of the sentence.
+    paragraph = " ".join(words[: words.index("")] if "" in words else words)
+    sentence = re.split(r"(?<=\.) ", paragraph)[0].rstrip(":")
+    return f"{sentence.rstrip('.')} ({', '.join(facts)})" if facts else sentence
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."

@@ -1,0 +1,1 @@
+"""Decide, from the rounds so far, whether a subject is slower than its baseline."""

@@ -1,0 +1,50 @@
+"""The report that people look at: what a night came to, and what changed since when, as one static HTML file.
+
+It needs no network and no script. ``contents`` says what there is to show, as values: what changed (changed), what
+failed (failures), the matrix, the plots of each application (applications, plots) and over the nights (trends), and
+what ran (provenance). ``drawing`` draws them (shapes, svg), and the files in ``templates`` make it a page. Its data lie
+beside it as CSV (data).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from containercheck.history.change_points import Change
+    from containercheck.history.nights import Night
+    from containercheck.history.series import Series
+
+
+def write(
+    nights: Sequence[Night],
+    series: Sequence[Series],
+    changes: Sequence[Change],
+    path: Path,
+    problems: Sequence[str] = (),
+) -> list[Path]:
+    """Write the page, and beside it its data as CSV: ``NAME-figures.csv`` and ``NAME-series.csv``; each in one step.
+
+    :param nights: as ``history.nights.nights`` returns them: the last one is shown, with those before it as trends.
+    :param series: as ``history.series.series`` returns them, of these nights.
+    :param changes: as ``history.changes.standing`` returns them, of all these series.
+    :param problems: what is wrong besides the results, a line each; shown before everything else.
+    :returns: the files, the page first.
+    :raises OSError: a file cannot be written; what was there before stays.
+    :raises ValueError: there is no night.
+    """
+    # matplotlib takes half a second to load, and who only prints a table draws nothing.
+    from containercheck.report.page import contents, data, rendering
+    from containercheck.results import atomic_files
+
+    if not nights:
+        raise ValueError("there is no night to show")
+    figures, points = (path.with_name(f"{path.stem}-{what}.csv") for what in ("figures", "series"))
+    shown = contents.page(nights, series, changes, problems)
+    atomic_files.write(figures, data.figures(nights[-1]))
+    atomic_files.write(points, data.series(series))
+    # Last, because it leads to the others.
+    atomic_files.write(path, rendering.html(shown, (figures.name, points.name)))
+    return [path, figures, points]

@@ -1,0 +1,35 @@
+"""A plot with all that goes with it: its title, what it shows in words, and its data as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from containercheck.report.page.svg import part_of_page
+from containercheck.report.page.wording import Table, plain
+
+#: More plots than these are not drawn on a page: each takes 50 to 100 ms to draw, and 15 kB.
+MOST = 100
+#: Of these, for what changed, and for each application.
+MOST_CHANGED, MOST_OF_APPLICATION = 30, 8
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A plot of a page.
+
+    :ivar name: identifies it there.
+    """
+
+    name: str
+    title: str
+    description: str
+    svg: Markup
+    table: Table
+
+    @classmethod
+    def of(cls, name: str, title: str, description: str, drawing: str, table: Table) -> Chart:
+        """Make a plot from a drawing of drawing.py."""
+        title, description = plain(title), plain(description)
+        return cls(name, title, description, part_of_page(drawing, name, title, description), table)

@@ -1,0 +1,132 @@
+"""What failed in a night, and what could not be measured: each with its reason, its command, and what its job ran."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from containercheck.report import summary
+from containercheck.report.page import rerun, wording
+from containercheck.report.page.states import ALL, UNMEASURED, State, state
+from containercheck.results import open_verdicts, selections
+from containercheck.results.cases import Case
+
+#: Letters of a reason in its line; all of it is below.
+FIRST_LINE = 180
+#: So many cases are told with all that there is of them; of the others, name and reason. Where a whole partition is
+#: down, nobody reads more.
+MOST = 40
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A case that failed, or was not measured.
+
+    :ivar anchor: identifies it on the page.
+    :ivar first: the first line of the reason.
+    :ivar remark: what has to be said of it besides.
+    :ivar scripts: name and text of what its job ran.
+    """
+
+    anchor: str
+    name: str
+    state: State
+    first: str
+    reason: str
+    remark: str
+    command: str
+    stage: str
+    scripts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Failures:
+    """Cases that failed in the same way.
+
+    :ivar told: the first of them.
+    :ivar others: a line for each of the others.
+    """
+
+    told: tuple[Failure, ...]
+    others: tuple[str, ...]
+
+    @classmethod
+    def of(cls, found: Sequence[Failure]) -> Failures:
+        """Tell the first ones only."""
+        others = (f"{one.name}: {wording.shortened(one.first, FIRST_LINE)}" for one in found[MOST:])
+        return cls(tuple(found[:MOST]), tuple(others))
+
+
+@dataclass(frozen=True)
+class Open:
+    """A case with verdicts that are open.
+
+    :ivar tally: how many of its figures pass, and how many are open.
+    :ivar figures: which, with what is known of each.
+    """
+
+    name: str
+    state: State
+    tally: str
+    figures: tuple[str, ...]
+    command: str
+
+
+def failures(cases: Sequence[Case]) -> list[tuple[Case, Failure]]:
+    """Return the cases that count as failed, what was measured first."""
+    failed = [(case, run) for case in cases for run in [selections.failure(case)] if run]
+    failed.sort(key=lambda pair: (state(pair[0]) is UNMEASURED, pair[0].label, pair[0].variant, pair[0].nodes))
+    return [(case, _failure(place, case, run, cases)) for place, (case, run) in enumerate(failed, 1)]
+
+
+def _failure(place: int, case: Case, run: Case, cases: Sequence[Case]) -> Failure:
+    reason = run.reason or f"ReFrame says no more than: {run.result}"
+    return Failure(
+        f"failure-{place}",
+        wording.name(case, where=True),
+        state(case),
+        wording.shortened(reason, FIRST_LINE),
+        reason,
+        _remark(case, run),
+        rerun.command([case], cases),
+        run.stage,
+        tuple(rerun.scripts(run)),
+    )
+
+
+def _remark(case: Case, run: Case) -> str:
+    """Return what has to be said of a failure besides: how many figures failed, and that a second run passed."""
+    tally = open_verdicts.tally(run)
+    said = [f"Of its figures: {tally}."] if " of " in tally else []
+    if run is not case:
+        said.append("It passed when it was run again; that is no excuse for what was wrong.")
+    return " ".join(said)
+
+
+def slow_once(cases: Sequence[Case]) -> list[str]:
+    """Return a line for each case whose slowness a second run did not confirm."""
+    found = [(case, run) for case in cases for run in [selections.unconfirmed(case)] if run]
+    return [f"{wording.name(case, where=True)}: {wording.shortened(run.reason, FIRST_LINE)}" for case, run in found]
+
+
+def still_open(cases: Sequence[Case]) -> list[Open]:
+    """Return the cases with verdicts that are open, the most urgent first."""
+    found = []
+    for case in cases:
+        rows = open_verdicts.open_rows(case)
+        if rows:
+            figures = tuple(f"{row['figure']}: {open_verdicts.describe(row)} ({_rounds(row)})" for row in rows)
+            name, tally = wording.name(case, where=True), open_verdicts.tally(case)
+            found.append(Open(name, state(case), tally, figures, rerun.command([case], cases)))
+    return sorted(found, key=lambda one: ALL.index(one.state))
+
+
+def _rounds(row: dict) -> str:
+    needed = row.get("rounds_needed")
+    after = f"after {wording.count(row.get('rounds', 0), 'round')}"
+    return f"{after}, {needed} are expected to do" if needed else f"{after}, no number of rounds is known to do"
+
+
+def remarks(cases: Sequence[Case]) -> list[str]:
+    """Return what has to be said of the night beside its figures: who disturbed it, how far its verdicts are."""
+    return [*summary.notes(cases), *summary.last_line(cases)]

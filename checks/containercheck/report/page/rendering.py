@@ -1,0 +1,49 @@
+"""Makes HTML of what the page shows; whatever comes from a result is escaped, by the templates' engine, everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from containercheck.report.page import failures, palette, states, wording
+from containercheck.report.page.contents import Page
+
+TEMPLATES = Path(__file__).resolve().parent / "templates"
+
+
+def html(page: Page, files: Sequence[str]) -> str:
+    """Return the page.
+
+    :param files: names of what lies beside it: its figures and its series.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_clean,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    template = environment.get_template("page.html")
+    return template.render(
+        page=page,
+        files=[(name, quote(name)) for name in files],
+        states=states.ALL,
+        open_state=states.OPEN,
+        skipped_state=states.SKIP,
+        most_told=failures.MOST,
+        light=palette.variables(),
+        dark=palette.variables(dark=True),
+        style=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),
+        count=wording.count,
+    )
+
+
+def _clean(value: Any) -> Any:
+    """Return a text without what a page cannot hold; what is markup already stays."""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else wording.plain(value)

@@ -1,0 +1,83 @@
+"""What a case came to, as the matrix shows it: always a word with its sign, never a color alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from containercheck.results import open_verdicts, selections
+from containercheck.results.cases import Case
+
+#: ReFrame's phases before the job: whatever fails there was not measured.
+BEFORE = ("startup", "setup", "compile", "compile_complete", "compile_wait")
+
+
+@dataclass(frozen=True)
+class State:
+    """One of the things that a case can come to.
+
+    :ivar color: of palette.py.
+    :ivar meaning: for the legend.
+    """
+
+    word: str
+    sign: str
+    color: str
+    meaning: str
+
+
+FAIL = State("fail", "✗", "bad", "slower than accepted, confirmed by a second run; or wrong answers, ranks, a hang")
+UNMEASURED = State("not run", "!", "bad", "ended before anything was measured: aborted, not set up, not built")
+SLOWER = State("too slow?", "▲", "doubt", "slower than accepted in most rounds, which is not certain yet")
+FASTER = State("too fast?", "▼", "doubt", "better than its rounds explain: does it compute the same?")
+CLOSE = State("close", "◇", "doubt", "close to what is accepted: more rounds would tell, or none")
+NOISY = State("noisy", "…", "doubt", "its rounds spread too much to tell; what it costs at most is told")
+OPEN = State("open", "?", "doubt", "more rounds would tell, or nothing would; see what could not be measured")
+KNOWN = State("known", "≈", "good", "an overhead or a failure that a reference expects")
+EMULATED = State("emulated", "∿", "muted", "overheads are reported, not judged: its nodes' processors are emulated")
+PASS = State("pass", "✓", "good", "every figure is within what is accepted")
+BARE = State("measured", "○", "muted", "bare only: there is no reference to compare it with")
+SKIP = State("skipped", "–", "muted", "was not run; the number leads to the reason")
+FAILED = (FAIL, UNMEASURED)
+#: By the most urgent kind of its open figures.
+OF_KIND = {
+    open_verdicts.SLOWER: SLOWER,
+    open_verdicts.FASTER: FASTER,
+    open_verdicts.CLOSE: CLOSE,
+    open_verdicts.NOISY: NOISY,
+}
+#: The worst one first.
+ALL = (FAIL, UNMEASURED, SLOWER, FASTER, CLOSE, NOISY, OPEN, KNOWN, PASS, EMULATED, BARE, SKIP)
+
+
+def state(case: Case) -> State:
+    """Return what a case came to."""
+    run = selections.failure(case)
+    if run:
+        return UNMEASURED if run.result in ("abort", "fail_deps") or run.phase in BEFORE else FAIL
+    if case.result == "skip":
+        return SKIP
+    still_open = open_verdicts.open_rows(case)
+    if still_open:
+        return OF_KIND.get(still_open[0].get("open_kind"), OPEN)
+    if any(row.get("verdict") == open_verdicts.EMULATED for row in case.rows):
+        return EMULATED
+    if case.result in ("xfail", "xpass") or any(row.get("expected") for row in case.rows):
+        return KNOWN
+    compared = any("overhead" in row for row in case.rows)
+    return PASS if compared or has_reference(case) or not case.rows else BARE
+
+
+def has_reference(case: Case) -> bool:
+    """Tell whether an absolute reference stands behind a figure of the case.
+
+    ReFrame's database gives each as value, reference, lower and upper bound, unit and result. Without a reference the
+    second one is 0, and there are no bounds.
+    """
+    return any(tuple(values[1:4]) != (0, None, None) for values in case.performance.values())
+
+
+def counted(cases: Iterable[Case]) -> list[tuple[State, int]]:
+    """Return how many cases came to what, the worst first, without what no case came to."""
+    found = [state(case) for case in cases]
+    return [(one, found.count(one)) for one in ALL if one in found]

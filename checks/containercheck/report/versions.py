@@ -1,0 +1,42 @@
+"""What several versions of a runtime, or of an image, add to bare: a table, as D12.6 section 9 has it."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from containercheck.results.cases import Case
+from containercheck.results.formatting import columns, number
+
+
+def lines(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str]:
+    """Return the table: of each figure the medians of bare and of each version, with what that has more than bare.
+
+    :param titles: what is compared, by the name of its side.
+    """
+    text = [("application", "variant", "nodes", "figure", "bare", *titles)]
+    for case in cases:
+        for row in {row["figure"]: row for row in case.rows}.values():
+            sides = [_median(case, side, row["figure"]) for side in ("baseline", *titles)]
+            if None not in sides:
+                head = (case.label, case.variant, str(case.nodes), row["figure"])
+                bare, *others = sides
+                told = (f"{number(one)} ({_more(row, bare, one)})" for one in others)
+                text.append((*head, f"{number(bare)} {row['unit']}", *told))
+    if len(text) == 1:
+        return []
+    legend = [f"{name}: {title}" for name, title in titles.items()]
+    return [*columns(text), *legend]
+
+
+def _median(case: Case, side: str, figure: str) -> float | None:
+    values = [sides[side][figure] for sides in case.measured if figure in sides.get(side, ())]
+    return statistics.median(values) if values else None
+
+
+def _more(row: Mapping[str, Any], bare: float, value: float) -> str:
+    """Return what a version has more than bare: a part of it, or the difference, as the verdict takes it."""
+    if row.get("overhead_unit", "%") == "%" and bare:
+        return f"{number(100 * (value / bare - 1), 2, '+')} %"
+    return number(value - bare, 2, "+")

@@ -1,0 +1,1 @@
+"""What a run leaves: the cases of ReFrame's reports, what they amount to, and the results database."""

@@ -1,0 +1,241 @@
+"""The cases of ReFrame's JSON reports, as values; of each case its last run counts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from containercheck.results import atomic_files
+from containercheck.results.request import Asked
+
+#: Parameters that every check has, which have columns of their own.
+COMMON = ("variant", "num_nodes")
+#: Results that say nothing about the case: an earlier run of it stands.
+SAYS_NOTHING = ("skip", "abort", "fail_deps")
+
+Key = tuple[str, str, str, str]
+
+
+class ReportError(Exception):
+    """A report cannot be read."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A check on one partition, as it came out.
+
+    :ivar key: the same for all runs of the case, and for no other case.
+    :ivar axes: the values of the check's own parameters, by name.
+    :ivar label: the application, and those of its axes that differ among the cases it was read with.
+    :ivar result: ReFrame's: pass, fail, skip, abort, fail_deps, xfail or xpass.
+    :ivar phase: in which of ReFrame's phases it failed, and with which exception; empty where it did not.
+    :ivar reason: why it failed or was skipped.
+    :ivar rows: the figures; ``containercheck`` describes the keys.
+    :ivar notes: what has to be said of the run beside its figures.
+    :ivar expected: what the job is expected to take; ``interface.ApplicationFacts.expected`` has the keys.
+    :ivar seconds: how long the application itself ran, all rounds together; None where that is not known.
+    :ivar job_seconds: how long its job had its nodes; at most so long, where the job left no record.
+    :ivar scheduler: of its partition, by ReFrame's name.
+    :ivar building: seconds that its build step took.
+    :ivar provenance: what ran, and where; ``Record.provenance`` has the keys. Empty where the job left no record.
+    :ivar when: seconds of the epoch at which its job was complete; 0 where it has none.
+    :ivar measured: the figures of each round, by side.
+    :ivar nightly_pass: which of the passes of ci/nightly it was run in; empty for any other session.
+    :ivar name: as ReFrame shows it, with all its parameters.
+    :ivar tags: of the check; ``full`` for what belongs to the full axes.
+    :ivar performance: what ReFrame logs, by system, partition and name: value, reference, lower and upper bound of
+        that (fractions, None for none), unit, result.
+    :ivar commands: what its job does before the rounds; the scripts of the sides are among it.
+    :ivar stage: directory that its job ran in.
+    :ivar reproducer: script that repeats one run of a side by itself; empty where there is none.
+    :ivar compared: what it compared: ``containercheck.results.earlier_rounds`` has the keys.
+    :ivar asked: what its session was asked for.
+    :ivar earlier: the runs of this case before this one, the first one first.
+    """
+
+    key: Key
+    application: str
+    axes: dict[str, str]
+    label: str
+    partition: str
+    variant: str
+    nodes: int
+    result: str
+    phase: str = ""
+    error: str = ""
+    reason: str = ""
+    rows: tuple[dict[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float | None = None
+    expected: Mapping[str, Any] = field(default_factory=dict)
+    job_seconds: float = 0.0
+    scheduler: str = ""
+    building: float = 0.0
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    when: float = 0.0
+    measured: tuple[Mapping[str, Any], ...] = ()
+    nightly_pass: str = ""
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    performance: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    commands: tuple[str, ...] = ()
+    stage: str = ""
+    reproducer: str = ""
+    compared: Mapping[str, Any] = field(default_factory=dict)
+    asked: Asked = Asked()
+    earlier: tuple[Case, ...] = ()
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What is the same of a case in all nights: ReFrame's own numbers move when a check gets another value.
+
+        System, partition, environment, application, variant, nodes, and the axes by their names.
+        """
+        return self.identity_as(self.variant)
+
+    def identity_as(self, variant: str) -> tuple[Any, ...]:
+        """Return the same of this case in another variant."""
+        system, _, environ, _ = self.key
+        # A check may declare its axes in another order one day.
+        axes = tuple(sorted(self.axes.items()))
+        return system, self.partition, environ, self.application, variant, self.nodes, axes
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Return a report as ReFrame wrote it.
+
+    :raises ReportError: there is none, or the file is no report.
+    """
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+        if not all(isinstance(run["testcases"], list) for run in report["runs"]):
+            raise ValueError("it has no test cases")
+    except FileNotFoundError:
+        raise ReportError("no check was run: nothing matches the selection, or no check file loads") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ReportError(f"cannot read ReFrame's report {path}: {error}") from error
+    return report
+
+
+def save(path: Path, report: dict[str, Any]) -> None:
+    """Write a report in one step: no reader ever sees half of it.
+
+    :raises ReportError: there is no room for it, or no permission; what was there before stays.
+    """
+    try:
+        atomic_files.write(path, json.dumps(report))
+    except OSError as error:
+        raise ReportError(f"cannot write {path}: {error.strerror}") from error
+
+
+def key(raw: dict[str, Any]) -> Key:
+    """Return what identifies a case of a report among all its runs."""
+    return raw.get("system", ""), raw["partition"], raw["environ"], raw["unique_name"]
+
+
+def collect(reports: Iterable[dict[str, Any]]) -> list[Case]:
+    """Return each case of all runs of these reports as it came out last, with what it was before."""
+    runs: dict[Key, list[Case]] = {}
+    for report in reports:
+        asked = Asked.of(report.get("session_info") or {})
+        for raw in (raw for run in report["runs"] for raw in run["testcases"]):
+            # What other cases share is told only where it failed.
+            if not raw.get("fixture") or raw["result"] != "pass":
+                runs.setdefault(key(raw), []).append(_case(raw, asked))
+    return _labelled([_last(attempts) for attempts in runs.values()])
+
+
+def only(report: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
+    """Return a report with nothing but these cases, from the last run of each that says something."""
+    wanted = {case.key for case in cases}
+    last: dict[Key, dict[str, Any]] = {}
+    for raw in (raw for run in report["runs"] for raw in run["testcases"]):
+        if key(raw) in wanted and (key(raw) not in last or raw["result"] not in SAYS_NOTHING):
+            last[key(raw)] = raw
+    # ReFrame's own, whatever it has besides the cases.
+    run = report["runs"][-1] if report["runs"] else {}
+    return {**report, "runs": [{**run, "testcases": list(last.values())}], "restored_cases": []}
+
+
+def selection(report: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
+    """Return a report of which ReFrame's ``--restore-session`` with ``--failed`` selects exactly these cases."""
+    chosen = only(report, cases)
+    (run,) = chosen["runs"]
+    return {**chosen, "runs": [{**run, "testcases": [{**raw, "result": "fail"} for raw in run["testcases"]]}]}
+
+
+def merged(report: dict[str, Any], later: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
+    """Return a report with one more run: that of these cases in a later report, if any of them is there."""
+    (run,) = only(later, cases)["runs"]
+    if not run["testcases"]:
+        return report
+    return {**report, "runs": [*report["runs"], {**run, "run_index": len(report["runs"])}]}
+
+
+def _case(raw: dict[str, Any], asked: Asked) -> Case:
+    # With what --repeat and the like add to the name.
+    application, *parameters = (raw.get("display_name") or raw["name"]).split(" %")
+    pairs = (text.partition("=") for text in parameters)
+    reason = raw.get("skip_reason") if raw["result"] == "skip" else raw.get("fail_reason")
+    return Case(
+        key=key(raw),
+        application=application.split()[0],
+        axes={name: value for name, _, value in pairs if name not in COMMON},
+        label=application,
+        partition=raw["partition"],
+        variant=str(raw.get("variant") or ""),
+        nodes=int(raw.get("num_nodes") or 1),
+        result=raw["result"],
+        phase=raw.get("fail_phase") or "",
+        error=(raw.get("fail_info") or {}).get("exc_type") or "",
+        reason=(reason or "").strip(),
+        rows=tuple(raw.get("results") or ()),
+        notes=tuple(raw.get("notes") or ()),
+        seconds=raw.get("application_seconds"),
+        expected=raw.get("expected") or {},
+        job_seconds=_job_seconds(raw),
+        scheduler=raw.get("scheduler") or "",
+        building=raw.get("time_compile") or 0.0,
+        provenance=raw.get("provenance") or {},
+        when=raw.get("job_completion_time_unix") or 0.0,
+        measured=tuple(raw.get("measured") or ()),
+        nightly_pass=raw.get("nightly_pass") or "",
+        name=raw.get("display_name") or raw["name"],
+        tags=tuple(raw.get("tags") or ()),
+        performance=raw.get("perfvalues") or {},
+        commands=tuple(raw.get("prerun_cmds") or ()),
+        stage=raw.get("stagedir") or "",
+        reproducer=raw.get("reproducer") or "",
+        compared=raw.get("compared") or {},
+        asked=asked,
+    )
+
+
+def _job_seconds(raw: dict[str, Any]) -> float:
+    # ReFrame's own time of a run is from its submission on, with the wait in the queue.
+    most = (raw.get("expected") or {}).get("at_most") or math.inf
+    return raw.get("job_seconds") or min(raw.get("time_run") or 0.0, most)
+
+
+def _last(attempts: Sequence[Case]) -> Case:
+    telling = [case for case in attempts if case.result not in SAYS_NOTHING] or list(attempts)
+    return replace(telling[-1], earlier=tuple(telling[:-1]))
+
+
+def _labelled(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases with their labels; what was skipped is in no table, and so does not make others differ."""
+    values: dict[tuple[str, str], set[str]] = {}
+    for case in cases:
+        if case.result != "skip":
+            for name, value in case.axes.items():
+                values.setdefault((case.application, name), set()).add(value)
+
+    def label(case: Case) -> str:
+        differing = (item for item in case.axes.items() if len(values.get((case.application, item[0]), ())) > 1)
+        return " ".join([case.application, *(f"{name}={value}" for name, value in differing)])
+
+    return [replace(case, label=label(case)) for case in cases]

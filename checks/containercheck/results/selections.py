@@ -1,0 +1,69 @@
+"""What the cases of a session amount to: which of them failed, and which are to be run again.
+
+Runs differ by chance, so that slowness counts only when a second run confirms it. Everything else is a failure at once
+and is never run again: wrong answers that go away are not right, and a hang on 256 nodes costs the whole budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from containercheck.results import open_verdicts
+from containercheck.results.cases import Case
+from containercheck.results.formatting import names
+
+#: Results that are failures.
+FAILED = ("fail", "fail_deps", "abort")
+#: ReFrame's exceptions of a check that came to its result; another one is a defect of the check, or of the machine.
+MEASURED = ("", "SanityError", "PerformanceError")
+
+
+def was_slow(case: Case) -> bool:
+    """Tell whether this run failed for nothing but its performance."""
+    # An exception of another kind in that phase is a defect of the check.
+    return case.result == "fail" and case.phase == "performance" and case.error in ("", "PerformanceError")
+
+
+def failure(case: Case) -> Case | None:
+    """Return the run for which a case counts as failed, if it does."""
+    if case.result in FAILED:
+        return case
+    return next((run for run in case.earlier if run.result in FAILED and not was_slow(run)), None)
+
+
+def is_regression(run: Case) -> bool:
+    """Tell whether a run that failed was measured, and came out worse than it may; else it could not be measured."""
+    return run.result == "fail" and run.phase in ("sanity", "performance") and run.error in MEASURED
+
+
+def unconfirmed(case: Case) -> Case | None:
+    """Return the slow run of a case that the last run did not confirm, if nothing else was wrong with it."""
+    return None if failure(case) else next((run for run in case.earlier if was_slow(run)), None)
+
+
+def to_repeat(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases that are to be run again before they count as failed."""
+    return [case for case in cases if was_slow(case) and all(run.result == "pass" for run in case.earlier)]
+
+
+def ran(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases that were run, and not skipped."""
+    return [case for case in cases if case.result not in ("skip", "fail_deps")]
+
+
+def problems(cases: Sequence[Case]) -> list[str]:
+    """Return why these cases are not fine; nothing where they are."""
+    if not cases:
+        return ["no check was run: nothing matches the selection, or no check file loads"]
+    failed = sum(failure(case) is not None for case in cases)
+    if failed:
+        return [f"{failed} of {len(cases)} checks failed: see above"]
+    return [] if ran(cases) else ["no check was run: everything was skipped"]
+
+
+def questions(cases: Sequence[Case]) -> list[str]:
+    """Return what may be wrong and is not certain: cases with figures that are too slow, or too fast, but open."""
+    asked = [case for case in cases if not failure(case) and open_verdicts.asking(case)]
+    if not asked:
+        return []
+    return [f"not certain yet, but {'they are' if len(asked) > 1 else 'it is'} too slow or too fast: {names(asked)}"]

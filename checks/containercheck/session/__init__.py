@@ -1,0 +1,1 @@
+"""One or more runs of ReFrame: plan, build, measure, confirm, budget, progress."""

@@ -1,0 +1,59 @@
+"""Keeps two sessions out of one directory: they would remove each other's report, and the files of running jobs."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import errno
+import fcntl
+import os
+import shlex
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from containercheck.results.formatting import speaker
+
+#: File in a directory that a session holds locked while it runs; it says who that is.
+LOCK = ".session.lock"
+#: What flock says where somebody else has the lock, and where the file system has no locks: nobody is kept out there.
+_TAKEN, _NO_LOCKS = (errno.EWOULDBLOCK, errno.EACCES), (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+class Taken(Exception):
+    """Another session runs in a directory; the message says which, and what to do."""
+
+
+@contextlib.contextmanager
+def held(directories: Iterable[Path], argv: Iterable[str]) -> Iterator[None]:
+    """Hold these directories, which are made where they are missing, for this session.
+
+    :param argv: arguments of the session, for whoever comes meanwhile.
+    :raises Taken: another session holds one of them; nothing waits for its end.
+    :raises OSError: a directory cannot be made or written to.
+    """
+    now = datetime.datetime.now().isoformat(sep=" ", timespec="seconds")
+    words = shlex.join([f"ci/{speaker()}", *argv])
+    with contextlib.ExitStack() as files:
+        for directory in sorted({path.resolve() for path in directories}):
+            directory.mkdir(parents=True, exist_ok=True)
+            file = files.enter_context((directory / LOCK).open("a+", encoding="utf-8"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno in _NO_LOCKS:
+                    continue
+                if error.errno not in _TAKEN:
+                    raise
+                file.seek(0)
+                raise Taken(_told(file.read().strip(), directory)) from None
+            file.truncate(0)
+            file.write(f"{words}, since {now}, process {os.getpid()} on {os.uname().nodename}\n")
+            file.flush()
+        yield
+
+
+def _told(who: str, directory: Path) -> str:
+    return (
+        f"another session writes into {directory} ({who or 'it has just begun'}): wait for its end or stop it; or "
+        "give this one places of its own, RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json before the command"
+    )

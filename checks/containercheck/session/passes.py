@@ -1,0 +1,360 @@
+"""The passes of a session, each a run of ReFrame: all checks first, then what needs another run."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from containercheck.results import open_verdicts, selections
+from containercheck.results.cases import Case, Key, ReportError, collect, key, load, merged, only, save, selection
+from containercheck.results.formatting import names, say
+from containercheck.session import estimate, preparation, reframe_process
+from containercheck.session.budget import Budget
+from containercheck.session.progress import Awaited, awaited
+from containercheck.session.reframe_process import Workplace
+from containercheck.session.settings import Settings
+from containercheck.session.spreads_file import KnownSpreads
+from containercheck.session.usage import UsageError
+
+#: Which cases are run, in which order; it says itself what it leaves out.
+Choice = Callable[[Sequence[Case]], list[Case]]
+#: What the library raises where -S sets something that does not exist
+#: (checks/containercheck/application/assignments.py).
+UNKNOWN_VARIABLE = "UnknownVariable"
+#: Where the report keeps the arguments for ReFrame and what was compared, among what that says of the session.
+ARGUMENTS, COMPARED = "ci_run_arguments", "ci_run_compared"
+
+
+class Session:
+    """All runs of ReFrame until the table: of all checks, or of those that are open; then of what needs another run.
+
+    :ivar report: of all runs, as it stands in the workplace's ``report``.
+    :ivar cases: of that report.
+    :ivar is_resumed: whether it goes on with the last session.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        place: Workplace,
+        relay: reframe_process.Relay,
+        choice: Choice | None = None,
+        compared: Mapping[str, str] | None = None,
+    ) -> None:
+        """Nothing is run yet; the time begins.
+
+        :param choice: of the first pass; by default all cases, or where node-hours are counted the cheapest first.
+        :param compared: what the session compares beside bare and containers, by what it is told from another's.
+        """
+        self._compared = dict(compared or {})
+        self._choice = choice or (estimate.cheapest_first if settings.node_hours else None)
+        self._settings, self._place, self._relay = settings, place, relay
+        self._deadline = time.monotonic() + 60 * (settings.minutes or float("inf"))
+        self._arguments = settings.arguments
+        # Whether passes over what is open follow.
+        self._going_on = settings.only_open or (settings.minutes is not None and not settings.fixed)
+        # Seconds that the first pass takes at most, building not counted; and those of building before it.
+        self._first_takes = self._building = 0.0
+        self._confirmed: set[Key] = set()
+        self._budget = Budget(settings.node_hours)
+        self._known = KnownSpreads(settings.arguments, place)
+        self.report: dict[str, Any] = {}
+        self.cases: list[Case] = []
+        self.is_resumed = False
+
+    def begin(self) -> list[str]:
+        """Run all checks, and return what is wrong with that besides their results.
+
+        :raises UsageError: a variable is set that does not exist.
+        :raises ReportError: there is no report of it.
+        """
+        place, settings = self._place, self._settings
+        place.clear()
+        with self._foreseen() as foreseen:
+            # Not before: a wrong command line leaves the last session's.
+            place.report.unlink(missing_ok=True)
+            if not self._choice:
+                self._prepare(foreseen, foreseen)
+            if not settings.limits and not settings.fixed and not self._relay.stopped_by:
+                self._arguments = (*self._first_seconds(selections.ran(collect([foreseen]))), *self._arguments)
+            known, chosen = self._first_chosen(foreseen) if self._choice else (foreseen, [])
+            if self._choice:
+                self._prepare(foreseen, known)
+        if self._relay.stopped_by:
+            raise ReportError("no check was run")
+        began = time.monotonic()
+        files = () if reframe_process.names_checks(self._arguments) else cheapest_first(foreseen)
+        status = self._reframe(f"--report-file={place.report}", *chosen, known=known, files=files)
+        problems = [] if self._relay.stopped_by else reframe_process.left_out(place.log)
+        self.report = load(place.report)
+        # For a later --open.
+        self.report.setdefault("session_info", {}).update({ARGUMENTS: settings.arguments, COMPARED: self._compared})
+        self._keep()
+        if settings.minutes is None:
+            # The person did not limit it, and the first session of a machine builds for many minutes.
+            self._deadline += open_verdicts.built(self.cases, time.monotonic() - began, self._first_takes)
+        if status != 0 and not self._relay.stopped_by and not any(map(selections.failure, self.cases)):
+            problems.append(f"ReFrame ended with status {status}, though no check failed (see above)")
+        return problems
+
+    def resume(self) -> list[str]:
+        """Go on with the last session; where that compared something else, begin anew, as what it closed says nothing.
+
+        :raises UsageError: a variable is set that does not exist.
+        :raises ReportError: there was none.
+        """
+        if not self._place.report.exists():
+            raise ReportError(f"no session was run here yet: there is no {self._place.report}")
+        self.report = load(self._place.report)
+        before = self.report.get("session_info", {}).get(COMPARED) or {}
+        if self._compared and self._compared != before:
+            say(f"the last session compared {_list(before)}, and not {_list(self._compared)}: this one begins anew")
+            self._settings = replace(self._settings, only_open=False)
+            self._going_on = self._settings.minutes is not None and not self._settings.fixed
+            return self.begin()
+        self.is_resumed = True
+        self.cases = collect([self.report])
+        self._arguments = (*self.report.get("session_info", {}).get(ARGUMENTS, ()), *self._arguments)
+        self._place.clear()
+        if self._settings.arguments:
+            # A variable that does not exist is an error before anything runs.
+            with self._foreseen():
+                pass
+        return []
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is open, nor slow and not yet confirmed."""
+        return not open_verdicts.open_figures(self.cases) and not selections.to_repeat(self.cases)
+
+    def go_on(self) -> None:
+        """Run what a budget made wait, again what was only slow, then what is open.
+
+        Until that closes nothing more, or time or budget are used up.
+        """
+        while not self._relay.stopped_by:
+            if self._budget.waiting:
+                self._run_waiting()
+                continue
+            slow = [case for case in selections.to_repeat(self.cases) if case.key not in self._confirmed]
+            if slow:
+                self._confirm(slow)
+            elif not self._going_on or not self._close():
+                return
+
+    def foresee(self) -> dict[str, Any]:
+        """Return the report of a dry run.
+
+        :raises UsageError: a variable is set that does not exist.
+        :raises ReportError: there is none.
+        """
+        with tempfile.TemporaryDirectory() as directory:
+            return self._dry_run(directory)
+
+    def _dry_run(self, directory: str) -> dict[str, Any]:
+        prefix = [f"--{what}={directory}/{what}" for what in ("stage", "output", "report-file")]
+        self._reframe("--dry-run", *prefix, known=None)
+        report = load(Path(directory, "report-file"))
+        wrong = sorted({case.reason for case in collect([report]) if case.error == UNKNOWN_VARIABLE})
+        if wrong:
+            raise UsageError(wrong[0])
+        return report
+
+    @contextlib.contextmanager
+    def _foreseen(self) -> Iterator[dict[str, Any]]:
+        """Have the same, with its stage directories; or an empty one: ReFrame says why when it is to run."""
+        with tempfile.TemporaryDirectory() as directory:
+            try:
+                report = self._dry_run(directory)
+            except ReportError:
+                report = {"runs": []}
+            yield report
+
+    def _prepare(self, foreseen: dict[str, Any], wanted: dict[str, Any]) -> None:
+        """Build what the cases of a report need, before anything is measured.
+
+        :param foreseen: of a dry run, whose stage directories are still there.
+        """
+        builds = preparation.builds(foreseen, [case.key for case in selections.ran(collect([wanted]))])
+        if not builds:
+            return
+        took = preparation.Preparation(builds, self._place).run(self._relay)
+        self._building += took
+        if self._settings.minutes is None:
+            # The person did not limit it, and the first session of a machine builds for many minutes.
+            self._deadline += took
+
+    def _first_chosen(self, foreseen: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Return a report of the first cases of a choice, and the options with which ReFrame runs them.
+
+        :raises ReportError: there is none, or the budget is not enough for any.
+        """
+        if self._settings.node_hours or not foreseen["runs"]:
+            # With the seconds that checks got meanwhile; and for ReFrame's own error.
+            foreseen = self.foresee()
+        chosen, options = self._budget.begin(foreseen, self._choice(selections.ran(collect([foreseen]))))
+        save(self._place.selection, selection(foreseen, chosen))
+        return only(foreseen, chosen), [*options, f"--restore-session={self._place.selection}", "--failed"]
+
+    def _run_waiting(self) -> None:
+        """Run the next of what a budget made wait, or say that nothing of it is run any more."""
+        chosen, options = self._budget.next(self.cases)
+        if not chosen:
+            return
+        missed = self.repeat(chosen, *options, known=self._budget.foreseen)
+        if missed:
+            say(f"not run: {names(missed)}")
+
+    def _first_seconds(self, cases: Sequence[Case]) -> list[str]:
+        """Return the setting of the seconds that each check gets in the first pass; none where each has its own.
+
+        A session that nobody gave a time has the usual one, unless its jobs wait in a queue or have a budget.
+        """
+        minutes = self._settings.minutes
+        if not cases or (minutes is None and self._settings.node_hours):
+            return []
+        if minutes is None:
+            minutes = open_verdicts.usual_session(cases) / 60
+            if not minutes or any(case.scheduler != "local" for case in cases):
+                return []
+            self._going_on = True
+            self._deadline = time.monotonic() + 60 * minutes
+        # Building counts where the person gave the session its time.
+        left = max(0.0, 60 * minutes - (self._building if self._settings.minutes else 0.0))
+        seconds = open_verdicts.first_seconds(cases, left)
+        self._first_takes = open_verdicts.first_takes(cases, seconds)
+        takes = self._first_takes / 60
+        more = "" if 60 * takes <= left else f", more than the {left / 60:.3g} that are left: select fewer checks"
+        shares = sorted(set(seconds.values()))
+        # Bare cases, which compare nothing, get no seconds.
+        each = ""
+        if shares:
+            each = ", " + " to ".join(map(str, dict.fromkeys((shares[0], shares[-1])))) + " s each"
+        each += ", by what they need" if len(shares) > 1 else ""
+        say(f"the first pass has {len(cases)} case(s){each}: at most {takes:.0f} minutes{more}")
+        return [word for name, own in seconds.items() for word in ("-S", f"{name}.seconds={own}")]
+
+    def _confirm(self, slow: Sequence[Case]) -> None:
+        """Run the cases that were only slow once more, with rounds of their own."""
+        chosen, options = self._budget.within(slow, self.cases)
+        if not chosen:
+            self._confirmed |= {case.key for case in slow}
+            left = f"as only {self._budget.left(self.cases):.3g} node-hours are left"
+            say(f"not run again, {left}, and so taken for confirmed: {names(slow)}")
+            return
+        say(f"{len(chosen)} check(s) only failed in their performance, and are run again: {names(chosen)}")
+        self._confirmed |= {case.key for case in chosen}
+        missed = self.repeat(chosen, *options)
+        if missed:
+            say(f"not run again, and so taken for confirmed: {names(missed)}")
+
+    def _close(self) -> bool:
+        """Run open cases, as many as fit into the time that is left; tell whether another such pass makes sense."""
+        chosen = open_verdicts.plan(self.cases, self._deadline - time.monotonic(), self._settings.limits)
+        if not chosen.cases:
+            if open_verdicts.needs(self.cases):
+                say("what is open needs more time than is left")
+            return False
+        cases, options = self._budget.within(chosen.cases, self.cases)
+        if not cases:
+            say(f"what is open needs more node-hours than are left: {names(chosen.cases)}")
+            return False
+        say(f"{len(cases)} case(s) go on, at most {chosen.takes / 60:.1f} minutes: {names(cases)}")
+        options += ["-S", f"earlier={self._place.selection}"]
+        if not self._settings.fixed:
+            # Those of the last session, with their number of rounds, are not this one's.
+            values = [(f"{name}.seconds={own}", f"{name}.rounds=0") for name, own in chosen.seconds.items()]
+            options += [word for pair in values for value in pair for word in ("-S", value)]
+        before = open_verdicts.open_figures(self.cases)
+        missed = self.repeat(cases, *options)
+        if missed:
+            say(f"not run: {names(missed)}")
+        closed = before - open_verdicts.open_figures(self.cases)
+        say(f"{len(closed)} of {len(before)} open verdict(s) closed")
+        if self._settings.only_open and (self._settings.minutes is None or self._settings.fixed):
+            self._going_on = False
+        # Where too few rounds were there for a forecast, there is one now.
+        return bool(closed) or not (chosen.figures or missed)
+
+    def repeat(self, cases: Sequence[Case], *options: str, known: dict[str, Any] | None = None) -> list[Case]:
+        """Run these cases once more, add that to the report, and return those that were not run.
+
+        :param known: a report that has them, where this session's has not: they run for the first time.
+        """
+        place = self._place
+        place.repetition.unlink(missing_ok=True)
+        save(place.selection, selection(known or self.report, cases))
+        # Of a restored report ReFrame selects exactly these cases: check, partition and environment. A name or a hash
+        # would select the check wherever else it runs.
+        restored = [f"--restore-session={place.selection}", "--failed"]
+        if not known:
+            # The files of the first run are kept where they are.
+            stage = Path(self.report["session_info"]["prefix_stage"], "repeat")
+            restored += ["--max-retries=0", "--reruns=0", f"--stage={stage}"]
+        # ReFrame warns that the checks' directory is not the restored one; without it another would take its place.
+        self._reframe(*options, *restored, f"--report-file={place.repetition}", known=only(known or self.report, cases))
+        try:
+            later = load(place.repetition)
+        except ReportError:
+            later = {"runs": []}
+        # With --repeat it runs all of a check's repetitions, of which the others are not asked about.
+        self.report = merged(self.report, later, cases)
+        self._keep()
+        done = {case.key for case in selections.ran(collect([later]))}
+        return [case for case in cases if case.key not in done]
+
+    def repeat_within_budget(self, cases: Sequence[Case], *options: str) -> list[Case]:
+        """Run these cases once more, as many as the budget has room for, and return those that were not run."""
+        chosen, more = self._budget.within(cases, self.cases)
+        missed = self.repeat(chosen, *options, *more) if chosen else []
+        return [case for case in cases if case in missed or case not in chosen]
+
+    def _keep(self) -> None:
+        save(self._place.report, self.report)
+        self.cases = collect([self.report])
+
+    def _reframe(self, *options: str, known: dict[str, Any] | None, files: Sequence[str] = ()) -> int:
+        """Run ReFrame, and return its exit status.
+
+        :param known: a report of what is run; None for a run that is not shown.
+        :param files: check files, in the order in which they are run; by default all, as ReFrame finds them.
+        """
+        options = (*self._known.options(self.report), *options)
+        expected = None if known is None else expectations(known)
+        quiet = known is not None and all(case.scheduler == "local" for case in selections.ran(collect([known])))
+        checks = [word for name in files or [self._place.checks] for word in ("-c", name)]
+        words = [*checks, *self._arguments, *options]
+        return reframe_process.reframe(words, self._place, self._relay, expected, quiet)
+
+
+def cheapest_first(report: dict[str, Any]) -> list[str]:
+    """Return the check files of a dry run in the order in which they are run: those of the cheapest cases first.
+
+    ReFrame runs cases in the order in which it loads them. What is only skipped comes last, and is told all the same.
+    """
+    cost = {case.key: case.expected.get("expected", 0.0) for case in selections.ran(collect([report]))}
+    files: dict[str, float] = {}
+    for raw in (raw for run in report["runs"] for raw in run["testcases"]):
+        name = raw.get("filename")
+        if name:
+            files[name] = min(files.get(name, math.inf), cost.get(key(raw), math.inf))
+    return sorted(files, key=files.__getitem__)
+
+
+def _list(compared: Mapping[str, str]) -> str:
+    """Return what a session compared, to read."""
+    return ", ".join(f"{name} {what}" for name, what in compared.items()) or "bare and containers only"
+
+
+def expectations(report: dict[str, Any]) -> Mapping[str, Awaited]:
+    """Return what the cases of a report are called, and how long they are expected to take."""
+    cases = {case.key: case for case in selections.ran(collect([report]))}
+    raw = [one for run in report["runs"] for one in run["testcases"] if key(one) in cases]
+    times = {one: case.expected.get("expected", open_verdicts.START) for one, case in cases.items()}
+    return dict(awaited(one, names([cases[key(one)]]), times[key(one)]) for one in raw)

@@ -1,0 +1,34 @@
+"""The scripts with which a command is run in a container with the host's MPI. Changes nothing."""
+
+from __future__ import annotations
+
+from containercheck.node import contract
+
+#: Puts the host's MPI before what the image itself has in its LD_LIBRARY_PATH, which only a process in there knows.
+_ENTRY = 'export LD_LIBRARY_PATH={links}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\nexec "$@"'
+#: Has the loader in the container say what a program loads. Of a script it is the host's MPI alone, loaded into the
+#: shell: what the script starts is known only when it runs.
+_LOOKUP = """\
+if ! program=$(command -v "$1"); then echo "$1: not found"; exit 127; fi
+IFS= read -r first <"$program"
+case $first in
+    ?ELF*) exec env LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes "$program" ;;
+    *) echo "{script} $program"
+       exec env LD_PRELOAD={library} LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes /bin/sh -c : ;;
+esac"""
+
+
+def entry(links: str) -> str:
+    """Return the script that runs a command with the host's MPI.
+
+    :param links: the directory of the links to it, in the container.
+    """
+    return _ENTRY.format(links=links)
+
+
+def lookup(library: str) -> str:
+    """Return the script that asks the loader about a program.
+
+    :param library: the host's MPI, in the container.
+    """
+    return _LOOKUP.format(script=contract.IS_SCRIPT, library=library)

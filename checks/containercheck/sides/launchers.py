@@ -1,0 +1,65 @@
+"""What starts the ranks of a program on a partition."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from reframe.core.backends import getlauncher
+from reframe.core.launchers import JobLauncher
+from reframe.core.schedulers import Job
+
+from containercheck.node import contract
+from containercheck.sides.sides import Launcher, Needs
+from containercheck.site import node_commands
+from containercheck.site.layout import Layout
+from containercheck.site.sites import Site
+
+
+def partition_launcher(
+    job: Job, site: Site, layout: Layout, options: Sequence[str] = (), name: str | None = None
+) -> Launcher:
+    """Return the partition's own launcher of MPI programs; ReFrame's built-in system has none, and gets mpirun.
+
+    :param options: more of its options.
+    :param name: ReFrame's name of another one, which takes its place.
+    """
+    if job.launcher.registered_name == "local":
+        name = name or "mpirun"
+    launcher = getlauncher(name)() if name else job.launcher
+    return _started_by(launcher, job, layout, options, site.mpi_family)
+
+
+def family_launcher(family: str, job: Job, site: Site, layout: Layout, options: Sequence[str] = ()) -> Launcher:
+    """Return what starts programs that were built for another family of MPI, and lets them load the host's of it.
+
+    :param family: a key of ``mpi.FAMILIES``.
+    :param options: more of the launcher's options.
+    """
+    libmpi = getattr(site, f"host_{family}")
+    lend = node_commands.in_job(site, "hostmpi", "lend", *([f"--libmpi={libmpi}"] if libmpi else []), family)
+    needs = Needs(
+        before=(f"export LD_LIBRARY_PATH=$PWD/{contract.BARE_MPI_LINKS}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",),
+        prepare=(lend,),
+    )
+    of_site = getattr(site, f"{family}_launcher_options")
+    if of_site is None:
+        # Hydra, which starts MPICH and its relatives, finds the nodes of the job by itself under most schedulers.
+        words = ["mpiexec.hydra", f"-n {layout.ranks}", f"-ppn {layout.ranks_per_node}", *options]
+        return Launcher(" ".join(words), needs, layout.ranks)
+    launcher = _started_by(job.launcher, job, layout, [*of_site, *options], family)
+    return Launcher(launcher.words, needs + launcher.needs, layout.ranks)
+
+
+def _started_by(launcher: JobLauncher, job: Job, layout: Layout, options: Sequence[str], family: str) -> Launcher:
+    usual = launcher.options
+    # The launcher reads them from the job, where ReFrame puts them only later.
+    job.num_tasks = layout.ranks
+    job.num_tasks_per_node = layout.ranks_per_node
+    job.num_cpus_per_task = layout.threads
+    # Jobs run as who submits them.
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
+    # The sides may have different ones: each has its own, and the job's launcher keeps none.
+    launcher.options = [*usual, *options, *layout.bound_by(launcher.registered_name, family)]
+    words, launcher.options = launcher.run_command(job), usual
+    return Launcher(words, Needs(variables=root), layout.ranks)

@@ -1,0 +1,39 @@
+"""The command that runs all sides in rounds. Changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from containercheck.node import contract
+from containercheck.site import node_commands
+from containercheck.site.sites import Site
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How the sides are run.
+
+    :ivar amount: so many rounds, whatever the verdict; 0 to let the verdict decide.
+    :ivar seconds: for all rounds.
+    :ivar limit: seconds that one run may take.
+    :ivar local_ranks: ranks of MPI on a node, which is as much as one process can look into; 0 without MPI.
+    :ivar collect: files that every run writes.
+    :ivar prepare: seconds that the script which makes the input may take; 0 where there is none.
+    :ivar keep_awake: whether the processors are kept awake, where they are a virtual machine's.
+    """
+
+    amount: int
+    seconds: float
+    limit: float
+    local_ranks: int
+    collect: tuple[str, ...]
+    prepare: float
+    keep_awake: bool
+
+    def command(self, site: Site) -> str:
+        """Return the command that runs all sides in rounds."""
+        words = [f"--rounds={self.amount}" if self.amount else f"--seconds={self.seconds:g}", f"--limit={self.limit:g}"]
+        words += [f"--local-ranks={self.local_ranks}", *(f"--collect={name}" for name in self.collect)]
+        words += [f"--prepare={contract.PREPARE}", f"--prepare-limit={self.prepare:g}"] if self.prepare else []
+        words += ["--keep-awake"] * self.keep_awake + ["--alone"] * (not site.locks_machine)
+        return node_commands.in_job(site, "rounds", *words)

@@ -1,0 +1,156 @@
+"""The build step of a check: on the machine where ReFrame runs, or as a job on a node of the partition."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from reframe.core.builtins import run_after, run_before
+from reframe.core.schedulers import Job
+
+from containercheck import software
+from containercheck.application.interface import ApplicationFacts
+from containercheck.node import contract, variables
+from containercheck.sides import runtimes
+from containercheck.site import node_commands, schedulers, slurm
+from containercheck.site.layout import Layout
+from containercheck.site.sites import Site
+from containercheck.software import licensed
+
+#: What a build on a node is given: seconds, and cores. The largest image takes some ten minutes.
+SECONDS, CORES = 3600, 8
+
+
+class BuiltCheck(ApplicationFacts):
+    """An application whose software is there, or is built before its job."""
+
+    def site_of_build(self) -> Site:
+        """Return what is known of the partition; ReFrame's ``build_locally: no`` counts as the site's own word."""
+        site = Site.of(self.current_partition)
+        return site if self.build_locally else replace(site, build_on_node=True)
+
+    def wanted_software(self) -> software.Wanted:
+        """Return what the check needs of software and images; its runtime is known from then on."""
+        own = self._sites_own
+        self.runtime = runtimes.find(self.current_partition) if self.contained else None
+        self._of_runtime = runtimes.needs(self.current_partition, self.runtime)
+        return software.Wanted(
+            check=type(self).__name__,
+            executable=self.executable,
+            modules=(*self.current_environ.modules, *self.modules, *own.modules),
+            own_modules=tuple(own.modules),
+            environ=own.environ,
+            source=self.source,
+            compile_options=tuple(self.compile_options),
+            headers=self.headers,
+            debian=tuple(self.debian),
+            of_site=bool(own.executable or own.modules or own.spack or own.easybuild),
+            requirements=self.requirements,
+            spack=self.spack,
+            easybuild=self.easybuild,
+            view_directory=self.view_directory,
+            artifacts=self.artifacts,
+            published=self.published,
+            mpi_family=self.mpi_family,
+            recipe=self.recipe if self.contained else None,
+            image=own.image,
+            candidates=self.candidates() if self.contained else (),
+            runtime=self.runtime,
+            portable=self.variant == "generic",
+            unpacked=self.unpacked,
+            runtime_modules=self._of_runtime.modules,
+            release=self.release,
+            dry=self.is_dry_run(),
+        )
+
+    def build_with(self, provision: software.Provision) -> None:
+        """Have the build step run what makes the software available; nothing of it needs a job where it is there."""
+        on_node = self.site.builds_on_node and bool(provision.build)
+        if on_node and not self.is_dry_run() and _is_in_caches(provision.build, Path(self.stagedir)):
+            provision, on_node = software.Provision(), False
+        first = [f"{{ {command}; }}" for command in node_commands.require_python(self.site)] if on_node else []
+        self.build_system.commands = [software.build_command(replace(provision, build=(*first, *provision.build)))]
+        # ReFrame has made it already, before it was known what there is to build.
+        if self.build_locally == on_node:
+            self.build_locally = not on_node
+            self._setup_build_job(sched_options=self.job.cli_options)
+        if on_node:
+            self.build_time_limit = self.build_time_limit or min(SECONDS, self.site.time_limit or SECONDS)
+            _ask_for_little(self.build_job, self.site)
+
+    @property
+    def published_path(self) -> str:
+        """Where the job finds the published input; empty where there is none."""
+        return self._provision.published
+
+    @run_before("run")
+    def copy_sites_input(self):
+        """Have the input that only the site has put into the working directory; each run writes its output there."""
+        if self.sites_input:
+            self.input_commands = [licensed.copy_command(self.published_path), *self.input_commands]
+
+    @property
+    def work_facts(self) -> dict[str, object]:
+        """What the runs work on, once it is known how its input is made: rounds of other work cannot be compared."""
+        amount = {name: self.expected[name] for name in ("amount", "unit")}
+        return {**amount, "input": self.published_path, "making of the input": "; ".join(self.input_commands)}
+
+    @run_after("setup")
+    @run_after("compile")
+    def close_stage(self):
+        """Keep others out of the stage directory: ReFrame's scripts in it have what the site's file sets.
+
+        Where a check has files of its own, ReFrame gives it the mode of their directory when it copies them.
+        """
+        os.chmod(self.stagedir, 0o700)
+
+    def write_private(self, files: Mapping[str, str]) -> None:
+        """Write files of the stage directory that are for their owner only; none without a text."""
+        for name, text in ((name, text) for name, text in files.items() if text):
+            variables.write_private(Path(self.stagedir, name), text)
+
+    @run_after("run")
+    def close_scripts(self):
+        """Keep others from reading ReFrame's scripts, of which it leaves copies in the output directory."""
+        for job in filter(None, (self.build_job, self.job)):
+            script = Path(self.stagedir, job.script_filename)
+            if script.exists():
+                script.chmod(0o700)
+
+    @run_after("compile")
+    def check_build(self):
+        """Fail with what the build said, or skip where the software does not exist for this partition."""
+        if self.is_dry_run():
+            return
+        stagedir, ended = Path(self.stagedir), ""
+        stderr, finished = self.build_stderr.evaluate(), (stagedir / contract.BUILD_STATUS).exists
+        if not self.build_locally and not finished():
+            state = slurm.outlast(self.build_job, finished) if slurm.is_slurm(self.build_job) else None
+            ended = slurm.end_of_job(self.build_job, state, stagedir / stderr, self.site.max_pending_time)
+        try:
+            software.require_built(stagedir, stderr, ended)
+        except software.Unavailable as error:
+            self.skip_because(str(error))
+
+
+def _ask_for_little(job: Job, site: Site) -> None:
+    """Let a job that builds have one task with a few cores: it measures nothing, and needs no node to itself."""
+    job.options = [*schedulers.options_of(job, replace(site, exclusive=False), Layout(1, 1, 1)), *site.build_access]
+    job.num_tasks, job.num_tasks_per_node = 1, 1
+    job.num_cpus_per_task = min(CORES, site.cores or 1)
+    job.max_pending_time = site.max_pending_time
+
+
+def _is_in_caches(build: Sequence[str], stagedir: Path) -> bool:
+    """Tell whether all that is to be built lies in caches, and take it from there: no job waits in a queue for that."""
+    words = [shlex.split(command) for command in build]
+    if not all(command[1:2] == [node_commands.PROGRAMS] for command in words):
+        return False
+    only = {**os.environ, contract.CACHED_ONLY: "1"}
+    taken = ([sys.executable, *command[1:]] for command in words)
+    return all(subprocess.run(one, cwd=stagedir, env=only, capture_output=True).returncode == 0 for one in taken)
