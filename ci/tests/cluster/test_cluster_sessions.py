@@ -21,7 +21,6 @@ from containercheck.site import releases
 PING_PONG = "PingPong%variant={}%num_nodes=2"
 
 pytestmark = [
-    pytest.mark.cluster,
     pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
 ]
 

@@ -25,7 +25,6 @@ LIKE = {
 FEW = ("-S", "rounds=2", "-S", "strict_check=no")
 
 pytestmark = [
-    pytest.mark.cluster,
     pytest.mark.long,
     pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
 ]

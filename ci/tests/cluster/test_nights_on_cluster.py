@@ -16,7 +16,6 @@ import pytest
 from conftest import REPOSITORY, STATE, cluster, eventually, shared_directory
 
 pytestmark = [
-    pytest.mark.cluster,
     pytest.mark.long,
     pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
 ]

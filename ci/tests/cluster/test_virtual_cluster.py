@@ -18,7 +18,6 @@ UCX_FILE = Path("/etc/ucx/ucx.conf")
 ORDINARY_USER = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
 
 pytestmark = [
-    pytest.mark.cluster,
     pytest.mark.skipif(os.geteuid() != 0, reason="starting a virtual cluster needs root"),
 ]
 

@@ -82,7 +82,7 @@ def test_where_the_portable_image_has_it_too_there_is_nothing_to_compare(arch, a
 # The images.
 
 
-def test_two_builds_of_a_recipe_are_two_images_and_the_recipe_gets_what_it_is_told(recipes, tmp_path):  # noqa: F811
+def test_two_builds_of_a_recipe_are_two_images_and_the_recipe_gets_what_it_is_told(recipes, tmp_path):
     recipe = recipes / "tiny.def"
     recipe.write_text(recipe.read_text().replace("    MIRROR=\n", "    MIRROR=\n    KERNELS=portable\n"))
     recipe.write_text(recipe.read_text() + "    Kernels {{ KERNELS }}\n")
@@ -94,7 +94,7 @@ def test_two_builds_of_a_recipe_are_two_images_and_the_recipe_gets_what_it_is_to
     assert len(built(tmp_path / "cache")) == 2
 
 
-def test_what_a_recipe_does_not_take_makes_no_other_image(recipes):  # noqa: F811
+def test_what_a_recipe_does_not_take_makes_no_other_image(recipes):
     plain = key_of(recipes, "tiny", "x86_64", "bookworm", "openmpi")
     assert key_of(recipes, "tiny", "x86_64", "bookworm", "openmpi", ["KERNELS=AVX_512"]) == plain
 

@@ -27,14 +27,14 @@ def fill(where, file, kilobytes=64):
 
 
 @pytest.fixture
-def cache(place, file_system):  # noqa: F811
+def cache(place, file_system):
     """Put the cache into memory, as large as an installation is begun with; none of it is used yet."""
     mounted = file_system("size=5g")
     (place / "cache").symlink_to(mounted)
     return mounted
 
 
-def test_too_little_space_is_said_before_anything_is_installed(place, modules, cache):  # noqa: F811
+def test_too_little_space_is_said_before_anything_is_installed(place, modules, cache):
     subprocess.run(["mount", "-o", "remount,size=16m", str(cache)], check=True)
     result = install(place, modules)
     assert result.returncode == 1
@@ -45,7 +45,7 @@ def test_too_little_space_is_said_before_anything_is_installed(place, modules, c
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_disk_that_fills_up_is_one_line_and_nothing_is_taken_for_installed(place, modules, cache, when):  # noqa: F811
+def test_a_disk_that_fills_up_is_one_line_and_nothing_is_taken_for_installed(place, modules, cache, when):
     """While it builds, and when all is there but the module."""
     filling = fill(cache, "filler" if when == "before" else "%(installdir)s/filler")
     write(place, **({"before": filling} if when == "before" else {"more": f"postinstallcmds = [{filling!r}]"}))
@@ -61,7 +61,7 @@ def test_a_disk_that_fills_up_is_one_line_and_nothing_is_taken_for_installed(pla
     assert said(place) == "1.0\n"
 
 
-def test_half_a_module_of_a_dependency_is_not_taken_for_one(place, modules, file_system):  # noqa: F811
+def test_half_a_module_of_a_dependency_is_not_taken_for_one(place, modules, file_system):
     """EasyBuild itself takes an empty file for a module: what it depends on would be missing."""
     tree = file_system("size=256k")
     (place / "cache").mkdir()
@@ -100,7 +100,7 @@ SOURCE = "sources = ['Tiny24.tar.bz2']\ndownload_instructions = 'Get Tiny24 from
     ],
     ids=["licence", "source"],
 )
-def test_a_licence_that_nobody_has_is_one_line(place, modules, facts, why):  # noqa: F811
+def test_a_licence_that_nobody_has_is_one_line(place, modules, facts, why):
     write(place, **facts)
     result = install(place, modules, easyconfig=place / f"{facts.get('name', 'Tiny')}-1.0.eb")
     assert result.returncode == 1

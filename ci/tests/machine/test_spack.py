@@ -27,7 +27,7 @@ from containercheck.software import Wanted, spack
 
 PROGRAM = REPOSITORY / "checks" / "containercheck" / "node"
 HERE = platform.machine()
-OUTPUTS = Path(__file__).resolve().parent / "outputs" / "spack"
+OUTPUTS = Path(__file__).resolve().parents[1] / "outputs" / "spack"
 
 #: A package without a source: its program says its version, and what it was told to.
 PACKAGE = """

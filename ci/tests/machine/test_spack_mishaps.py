@@ -22,18 +22,18 @@ CLASS = "    has_code = False\n"
 
 
 @pytest.fixture
-def cache(place, file_system):  # noqa: F811
+def cache(place, file_system):
     """Put the cache into memory, as large as an installation is begun with; none of it is used yet."""
     mounted = file_system("size=5g")
     (place / "cache").symlink_to(mounted)
     return mounted
 
 
-def package_of(place):  # noqa: F811
+def package_of(place):
     return next((place / "repository").rglob("package.py"))
 
 
-def test_too_little_space_is_said_before_anything_is_installed(place, cache):  # noqa: F811
+def test_too_little_space_is_said_before_anything_is_installed(place, cache):
     subprocess.run(["mount", "-o", "remount,size=256m", str(cache)], check=True)
     result = install(place)
     assert result.returncode == 1
@@ -43,7 +43,7 @@ def test_too_little_space_is_said_before_anything_is_installed(place, cache):  #
     assert environments(place) == []
 
 
-def test_a_disk_that_fills_up_is_one_line_and_nothing_is_taken_for_installed(place, cache):  # noqa: F811
+def test_a_disk_that_fills_up_is_one_line_and_nothing_is_taken_for_installed(place, cache):
     filling = fill(cache, "$PREFIX/filler")
     write(place, install=f'os.environ["PREFIX"] = str(prefix); {RUN.format(filling)}')
     package = package_of(place)
@@ -60,7 +60,7 @@ def test_a_disk_that_fills_up_is_one_line_and_nothing_is_taken_for_installed(pla
     assert said(place) == f"1.1 {HERE}\n"
 
 
-def test_a_licence_file_is_waited_for_by_nobody(place, tmp_path):  # noqa: F811
+def test_a_licence_file_is_waited_for_by_nobody(place, tmp_path):
     """Spack has somebody write it, in an editor; as it says, a licence may as well come from elsewhere."""
     editor = tmp_path / "editor"
     write_program(editor, "sleep 1000")
@@ -74,7 +74,7 @@ def test_a_licence_file_is_waited_for_by_nobody(place, tmp_path):  # noqa: F811
     assert said(place) == f"1.1 {HERE}\n"
 
 
-def test_a_source_that_only_its_makers_hand_out_is_one_line(place):  # noqa: F811
+def test_a_source_that_only_its_makers_hand_out_is_one_line(place):
     package = package_of(place)
     version = f'version("1.1", sha256="{"0" * 64}", url="file:///no/such/Tiny20.tar.bz2")'
     text = package.read_text().replace(CLASS, "    manual_download = True\n").replace('version("1.1")', version)

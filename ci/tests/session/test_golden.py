@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
-from test_config import anywhere, system_of  # noqa: F401
+from site_files import anywhere, system_of  # noqa: F401
 
-GOLDEN = Path(__file__).resolve().parent / "golden"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 #: Site file, partition, and case.
 CASES = {
     "slurm-256-nodes": ("marenostrum4", "main", "PingPong%variant=integrated%num_nodes=256%image_release=fitting"),
@@ -31,17 +31,17 @@ BUILT = "power"
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_job_is_what_it_was(name, anywhere, session, tmp_path):  # noqa: F811
+def test_a_job_is_what_it_was(name, anywhere, session, tmp_path):
     compare(name, dry_run(name, anywhere, session, "rfm_job.sh"), tmp_path)
 
 
 @pytest.mark.skipif(platform.machine() == "ppc64le", reason="here it is built without a job")
-def test_a_build_on_a_node_is_what_it_was(anywhere, session, tmp_path, monkeypatch):  # noqa: F811
+def test_a_build_on_a_node_is_what_it_was(anywhere, session, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     compare(f"{BUILT}-build", dry_run(BUILT, anywhere, session, "rfm_build.sh"), tmp_path)
 
 
-def dry_run(name, anywhere, session, script):  # noqa: F811
+def dry_run(name, anywhere, session, script):
     """Return the text of a case's script."""
     site, partition, case = CASES[name]
     path = REPOSITORY / "config" / f"{site}.py"

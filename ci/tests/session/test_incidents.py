@@ -16,7 +16,7 @@ import pytest
 from conftest import write_program
 from containercheck.node.job import host_mpi_libraries
 
-CHECKS = Path(__file__).resolve().parent / "incident_checks.py"
+CHECKS = Path(__file__).resolve().parents[1] / "incident_checks.py"
 #: Begins a runtime that goes wrong when it starts the program, not before: ``program`` does so as it should.
 WRAPPER = """
 program() { "$REAL" "$@"; }

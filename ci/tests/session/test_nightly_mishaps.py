@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 from containercheck.command import nightly
 from containercheck.history.nights import nights
+from killed_writer import KILLED
 from made_nights import DAY, NOON, raw, row, session
 from night_place import left, lines, made, night, steady, summary
-from test_history_database import KILLED
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import signal
 
 import pytest
 from conftest import eventually, start_made
-from test_sessions import place, run, running, start, table  # noqa: F401
+from session_place import place, run, running, start, table  # noqa: F401
 
 HERE = "open_checks.py"
 
 
 @pytest.fixture
-def opened(place, request):  # noqa: F811
+def opened(place, request):
     """Make a place with checks whose verdicts are open."""
     source = request.path.parent / HERE
     (place.directory / "checks" / "made.py").write_text(source.read_text())
@@ -33,7 +33,7 @@ def passes(output):
     return [sorted(one) for one in found]
 
 
-def measured(place):  # noqa: F811
+def measured(place):
     """Return of each run in the final report the checks, and the seconds that each of their rounds was given."""
     return [
         {one["name"].split()[0]: [each["seconds"] for each in one["measured"]] for one in run["testcases"]}
@@ -137,7 +137,7 @@ sys.exit(run.session([color, *arguments], place, compared=dict(old="one", new=ne
 """
 
 
-def comparing(place, new, *arguments):  # noqa: F811
+def comparing(place, new, *arguments):
     process = start_made(COMPARING, place, new, *arguments)
     output, _ = process.communicate(timeout=300)
     return process.returncode, output

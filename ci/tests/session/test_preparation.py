@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 from conftest import eventually
 from containercheck.session import passes, preparation, reframe_process
-from test_sessions import place, run, start  # noqa: F401
+from session_place import place, run, start  # noqa: F401
 
 HERE = "prepared_checks.py"
 
 
 @pytest.fixture
-def prepared(place, request):  # noqa: F811
+def prepared(place, request):
     """Make a place with checks that build."""
     shutil.copy(request.path.parent / HERE, place.directory / "checks" / "made.py")
     return place
 
 
-def journal(place):  # noqa: F811
+def journal(place):
     return (place.directory / "journal").read_text().splitlines()
 
 

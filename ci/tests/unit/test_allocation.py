@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import types
 
 import pytest
-from conftest import PLANTED, write_program
 from containercheck.site import schedulers
 
 #: What salloc, and a step of its, set; and what a site or a person does.
@@ -29,18 +27,3 @@ def test_what_the_allocation_says_of_itself_is_removed_where_jobs_go_elsewhere(i
     job = types.SimpleNamespace(scheduler=types.SimpleNamespace(is_local=is_local))
     schedulers.leave_allocation(job, environ)
     assert environ == left
-
-
-def test_a_job_is_submitted_without_it(session, site, tmp_path):
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    write_program(programs / "sbatch", f"env >{tmp_path}/seen; echo no job today >&2; exit 1")
-    for name in ("squeue", "sinfo", "scontrol"):
-        write_program(programs / name, "exit 0")
-    path = site(scheduler="squeue", processor={"num_cpus": 2, "num_cpus_per_core": 1, "arch": "x86_64"})
-    own = {"PATH": f"{programs}:{os.environ['PATH']}", "RFM_CONFIG_FILES": path}
-    result = session("-n", "Planted%variant=bare", checks=PLANTED, **ALLOCATION, **OWN, **own)
-    assert result.status == 1
-    seen = (tmp_path / "seen").read_text().splitlines()
-    assert [line for line in seen if line.partition("=")[0] in ALLOCATION] == []
-    assert {f"{name}={value}" for name, value in OWN.items()} <= set(seen)

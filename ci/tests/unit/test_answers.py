@@ -53,7 +53,7 @@ SESSION = (
         "WordCount", "generic", 1, [made.row("seconds", 1.6, 1.0, rounds=7, contradicted=True, low=-3.0, high=4.0)]
     ),
 )
-GOLDEN = Path(__file__).resolve().parent / "golden" / "session.txt"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "session.txt"
 
 
 def test_what_people_read_of_a_session():

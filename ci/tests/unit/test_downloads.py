@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import http.server
 import subprocess
 import sys
 import tarfile
-import threading
 
 import pytest
 from conftest import REPOSITORY
+from served import pin, served  # noqa: F401
 
 PROGRAM = REPOSITORY / "checks" / "containercheck" / "node"
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
-@pytest.fixture
-def served(tmp_path):
-    """Give a directory, and the address at which a server offers it."""
-    directory = tmp_path / "served"
-    directory.mkdir()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(directory)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield directory, f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
 
 
 @pytest.fixture
@@ -45,10 +25,6 @@ def fetch(tmp_path):
         )
 
     return run
-
-
-def pin(path):
-    return f"#sha256={hashlib.sha256(path.read_bytes()).hexdigest()}"
 
 
 def archive(directory):
@@ -138,27 +114,3 @@ def test_mistakes_are_one_line(served, fetch, tmp_path, reference, said):
     assert result.stderr.startswith("error: ")
     assert result.stderr.count("\n") == 1
     assert said.format(address=address) in result.stderr
-
-
-def test_a_check_runs_the_published_input(session, served):
-    directory, address = served
-    file = directory / "standard.txt"
-    file.write_text("zebra crossing zebra\n" * 1000)
-    select = ("-n", "WordCount%variant=bare%num_nodes=1%ranks=0", "-S", "megabytes=1")
-    checks = REPOSITORY / "checks" / "wordcount.py"
-    reference = f"{address}/standard.txt{pin(file)}"
-    result = session(*select, "-S", f"published={reference}", checks=checks)
-    assert result.case("bare")["result"] == "pass", result.output
-    assert result.case("bare")["provenance"]["input"] == reference
-    counted = next(result.stage.rglob("rounds/01-baseline/out")).read_text()
-    assert "word 1 zebra: " in counted
-    wrong = session(*select, "-S", f"published={address}/standard.txt#sha256={64 * '0'}", checks=checks)
-    assert wrong.status != 0
-    assert "is not the pinned one" in wrong.case("bare")["fail_reason"]
-
-
-def test_an_input_that_the_site_names_and_does_not_have_fails_with_the_reason(session, site):
-    settings = site(extras={"inputs": {"WordCount": "/nowhere/standard.txt"}})
-    select = ("-n", "WordCount%variant=bare%num_nodes=1%ranks=0")
-    result = session("-C", settings, *select, checks=REPOSITORY / "checks" / "wordcount.py")
-    assert "no input: /nowhere/standard.txt" in result.case("bare")["fail_reason"]

@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 from containercheck.results import database
 from containercheck.results.database import DatabaseError, read
+from killed_writer import KILLED  # noqa: F401
 from made_nights import DAY, NOON, raw, report, row
 from reframe.core.runtime import runtime
 from reframe.frontend.reporting.storage import StorageBackend
@@ -89,20 +90,6 @@ def parsed(text, began):
     from reframe.frontend.reporting.utility import QuerySelectorTestcase
 
     return QuerySelectorTestcase(time_period=(began, time.time() + 10 * 365 * DAY))
-
-
-KILLED = """
-import os, signal, sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-# So little memory that pages get to the file before the end of the transaction.
-connection.execute("PRAGMA cache_size = 1")
-connection.execute("PRAGMA cache_spill = 1")
-connection.execute("BEGIN")
-for number in range(200):
-    connection.execute("UPDATE sessions SET json_blob = ? || json_blob", ("x" * 1000,))
-print("ready", flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
 
 
 def test_what_a_killed_writer_left_half_done_is_taken_back(path, store):

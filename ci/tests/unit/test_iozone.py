@@ -2,10 +2,8 @@
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY
 from containercheck import skip_unless
 from iozone import MODES, IOzone, report
 from saved import figures, problems
@@ -51,20 +49,6 @@ def test_a_full_disk_is_no_result():
     assert "writer is 0" in problem
 
 
-def test_another_file_system_is_measured_in_the_container_and_left_as_it_was(session, site, tmp_path):
-    scratch = tmp_path / "scratch of mine"
-    scratch.mkdir()
-    settings = site(extras={"file_systems": {"scratch": "$SCRATCH_OF/scratch of mine"}})
-    case = "IOzone%variant=generic%num_nodes=1%file_system=scratch%access=streams%file_size=512%record_size=1024"
-    options = ("-C", settings, "-n", case, "-S", "rounds=1", "-S", "full=yes")
-    result = session(*options, checks=REPOSITORY / "checks", SCRATCH_OF=str(tmp_path))
-    assert result.case("generic")["result"] == "pass", result.output
-    script = next(result.stage.rglob("rfm_job.sh")).read_text()
-    assert f" -f '{scratch}/containercheck-" in script
-    assert f" '-B{scratch}:{scratch}' " in script
-    assert list(scratch.iterdir()) == []
-
-
 @pytest.mark.parametrize(("page", "status"), [(4096, 0), (65536, 3)])
 def test_records_of_less_than_a_page_are_a_skip_with_mmap(page, status, tmp_path):
     """As on POWER, whose pages have 64 KiB: IOzone would write them, and flush nothing."""
@@ -74,12 +58,3 @@ def test_records_of_less_than_a_page_are_a_skip_with_mmap(page, status, tmp_path
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-e", "-c", command], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (status, "error: less than a page: 65536 bytes\n" if status else "")
-
-
-def test_the_job_looks_at_the_nodes_pages_with_mmap_only(session):
-    few = ("-n", "IOzone%variant=bare%.*file_size=512%record_size=4$", "-S", "full=yes")
-    result = session("--dry-run", *few, checks=REPOSITORY / "checks" / "iozone.py")
-    asking = {path.parent.name for path in result.stage.rglob("*.sh") if "PAGESIZE) -le 4096" in path.read_text()}
-    (case,) = [case for case in result.cases if "%access=mmap" in case["name"]]
-    assert len(result.cases) == len(MODES), result.output
-    assert asking == {Path(case["stagedir"]).name}

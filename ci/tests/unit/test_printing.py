@@ -73,24 +73,6 @@ def test_a_program_that_prints_less_is_left_alone(tmp_path):
     assert (tmp_path / "output" / "out").stat().st_size == 9000000
 
 
-def test_the_second_run_that_prints_too_much_ends_the_rounds(start_rounds, tmp_path):
-    """With the real limit: the whole runner, which leaves a record that is small."""
-    process = start_rounds("yes 'error: cannot open the file'", None, 5, 100)
-    said, _ = process.communicate(timeout=1800)
-    assert contract.PRINTED_TOO_MUCH in said
-    record = json.loads((tmp_path / "rounds.json").read_text())
-    assert record["complete"] and len(record["runs"]) == 2
-    assert print_limit.size(path for path in tmp_path.rglob("*") if path.is_file()) < 5 * print_limit.KEPT
-
-
-def test_a_script_that_makes_the_input_is_ended_too(start_rounds, tmp_path):
-    (tmp_path / "prepare.sh").write_text("yes 'error: once more' >&2")
-    process = start_rounds("true", None, 1, 10, "--prepare=prepare.sh")
-    process.communicate(timeout=1800)
-    assert process.returncode == 1 and not (tmp_path / "rounds").exists()
-    assert print_limit.size(path for path in tmp_path.rglob("*") if path.is_file()) < 3 * print_limit.KEPT
-
-
 def test_more_than_is_read_is_an_error_that_says_so(tmp_path, monkeypatch):
     (tmp_path / "out").write_text("rate 1\n" * 1000)
     assert reading.read_figure(FIGURE, tmp_path) == 1.0

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
 import pytest
-from conftest import PLANTED
 from containercheck.site import processors
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
@@ -49,13 +47,3 @@ def test_a_job_that_needs_more_than_there_are_is_refused_on_this_machine_only():
         Layout(1, 128, 1).require_here(HERE, 2)
     Layout(1, 1, 2).require_here(HERE, 2)
     Layout(1, 128, 1).require_here(Site("a:b", is_here=False, architecture="x86_64", cores=128, gpus=0), 2)
-
-
-def test_a_topology_of_another_machine_is_told(site, reframe):
-    """As in a home directory that several machines share."""
-    path = site(processor={"num_cpus": 128, "num_cpus_per_core": 1, "num_sockets": 1, "arch": "x86_64"})
-    command, facts = reframe("-n", "NoSoftware%variant=bare", checks=PLANTED, RFM_CONFIG_FILES=path)
-    done = subprocess.run(["taskset", "-c", str(min(os.sched_getaffinity(0))), *command], timeout=300, **facts)
-    assert done.returncode == 1
-    assert f"{os.uname().nodename} has 1 core(s) for this session, the configuration says 128" in done.stdout
-    assert "Traceback" not in done.stdout

@@ -134,7 +134,7 @@ def report(tmp_path_factory):
     """Run two made checks, once, and return ReFrame's report of it."""
     place = tmp_path_factory.mktemp("session")
     (place / "checks").mkdir()
-    text = (Path(__file__).parent / "slow_checks.py").read_text()
+    text = (Path(__file__).parents[1] / "slow_checks.py").read_text()
     axis = "\n\n@rfm.simple_test\nclass Sized(Base):\n    size = parameter([1, 2], loggable=True)\n"
     (place / "checks" / "made.py").write_text(text + axis)
     (place / "site.py").write_text(site_text())
@@ -243,7 +243,7 @@ def test_what_is_written_is_a_gate(place, night, run):
     for ago, rate in enumerate(NIGHTS, 1):
         night(ago, rate / 100, lambda case: case["results"][0].update(better="lower"))
     assert run("-n", "Fine", "--write", str(place.directory / "mine"))[0] == 0
-    text = (Path(__file__).parent / "slow_checks.py").read_text()
+    text = (Path(__file__).parents[1] / "slow_checks.py").read_text()
     old = 'self.reference = {"*": {"rate": (1, -0.1, 0.1, "x")}}'
     assert old in text
     (place.directory / "checks" / "made.py").write_text(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 from types import SimpleNamespace
 
 import pytest
 from containercheck.site import slurm
-
-HERE = platform.machine()
 
 
 @pytest.fixture
@@ -130,21 +127,6 @@ def test_nodes_that_a_person_must_see_to_are_named_with_their_states(sinfo, fact
 def test_what_slurm_does_not_tell_is_no_reason_to_fail(sinfo, text):
     sinfo(text)
     assert slurm.out_of_service(job(), 1) == ""
-
-
-def test_a_check_whose_nodes_are_down_fails_before_its_job(session, site, sinfo):
-    sinfo("compute*|up|node1|down*|planted\n")
-    processor = {"arch": HERE, "num_cpus": 2, "num_cpus_per_core": 1, "num_cpus_per_socket": 2, "num_sockets": 1}
-    settings = site(scheduler="squeue", launcher="srun", processor=processor)
-    result = session("-n", "^Planted%variant=bare", "-C", settings)
-    case = result.case("bare")
-    assert (case["result"], case["fail_phase"]) == ("fail", "setup"), result.output
-    assert case["fail_reason"] == (
-        "out of service: here:only needs 1 node(s), and Slurm's partition compute has 0 of 1 in service: "
-        "node1 down (planted)"
-    )
-    # What it would take can be told all the same.
-    assert session("-n", "^Planted%variant=bare", "-C", settings, "--dry-run").status == 0
 
 
 def test_without_sinfo_nothing_is_said_of_nodes(tmp_path, monkeypatch):

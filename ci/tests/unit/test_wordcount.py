@@ -7,13 +7,13 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from conftest import REPOSITORY
 from saved import figures, problems
 from wordcount import WordCount
 
-SOURCES = Path(__file__).resolve().parents[2] / "checks" / "src"
+SOURCES = REPOSITORY / "checks" / "src"
 
 
 def make_text(*arguments):
