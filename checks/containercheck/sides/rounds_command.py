@@ -8,7 +8,6 @@ from containercheck.node import contract
 from containercheck.site import node_commands
 from containercheck.site.sites import Site
 
-
 #: Seconds that a job waits for unless somebody says otherwise, as its program does.
 QUIET = 2.0
 
@@ -34,7 +33,7 @@ class Rounds:
     collect: tuple[str, ...]
     prepare: float
     keep_awake: bool
-    quiet: float
+    quiet: float = QUIET
 
     def command(self, site: Site) -> str:
         """Return the command that runs all sides in rounds."""
