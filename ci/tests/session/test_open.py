@@ -16,7 +16,7 @@ HERE = "open_checks.py"
 @pytest.fixture
 def opened(place, request):
     """Make a place with checks whose verdicts are open."""
-    source = request.path.parent / HERE
+    source = request.path.parents[1] / HERE
     (place.directory / "checks" / "made.py").write_text(source.read_text())
     return place
 

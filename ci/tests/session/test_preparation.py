@@ -18,7 +18,7 @@ HERE = "prepared_checks.py"
 @pytest.fixture
 def prepared(place, request):
     """Make a place with checks that build."""
-    shutil.copy(request.path.parent / HERE, place.directory / "checks" / "made.py")
+    shutil.copy(request.path.parents[1] / HERE, place.directory / "checks" / "made.py")
     return place
 
 

@@ -123,7 +123,7 @@ def test_nothing_of_a_job_runs_with_that_python_before_the_program_that_says_so(
     assert not [line for line in before if "python" in line and not line.startswith("command -v python3 ")]
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", sorted(SCRIPTS))
 def test_so_can_it_run_the_scripts_that_checks_give_it(name):
     path = REPOSITORY / "checks" / "src" / name
     assert vermin(path) == ""
