@@ -60,13 +60,13 @@ class Rounds:
         self.labels = [(side.name, side.label) for side in self._facts.sides]
         self.left_out = self._evaluation.left_out
         self._against = {side.name: side.compared_with for side in self._facts.sides}
-        self._took = {}  # type: Dict[str, float]
+        self._took: Dict[str, float] = {}
         self._longest = 0.0
         self._in_a_row = 0
         self._started = 0.0
         seed = int.from_bytes(os.urandom(4), "big")
         self._coin = random.Random(seed)
-        self.record = {
+        self.record: Dict[str, Any] = {
             "host": os.uname().nodename,
             "machine": node_state.facts(),
             "seed": seed,
@@ -78,7 +78,7 @@ class Rounds:
             "replaced": {},
             "busy": "",
             "runs": [],
-        }  # type: Dict[str, Any]
+        }
         self.write()
 
     def write(self) -> None:
@@ -228,7 +228,7 @@ def main() -> None:
                 rounds.run()
             rounds.record["complete"] = True
         except processes.Terminated as error:
-            rounds.record["ended"] = signal.Signals(error.code - 128).name
+            rounds.record["ended"] = signal.Signals(int(error.code or 0) - 128).name
             raise
         finally:
             rounds.write()
