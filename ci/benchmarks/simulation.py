@@ -1,7 +1,7 @@
 """Noise, and the verdicts on many figures at once: what ci/benchmarks/detection.py and the tests simulate with.
 
 :func:`judge` and :func:`checks` are ``sequential.Pairs`` and ``together.more_would_tell`` for many figures;
-ci/tests/test_sequential_promises.py proves that they agree.
+ci/tests/unit/test_sequential_promises.py proves that they agree.
 """
 
 import json

@@ -92,8 +92,8 @@ def allow(
         person allows.
     """
     if site.known_memory and run.memory > site.known_memory:
-        needed, there = (f"{one / (1 << 30):.3g} GiB" for one in (run.memory, site.known_memory))
-        raise LayoutError(f"needs some {needed} of memory on a node: {site.partition} has {there}")
+        wanted, there = (f"{one / (1 << 30):.3g} GiB" for one in (run.memory, site.known_memory))
+        raise LayoutError(f"needs some {wanted} of memory on a node: {site.partition} has {there}")
     before, once = START + run.before, sides * run.seconds
     rounds = seconds if sides > 1 else 0.0
     at_most = SLOW_START + run.before + rounds + FAILURES * sides * run.limit

@@ -114,6 +114,8 @@ class ApplicationFacts(rfm.RegressionTest):
     node_hours = variable(float, int, value=0)
     #: Whether the processors of a virtual machine are kept awake between and during the runs (node/job/awake.py).
     keep_awake = variable(typ.Bool, value=True)
+    #: Seconds without disturbance that the first round waits for: ReFrame reads for a moment what the job before left.
+    quiet = variable(float, int, value=2.0)
     #: Seconds that one run may take before it counts as hanging; in the full axes, where that takes longer.
     run_limit = variable(float, int, value=600.0)
     full_run_limit = variable(float, int, type(None), value=None)

@@ -48,13 +48,14 @@ def notes(cases: Sequence[Case]) -> list[str]:
             kind, told = _read(note)
             found.setdefault(kind, {}).setdefault(name, _Told()).add(told)
     lines = []
-    for kind, told in found.items():
-        if len(told) > FEW:
+    for kind, by_case in found.items():
+        if len(by_case) > FEW:
             together = _Told()
-            for one in told.values():
+            for one in by_case.values():
                 together.add(one)
-            told = {f"{len(told)} cases ({', '.join(list(told)[:NAMED])} and {len(told) - NAMED} more)": together}
-        lines += [f"{name}: {_text(kind, one)}" for name, one in told.items()]
+            title = f"{len(by_case)} cases ({', '.join(list(by_case)[:NAMED])} and {len(by_case) - NAMED} more)"
+            by_case = {title: together}
+        lines += [f"{name}: {_text(kind, one)}" for name, one in by_case.items()]
     return lines
 
 

@@ -191,7 +191,7 @@ def ask(arguments: Sequence[str], place: Workplace) -> Any:
     :raises UsageError: these arguments are none of ReFrame's.
     """
     words = [str(Path(sys.executable).parent / "reframe"), "--nocolor", *arguments]
-    facts = {"cwd": place.directory, "env": environment(place), "stdin": subprocess.DEVNULL}
+    facts: dict[str, Any] = {"cwd": place.directory, "env": environment(place), "stdin": subprocess.DEVNULL}
     result = subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **facts)
     try:
         return json.loads(result.stdout)
@@ -296,7 +296,7 @@ def reframe(
 
 def copy(process: subprocess.Popen[bytes], log: BinaryIO, screen: progress.Screen, current: progress.Progress) -> None:
     """Show, log and count what a process prints, until it prints no more."""
-    for line in process.stdout:
+    for line in process.stdout or ():
         with contextlib.suppress(ValueError):  # the log was closed: see the end of reframe()
             log.write(line)
             log.flush()

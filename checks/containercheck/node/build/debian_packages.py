@@ -33,7 +33,7 @@ def packages_of(path: Path) -> List[str]:
         tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     except (SyntaxError, ValueError) as error:
         raise StatementError(f"{path}: it is no Python that {sys.version.split()[0]} reads: {error}") from None
-    found = []  # type: List[str]
+    found: List[str] = []
     for name, node in _facts(tree):
         try:
             value = ast.literal_eval(node)

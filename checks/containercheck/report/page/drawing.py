@@ -9,6 +9,7 @@ import io
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -32,7 +33,7 @@ NIGHT_NAMES = 6
 LONGEST = 34
 #: What the legend calls what is no series.
 ACCEPTED, CONFIRMATION = "accepted", "confirmation"
-STYLE = {
+STYLE: Any = {
     "svg.fonttype": "none",
     # The same page twice is the same file.
     "svg.hashsalt": "containercheck",
@@ -198,13 +199,13 @@ def _draw(axes: Axes, curve: Curve, place: Callable[[float], float]) -> None:
         axes.vlines(at, low, high, color=light(color), linewidth=1.2)
     rings = [(place(at), value) for at, value, *_ in curve.points if at in curve.rings]
     if rings:
-        ring = {"markersize": 12, "markerfacecolor": "none", "color": light("bad"), "linestyle": "none"}
+        ring: dict[str, Any] = {"markersize": 12, "markerfacecolor": "none", "color": light("bad"), "linestyle": "none"}
         axes.plot(*zip(*rings), marker="o", **ring, label=CONFIRMATION)
 
 
 def _finished(figure: Figure, axes: Sequence[Axes], labels: Sequence[str]) -> str:
     """Give the plots their labels and the legend of all, and return the SVG."""
-    named: dict[str, object] = {}
+    named: dict[str, Any] = {}
     for plot, label in zip(axes, labels):
         if label:
             # Above the axis, where a long one has room; with a place of its own, which matplotlib need not look for.
