@@ -83,8 +83,8 @@ FLOORS = (
     "report",
     "command",
 )
-#: What application files reach all others by: it imports what they ask for, when they do.
-ENTRANCE = ("containercheck", "containercheck.loading")
+#: What application files reach all others by, which imports what they ask for when they do; and ``python -m``.
+ENTRANCE = ("containercheck", "containercheck.__main__", "containercheck.loading")
 
 
 def floor(name):

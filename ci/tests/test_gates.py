@@ -10,6 +10,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import environments
 import pytest
 from conftest import REPOSITORY, alive_below, write_program
 from containercheck.node import contract
@@ -507,7 +508,7 @@ def test_numpy_is_not_needed(session, tmp_path):
 
 @pytest.fixture
 def clone(tmp_path):
-    """Give a copy of the files that ci/run reads, with this checkout's virtual environment."""
+    """Give a copy of the files that ci/run reads, with an environment of its own."""
     copy = tmp_path / "clone"
     copy.mkdir()
     for name in ("checks", "ci", "config", "images", "pyproject.toml"):
@@ -516,7 +517,7 @@ def clone(tmp_path):
             shutil.copytree(source, copy / name)
         else:
             shutil.copy(source, copy / name)
-    (copy / ".venv").symlink_to(REPOSITORY / ".venv")
+    environments.of_copy(copy)
     return copy
 
 
