@@ -50,7 +50,7 @@ class Alya(ContainerCheck):
 
     @run_after("init")
     def choose_threads(self):
-        """The document's axis."""
+        """Choose threads of a rank, the axis of D12.6."""
         self.threads = self.openmp
 
     @run_after("setup")

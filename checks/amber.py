@@ -61,7 +61,7 @@ class Amber(ContainerCheck):
 
     @run_after("init")
     def choose_threads(self):
-        """The document's axis; a program without OpenMP says nothing of threads."""
+        """Choose threads of a rank, the axis of D12.5; a program without OpenMP says nothing of threads."""
         self.threads = self.openmp
         if self.openmp > 1:
             told = r"^\| Number of openmp threads per MPI task: +(\d+)"

@@ -22,8 +22,8 @@ CLASSES = {
     "E": (4224 * 3456 * 92, 250, 4096),
     "F": (12032 * 8960 * 250, 250, 16384),
 }
-#: A plain run's: the first of these that has a zone for each rank; larger ones take minutes. And the document's.
-FITTING, FITTED, DOCUMENTS = "fitting", "WBC", "C"
+#: Classes of a default run: the first that has a zone for each rank; larger ones take minutes. And that of D12.6.
+FITTING, FITTED, PUBLISHED = "fitting", "WBC", "C"
 #: One rank on each core.
 ALL = "all"
 #: Asks for the times of the program's parts; the defaults for the number of steps and their length.
@@ -42,7 +42,7 @@ class BTMZ(ContainerCheck):
     full_run_limit = 3600
     seconds = 60
     size = parameter([FITTING, *CLASSES], loggable=True)
-    #: On a node, with threads for the rest of its cores (table 6.2): of the document's class.
+    #: On a node, with threads for the rest of its cores (table 6.2): of the class of D12.6.
     ranks = parameter([ALL, *sites.core_counts()], loggable=True)
     plain = {"size": FITTING, "ranks": ALL}
 
@@ -68,7 +68,7 @@ class BTMZ(ContainerCheck):
         """Fewer ranks have more threads each."""
         if self.ranks != ALL:
             self.ranks_per_node, self.threads = self.ranks, 0
-            self.valid_systems = self.valid_systems if self.size == DOCUMENTS else []
+            self.valid_systems = self.valid_systems if self.size == PUBLISHED else []
 
     @run_before("run")
     def ask_for_timers(self):

@@ -3,7 +3,7 @@
 D12.6 section 7.4, MARCONI, 1 to 10 nodes of 48 ranks: ZrSi2, 24 atoms with 6 x 19 x 13 points and 108 with 6 x 6 x 5;
 seconds of PWSCF and fftw, mean of 5; no overhead in the container, Intel MPI about 5 times faster than Open MPI. D12.5
 section 3.3.1: silane. Embedded are a silicon crystal and silane; ``-S QuantumEspresso.published=<directory>`` gives the
-document's: ``ZrSi2-24.in`` and ``ZrSi2-108.in``, with ``pseudo_dir = '.'`` and the pseudopotentials beside them.
+systems of D12.6: ``ZrSi2-24.in`` and ``ZrSi2-108.in``, with ``pseudo_dir = '.'`` and the pseudopotentials beside them.
 Silane's cell is larger for more than 8 cores, so that each has as much of it; silicon is a fixed case.
 """
 
@@ -53,7 +53,7 @@ class QuantumEspresso(ContainerCheck):
 
     @run_after("setup")
     def need_published_input(self):
-        """Skip the document's systems where the site does not have them; they take long enough for a ratio."""
+        """Skip the systems of D12.6 where the site does not have them; they take long enough for a ratio."""
         if self.material in PUBLISHED:
             self.figures = by_ratio(self.figures)
         if self.material in PUBLISHED and not self.published_path:

@@ -5,7 +5,7 @@ on one core run like 1 : 4.9 : 6.1 : 7.8, the same kernels as fast in a containe
 of a node. Over nodes (20 ranks each) the container had not the fabric's libraries and used TCP: 4 times slower at 16,
 1.5 to 1.8 times at up to 8 nodes with GPUs.
 The embedded input is water, 17496 atoms, and more for many cores (``-S GROMACS.boxes=2``: 5184);
-``-S GROMACS.published=<case A>/topol.tpr`` is the document's.
+``-S GROMACS.published=<case A>/topol.tpr`` is that of D12.6.
 """
 
 import shlex
@@ -31,7 +31,7 @@ class Dynamics(ContainerCheck):
     recipe = "gromacs"
     output_files = [LOG]
     seconds = 100
-    #: Steps of a run; with the document's input its own 10000.
+    #: Steps of a run; with the published input its own 10000.
     timesteps = variable(int, value=200)
     #: Boxes of water in each direction; 0 for as many as the cores have work for.
     boxes = variable(int, value=0)
@@ -96,7 +96,7 @@ class GROMACSThreads(Dynamics):
 
     @run_after("init")
     def choose_threads(self):
-        """The document's axis."""
+        """Choose threads of a rank, the axis of D12.6."""
         self.threads = self.openmp
 
 

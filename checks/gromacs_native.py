@@ -14,7 +14,7 @@ from reframe.core.builtins import parameter, run_after
 
 @rfm.simple_test
 class GROMACSNative(Dynamics):
-    """On one core, as the document; half an hour to build the image, once."""
+    """On one core, as in D12.6; half an hour to build the image, once."""
 
     descr = "GROMACS, an image for the partition's processors against the portable one"
     variant = parameter(["generic"], loggable=True)

@@ -20,7 +20,7 @@ TINY = r"^HPL_N=1?\d{1,3}$"
 #: Order of HPL's matrix for one core, on one node and over several. It grows like the root of their number, so that
 #: each has as much memory. Longer runs do not spread less (ci/benchmark noise).
 ORDER, ORDER_OVER_NODES = 1400, 700
-FLAT = 64  # the document's largest flat grid
+FLAT = 64  # CHPCE's largest flat grid
 #: Order of the smallest matrix that PTRANS gets. It gets it twice, and reports the better one, past its first calls.
 TRANSPOSED = 2000
 
@@ -94,7 +94,7 @@ class HPCC(ContainerCheck, ReleaseOfImage):
 
     @run_before("run")
     def write_input(self):
-        """A flat grid, as in the document, unless of more ranks it would leave some without a block."""
+        """Lay the ranks out in a flat grid, as CHPCE does, unless more ranks would leave some without a block."""
         order = max(1, round(math.sqrt(self.amount) / BLOCK)) * BLOCK
         rows, columns = (1, self.layout.ranks) if self.layout.ranks <= FLAT else self.layout.grid
         sizes = {"order": order, "block": BLOCK, "transposed": max(TRANSPOSED, order // 2)}

@@ -13,7 +13,7 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 
 RESULTS = "HPCG-Benchmark_*.txt"
 #: Points in each direction that a rank has: the documents', and a plain run's.
-DOCUMENTS, QUICK = 120, 32
+PUBLISHED, QUICK = 120, 32
 #: One rank on each core.
 PLAIN, ALL = "plain", "all"
 
@@ -69,7 +69,7 @@ class HPCG(ContainerCheck):
     @property
     def points(self):
         """Of a rank, in each direction."""
-        return QUICK if self.ranks == PLAIN else DOCUMENTS
+        return QUICK if self.ranks == PLAIN else PUBLISHED
 
     @property
     def work(self):

@@ -14,7 +14,7 @@ from reframe.core.builtins import parameter, run_before, variable
 
 OUTPUT = "hpccoutf.txt"
 BLOCK = 128
-#: The document's largest matrix, and the part of its two nodes' memory that it took.
+#: Largest matrix of MIPT, and the part of its two nodes' memory that it took.
 LARGEST, LARGEST_PART = 96000, 96000**2 * 8 / (128 << 30)
 #: Order of a plain run's matrix for one core, which grows like the root of their number. Over several nodes it is
 #: smaller, because HPCC sends the updates of its RandomAccess one by one: on TCP that would take minutes.
@@ -30,7 +30,7 @@ class HPL(ContainerCheck):
     debian = ["hpcc", "libopenblas0-serial"]
     recipe = "hpcc"
     output_files = [OUTPUT]
-    #: The document's matrices; they are made larger or smaller, as the memory of the nodes is to its 128 GiB.
+    #: Matrices of MIPT; they are made larger or smaller, as the memory of the nodes is to its 128 GiB.
     size = parameter([QUICK, 8000, 16000, 32000, 64000, LARGEST], loggable=True)
     plain = {"size": QUICK}
     run_limit = 300

@@ -1,4 +1,4 @@
-"""IOzone: reading and writing files, in all the ways that the document lists.
+"""IOzone: reading and writing files, in all the ways that CHPCE lists.
 
 CHPCE, section "Disk performance", figures 18 and 19 (random write, strided read): files to 15 GB, records to 16 MB, on
 x86 and OpenPOWER; next to nothing is lost in a container, much in a virtual machine.

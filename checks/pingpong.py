@@ -31,7 +31,7 @@ class PingPong(ContainerCheck, ReleaseOfImage):
     min_ranks = 2
     #: Seconds for all the pairs together; slow networks take longer, with three trials a pair.
     seconds_of_pairs = variable(float, int, value=1.5)
-    #: Pairs of each class, drawn evenly where there are more; 0 for all, as in the document, whatever it takes.
+    #: Pairs of each class, drawn evenly where there are more; 0 for all, as in D12.6, whatever it takes.
     pairs_of_class = variable(int, value=40)
     # Three trials of 10 ms inside a node, and of 60 over a fabric.
     work = Work("pairs", min_amount=1, fixed_seconds=1.5, serial_seconds_per_unit=0.15)

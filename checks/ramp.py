@@ -8,7 +8,7 @@ figures in the results.
 
 Pinned here is TensorFlow for processors, of which those numbers of a V100 say nothing: they are in no reference.
 
-The document's size is ``-S RAMP.images=20000 -S RAMP.pixels=128 -S RAMP.depth=3 -S RAMP.rounds=26``.
+The size of D12.6 is ``-S RAMP.images=20000 -S RAMP.pixels=128 -S RAMP.depth=3 -S RAMP.rounds=26``.
 """
 
 import shlex

@@ -29,7 +29,7 @@ class TensorFlowCNN(OneNodeCheck):
     network = parameter(["AlexNet", "GoogLeNet", "InceptionV3", "ResNet-50", "VGG16"], loggable=True)
     batch = parameter([32, 64], loggable=True)
     plain = {"network": "AlexNet", "batch": 32}
-    #: Batches in each of the repetitions, and how many of these there are; three in the document.
+    #: Batches in each of the repetitions, and how many of these there are; three in D12.6.
     batches = variable(int, value=1)
     repeats = variable(int, value=3)
 
@@ -44,7 +44,7 @@ class TensorFlowCNN(OneNodeCheck):
 
     @run_after("init")
     def choose_network(self):
-        """The document's axes."""
+        """Choose network and batch size, the axes of D12.6."""
         options = f"--network {self.network} --batch {self.batch} --steps {self.batches} --repeats {self.repeats}"
         self.executable_opts = ["cnn.py", *options.split()]
 

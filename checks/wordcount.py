@@ -2,7 +2,7 @@
 
 D12.6 section 8.1.5, HLRS: the text of the MPI 3.0 standard on one and two nodes, no essential difference in a
 container, and poor scaling; its program was in Java, with Open MPI's bindings. This one is the project's own, in C.
-Its text is made here, or the document's with ``-S WordCount.published=<path to the standard as text>``; either is
+Its text is made here, or that of D12.6 with ``-S WordCount.published=<path to the standard as text>``; either is
 repeated until it has 500 MB, or 32 MB for each core where there are more than 16. Each rank drops its part from the
 memory before it reads, so the text comes from its file system; read-ahead goes on while words are counted, and
 ``seconds_reading`` is what a rank still waits.

@@ -15,8 +15,8 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 LOG = "rsl.out.0000"
 #: When the first step ends, in the case's own time.
 FIRST = "2007-09-01_00:01:00"
-#: Grid points in each direction, and steps: the document's, and a plain run's.
-DOCUMENTS, DAYS = 200, 6 * 24 * 60
+#: Grid points in each direction, and steps: those of D12.6, and those of a default run.
+PUBLISHED, DAYS = 200, 6 * 24 * 60
 QUICK, MOST = 60, 506
 #: Seconds of a core for a step of a column, with 20 points.
 STEP = 3.5e-5
@@ -43,7 +43,7 @@ class WRF(ContainerCheck):
     full_run_limit = 4 * 3600
     seconds = 100
     #: In each direction; 0 for as many as the cores need.
-    points = parameter([0, DOCUMENTS], loggable=True)
+    points = parameter([0, PUBLISHED], loggable=True)
     plain = {"points": 0}
     #: Steps of a plain run.
     timesteps = variable(int, value=40)
@@ -75,7 +75,7 @@ class WRF(ContainerCheck):
 
     @run_after("setup")
     def need_points(self):
-        """Skip the document's grid where ranks would have too few of its points."""
+        """Skip the grid of D12.6 where ranks would have too few of its points."""
         rows = max(self.layout.grid)
         if self.points and self.points < NARROWEST * rows:
             self.skip_because(f"its input has work for {self.points // NARROWEST} ranks in a row, and has {rows}")
@@ -97,7 +97,7 @@ class WRF(ContainerCheck):
         """One process makes the input, and writes all of it."""
         facts = {"fixed_seconds": 0.6, "setup_seconds_per_unit": 6e-5, "bytes_per_unit": 4e4, "bytes_per_core": 6e7}
         if self.points:
-            return Work("grid columns", DOCUMENTS**2, parallel_seconds_per_unit=DAYS * STEP, **facts)
+            return Work("grid columns", PUBLISHED**2, parallel_seconds_per_unit=DAYS * STEP, **facts)
         return Work("grid columns", QUICK**2, 400, MOST**2, parallel_seconds_per_unit=self.timesteps * STEP, **facts)
 
     @property

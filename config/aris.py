@@ -1,6 +1,6 @@
 """ARIS (GRNET): D12.6 section 4, GROMACS.
 
-Three nodes of four sockets for HPC-Europa3, with Docker 18.06 and Singularity 3.2.1; and GPU nodes, which the document
+Three nodes of four sockets for HPC-Europa3, with Docker 18.06 and Singularity 3.2.1; and GPU nodes, which D12.6
 used with 20 ranks on each of up to 16 nodes, and with two ranks and two GPUs. InfiniBand, Slurm, Open MPI 2.1.6, which
 containers had from the host, without what InfiniBand needs. Its ranks were started by mpirun under Slurm; here by srun,
 which gives a rank the cores of all its threads. What is not said there are the partitions' names, the memory of a node,

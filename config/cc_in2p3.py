@@ -2,7 +2,7 @@
 
 Three dedicated nodes, under Univa Grid Engine: one with CPUs only (32 cores, 100 GB), one with a K80 (16 cores, 130
 GB), which is two GPUs, and one with a V100 (20 cores, 190 GB). CentOS 7.6, no MPI. The names of queues and of the
-parallel environment, and the sockets of a node, are not in the document: fill them in.
+parallel environment, and the sockets of a node, are not in D12.6: fill them in.
 """
 
 site_configuration = {

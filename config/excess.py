@@ -1,6 +1,6 @@
 """EXCESS (HLRS): D12.6 section 8, Ping Pong, OpenFOAM, Palabos, PACE3D and data analytics on one and two nodes.
 
-Of its nodes the document used the first two: 2 x Ivy Bridge of 10 cores, 32 GB, FDR InfiniBand with UCX, verbs, and
+Of its nodes D12.6 used the first two: 2 x Ivy Bridge of 10 cores, 32 GB, FDR InfiniBand with UCX, verbs, and
 TCP over it; the second has a K40 too. The third is 2 x E5-2680 v3 of 12 cores, 128 GB; the fourth, a Xeon Phi, is left
 out. Scientific Linux 6 and CentOS 7.6, Open MPI 4.0.1, Singularity 3.1.1.
 No batch system is named: ReFrame runs on one of them, which the name of the partition has to fit

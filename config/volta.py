@@ -2,7 +2,7 @@
 
 A Cray XC30: 56 nodes of 2 x E5-2695 v2, 64 GB, Aries, CNL 5.2. The integrated container had Cray's MPI, of MPICH's
 ABI, and with it 99.4 % of the bandwidth; Intel MPI in the image knew no Aries, and had 39.5 %. /opt/cray and
-/var/opt/cray were mounted into every container (section V). The path of Cray's library is not in the document, nor is
+/var/opt/cray were mounted into every container (section V). The path of Cray's library is not in the paper, nor is
 the batch system: it names aprun, and here it is Slurm's own launcher. Fill that in.
 """
 

@@ -1,4 +1,4 @@
-"""The base class of the application checks: hooks that hand values from room to room."""
+"""The base class of the application checks: hooks that hand values from one step to the next."""
 
 from __future__ import annotations
 

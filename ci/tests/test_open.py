@@ -197,7 +197,5 @@ def test_minutes_are_a_number(opened, text):
 def test_help_is_ours_and_names_reframes(opened):
     status, output = run(opened, "--help")
     assert status == 0
-    assert output.startswith(
-        "usage: containercheck run [--minutes M] [--node-hours N] [--open] [--estimate] [arguments"
-    )
+    assert output.startswith("usage: containercheck run [--minutes M] [--node-hours N] [--open] [--estimate] [argum")
     assert "All else goes on to ReFrame" in output

@@ -35,7 +35,7 @@ def files_of(module):
     return own + [path.parent / "__init__.py" for path in own if path.parent != PACKAGE]
 
 
-def rooms():
+def programs_files():
     """Return all files of the library that its programs import, and the names of all else that they do."""
     found, others = [PACKAGE / "node/__main__.py"], set()
     programs = [f"containercheck.node.{module}" for module in PROGRAMS.values()]
@@ -76,7 +76,7 @@ def newer(path):
 
 
 def test_python_3_6_can_run_what_runs_on_nodes():
-    paths, _ = rooms()
+    paths, _ = programs_files()
     # All of it, whether a program imports it or not.
     assert {*(PACKAGE / "node").rglob("*.py"), PACKAGE / "__init__.py"} >= {*paths}
     paths = sorted({*paths, *(PACKAGE / "node").rglob("*.py"), PACKAGE / "__init__.py"})
@@ -141,7 +141,7 @@ def test_every_such_script_is_looked_at():
 @pytest.mark.skipif(sys.version_info < (3, 10), reason="this Python cannot tell what is in the standard library")
 def test_what_runs_on_nodes_imports_the_standard_library_only():
     scripts = {name.split(".")[0] for script in SCRIPTS for name in imported(REPOSITORY / "checks" / "src" / script)}
-    assert (rooms()[1] | scripts) - sys.stdlib_module_names == set()
+    assert (programs_files()[1] | scripts) - sys.stdlib_module_names == set()
 
 
 @pytest.mark.parametrize(

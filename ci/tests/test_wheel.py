@@ -1,4 +1,4 @@
-"""The wheel has what sessions need, and the same commands work from it, from an editable installation and in a clone."""
+"""The wheel has what sessions need; the same commands work from it, from an editable installation and in a clone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import environments
 import pytest
@@ -63,8 +62,8 @@ def run(program, *words, cwd):
 def installed(wheel, directory):
     """Install the wheel into an empty environment, which borrows what it depends on from this one.
 
-    That shows that the wheel is whole, and not that its dependencies are: test_lock.py compares what the library imports
-    with what is locked.
+    That shows that the wheel is whole, and not that its dependencies are: test_lock.py compares what the library
+    imports with what is locked.
     """
     environment = environments.beside_this(directory)
     words = ["install", "-q", "--no-index", "--no-deps", str(wheel)]
@@ -120,7 +119,7 @@ def test_the_same_commands_work_from_a_wheel_an_editable_installation_and_a_clon
     assert (case["result"], case["variant"]) == ("pass", "generic")
     assert (place / "reports" / "results.db").exists() and (place / "stage").is_dir()
     left = {path.relative_to(untouched).parts[0] for path in lasting(untouched) - before}
-    assert left <= ({"night.html", "night.data.json"} if untouched == here else set())
+    assert left <= ({"night.html", "night-figures.csv", "night-series.csv"} if untouched == here else set())
 
 
 def test_reframe_alone_runs_the_checks_of_a_wheel(wheel, tmp_path):

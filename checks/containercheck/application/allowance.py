@@ -1,4 +1,4 @@
-"""What a job may take: time and memory that follow from its work, and the limits of site and person (DESIGN 6)."""
+"""What a job may take: time and memory that follow from its work, and the limits of site and person."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLOWEST = 20
 FAILURES = 2
 #: Part of a job's time that is planned with, where somebody limits it.
 PLANNED = 0.9
-#: Part of its limit that a run is expected to take where nobody knows, as with a document's own input.
+#: Part of its limit that a run is expected to take where nobody knows, as with a published input.
 UNKNOWN = 0.25
 #: A job asks for so many times the memory that a run is expected to take, and for so many bytes at least: images lie in
 #: it, and files count that were read.

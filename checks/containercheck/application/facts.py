@@ -30,7 +30,7 @@ class Figure:
 
     :param name: one word, without blanks or colons; the name in references and reports.
     :param pattern: regular expression, matched line by line; its group 1 is the number, or a time such as 3m 4.05s.
-    :param unit: as the document gives it.
+    :param unit: as the source gives it.
     :param better: ``higher`` or ``lower``.
     :param reduce: which match counts where there are several, or what is made of them: a key of ``reading.REDUCE``.
     :param file: the file that it stands in: one of the check's output files, or standard output.
@@ -43,7 +43,7 @@ class Figure:
     :param spread: by how much the overheads of rounds scatter: a standard deviation in the unit of the tolerance, from
         ``ci/benchmark noise``, rather too large than too small. It decides a quiet check in two rounds. None where
         nobody has measured it: a wide default counts then (verdict/known_spreads.py), until the site's own nights tell.
-    :param scaling: ``strong`` or ``weak`` for the figure by which the document shows how the application scales over
+    :param scaling: ``strong`` or ``weak`` for the figure by which the source shows how the application scales over
         nodes: a run works on the same there, or on more the more nodes there are. The reports then tell speed-up and
         parallel efficiency. What ``work`` says of the embedded input counts before that. None: no such figure.
     """

@@ -120,7 +120,7 @@ class ApplicationFacts(rfm.RegressionTest):
     #: Accepted overhead in percent, for figures that name none of their own.
     tolerance = variable(float, int, value=5.0, loggable=True)
 
-    #: The document's own input, where the site has it, in place of the embedded one; the check says what it is. A path,
+    #: The published input, where the site has it, in place of the embedded one; the check says what it is. A path,
     #: or an address that ends with ``#sha256=<digest>`` (node/build/downloads.py); also in the site's extras, inputs.
     published = variable(str, value="")
     #: What a plain run takes of the check's own axes, by parameter; other cases belong to the full axes.
@@ -199,7 +199,7 @@ class ApplicationFacts(rfm.RegressionTest):
 
     @property
     def known_work(self) -> Work | None:
-        """What a run works on; None where nobody knows, as with the document's own input."""
+        """What a run works on; None where nobody knows, as with the published input."""
         return None if self.site.input_of(type(self).__name__, self.published) else self.work
 
     @property

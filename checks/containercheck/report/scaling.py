@@ -152,7 +152,7 @@ def _scaling(label: str, measured: Sequence[Measured], others: Iterable[Case]) -
 def _work(measured: Sequence[Measured]) -> list[float]:
     """Return what a run worked on, for each number of nodes; 1 is that on the fewest.
 
-    The amount that the check says. Of an input of which it says nothing, such as a document's own, the declaration
+    The amount that the check says. Of an input of which it says nothing, such as a published one, the declaration
     tells: the same, or as many times more as there are nodes.
     """
     amounts = [case.expected.get("amount") or 0.0 for case, _ in measured]

@@ -77,7 +77,7 @@ class Software:
     :ivar image_launcher_options: options of the launcher for generic containers only, after those.
     :ivar tolerance: accepted overhead in percent, for figures that name none of their own. The extra ``tolerances``,
         which is by figure, goes before it.
-    :ivar input: the document's input; the same as in the extra ``inputs``.
+    :ivar input: the published input; the same as in the extra ``inputs``.
     :ivar options: options of the program, for a check whose program only sites have.
     :ivar patterns: regular expressions, by figure or answer of such a check; group 1 of each is the value.
     """

@@ -152,7 +152,7 @@ class Site:
         return self.mpi or (told if told in mpi.FAMILIES else None) or "openmpi"
 
     def input_of(self, check: str, published: str) -> str:
-        """Return the document's input for a check: the one that is asked for, or the site's; empty for neither."""
+        """Return the published input for a check: the one that is asked for, or the site's; empty for neither."""
         return published or self.software_of(check).input or (self.inputs or {}).get(check, "")
 
     def software_of(self, check: str) -> Software:
