@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from containercheck.results import open_verdicts
 from containercheck.results.cases import Case
-from containercheck.results.formatting import number
+from containercheck.results.formatting import number, typed
 
 #: A note that counts rounds, or names who disturbed them.
 NOTE = re.compile(
@@ -118,9 +118,8 @@ def _open(cases: Sequence[Case], judged: int) -> str:
     if forecast.cases:
         minutes = max(1, math.ceil(forecast.takes / 60))
         which = it if forecast.figures == still else f"{forecast.figures} of {it}"
-        return (
-            f"{text}, {minutes} more minute{'s'[: minutes > 1]} would close {which}: ci/run --minutes {minutes} --open"
-        )
+        goes_on = f"{typed('run')} --minutes {minutes} --open"
+        return f"{text}, {minutes} more minute{'s'[: minutes > 1]} would close {which}: {goes_on}"
     if open_verdicts.needs(cases):
-        return f"{text} after too few rounds to tell what it takes: ci/run --open"
+        return f"{text} after too few rounds to tell what it takes: {typed('run')} --open"
     return f"{text}, and more rounds would not close {it}: it takes longer runs or a quieter machine"

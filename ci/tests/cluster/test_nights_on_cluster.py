@@ -79,7 +79,7 @@ def night(place, *arguments, **more):
     left = place / "reports" / "nightly" / "nightly.json"
     left.unlink(missing_ok=True)
     done = subprocess.run(
-        [sys.executable, "-m", "containercheck.command.nightly", "--nocolor", *arguments],
+        [sys.executable, "-m", "containercheck", "nightly", "--nocolor", *arguments],
         cwd=REPOSITORY,
         env={**os.environ, **own, **more},
         text=True,

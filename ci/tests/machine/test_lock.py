@@ -65,7 +65,7 @@ FILL = """
 set -euo pipefail
 . ci/lib.sh
 . ci/environment.sh
-fill_environment "$1"
+install_packages "$1"
 """
 
 

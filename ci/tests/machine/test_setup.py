@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import environments
 import pytest
 from conftest import REPOSITORY
 from containercheck.node.build import debian_packages
@@ -26,10 +27,6 @@ def checkout(tmp_path):
     shutil.copytree(REPOSITORY / "config", repo / "config", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(REPOSITORY / "pyproject.toml", repo)
     return repo
-
-
-def with_environment(repo):
-    (repo / ".venv").symlink_to((REPOSITORY / ".venv").resolve())
 
 
 def run(repo, script, *words, **environment):
@@ -79,7 +76,7 @@ def test_elsewhere_what_is_missing_is_said_in_one_line_and_ends_nothing(checkout
     assert (result.returncode, result.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("script", ["run", "nightly", "acceptance", "references"])
+@pytest.mark.parametrize("script", ["run", "nightly", "acceptance", "references", "report"])
 @pytest.mark.parametrize("word", ["--help", "-h"])
 def test_help_changes_nothing(checkout, script, word):
     (checkout / "ci" / "setup").write_text("#!/bin/sh\ntouch set-up\n")
@@ -87,9 +84,9 @@ def test_help_changes_nothing(checkout, script, word):
     assert result.returncode == 0, result.stderr
     assert f"ci/{script}" in result.stdout
     # And with an environment the script's own is printed.
-    with_environment(checkout)
+    environments.of_copy(checkout)
     result = run(checkout, script, word)
-    assert result.returncode == 0 and "usage: " in result.stdout
+    assert result.returncode == 0 and result.stdout.startswith(f"usage: ci/{script} ")
     assert not (checkout / "set-up").exists()
 
 
@@ -98,7 +95,7 @@ def test_an_estimate_changes_nothing(checkout):
     result = run(checkout, "run", "--estimate")
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == "run: error: nothing is set up here yet, and who asks changes nothing: run ci/setup first\n"
-    with_environment(checkout)
+    environments.of_copy(checkout)
     result = run(checkout, "run", "--estimate", "-n", "StartUp%variant=bare", RFM_CONFIG_FILES="")
     assert result.returncode == 0 and "StartUp" in result.stdout, result.stderr
     assert not (checkout / "set-up").exists()

@@ -77,7 +77,8 @@ def accept(tmp_path, new, check):
     command = [
         sys.executable,
         "-m",
-        "containercheck.command.acceptance",
+        "containercheck",
+        "acceptance",
         "apptainer",
         new,
         "-n",

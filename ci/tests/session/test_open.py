@@ -53,7 +53,7 @@ def test_minutes_are_spent_on_what_they_close(opened):
     assert "what is open needs more time than is left" in output
     assert table(output)[-1] == (
         "pairs here spread by 3 % (Late) to 3 % (Soon); 2 of 5 verdicts are open, 5 more minutes would close 1 of "
-        "them: ci/run --minutes 5 --open"
+        "them: containercheck run --minutes 5 --open"
     )
     # The person's arguments stay.
     cases = [one for each in json.loads(opened.report.read_text())["runs"] for one in each["testcases"]]
@@ -101,7 +101,7 @@ def test_a_pass_that_is_stopped_leaves_what_was_there_before(opened):
     output, _ = process.communicate(timeout=120)
     assert (process.returncode, table(output)[-1]) == (1, "run: error: stopped by SIGTERM")
     assert not running(stage)
-    assert "ci/run --minutes 1 --open" in table(output)[-2]
+    assert "containercheck run --minutes 1 --open" in table(output)[-2]
     assert measured(opened)[0] == {"Waits": [10] * 2}
 
 
@@ -175,7 +175,7 @@ def test_what_is_beyond_reach_is_left_alone(opened):
 def test_too_few_rounds_for_a_forecast_become_enough(opened):
     status, output = run(opened, "-n", "Vague", "-S", "seconds=10")
     assert table(output)[-1].endswith(
-        "the only verdict is open after too few rounds to tell what it takes: ci/run --open"
+        "the only verdict is open after too few rounds to tell what it takes: containercheck run --open"
     )
     status, output = run(opened, "--open")
     assert (status, passes(output)) == (0, [["Vague"]]), output
@@ -197,5 +197,5 @@ def test_minutes_are_a_number(opened, text):
 def test_help_is_ours_and_names_reframes(opened):
     status, output = run(opened, "--help")
     assert status == 0
-    assert output.startswith("usage: ci/run [--minutes M] [--open] [--estimate] [--node-hours N] [arguments")
+    assert output.startswith("usage: containercheck run [--minutes M] [--node-hours N] [--open] [--estimate] [argum")
     assert "All else goes on to ReFrame" in output

@@ -118,11 +118,11 @@ def test_the_whole_is_what_its_worst_case_is(cases, problems, status, said, caps
             "no container runtime no-such-runtime: neither a command, nor a path",
         ),
         (["sh", "a b; rm -rf"], "no container runtime a b; rm -rf"),
-        (["sh", "sh", "--minutes=x"], "ci/acceptance: error: argument --minutes: 'x' is no number above 0"),
+        (["sh", "sh", "--minutes=x"], "acceptance: error: argument --minutes: 'x' is no number above 0"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(words, said):
-    command = [sys.executable, "-m", "containercheck.command.acceptance", *words]
+    command = [sys.executable, "-m", "containercheck", "acceptance", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert said in done.stderr.splitlines()[-1]
@@ -131,7 +131,7 @@ def test_a_wrong_command_line_is_one_line(words, said):
 
 def test_messages_begin_with_the_command_that_was_typed():
     words = ["sh", "sh", "--no-such-option"]
-    command = [sys.executable, "-m", "containercheck.command.acceptance", *words]
+    command = [sys.executable, "-m", "containercheck", "acceptance", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert [line.split(": ")[0] for line in done.stdout.splitlines()] == ["acceptance"] * 3
@@ -150,7 +150,7 @@ def test_images_are_compared_with_images_of_one_application(words, said, tmp_pat
     image = tmp_path / "some.sif"
     image.write_bytes(b"#!/usr/bin/env run-singularity\n\0SIF_MAGIC\0")
     words = [image if word == "IMAGE" else word for word in words]
-    command = [sys.executable, "-m", "containercheck.command.acceptance", *words]
+    command = [sys.executable, "-m", "containercheck", "acceptance", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert said in done.stderr.splitlines()[-1]

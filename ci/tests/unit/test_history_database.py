@@ -142,7 +142,7 @@ def test_another_schema_is_told(path, store):
 
 
 def test_what_is_no_database_of_reframe_is_told_and_stays_as_it_is(path):
-    with pytest.raises(DatabaseError, match=rf"there is no results database {path}: run ci/run first"):
+    with pytest.raises(DatabaseError, match=rf"there is no results database {path}: run containercheck run first"):
         read(path)
     assert not path.exists()
     for content, why in ((b"", "is empty"), (b"no database at all\n" * 100, "file is not a database")):

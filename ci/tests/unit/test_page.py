@@ -157,7 +157,7 @@ def test_what_changed_comes_first_with_its_cause_since_when_and_a_command(shown)
     assert said.startswith("What changed ✗ Regression: ")
     assert "PingPong generic, 2 nodes, cluster:compute, since 2026-11-04; worse, confirmed by a paired rerun" in said
     assert "overhead of generic +3 % → +15 %" in said
-    assert "ci/run --system=cluster:compute -n '^PingPong%variant=generic%num_nodes=2$'" in said
+    assert "containercheck run --system=cluster:compute -n '^PingPong%variant=generic%num_nodes=2$'" in said
     assert html.index('id="changed"') < html.index('id="failed"') < html.index('id="matrix"')
 
 
@@ -191,7 +191,7 @@ def test_a_failure_has_its_reason_its_command_and_what_its_job_ran(shown):
     _, root = shown
     (failed,) = [one for one in root.iter("details") if one.get("id") == "failure-1"]
     blocks = [text(block) for block in failed.iter("pre")]
-    assert any(block.startswith("ci/run --system=cluster:compute -n ") for block in blocks)
+    assert any(block.startswith("containercheck run --system=cluster:compute -n ") for block in blocks)
     assert 'mpirun apptainer exec image.sif code "$HOME" && true' in blocks
     assert {text(heading).split()[0] for heading in failed.iter("h3")} == {"baseline.sh", "subject.sh"}
     assert "/scratch/stage/code" in text(failed)
@@ -202,8 +202,8 @@ def test_a_command_has_the_configuration_of_its_session():
     asked = {"cmdline": "reframe -r -S x=1", "config_files": ["<builtin>", "/site/settings.py"]}
     failed = made.case("Odd", result="fail", fail_phase="sanity", fail_reason="wrong")
     _, root = rendered(read([made.session(0, [failed], **asked)]))
-    (block,) = [block for block in map(text, root.iter("pre")) if "ci/run " in block]
-    assert block.startswith("RFM_CONFIG_FILES=/site/settings.py ci/run --system=cluster:compute -n ")
+    (block,) = [block for block in map(text, root.iter("pre")) if "containercheck run " in block]
+    assert block.startswith("RFM_CONFIG_FILES=/site/settings.py containercheck run --system=cluster:compute -n ")
     assert block.endswith(" -S x=1")
 
 
@@ -338,7 +338,7 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path):
 def test_commands_are_one_line_of_a_shell_and_select_one_case(shown):
     _, root = shown
     names = [one["display_name"].replace(" ", "") for session in sessions() for one in session["runs"][0]["testcases"]]
-    blocks = [block for block in map(text, root.iter("pre")) if block.startswith("ci/run ")]
+    blocks = [block for block in map(text, root.iter("pre")) if block.startswith("containercheck run ")]
     assert len(blocks) > 2
     for block in blocks:
         words = shlex.split(block)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -20,7 +21,7 @@ def test_only_who_draws_a_page_loads_matplotlib():
 
 def command(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", "containercheck.command.report", *map(str, arguments)], capture_output=True, text=True
+        [sys.executable, "-m", "containercheck", "report", *map(str, arguments)], capture_output=True, text=True
     )
 
 
@@ -38,19 +39,21 @@ def test_a_database_becomes_a_page_by_one_command(tmp_path):
 
 def test_a_python_without_what_the_page_needs_is_told_what_to_install(tmp_path):
     # Without its own packages, this Python is any other one.
-    words = [sys.executable, "-S", "-m", "containercheck.command.report", "--html", str(tmp_path / "x.html")]
-    result = subprocess.run(words, capture_output=True, text=True)
+    words = [sys.executable, "-S", "-m", "containercheck", "report", "--html", str(tmp_path / "x.html")]
+    own = {**os.environ, "PYTHONPATH": str(REPOSITORY / "checks")}
+    result = subprocess.run(words, env=own, capture_output=True, text=True)
     assert result.returncode == 1
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"report: error: {sys.executable} has no numpy, scipy, matplotlib, jinja2, which the page")
-    assert "ci/report" in line
+    assert "run .venv/bin/containercheck report" in line
 
 
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        ([], 2, "name either reports"),
+        (["--database", "x.db"], 2, "name either reports"),
         (["--html", "x.html", "report.json"], 2, "name either reports"),
+        (["--htm", "x.html"], 2, "report: error: unrecognized arguments: --htm"),
         (["--html", "x.html", "--database", "none.db"], 1, "report: error: there is no results database none.db"),
     ],
 )

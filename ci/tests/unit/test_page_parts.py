@@ -58,7 +58,7 @@ def test_no_two_states_share_word_or_sign():
 def test_a_command_names_what_is_needed_and_no_more():
     one, full = cases(made.case("A", axes=" %size=1.5"), made.case("A", axes=" %who=x@y-z", tags=["full"]))
     assert rerun.command([one], [one]) == (
-        "ci/run --system=cluster:compute -n '^A%variant=generic%num_nodes=1%size=1\\.5$'"
+        "containercheck run --system=cluster:compute -n '^A%variant=generic%num_nodes=1%size=1\\.5$'"
     )
     assert rerun.command([full], [full]).endswith("%who=x.y-z$' -S full=yes")
     (other,) = cases(made.case("A", environ="gnu", axes=" %size=1.5"))
@@ -92,14 +92,14 @@ def again(*reports):
     ],
 )
 def test_a_command_has_the_configuration_and_the_variables_of_its_session(words, files, first, last):
-    selection = "ci/run --system=cluster:compute -n '^A%variant=generic%num_nodes=1$'"
+    selection = "containercheck run --system=cluster:compute -n '^A%variant=generic%num_nodes=1$'"
     assert again(report(words, made.case("A"), files=["<builtin>", *files])) == f"{first}{selection}{last}"
 
 
 @given(st.text(), st.text(min_size=1))
 def test_a_shell_reads_of_a_command_what_was_asked(value, name):
     words = shlex.split(again(report(["-S", f"x={value}"], made.case("A"), files=["<builtin>", f"/{name}"])))
-    assert words[:2] == [f"RFM_CONFIG_FILES=/{name}", "ci/run"]
+    assert words[:3] == [f"RFM_CONFIG_FILES=/{name}", "containercheck", "run"]
     assert words[-2:] == ["-S", f"x={value}"]
 
 

@@ -327,7 +327,8 @@ def test_too_few_nights_are_told_and_propose_nothing(place, night, run):
 def test_what_cannot_be_read_is_one_line(place, night, run):
     status, diff, said = run()
     assert (status, diff) == (1, "")
-    assert said == f"references: error: there is no results database {place.directory}/results.db: run ci/run first\n"
+    missing = f"there is no results database {place.directory}/results.db: run containercheck run first"
+    assert said == f"references: error: {missing}\n"
     assert not (place.directory / "results.db").exists()
     night(1, 1.0)
     for arguments, why in (

@@ -182,7 +182,7 @@ def test_only_slowness_is_repeated():
 
 def print_report(*paths):
     return subprocess.run(
-        [sys.executable, "-m", "containercheck.command.report", *map(str, paths)], capture_output=True, text=True
+        [sys.executable, "-m", "containercheck", "report", *map(str, paths)], capture_output=True, text=True
     )
 
 

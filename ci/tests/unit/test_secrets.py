@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
+from containercheck.command import nightly, parsers, run
 from containercheck.node import texts, variables
 from containercheck.node.job import container_view
-from containercheck.session import settings
 from containercheck.site import node_commands
 from served import served  # noqa: F401
 
@@ -116,13 +116,13 @@ def test_the_end_of_a_message_hides_addresses_in_what_programs_say():
 
 
 @pytest.mark.parametrize("word", ["published=https://me:secret@host/a#sha256=0", "images=https://host/a?token=secret"])
-@pytest.mark.parametrize("parse", [settings.Settings.parse, settings.NightSettings.parse])
-def test_an_address_with_a_secret_is_refused_on_the_command_line(parse, word, capsys):
+@pytest.mark.parametrize(("asked", "status"), [(run.asked, 64), (nightly.asked, 2)])
+def test_an_address_with_a_secret_is_refused_on_the_command_line(asked, status, word, capsys):
     with pytest.raises(SystemExit) as caught:
-        parse(["-S", word])
-    assert caught.value.code == 2 and "put it into the site's file" in capsys.readouterr().err
+        asked(["-S", word])
+    assert caught.value.code == status and "put it into the site's file" in capsys.readouterr().err
 
 
 def test_other_addresses_are_accepted_on_the_command_line():
     words = ["-S", "a=https://host/a?download=1#sha256=0", "-S", "b=docker://alpine@sha256:0", "-n", "HPCC@here"]
-    settings.refuse_secrets(argparse.ArgumentParser(), words)
+    parsers.refuse_secrets(argparse.ArgumentParser(), words)
