@@ -19,7 +19,7 @@ from containercheck.node import contract, texts
 from containercheck.node.outputs.problems import UNREADABLE
 from containercheck.node.outputs.reading import UnreadableError
 from containercheck.results import earlier_rounds
-from containercheck.sides import commands, rounds_command, runtimes
+from containercheck.sides import commands, rounds_command
 from containercheck.sides.sides import Needs
 from containercheck.sides.variants import VariantSides
 from containercheck.site import schedulers, sites, slurm, waiting
@@ -75,8 +75,6 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.reference = references.file_of(self.site, self.prefix, type(self).__name__)
         self._take_over(self.site.software_of(type(self).__name__))
         try:
-            if self.full_only and not self.full:
-                raise software.Unavailable("belongs to the full axes, which run with -S full=yes")
             self._take_what_only_the_site_has()
             self._lay_out()
             if not self.is_dry_run():
@@ -197,7 +195,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         amount = self.rounds if len(self._sides) > 1 else 1
         # See node/job/awake.py: what a daemon starts has a share of the processors of its own.
         started_here = self.site.is_here and all(
-            side.container is None or runtimes.starts_by_itself(side.container.runtime) for side in self._sides
+            side.container is None or side.container.runtime.starts_containers for side in self._sides
         )
         files, awake = tuple(self.output_files), self.keep_awake and started_here
         seconds = self._allowance.rounds or self.seconds

@@ -5,7 +5,6 @@ ReFrame hands a check the values, and nothing of the names that it could not pla
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +13,7 @@ from dataclasses import fields
 from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTest
 
+from containercheck.application.command_line import CommandLine
 from containercheck.site import extras
 from containercheck.site.extras import Software
 from containercheck.site.sites import Site
@@ -29,23 +29,13 @@ def require_known(of: type, argv: Sequence[str] | None = None) -> None:
     :param argv: the command line's words; ReFrame's own by default.
     :raises UnknownVariable: a variable does not exist, or no check of that name; the message has the nearest one.
     """
-    words = _assignments(sys.argv[1:] if argv is None else argv)
+    words = CommandLine.parse(argv).assignments
     # Once for all of them.
     loaded = {one.__name__: one for one in _below(RegressionTest)} if words else {}
     for word in words:
         problem = _problem(of, word, loaded)
         if problem:
             raise UnknownVariable(f"-S {word}: {problem}")
-
-
-def _assignments(argv: Sequence[str]) -> list[str]:
-    """Return the value of each ``-S``, as ReFrame reads them."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("-S", "--setvar", action="append", default=[])
-    # Letters that may stand before it in one word.
-    for letter in "RVhlqrv":
-        parser.add_argument(f"-{letter}", action="store_true")
-    return parser.parse_known_args(list(argv))[0].setvar
 
 
 def _problem(of: type, word: str, loaded: Mapping[str, type]) -> str:

@@ -10,7 +10,7 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
-from containercheck.application import assignments, declarations
+from containercheck.application import assignments, declarations, full_axes
 from containercheck.application.facts import PROGRAM, Answer, Figure, Identity, Step, Work
 from containercheck.node import texts
 from containercheck.site import node_commands, sites
@@ -127,7 +127,7 @@ class ApplicationFacts(rfm.RegressionTest):
     published = variable(str, value="")
     #: What a plain run takes of the check's own axes, by parameter; other cases belong to the full axes.
     plain = variable(dict, value={}, loggable=False)
-    #: Whether the cases of the full axes run too: ``-S full=yes``, or ``--mode=full`` with config/common.py.
+    #: Whether the cases of the full axes are generated too: ``-S full=yes``, or ``--mode=full`` with config/common.py.
     full = variable(typ.Bool, value=False)
     #: Whether this case belongs to the full axes, whatever ``plain`` says.
     full_only = variable(typ.Bool, value=False)
@@ -172,6 +172,13 @@ class ApplicationFacts(rfm.RegressionTest):
         that was most of the processor time that ReFrame takes beside what is measured.
         """
         return [one for one in type(cls).loggable_attrs(cls) if one[0] not in ("variables", "env_vars")]
+
+    # ReFrame runs hooks with always_last in the reverse of their order: this one is the last of all.
+    @run_after("init", always_last=True)
+    def leave_out_full_axes(self):
+        """Generate no case of the full axes, unless somebody asks for them."""
+        if self.full_only and not self.full:
+            full_axes.leave_out(self)
 
     @run_after("init", always_last=True)
     def require_declarations(self):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from containercheck.command import parsers, run
 from containercheck.command.parsers import Parser
+from containercheck.node.container_runtimes import METADATA, RUNTIMES
 from containercheck.report import table, versions
 from containercheck.results import open_verdicts, selections
 from containercheck.results.cases import Case
@@ -21,7 +22,7 @@ from containercheck.results.formatting import columns, say, speak_as
 from containercheck.session.reframe_process import Workplace
 
 #: Commands of runtimes that a module may bring.
-COMMANDS = ("apptainer", "singularity")
+COMMANDS = tuple(runtime.command for runtime in RUNTIMES if runtime.builds)
 #: Verdicts on a case, and on the whole; the worst comes first.
 REJECTED, UNDECIDED, ACCEPTED = "rejected", "undecided", "accepted"
 STATUS = {ACCEPTED: 0, REJECTED: 1, UNDECIDED: 2}
@@ -34,7 +35,7 @@ class UnknownCandidate(Exception):
 def is_image(word: str) -> bool:
     """Tell whether a word names an image: a file of Singularity's format, an unpacked one, or an address."""
     path = Path(word)
-    if "://" in word or (path / ".singularity.d").is_dir():
+    if "://" in word or (path / METADATA).is_dir():
         return True
     try:
         with path.open("rb") as file:

@@ -13,7 +13,6 @@ from typing import Any
 from reframe.core.exceptions import ReframeError
 
 from containercheck.node import contract
-from containercheck.sides import runtimes
 from containercheck.sides.sides import Side
 from containercheck.site.layout import Layout
 
@@ -66,7 +65,7 @@ def compared_in(
     :param stagedir: the job's stage directory, with the records of its images; where it lies makes no difference.
     """
     contained = [side for side in sides if side.container]
-    commands = {side.name: side.container.command or runtimes.command_of(side.container.runtime) for side in contained}
+    commands = {side.name: side.container.typed for side in contained}
     return {
         "side": {side.name: _label(side) for side in sides},
         "runtime": commands,

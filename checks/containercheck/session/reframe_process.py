@@ -25,7 +25,9 @@ from containercheck.session import options, progress, usage
 
 #: What ReFrame warns of when it leaves out a file or a check that it cannot load.
 LEFT_OUT = re.compile(r"WARNING: (.*(?:skipping test|is not copyable).*)")
-#: The same of a results database that it cannot write to.
+#: What is said at the end of cases that were not generated (application/full_axes.py).
+FULL_AXES = re.compile(r"^\d+ more cases? belongs? to the full axes.*", re.MULTILINE)
+#: What ReFrame warns of where it cannot write to the results database.
 NOT_STORED = re.compile(r"WARNING: failed to store results in the database: (.*)")
 #: From linux/prctl.h: orphaned descendants become children of this process instead of init's.
 PR_SET_CHILD_SUBREAPER = 36
@@ -322,6 +324,12 @@ def not_stored(log: Path) -> str:
     text = progress.COLOR.sub("", log.read_text(encoding="utf-8", errors="replace")) if log.exists() else ""
     found = [match[1] for match in NOT_STORED.finditer(text)]
     return found[-1].strip() if found else ""
+
+
+def of_full_axes(log: Path) -> str:
+    """Return the line about cases of the full axes that were selected and not generated; empty where there is none."""
+    found = FULL_AXES.search(progress.COLOR.sub("", log.read_text(encoding="utf-8", errors="replace")))
+    return found[0] if found else ""
 
 
 def left_out(log: Path) -> list[str]:

@@ -11,6 +11,7 @@ from conftest import BARE, PLANTED, REPOSITORY, facts_of, record_of, run_of
 from containercheck import Answer, Candidate, Figure
 from containercheck.node import architectures
 from containercheck.node.build.image_build import key_of
+from containercheck.node.container_runtimes import by_name
 from containercheck.node.outputs.evaluation import UNREADABLE, WRONG
 from containercheck.sides.sides import Program, Side
 from containercheck.site.sites import Site
@@ -105,7 +106,7 @@ def test_each_is_built_from_the_recipe_though_the_site_has_a_ready_image(monkeyp
         "GROMACSNative",
         "gmx_mpi",
         recipe="gromacs",
-        runtime="Apptainer",
+        runtime=by_name("Apptainer"),
         release="bookworm",
         candidates=(Candidate("portable", arguments={}), Candidate("native", arguments={"KERNELS": "AVX_512"})),
     )

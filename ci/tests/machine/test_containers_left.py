@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from conftest import BARE, GENERIC, eventually, facts_of, write_program
 from containercheck.node import contract, texts
+from containercheck.node.container_runtimes import by_name
 from containercheck.node.outputs.evaluation import Evaluation, Facts
-from containercheck.sides import runtimes
 
 #: Where Debian's busybox-static puts a program that needs no library: all that an image needs.
 BUSYBOX = Path("/bin/busybox")
@@ -107,7 +107,7 @@ def listed(docker):
 
 def start(docker, tmp_path, words, limit, options="--rm"):
     """Start one run of a container."""
-    label = runtimes.own_options("Docker", "subject")[1]
+    label = by_name("Docker").label.format(label=f"{contract.RUN}=${contract.RUN}")
     (tmp_path / "subject.sh").write_text(f"{docker} run {options} {label} {IMAGE} {words}\n")
     script = ONCE.format(limit=limit)
     return subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True)

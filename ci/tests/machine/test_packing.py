@@ -20,6 +20,7 @@ from containercheck import software
 from containercheck.node import contract
 from containercheck.node.build import cache, image_build, spack_lock, spack_packing, tools
 from containercheck.node.build import spack_install as building
+from containercheck.node.container_runtimes import by_name
 from containercheck.site.sites import Site
 from containercheck.software import Wanted
 from hypothesis import given
@@ -488,7 +489,7 @@ def test_where_the_bare_program_comes_from_elsewhere_an_image_has_its_recipes_ow
 
 
 def test_an_image_from_debian_asks_for_no_spack(monkeypatch):
-    wanted = Wanted("HPCC", "hpcc", spack="hpcc", recipe="hpcc", runtime="Apptainer")
+    wanted = Wanted("HPCC", "hpcc", spack="hpcc", recipe="hpcc", runtime=by_name("Apptainer"))
     assert "spack" not in told(monkeypatch, wanted)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import eventually, record_of, run_of
+from containercheck.node.container_runtimes import by_name
 from containercheck.node.job.single_run import watch_binding
 from containercheck.sides.sides import Container, Program, Side
 from containercheck.verdict import binding
@@ -59,7 +60,7 @@ def test_a_record_compares_each_side_with_its_measure():
             "subject",
             "generic",
             Program("program"),
-            container=Container("Apptainer", "image"),
+            container=Container(by_name("Apptainer"), "image"),
             compared_with="baseline",
         ),
     ]

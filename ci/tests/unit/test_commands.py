@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 from conftest import REPOSITORY
 from containercheck import Step
+from containercheck.node.container_runtimes import by_name
 from containercheck.sides import commands, host_mpi_scripts, rounds_command
 from containercheck.sides.sides import Container, HostMpi, Launcher, Needs, Program, Side
 from containercheck.site import node_commands
@@ -23,7 +24,7 @@ OWN = f"python3 {REPOSITORY}/checks/containercheck/node"
 HPCC = Program("hpcc", ("-v",), mpi="hpcc")
 SRUN = Launcher("srun", Needs(variables={"SLURM_CPU_BIND": "cores"}))
 BARE = Side("baseline", "bare", HPCC, SRUN)
-IMAGE = Container("Apptainer", "image.sif")
+IMAGE = Container(by_name("Apptainer"), "image.sif")
 GENERIC = Side("subject", "generic", HPCC, SRUN, IMAGE, compared_with="baseline")
 INTEGRATED = GENERIC.changed(label="integrated", container=replace(IMAGE, host_mpi=HostMpi("./bin/hpcc")))
 EXEC = 'exec -B"/stage:/rfm_workdir" --pwd /rfm_workdir'
@@ -211,13 +212,13 @@ def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
         ("Singularity", f"singularity {EXEC} $(cat subject.options) image.sif hpcc -v"),
         (
             "Docker",
-            'docker run --rm -v "/stage":"/rfm_workdir" -w /rfm_workdir $(cat subject.options) '
+            "docker run --rm -v=/stage:/rfm_workdir -w /rfm_workdir $(cat subject.options) "
             "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
         ),
     ],
 )
-def test_every_platform_of_reframe_has_its_command(runtime, command):
-    found = made(GENERIC.changed(container=replace(IMAGE, runtime=runtime)))
+def test_every_runtime_has_its_command(runtime, command):
+    found = made(GENERIC.changed(container=replace(IMAGE, runtime=by_name(runtime))))
     assert found.script == f"srun $(cat subject.start) {command}"
 
 

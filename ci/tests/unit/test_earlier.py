@@ -10,6 +10,7 @@ from conftest import BARE as BARE_FACTS
 from conftest import GENERIC as GENERIC_FACTS
 from conftest import facts_of
 from containercheck import Figure
+from containercheck.node.container_runtimes import by_name
 from containercheck.node.outputs.evaluation import Evaluation, Facts
 from containercheck.results import earlier_rounds
 from containercheck.sides.sides import Container, Program, Side
@@ -19,7 +20,9 @@ from reframe.core.exceptions import ReframeError
 ROUND = {"baseline": {"time": 1.0}, "subject": {"time": 1.01}}
 PROGRAM = Program("hpl")
 BARE = Side("baseline", "bare", PROGRAM)
-GENERIC = Side("subject", "generic", PROGRAM, container=Container("Apptainer", "image.sif"), compared_with="baseline")
+GENERIC = Side(
+    "subject", "generic", PROGRAM, container=Container(by_name("Apptainer"), "image.sif"), compared_with="baseline"
+)
 LAYOUT = Layout(1, 2, 1)
 WORK = {"amount": 2.0, "unit": "boxes", "input": "", "making of the input": ""}
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import BARE, GENERIC, facts_of, record_of, run_of
 from containercheck import Answer, Figure
+from containercheck.node.container_runtimes import by_name
 from containercheck.node.outputs.evaluation import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG, Evaluation, Facts
 from containercheck.node.outputs.reading import UnreadableError
 from containercheck.sides.sides import Container, HostMpi, Program, Side
@@ -318,9 +319,9 @@ def test_each_side_is_asked_for_the_mpi_that_it_is_meant_to_load(tmp_path):
     (tmp_path / "other.host-mpi.json").write_text(json.dumps({"path": "/usr/lib/libmpi.so.40"}))
     program = Program("hpcc", mpi="hpcc")
     bare = Side("baseline", "bare", program)
-    generic = Side("subject", "generic", program, container=Container("Apptainer", "a.sif"))
+    generic = Side("subject", "generic", program, container=Container(by_name("Apptainer"), "a.sif"))
     integrated = Side(
-        "other", "integrated", program, container=Container("Apptainer", "a.sif", host_mpi=HostMpi("hpcc"))
+        "other", "integrated", program, container=Container(by_name("Apptainer"), "a.sif", host_mpi=HostMpi("hpcc"))
     )
     runs = [run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=IMAGE), run_of("other", "3", mpi=MOVED)]
     assert record_of(*runs).mpi_problems([bare, generic, integrated], tmp_path) == []
@@ -341,7 +342,7 @@ def test_the_hosts_mpi_in_a_tree_that_the_site_binds_in_counts_as_the_images_own
     bare = Side("baseline", "bare", program)
 
     def problems(*trees):
-        image = Container("Apptainer", "a.sif", software_trees={tree: tree for tree in trees})
+        image = Container(by_name("Apptainer"), "a.sif", software_trees={tree: tree for tree in trees})
         generic = Side("subject", "generic", program, container=image)
         runs = [run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=HOST)]
         return record_of(*runs).mpi_problems([bare, generic], tmp_path)

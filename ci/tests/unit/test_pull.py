@@ -16,6 +16,7 @@ from conftest import REPOSITORY, log_of, record_of
 from containercheck.node import contract
 from containercheck.node.build import image_pull
 from containercheck.node.build.cache import CacheError
+from containercheck.node.container_runtimes import by_name
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, Launcher, Program, Side
 from containercheck.site.layout import Layout
@@ -197,7 +198,7 @@ def test_a_registry_that_is_silent_is_given_up(tmp_path):
 
 
 def side_of(runtime, image):
-    container = Container(runtime, image)
+    container = Container(by_name(runtime), image)
     side = Side(
         contract.SUBJECT, "generic", Program("hpcc", ("-v",)), Launcher("srun"), container, compared_with="bare"
     )
@@ -209,37 +210,37 @@ def side_of(runtime, image):
     [
         (
             "Docker",
-            'docker run --rm -v "/stage":"/rfm_workdir" -w /rfm_workdir $(cat subject.options) '
+            "docker run --rm -v=/stage:/rfm_workdir -w /rfm_workdir $(cat subject.options) "
             f"--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {NAME}",
         ),
         (
             "Sarus",
-            'sarus run --mount=type=bind,source="/stage",destination="/rfm_workdir" -w /rfm_workdir '
+            "sarus run --mount=type=bind,source=/stage,destination=/rfm_workdir -w /rfm_workdir "
             f"$(cat subject.options) {NAME}",
         ),
-        ("Shifter", 'shifter --image=id:$(cat image.id) --volume="/stage:/rfm_workdir" $(cat subject.options)'),
+        ("Shifter", "shifter --image=id:$(cat image.id) --volume=/stage:/rfm_workdir $(cat subject.options)"),
     ],
 )
 @pytest.mark.parametrize("name", [NAME, f"docker://{NAME}"])
 def test_what_runs_is_the_image_that_was_pulled(runtime, words, name):
     site = replace(HERE, images={"hpcc": name})
-    found = images.provide(Wanted("HPCC", "hpcc", recipe="hpcc", runtime=runtime), site)
+    found = images.provide(Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name(runtime)), site)
     assert found.build[0].endswith(f" pull --runtime {runtime.lower()} --cache {site.cache('image_cache')} {NAME}")
     assert side_of(runtime, found.image) == f"srun $(cat subject.start) {words} hpcc -v"
 
 
 def test_a_node_with_images_of_its_own_pulls_before_the_rounds():
     site = replace(AWAY, images={"hpcc": NAME})
-    found = images.provide(Wanted("HPCC", "hpcc", recipe="hpcc", runtime="Docker"), site)
+    found = images.provide(Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Docker")), site)
     (pulls,) = found.activate
     assert found.build == () and pulls.startswith("python3 /") and pulls.endswith(f" {NAME} || exit 1")
-    sarus = images.provide(Wanted("HPCC", "hpcc", recipe="hpcc", runtime="Sarus"), site)
+    sarus = images.provide(Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Sarus")), site)
     assert sarus.activate == () and len(sarus.build) == 1
 
 
 def test_an_image_of_an_archive_is_in_no_registry():
     site = replace(AWAY, images={"hpcc": "load/library/hpcc:1.5"})
-    found = images.provide(Wanted("HPCC", "hpcc", recipe="hpcc", runtime="Sarus"), site)
+    found = images.provide(Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Sarus")), site)
     assert (found.image, found.build, found.activate) == ("load/library/hpcc:1.5", (), ())
 
 

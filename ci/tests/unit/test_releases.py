@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
+from containercheck.node.container_runtimes import by_name
 from containercheck.site import hosts, releases
 from containercheck.site.sites import Site
 from containercheck.software import images
@@ -13,7 +15,7 @@ from reframe.core.exceptions import ReframeError
 
 HERE = Site("generic:default", is_here=True, architecture="x86_64", cores=4, gpus=0)
 REMOTE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
-WANTED = Wanted("HPCC", "hpcc", recipe="hpcc", runtime="Apptainer")
+WANTED = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Apptainer"))
 
 
 @pytest.fixture(autouse=True)
@@ -83,14 +85,13 @@ def test_the_person_and_the_site_choose_another(nodes_say):
     nodes_say("", "nobody is asked")
     site = Site("cluster:compute", False, "x86_64", 4, 0, release="trixie")
     assert release_of(site) == "trixie"
-    assert (
-        release_of(site, Wanted("HPCC", "hpcc", recipe="hpcc", runtime="Apptainer", release="bookworm")) == "bookworm"
-    )
+    wanted = replace(WANTED, release="bookworm")
+    assert release_of(site, wanted) == "bookworm"
 
 
 def test_a_release_that_there_is_not_is_an_error_with_those_that_there_are():
     with pytest.raises(ReframeError, match="release is 'bookwrm', and must be one of bookworm, trixie"):
-        release_of(HERE, Wanted("HPCC", "hpcc", recipe="hpcc", runtime="Apptainer", release="bookwrm"))
+        release_of(HERE, Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Apptainer"), release="bookwrm"))
 
 
 @pytest.mark.parametrize(
@@ -109,5 +110,5 @@ def test_nodes_that_do_not_answer_are_a_skip_with_the_reason(nodes_say, text, pr
 
 def test_a_dry_run_asks_nobody(nodes_say):
     nodes_say("", "nobody is asked")
-    dry = Wanted("HPCC", "hpcc", recipe="hpcc", runtime="Apptainer", dry=True)
+    dry = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Apptainer"), dry=True)
     assert release_of(REMOTE, dry) == "bookworm"

@@ -10,13 +10,14 @@ import sys
 
 import pytest
 from conftest import REPOSITORY
+from containercheck.node.container_runtimes import by_name
 from containercheck.node.job import runtime_start
 from containercheck.site.sites import Site
 from containercheck.software import images
 from containercheck.software.provision import Misconfigured, Unavailable, Wanted
 
 SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
-WANTED = Wanted("HPCC", "hpcc", recipe="hpcc", runtime="Apptainer")
+WANTED = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Apptainer"))
 
 
 @pytest.fixture
@@ -38,6 +39,11 @@ def on_path(tmp_path, monkeypatch):
     return make
 
 
+def options_of(command, ranks):
+    """Return the options for what a command is."""
+    return runtime_start.options(runtime_start.identify(command)[0], command, ranks)
+
+
 @pytest.mark.parametrize("name", ["apptainer", "singularity"])
 @pytest.mark.parametrize(
     ("options", "ranks", "expected"),
@@ -52,7 +58,7 @@ def on_path(tmp_path, monkeypatch):
 )
 def test_the_namespace_is_shared_by_ranks_where_the_runtime_knows_how(on_path, name, options, ranks, expected):
     on_path(name, options)
-    assert runtime_start.options(name, ranks) == expected
+    assert options_of(name, ranks) == expected
 
 
 def test_the_configuration_is_read_from_the_file_that_the_runtime_names(tmp_path, monkeypatch):
@@ -61,14 +67,15 @@ def test_the_configuration_is_read_from_the_file_that_the_runtime_names(tmp_path
     )
     said = f"PREFIX=/usr\nAPPTAINER_CONF_FILE={tmp_path}/apptainer.conf\n"
     monkeypatch.setattr(runtime_start.processes, "output_of", lambda command: said)
-    assert runtime_start.configuration("/opt/bin/apptainer") == {"bind path": "/etc/hosts, /a", "mount tmp": "yes"}
-    assert runtime_start.configuration("docker") == {}
+    apptainer = by_name("Apptainer")
+    assert runtime_start.configuration(apptainer, "/opt/a") == {"bind path": "/etc/hosts, /a", "mount tmp": "yes"}
+    assert runtime_start.configuration(by_name("Docker"), "docker") == {}
     (tmp_path / "apptainer.conf").unlink()
-    assert runtime_start.configuration("apptainer") == {}
+    assert runtime_start.configuration(apptainer, "apptainer") == {}
 
 
 def test_a_runtime_by_its_path_is_asked_like_any_other(on_path):
-    assert runtime_start.options(on_path(options="--sharens"), 4) == ["--sharens"]
+    assert options_of(on_path(options="--sharens"), 4) == ["--sharens"]
 
 
 @pytest.mark.parametrize(
@@ -84,39 +91,38 @@ def test_a_runtime_by_its_path_is_asked_like_any_other(on_path):
 def test_a_runtime_is_known_by_what_it_says_of_itself(on_path, name, says, expected):
     """And not by what its file is called."""
     command = on_path(name, "--sharens", says)
-    assert runtime_start.options(command, 2) == expected
-    assert ("LD_LIBRARY_PATH" in runtime_start.hidden(command, ["LD_LIBRARY_PATH"], True)) == (
-        expected != ["--sharens"]
-    )
+    assert options_of(command, 2) == expected
+    hidden = runtime_start.hidden(runtime_start.identify(command)[0], ["LD_LIBRARY_PATH"], True)
+    assert bool(hidden) == (expected != ["--sharens"])
 
 
 def test_a_root_that_may_not_mount_runs_images_in_a_user_namespace(on_path, monkeypatch):
     on_path(options="--userns --sharens")
     monkeypatch.setattr(runtime_start, "_is_crippled_root", lambda: True)
-    assert runtime_start.options("apptainer", 1) == ["--userns"]
-    assert runtime_start.options("apptainer", 2) == ["--userns", "--sharens"]
+    assert options_of("apptainer", 1) == ["--userns"]
+    assert options_of("apptainer", 2) == ["--userns", "--sharens"]
 
 
 def test_other_runtimes_get_no_options_of_apptainers(on_path, monkeypatch):
     on_path("docker", options="--userns --sharens")
     monkeypatch.setattr(runtime_start, "_is_crippled_root", lambda: True)
     # It starts the container by a daemon, which hands on what it is told to.
-    assert runtime_start.options("docker", 2) == ["--env", "CONTAINERCHECK_RUN"]
+    assert options_of("docker", 2) == ["--env", "CONTAINERCHECK_RUN"]
     on_path("sarus", options="--userns --sharens", says="1.6.4")
-    assert runtime_start.options("sarus", 2) == []
+    assert options_of("sarus", 2) == []
 
 
 def test_only_settings_of_the_hosts_are_kept_out():
     names = ["OMPI_MCA_btl", "UCX_TLS", "FI_PROVIDER", "LD_PRELOAD", "PYTHONPATH", "LD_LIBRARY_PATH"]
     others = ["FILES", "FIRST", "LDAP_SERVER", "PMIX_MCA_gds", "PMIX_RANK", "SLURM_JOB_ID", "OMP_NUM_THREADS", "UCXTRA"]
-    assert runtime_start.hidden("sarus", [*names, *others], True) == sorted(names)
-    assert runtime_start.hidden("/opt/bin/apptainer", [*names, *others], True) == sorted(names[:-1])
+    assert runtime_start.hidden(by_name("Sarus"), [*names, *others], True) == sorted(names)
+    assert runtime_start.hidden(by_name("Apptainer"), [*names, *others], True) == sorted(names[:-1])
 
 
 def test_with_the_hosts_mpi_only_the_hosts_own_directories_are_kept_out():
     names = ["OMPI_MCA_btl", "UCX_TLS", "LD_PRELOAD", "LD_LIBRARY_PATH"]
-    assert runtime_start.hidden("sarus", names, False) == ["LD_LIBRARY_PATH"]
-    assert runtime_start.hidden("/opt/bin/apptainer", names, False) == []
+    assert runtime_start.hidden(by_name("Sarus"), names, False) == ["LD_LIBRARY_PATH"]
+    assert runtime_start.hidden(by_name("Apptainer"), names, False) == []
 
 
 def ask(directory, *words):
@@ -170,7 +176,7 @@ def test_an_image_in_a_registry_is_pulled_in_the_build_step(name):
 
 
 def test_a_runtime_that_builds_no_images_needs_a_ready_one():
-    docker = Wanted("HPCC", "hpcc", recipe="hpcc", runtime="Docker")
+    docker = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Docker"))
     with pytest.raises(Unavailable, match="docker cannot build hpcc; name a ready one in the site's extras, images"):
         images.provide(docker, SITE)
 
@@ -192,7 +198,7 @@ def test_an_image_is_built_for_the_partitions_architecture(on_path):
     with pytest.raises(Unavailable, match="architecture unknown: write 'arch' of cluster:compute"):
         images.provide(WANTED, Site("cluster:compute", False, None, 4, 0))
     with pytest.raises(Misconfigured, match="there is no definition file images/none.def"):
-        images.provide(Wanted("X", "x", recipe="none", runtime="Apptainer"), arm)
+        images.provide(Wanted("X", "x", recipe="none", runtime=by_name("Apptainer")), arm)
 
 
 def test_a_bare_check_needs_no_image():

@@ -9,6 +9,7 @@ import subprocess
 import pytest
 from containercheck import Step, software
 from containercheck.application.facts import PROGRAM
+from containercheck.node.container_runtimes import by_name
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, HostMpi, Launcher, Needs, Program, Side
 from containercheck.site.layout import Layout
@@ -123,18 +124,18 @@ def test_a_program_is_looked_for_with_its_own_variables(tmp_path):
 def test_the_image_of_an_application_goes_before_that_of_its_recipe(tmp_path):
     image = tmp_path / "own.sif"
     image.touch()
-    wanted = Wanted("GROMACS", "gmx", recipe="gromacs", runtime="Apptainer", image=str(image))
+    wanted = Wanted("GROMACS", "gmx", recipe="gromacs", runtime=by_name("Apptainer"), image=str(image))
     assert f" --ready {image} " in images.provide(wanted, AWAY).build[0]
     with pytest.raises(
         Misconfigured, match="no image: /no.sif, which the site's extras name for GROMACS, does not exist"
     ):
-        images.provide(Wanted("GROMACS", "gmx", recipe="gromacs", runtime="Apptainer", image="/no.sif"), AWAY)
+        images.provide(Wanted("GROMACS", "gmx", recipe="gromacs", runtime=by_name("Apptainer"), image="/no.sif"), AWAY)
 
 
 def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_too():
     steps = (Step("read", f"{PROGRAM} -i"),)
     image = Container(
-        "Apptainer",
+        by_name("Apptainer"),
         "image.sif",
         host_mpi=HostMpi("/apps/io", None, {"OMP_A": "b c"}),
         required_program="/own/io",

@@ -32,7 +32,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 from containercheck.node import architectures, contract, mpi
 from containercheck.node.build import cache, file_trees, image_architecture, jars, machine, pip_settings, spack_packing
 from containercheck.node.build.cache import CacheError, UnsupportedError
-from containercheck.node.build.image_builder import COMPRESSION, builder_of, compression_options
+from containercheck.node.build.image_builder import COMPRESSION, build_environment, builder_of, compression_options
 from containercheck.node.build.recipes import (
     base_of,
     copied_files,
@@ -95,11 +95,11 @@ def _source(source: Optional[spack_packing.Source], name: str) -> spack_packing.
 class Workshop(NamedTuple):
     """What images are built with, and for which machines.
 
-    ``recipes`` is the directory of the definition files, ``images`` and ``jars`` are the caches, ``runtime`` is
-    apptainer or singularity, ``release`` the code name of the images' Debian, ``family`` that of their MPI, ``mirror``
-    that of Debian's packages or None for the one of this machine's apt; ``builder`` the version of a runtime whose
-    images are its own, empty where it does not matter who built them; ``source`` that of environments of Spack, None
-    for recipes that install none; ``told`` are arguments for those that take them.
+    ``recipes`` is the directory of the definition files, ``images`` and ``jars`` are the caches, ``runtime`` is the
+    command of one that builds, ``release`` the code name of the images' Debian, ``family`` that of their MPI,
+    ``mirror`` that of Debian's packages or None for the one of this machine's apt; ``builder`` the version of a runtime
+    whose images are its own, empty where it does not matter who built them; ``source`` that of environments of Spack,
+    None for recipes that install none; ``told`` are arguments for those that take them.
     """
 
     recipes: Path
@@ -185,7 +185,7 @@ class Image(cache.FileEntry):
         self.run(
             [[runtime, "build", *options, str(built), str(self.workshop.recipes / f"{self.name}.def")]],
             cwd=self.workshop.recipes.parent,
-            env={**os.environ, f"{Path(runtime).name.upper()}_TMPDIR": str(work)},
+            env={**os.environ, **build_environment(runtime, work)},
         )
         if any(machine.UNSIGNED in line for line in self.lines()):
             raise CacheError(self.failed("its packages' signatures were not checked"))
@@ -257,7 +257,7 @@ def main() -> None:
         recipe.add_argument("--recipes", type=Path, help="directory of the definition files"),
         recipe.add_argument("--cache", type=Path, help="directory of the built images"),
         recipe.add_argument("--jar-cache", type=Path, help="directory of the jars that images are built with"),
-        recipe.add_argument("--runtime", help="apptainer or singularity"),
+        recipe.add_argument("--runtime", help="command of the container runtime that builds it"),
         recipe.add_argument("--architecture", help="of the partition, as uname -m says it"),
         recipe.add_argument("--release", help="code name of the image's Debian"),
         recipe.add_argument("--mpi", choices=mpi.FAMILIES, help="family of the image's MPI"),
