@@ -15,6 +15,7 @@ from containercheck.node.outputs.evaluation import Evaluation, Facts
 from containercheck.node.stats.prior import Prior
 from containercheck.sides.sides import Program, Side
 from containercheck.verdict import identities as builds_of
+from containercheck.verdict import too_slow
 from containercheck.verdict.comparison import Comparison
 from containercheck.verdict.outcome import Outcome
 
@@ -73,7 +74,7 @@ def test_an_open_verdict_says_how_many_rounds_would_tell():
     # Ten seconds a round. How long that takes is for the session to say, which knows what else it has to do.
     _, found = judged([100] * 4, [99, 101, 99, 100], seconds=10.0)
     (line,) = found.doubts
-    assert line.endswith(": 5 % cannot be told here in 40 s; about 2 more rounds would tell")
+    assert line.endswith(": 40 s here is too short to tell 5 %; about 2 more rounds would tell")
     assert " ± " not in line
     _, found = judged([100] * 5, [99, 101, 99, 100, 99], seconds=300.0)
     assert found.doubts[0].endswith("; about 1 more round would tell")
@@ -89,6 +90,7 @@ def test_rounds_that_would_never_tell_say_so():
 def made(expected=False, figure=RATE, seconds=1.0, **facts):
     """Return a comparison with a verdict that is given, for what is said of it."""
     facts = {"lowest": -math.inf, "highest": 5.0, "correlation": None, "prior": None, "contradicted": False, **facts}
+    facts = {"assumed_spread": None, "may_fail": facts.get("open_kind") == "slower", **facts}
     facts = {"rounds_needed": None, "bound": None, "interval": (-math.inf, math.inf), "open_kind": None, **facts}
     pairs = types.SimpleNamespace(verdict="inconclusive" if facts["open_kind"] else "fail", **facts)
     return Comparison(figure, "bare", "generic", [100.0], [100.0], pairs, expected, seconds, False)
@@ -114,13 +116,13 @@ MB = Figure("memory", r"(\S+)", "MB", better="lower", compare="difference", tole
         (
             {**NOISY, "open_kind": "noisy", "rounds_needed": 31, "seconds": 7.5},
             "rate is 1.7 % ± 10 % worse than bare in this session (tolerance 5 %; above it in 3 of 8 rounds): at most "
-            "12 % worse; 5 % cannot be told here in a minute; about 23 more rounds would tell",
+            "12 % worse; a minute here is too short to tell 5 %; about 23 more rounds would tell",
         ),
         (
             {**NOISY, "open_kind": "noisy", "bound": -0.4, "lowest": -20.0, "expected": True, "seconds": 30.0},
             "rate is 1.7 % ± 10 % worse than bare in this session (expected: -20 to 5 %; above it in 3 of 8 rounds): "
-            "at least 0.4 % better; -20 to 5 % cannot be told here in 4 minutes; 40 rounds would not tell: its rounds "
-            "spread by 15 %. It takes longer runs, or a quieter machine",
+            "at least 0.4 % better; 4 minutes here is too short to tell -20 to 5 %; 40 rounds would not tell: its "
+            "rounds spread by 15 %. It takes longer runs, or a quieter machine",
         ),
         (
             {**NOISY, "open_kind": "close", "figure": MB, "bound": 123.4, "rounds_needed": 9},
@@ -130,7 +132,7 @@ MB = Figure("memory", r"(\S+)", "MB", better="lower", compare="difference", tole
         (
             {"open_kind": "faster", "estimate": -87.0, "above_tolerance": 0, "rounds": 2, "spread": 1.0},
             "rate is 87 % better than bare in this session (tolerance 5 %; above it in 0 of 2 rounds): does it compute "
-            "the same? If so, say it by a reference that expects this",
+            "the same? If it does, add a reference that expects this gain",
         ),
         (
             {"open_kind": "faster", "estimate": 0.5, "above_tolerance": 0, "rounds": 2, "spread": 1.0}
@@ -148,6 +150,69 @@ def test_what_people_read_of_a_figure(facts, text):
         assert one.answer.rpartition(": ")[2] in text
 
 
+@pytest.mark.parametrize(
+    ("estimate", "interval", "text"),
+    [
+        (60.1, (0.0, 96.0), "60.1 % (0 to 96 %) worse"),
+        (291.0, (130.0, 440.0), "291 % (130 to 440 %) worse"),
+        (-2.0, (-3.0, 9.0), "2 % (-9 to 3 %) better"),
+        (60.1, (-400.0, 7000.0), "60.1 % (± more than 100 %) worse"),
+    ],
+)
+def test_an_interval_that_lies_askew_is_told_by_its_ends(estimate, interval, text):
+    one = made(estimate=estimate, interval=interval, above_tolerance=2, rounds=3, spread=9.0)
+    assert str(one).startswith(f"rate is {text} than bare in this session")
+
+
+def lines_of(*comparisons):
+    return too_slow.lines(comparisons)
+
+
+def slow(name, size, rounds=4, **facts):
+    """Return a figure that failed, or is open (``open_kind``)."""
+    figure = Figure(name, r"(\S+)", "x")
+    facts = {"interval": (size - 4, size + 4), "above_tolerance": rounds, "rounds": rounds, "spread": 9.0, **facts}
+    return made(figure=figure, estimate=size, **facts)
+
+
+def test_a_failure_names_all_figures_that_failed_in_one_line_and_those_that_may_have_in_another():
+    failed = slow("HPL", 76.04), slow("SingleDGEMM", 75.0), slow("StarDGEMM", 74.2)
+    uncertain = [slow(name, size, open_kind="slower", rounds_needed=6) for name, size in (("FFT", 20.0), ("DB", 12.3))]
+    passed = made(estimate=0.1, above_tolerance=0, rounds=4, spread=1.0)
+    passed.pairs.verdict = "pass"
+    first = (
+        "3 figures are worse than bare in this session: HPL by 76 % ± 4 %, SingleDGEMM by 75 % ± 4 %, StarDGEMM by "
+        "74.2 % ± 4 % (tolerance 5 %; above it in 4 of 4 rounds)"
+    )
+    assert lines_of(*failed, passed) == [first]
+    assert lines_of(uncertain[0], *failed, passed) == [first, "FFT (20 % worse) is too slow, not yet certain"]
+    assert lines_of(*failed, *uncertain) == [
+        first,
+        "FFT (20 % worse) and DB (12.3 % worse) are too slow, not yet certain",
+    ]
+    assert lines_of(failed[0], uncertain[0]) == [failed[0].failure, "FFT (20 % worse) is too slow, not yet certain"]
+    assert lines_of(*uncertain, passed) == []
+
+
+def test_what_is_accepted_is_told_of_each_figure_where_it_is_not_the_same():
+    failed = slow("HPL", 76.0), slow("latency", 50.0, highest=10.0, rounds=3)
+    assert lines_of(*failed) == [
+        "2 figures are worse than bare in this session: HPL by 76 % ± 4 % (tolerance 5 %; above it in 4 of 4 rounds), "
+        "latency by 50 % ± 4 % (tolerance 10 %; above it in 3 of 3 rounds)"
+    ]
+
+
+def test_figures_that_are_better_than_their_references_have_a_line_each():
+    facts = {"expected": True, "lowest": 80.0, "highest": 99.0, "above_tolerance": 0}
+    failed = [slow(name, 0.5, **facts) for name in ("latency", "bandwidth")]
+    open_ones = [slow(name, 60.0, open_kind="faster", may_fail=True, **facts) for name in "ab"]
+    assert lines_of(*failed, *open_ones) == [
+        *(one.failure for one in failed),
+        "a (60 % worse) and b (60 % worse) are better than their references, not yet certain",
+    ]
+    assert all(one.failure.endswith(": better than its reference, which needs a new value") for one in failed)
+
+
 def test_a_gain_beyond_belief_is_a_question():
     one = made(open_kind="faster", estimate=-87.0, above_tolerance=0, rounds=2, spread=1.0)
     assert one.answer == "87 % better than bare: does it compute the same?"
@@ -155,9 +220,13 @@ def test_a_gain_beyond_belief_is_a_question():
 
 def test_rounds_that_contradict_what_is_known_of_them_are_told():
     prior = Prior(3.0, "12 nights")
-    one = made(**NOISY, open_kind="noisy", prior=prior, contradicted=True)
+    one = made(**NOISY, open_kind="noisy", prior=prior, contradicted=True, assumed_spread=9.0)
     assert one.warning == (
-        "rate: its rounds spread by 15 %, which the 3 % known from 12 nights do not allow: only their ranks decide"
+        "rate: its rounds spread by 15 %, more than the 3 % known from 12 nights: it is judged with 9 % instead"
+    )
+    wide = {"prior": Prior(20.0, "default"), "contradicted": True, "assumed_spread": 60.0}
+    assert made(**{**NOISY, "spread": 70.0}, open_kind="noisy", **wide).warning == (
+        "rate: its rounds spread by 70 %, more than the default of 20 %: it is judged with 60 % instead"
     )
     assert made(**NOISY, open_kind="noisy", prior=prior).warning is None
 
@@ -197,7 +266,7 @@ def test_different_builds_are_named_in_every_line_and_change_no_verdict():
     assert found.failures[0].endswith(f"(tolerance 5 %; above it in 10 of 10 rounds; {said})")
     _, found = judged([100] * 4, [99, 101, 99, 100], builds=builds)
     (line,) = found.doubts
-    assert f"; {said}): 5 % cannot be told here in " in line
+    assert f"; {said}): 1 s here is too short to tell 5 %; " in line
     _, found = judged([100] * 7, [99] * 7, builds={**builds, "subject": builds["baseline"]})
     assert (found.doubts, "difference" in found.rows()[0]) == ([], False)
 
@@ -211,7 +280,7 @@ def test_what_only_one_of_two_builds_tells_is_not_compared():
 def test_one_round_tells_nothing_of_the_spread():
     one, found = judged([100], [80])
     assert (one.verdict, one.interval) == ("inconclusive", None)
-    assert found.doubts[0].endswith(": 5 % cannot be told here in 1 s; one round tells nothing of the spread")
+    assert found.doubts[0].endswith(": 1 s here is too short to tell 5 %; one round tells nothing of the spread")
     (row,) = found.rows()
     assert not {"baseline_error", "subject_error"} & row.keys()
     assert row["low"] is row["high"] is row["interval"] is row["spread"] is None

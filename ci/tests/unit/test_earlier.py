@@ -171,3 +171,14 @@ def test_a_runtime_of_another_version_begins_anew(report, tmp_path, now, said):
     assert len(judged.rounds) == (0 if said else 3)
     line = f"earlier rounds do not count, and all begin anew: {said}"
     assert judged.left_out == ([line] if said else [])
+
+
+def test_the_making_of_the_input_may_name_other_directories_of_the_jobs():
+    """IOzone makes a directory whose name nobody can foresee, in the stage directory or on another file system."""
+    made = [
+        compared(work={"making of the input": f"place {place}/containercheck-0-{digit * 16}"}, stagedir=stage)
+        for digit, place, stage in (("0", "/scratch", "/stage/one"), ("f", "/scratch", "/stage/two"))
+    ]
+    assert made[0] == made[1]
+    other = compared(work={"making of the input": f"place /tmp/containercheck-0-{'0' * 16}"})
+    assert other != made[0]

@@ -5,7 +5,7 @@ import random
 import sys
 
 import pytest
-from containercheck.node.stats import sequential
+from containercheck.node.stats import together
 from containercheck.node.stats.prior import Prior
 from containercheck.node.stats.sequential import FAIL, INCONCLUSIVE, PASS, Pairs
 from hypothesis import given
@@ -123,7 +123,7 @@ def test_beyond_the_horizon_the_verdict_stays_open():
     assert (pairs.verdict, pairs.decided_after, pairs.rounds) == (INCONCLUSIVE, None, 100)
     low, high = pairs.interval
     assert low <= pairs.estimate <= high
-    assert not sequential.more_would_tell([pairs], 100)
+    assert not together.more_would_tell([pairs], 100)
     assert pairs.hopeless and pairs.rounds_needed is None
 
 
@@ -358,15 +358,37 @@ def test_a_known_spread_says_something_of_one_round():
     assert judged(noisy(0, 0.05, 2), prior=known(5.0)).bound < 40
 
 
-def test_rounds_that_contradict_the_known_spread_are_left_to_their_ranks():
-    quiet, wild = known(1.0), ratios(1.0, 1.3, 0.8, 1.25)
+def test_where_rounds_contradict_the_known_spread_three_times_as_much_is_assumed():
+    quiet, wild = known(1.0), ratios(1.0, 1.03, 0.97, 1.03)
     pairs = judged(wild, prior=quiet)
-    assert (pairs.verdict, pairs.contradicted) == (INCONCLUSIVE, True)
-    alone = judged(wild)
-    assert (pairs.interval, pairs.rounds_needed) == (alone.interval, alone.rounds_needed)
-    assert not judged(wild, prior=known(25.0)).contradicted
+    assert (pairs.contradicted, pairs.assumed_spread) == (True, pytest.approx(3.0))
+    wider = judged(wild, prior=known(3.0))
+    assert (wider.contradicted, wider.assumed_spread) == (False, pytest.approx(3.0))
+    assert (pairs.verdict, pairs.rounds_needed) == (wider.verdict, wider.rounds_needed)
+    assert pairs.interval == pytest.approx(wider.interval)
+    # And so on.
+    assert judged(ratios(1.0, 1.3, 0.8, 1.25), prior=quiet).assumed_spread == pytest.approx(27.0)
+    assert not judged(ratios(1.0, 1.3, 0.8, 1.25), prior=known(25.0)).contradicted
     # Rounds that spread less than is known only make it slower.
     assert not judged(noisy(0, 0.001, 12), prior=known(20.0)).contradicted
+    assert judged(wild).assumed_spread is None
+
+
+def test_no_rounds_are_too_wild_to_be_judged():
+    pairs = judged([(1.0, 1e300), (1.0, -1e300), (1.0, 1e300)], compare="difference", prior=known(1e-200))
+    assert pairs.verdict == INCONCLUSIVE and pairs.interval[1] > pairs.interval[0]
+
+
+@pytest.mark.parametrize(
+    ("figures", "spread", "tolerance", "slower", "times"),
+    [(6, 6.0, 10.0, 900, 1), (6, 6.0, 10.0, 900, 3), (1, 15.0, 5.0, 200, 1)],
+    ids=["Ping Pong", "Ping Pong, wildly", "HPL"],
+)
+def test_with_all_ranks_on_one_core_a_check_fails_within_three_rounds(figures, spread, tolerance, slower, times):
+    """With the spreads that the checks state. Ping Pong is then ten times slower or more, and may spread more, too."""
+    for seed in range(50):
+        rounds = noisy(slower, times * spread / 100, 3, seed=seed)
+        assert judged(rounds, highest=tolerance, figures=figures, prior=known(spread)).verdict == FAIL
 
 
 def test_wild_rounds_do_not_bring_a_figure_below_its_interval():
@@ -422,7 +444,7 @@ def test_a_gain_that_is_too_good_is_a_question_and_no_pass(prior):
     assert (pairs.verdict, pairs.open_kind, pairs.rounds_needed) == (INCONCLUSIVE, "faster", None)
     assert pairs.bound < -20
     # More rounds would not answer it.
-    assert not sequential.more_would_tell([pairs], 12)
+    assert not together.more_would_tell([pairs], 12)
     assert pairs.decided_after <= (5 if prior else 12)
 
 

@@ -1,4 +1,4 @@
-"""When a check ends, the table of the sequential verdict, and its promises by simulation."""
+"""What more rounds would tell, the table of the sequential verdict, and its promises by simulation."""
 
 import json
 import math
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from containercheck.node.stats import boundaries, sequential
+from containercheck.node.stats import boundaries, together
 from containercheck.node.stats.prior import Prior
 from containercheck.node.stats.sequential import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs
 from hypothesis import given, settings
@@ -65,40 +65,12 @@ def test_what_may_still_fail_is_not_hopeless():
     assert slow.verdict == INCONCLUSIVE and not slow.hopeless
 
 
-def test_a_check_has_the_verdict_of_its_figures():
-    passed, failed, young = judged(noisy(0, 0.01, 12)), judged(noisy(30, 0.01, 12)), judged(noisy(0, 0.01, 4))
-    assert sequential.outcome([passed]) == PASS
-    assert sequential.outcome([passed, failed]) == FAIL
-    assert sequential.outcome([failed, young]) == FAIL
-    assert sequential.outcome([passed, young]) == INCONCLUSIVE
-    assert sequential.outcome([]) == PASS
-
-
-def test_a_check_ends_when_more_would_not_tell():
-    passed, failed, young = judged(noisy(0, 0.01, 12)), judged(noisy(30, 0.01, 12)), judged(noisy(0, 0.01, 4))
-    wild = judged(WILD)
-    assert not sequential.more_would_tell([], 0)
-    assert not sequential.more_would_tell([passed], 12)
-    assert not sequential.more_would_tell([passed, failed, young], 12)
-    assert not sequential.more_would_tell([passed, wild], 30)
-    assert not sequential.more_would_tell([wild, wild], 30)
-    assert sequential.more_would_tell([passed, young], 4)
-    assert sequential.more_would_tell([young, young], 4)
-    assert not sequential.more_would_tell([young], 40)
-
-
-@pytest.mark.parametrize(("overhead", "figures"), [(0, 2), (20, 100)])
-def test_a_figure_that_may_get_its_verdict_is_waited_for_beside_a_hopeless_one(overhead, figures):
-    wild, other = judged(WILD[:28], figures=figures), judged(noisy(overhead, 0.06, 10, seed=3), figures=figures)
-    assert wild.hopeless and other.verdict == INCONCLUSIVE
-    assert sequential.more_would_tell([wild, other], 28)
-
-
 # The table.
 
 
-@pytest.mark.parametrize("kind", ["fail", "zero"])
+@pytest.mark.parametrize("kind", ["fail", "zero", "t_fail", "t_zero"])
 def test_more_figures_need_more(kind):
+    """In every round: Holm's step-down takes it for granted."""
     rows = [[math.inf if one is None else one for one in TABLE[kind][key]] for key in TABLE[kind]]
     assert [int(key) for key in TABLE[kind]] == sorted(made.FIGURES)
     for row, larger in zip(rows, rows[1:]):
@@ -211,16 +183,17 @@ def test_the_simulation_judges_as_the_job_does(figures, known):
 def test_the_simulation_ends_checks_as_the_job_does(figures):
     draw = np.random.default_rng(figures)
     changes = draw.choice([0.0, 0.1], 40) + draw.choice([0.03, 0.08, 0.2], 40) * draw.standard_normal((HORIZON, 40))
-    checked = simulation.checks(simulation.judge(changes, figures, give_up=True), figures)
+    checked = simulation.checks(simulation.judge(changes, figures, give_up=True), figures, changes)
     for check in range(40 // figures):
         all_pairs = [Pairs("lower", "ratio", NONE, simulation.TOLERANCE, figures) for _ in range(figures)]
         rounds = 0
-        while sequential.more_would_tell(all_pairs, rounds):
+        while together.more_would_tell(all_pairs, rounds):
             for pairs, change in zip(all_pairs, changes[rounds, check * figures : (check + 1) * figures]):
                 pairs.add(1.0, math.exp(change))
+            together.step_down(all_pairs)
             rounds += 1
         assert [NUMBERS[pairs.verdict] for pairs in all_pairs] == list(checked.figures[check])
-        assert NUMBERS[sequential.outcome(all_pairs)] == checked.verdict[check]
+        assert NUMBERS[together.outcome(all_pairs)] == checked.verdict[check]
         assert rounds == checked.rounds[check]
 
 
@@ -271,7 +244,6 @@ def test_quiet_figures_pass_after_two_rounds_and_large_slowdowns_fail_after_thre
     quiet = 0.01 * np.random.default_rng(9).standard_normal((HORIZON, 1000))
     assert np.mean(simulation.judge(quiet, 14, known=0.01).after == 2) > 0.9
     slow = math.log(4) + 0.05 * np.random.default_rng(9).standard_normal((HORIZON, 1000))
-    # In one of a hundred the rounds contradict what is known, by chance.
     for known in (0.05, simulation.DEFAULT):
         assert np.mean(simulation.judge(slow, 14, known=known).after <= 3) > 0.98
 

@@ -13,7 +13,7 @@ from containercheck.node import contract, texts
 from containercheck.node.outputs import problems, reading, run_failures
 from containercheck.node.outputs.problems import DIFFER, HANG, OUTPUT, RANKS, STATUS, UNREADABLE, WRONG, Problem
 from containercheck.node.outputs.reading import UnreadableError
-from containercheck.node.stats import sequential
+from containercheck.node.stats import together
 from containercheck.node.stats.prior import Prior
 from containercheck.node.stats.sequential import Pairs
 
@@ -114,6 +114,7 @@ class Evaluation:
             against = next(side.compared_with for side in self._facts.sides if side.name == name)
             if figure in values[name] and figure in values[against]:
                 pairs.add(values[against][figure], values[name][figure])
+        together.step_down(self.pairs.values())
 
     def _begin_pairs(self, values: Dict[str, Dict[str, float]]) -> None:
         compared = [side for side in self._facts.sides if side.compared_with is not None]
@@ -140,7 +141,7 @@ class Evaluation:
             return True
         if self.emulated:
             return len(self.rounds) < WHERE_EMULATED
-        return sequential.more_would_tell(list(self.pairs.values()), len(self.rounds))
+        return together.more_would_tell(list(self.pairs.values()), len(self.rounds))
 
     def add(self, run: Dict[str, Any]) -> None:
         """Read one run of the record."""
