@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -39,8 +40,9 @@ def test_a_database_becomes_a_page_by_one_command(tmp_path):
 def test_a_python_without_what_the_page_needs_is_told_what_to_install(tmp_path):
     # Without its own packages, this Python is any other one.
     words = [sys.executable, "-S", "-m", "containercheck.command.report", "--html", str(tmp_path / "x.html")]
-    result = subprocess.run(words, capture_output=True, text=True)
-    assert result.returncode == 1
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "checks")}
+    result = subprocess.run(words, env=environment, capture_output=True, text=True)
+    assert result.returncode == 1, result.stderr
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"report: error: {sys.executable} has no numpy, scipy, matplotlib, jinja2, which the page")
     assert "ci/report" in line
