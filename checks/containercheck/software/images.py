@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from typing import Any
 
 from reframe.core.exceptions import ReframeError
 
@@ -119,7 +120,7 @@ def _ready(ready: str, of: str, runtime: str, site: Site, link: str) -> Provisio
     return Provision(image=link, build=(node_commands.in_build(site, "image", *words),))
 
 
-def _kept(ready: str, runtime: str, words: list[object], site: Site) -> Provision:
+def _kept(ready: str, runtime: str, words: list[Any], site: Site) -> Provision:
     """Return an image that the runtime keeps where it keeps its images."""
     name = re.sub("^docker:(//)?", "", ready)
     image, provenance = runtimes.name_of_kept(runtime, name), {"image": texts.without_credentials(name)}
