@@ -52,7 +52,7 @@ class Run:
         :param work: None where nobody knows.
         :param amount: of that work.
         """
-        if not work:
+        if not work or amount is None:
             return cls("", 0.0, 0.0, 0.0, UNKNOWN * limit, limit)
         itself = work.bytes_per_node + layout.ranks_per_node * layout.threads * work.bytes_per_core
         memory = amount * work.bytes_per_unit / layout.nodes + itself

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
@@ -171,7 +172,8 @@ class ApplicationFacts(rfm.RegressionTest):
         ReFrame 4.10 reads all of it several times at each of its polls, and walks the stack because of ``variables``:
         that was most of the processor time that ReFrame takes beside what is measured.
         """
-        return [one for one in type(cls).loggable_attrs(cls) if one[0] not in ("variables", "env_vars")]
+        of_reframe: Any = type(cls)
+        return [one for one in of_reframe.loggable_attrs(cls) if one[0] not in ("variables", "env_vars")]
 
     # ReFrame runs hooks with always_last in the reverse of their order: this one is the last of all.
     @run_after("init", always_last=True)

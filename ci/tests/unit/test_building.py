@@ -13,7 +13,7 @@ from containercheck import software
 from containercheck.node import contract
 from containercheck.site import node_commands
 from containercheck.site.sites import Site
-from containercheck.software import Provision, Wanted, built_check, inputs, maven
+from containercheck.software import Provision, Wanted, built_check, maven
 from reframe.core.exceptions import ReframeError
 
 HERE = platform.machine()
@@ -55,23 +55,6 @@ def test_modules_are_not_loaded_where_nothing_is_built(monkeypatch):
     assert software.provide(plain, AWAY).build == ()
     compiled = software.provide(replace(plain, source="pingpong/pingpong.c"), AWAY).build
     assert compiled[0] == "load" and "mpicc" in compiled[-1]
-
-
-def test_what_is_in_a_cache_needs_no_job(tmp_path, monkeypatch):
-    content = tmp_path / "input.txt"
-    content.write_text("input")
-    digest = subprocess.run(["sha256sum", content], capture_output=True, text=True).stdout.split()[0]
-    site = replace(ELSEWHERE, input_cache=str(tmp_path / "cache"))
-    wanted = Wanted("GROMACS", "gmx_mpi", published=f"{content.as_uri()}#sha256={digest}")
-    (command,) = inputs.provide(wanted, site).build
-    assert not built_check._is_in_caches([command], tmp_path)
-    assert not (tmp_path / "cache").exists()
-    assert subprocess.run(command, shell=True, cwd=tmp_path).returncode == 0
-    (tmp_path / "published").unlink()
-    assert built_check._is_in_caches([command], tmp_path)
-    assert (tmp_path / "published").read_text() == "input"
-    # Anything else may do what it likes.
-    assert not built_check._is_in_caches([command, "mpicc"], tmp_path)
 
 
 def test_a_build_that_was_ended_is_not_taken_for_done(tmp_path):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -212,5 +212,5 @@ def test_the_bounds_are_the_scheduler_in_all_else(submitted):
     with pytest.raises(AttributeError):
         _ = bounds.no_such_thing
     with pytest.raises(ReframeError):
-        os.remove("bin/scancel")
+        write_program(Path("bin/scancel"), "exit 1")
         job.cancel()
