@@ -13,16 +13,21 @@ locked="$repo/ci/requirements-night.txt"
 # Where environments are made: a schedule's checkout is new each night, and its state is not.
 environments="${CONTAINERCHECK_ENVIRONMENTS:-$repo}"
 
-# Fills the environment in directory $1, with the tools of the tests too where $with_tests says so.
+# Fills the environment in directory $1.
 fill_environment() {
+    install_packages "$1"
+    # The checkout itself, as it is. Without isolation: what builds it is locked like all else.
+    "$1/bin/python" -m pip -q --disable-pip-version-check install --no-deps --no-build-isolation --editable "$repo"
+}
+
+# Installs what the checkout needs into the environment $1, with the tools of the tests too where $with_tests says so.
+install_packages() {
     "$1/bin/python" -m pip -q --disable-pip-version-check install --require-hashes -r "$locked"
     if [ -n "${with_tests:-}" ]; then
         # Their versions may be new, those of what they have in common with a night may not.
         sed -n 's/^\([A-Za-z0-9].*==[^\\]*[^\\ ]\) *\\\{0,1\}$/\1/p' "$locked" >"$1/constraints.txt"
         (cd "$repo" && "$1/bin/python" -m pip -q --disable-pip-version-check install -c "$1/constraints.txt" --group test)
     fi
-    # The checkout itself, as it is. Without isolation: what builds it is locked like all else.
-    "$1/bin/python" -m pip -q --disable-pip-version-check install --no-deps --no-build-isolation --editable "$repo"
 }
 
 # Prints the digest of what it is to have; with an argument, with the tools of the tests.

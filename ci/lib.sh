@@ -49,7 +49,7 @@ only_asks() {
 set_up() {
     if ! only_asks "$@"; then
         "$repo/ci/setup" >&"${messages:-1}" || return 1
-    elif [ ! -e "$repo/.venv/bin/python" ]; then
+    elif [ ! -e "$repo/.venv/bin/containercheck" ]; then
         case " $* " in
             *' --help '* | *' -h '*) usage; exit 0 ;;
         esac
@@ -65,6 +65,14 @@ hold_environment() {
     # Of a directory a lock needs no more than to be opened.
     exec {held}<"$environment"
     flock -s "$held"
+}
+
+# Runs the library's command that is called as this script is, with the words "$@", in the environment that set_up found.
+run_command() {
+    # shellcheck source=/dev/null
+    . "$environment/bin/activate"
+    # How it was typed, for what it prints: ci/ before the name.
+    CONTAINERCHECK_TYPED=ci/ exec "$environment/bin/containercheck" "${0##*/}" "$@"
 }
 
 can_be_root() { [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null; }

@@ -200,9 +200,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
         files, awake = tuple(self.output_files), self.keep_awake and started_here
         seconds = self._allowance.rounds or self.seconds
         prepare = allowance.prepare_limit(self.expected["before"]) if self._prepares else 0.0
-        return rounds_command.Rounds(amount, seconds, self.run_limit, local_ranks, files, prepare, awake).command(
-            self.site
-        )
+        return rounds_command.Rounds(
+            amount, seconds, self.run_limit, local_ranks, files, prepare, awake, self.quiet
+        ).command(self.site)
 
     @run_before("sanity")
     def outlast_scheduler(self):

@@ -97,7 +97,7 @@ class Case:
 
     @property
     def verdict(self) -> str:
-        """``pass``, ``fail`` or ``inconclusive``, as sequential.outcome says of a check."""
+        """``pass``, ``fail`` or ``inconclusive``, as together.outcome says of a check."""
         verdicts = {row.verdict for row in self.rows}
         return next((one for one in ("fail", "inconclusive") if one in verdicts), "pass")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import os
@@ -191,19 +192,28 @@ def record_of(*runs: dict[str, Any], **facts: Any) -> Any:
     return Record(list(runs), **known)
 
 
+def write_site(path: Path, partitions: Mapping[str, Mapping[str, Any]]) -> str:
+    """Write a site file with these partitions of this machine, and return its path."""
+    usual = {"scheduler": "local", "launcher": "mpirun", "environs": ["builtin"]}
+    described = [{**usual, "name": name, **facts} for name, facts in partitions.items()]
+    system = {"name": "here", "hostnames": [".*"], "partitions": described}
+    path.write_text(f"site_configuration = {{'systems': [{system!r}]}}\n")
+    return str(path)
+
+
 @pytest.fixture
 def site(tmp_path):
     """Write a site file with one partition for this machine, and return its path. Its extras are ours."""
 
     def write(extras: Mapping[str, Any] = MappingProxyType({}), **facts: Any) -> str:
-        partition = {"name": "only", "scheduler": "local", "launcher": "mpirun", "environs": ["builtin"], **facts}
-        partition["extras"] = {"containercheck": dict(extras)}
-        system = {"name": "here", "hostnames": [".*"], "partitions": [partition]}
-        path = tmp_path / "site.py"
-        path.write_text(f"site_configuration = {{'systems': [{system!r}]}}\n")
-        return str(path)
+        return write_site(tmp_path / "site.py", {"only": {**facts, "extras": {"containercheck": dict(extras)}}})
 
     return write
+
+
+def words(name: str) -> list[str]:
+    """Return the words of a case's name: the check's, and each parameter with its value."""
+    return name.replace("%", "").split()
 
 
 @dataclass
@@ -216,44 +226,53 @@ class Session:
     stage: Path = Path()
 
     def case(self, variant: str, name: str = "") -> dict[str, Any]:
-        """Return the one case of this variant."""
-        (found,) = [case for case in self.cases if case["variant"] == variant and name in case["name"]]
+        """Return the one case of this variant.
+
+        :param name: a word of its name, whole: the check's, or a parameter with its value.
+        """
+        (found,) = [
+            case for case in self.cases if case["variant"] == variant and (not name or name in words(case["name"]))
+        ]
         return found
+
+
+def reframe_command(
+    directory: Path, *arguments: str, checks: Path = PLANTED, **environment: str
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the command of a session of ReFrame in this directory, and what it is to be started with."""
+    words = [str(Path(sys.executable).parent / "reframe"), "-c", str(checks)]
+    words += ["-r"] if "--dry-run" not in arguments else []
+    words += ["--keep-stage-files", "--nocolor", f"--report-file={directory / 'report.json'}"]
+    facts = {
+        "env": {**os.environ, "PYTHONPATH": str(REPOSITORY / "checks"), **environment},
+        "cwd": directory,
+        "text": True,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+    }
+    return [*words, f"--prefix={directory}", *arguments], facts
+
+
+def run_session(directory: Path, *arguments: str, checks: Path = PLANTED, **environment: str) -> Session:
+    """Run ReFrame for real, in this directory."""
+    report = directory / "report.json"
+    report.unlink(missing_ok=True)
+    command, facts = reframe_command(directory, *arguments, checks=checks, **environment)
+    result = subprocess.run(command, timeout=900, **facts)
+    cases = json.loads(report.read_text())["runs"][-1]["testcases"] if report.exists() else []
+    return Session(result.returncode, result.stdout, cases, directory / "stage")
 
 
 @pytest.fixture
 def reframe(tmp_path):
     """Make the command of a session of ReFrame in a directory of the test's own, and what it is to be started with."""
-
-    def command(*arguments: str, checks: Path = PLANTED, **environment: str) -> tuple[list[str], dict[str, Any]]:
-        words = [str(Path(sys.executable).parent / "reframe"), "-c", str(checks)]
-        words += ["-r"] if "--dry-run" not in arguments else []
-        words += ["--keep-stage-files", "--nocolor", f"--report-file={tmp_path / 'report.json'}"]
-        facts = {
-            "env": {**os.environ, "PYTHONPATH": str(REPOSITORY / "checks"), **environment},
-            "cwd": tmp_path,
-            "text": True,
-            "stdout": subprocess.PIPE,
-            "stderr": subprocess.STDOUT,
-        }
-        return [*words, f"--prefix={tmp_path}", *arguments], facts
-
-    return command
+    return functools.partial(reframe_command, tmp_path)
 
 
 @pytest.fixture
-def session(tmp_path, reframe):
+def session(tmp_path):
     """Run ReFrame for real, in a directory of the test's own."""
-
-    def run(*arguments: str, checks: Path = PLANTED, **environment: str) -> Session:
-        report = tmp_path / "report.json"
-        report.unlink(missing_ok=True)
-        command, facts = reframe(*arguments, checks=checks, **environment)
-        result = subprocess.run(command, timeout=900, **facts)
-        cases = json.loads(report.read_text())["runs"][-1]["testcases"] if report.exists() else []
-        return Session(result.returncode, result.stdout, cases, tmp_path / "stage")
-
-    return run
+    return functools.partial(run_session, tmp_path)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import difflib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from typing import Any
 
 from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTest
@@ -38,7 +39,7 @@ def require_known(of: type, argv: Sequence[str] | None = None) -> None:
             raise UnknownVariable(f"-S {word}: {problem}")
 
 
-def _problem(of: type, word: str, loaded: Mapping[str, type]) -> str:
+def _problem(of: Any, word: str, loaded: Mapping[str, Any]) -> str:
     """Return what is wrong with one setting, as far as it is for this check; an empty text where nothing is."""
     name, equals, _ = word.partition("=")
     if not equals:
@@ -61,7 +62,7 @@ def _problem(of: type, word: str, loaded: Mapping[str, type]) -> str:
     return f"there is no check {check}: {f'did you mean {near[0]}?' if near else ', '.join(sorted(names))}"
 
 
-def _unknown(of: type, variable: str, said: str) -> str:
+def _unknown(of: Any, variable: str, said: str) -> str:
     if variable in of.param_space.params:
         return f"{said} {variable}, which is a parameter: select by it, as in -n '{of.__name__}%{variable}=...'"
     # A namespace of ReFrame's, whose items it iterates over.
@@ -76,7 +77,7 @@ def _unknown(of: type, variable: str, said: str) -> str:
 
 def _below(of: type) -> set[type]:
     """Return all classes that are derived from one, as far as they were loaded."""
-    found = set(of.__subclasses__())
+    found: set[type] = set(of.__subclasses__())
     return found.union(*map(_below, found))
 
 

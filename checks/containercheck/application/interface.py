@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
@@ -114,6 +115,8 @@ class ApplicationFacts(rfm.RegressionTest):
     node_hours = variable(float, int, value=0)
     #: Whether the processors of a virtual machine are kept awake between and during the runs (node/job/awake.py).
     keep_awake = variable(typ.Bool, value=True)
+    #: Seconds without disturbance that the first round waits for: ReFrame reads for a moment what the job before left.
+    quiet = variable(float, int, value=2.0)
     #: Seconds that one run may take before it counts as hanging; in the full axes, where that takes longer.
     run_limit = variable(float, int, value=600.0)
     full_run_limit = variable(float, int, type(None), value=None)
@@ -169,7 +172,8 @@ class ApplicationFacts(rfm.RegressionTest):
         ReFrame 4.10 reads all of it several times at each of its polls, and walks the stack because of ``variables``:
         that was most of the processor time that ReFrame takes beside what is measured.
         """
-        return [one for one in type(cls).loggable_attrs(cls) if one[0] not in ("variables", "env_vars")]
+        of_reframe: Any = type(cls)
+        return [one for one in of_reframe.loggable_attrs(cls) if one[0] not in ("variables", "env_vars")]
 
     # ReFrame runs hooks with always_last in the reverse of their order: this one is the last of all.
     @run_after("init", always_last=True)

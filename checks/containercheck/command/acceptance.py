@@ -1,12 +1,7 @@
-"""Whether a container runtime, or an image, may take the place of another one; called by ci/acceptance.
-
-Exit status 0 when it is accepted, 1 when it is rejected or something failed, 2 when that is not decided, and for a
-wrong command line.
-"""
+"""Whether a container runtime, or an image, may take the place of another one."""
 
 from __future__ import annotations
 
-import argparse
 import functools
 import hashlib
 import json
@@ -14,11 +9,11 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from containercheck.command import run
+from containercheck.command import parsers, run
+from containercheck.command.parsers import Parser
 from containercheck.node.container_runtimes import METADATA, RUNTIMES
 from containercheck.report import table, versions
 from containercheck.results import selections
@@ -153,49 +148,40 @@ def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
     return "runtimes", dict(zip(names, map(resolved, words)))
 
 
-def parsed(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str], argparse.ArgumentParser]:
-    """Return what the command line says, the arguments that go on, and what complains about it."""
-    parser = argparse.ArgumentParser(
-        prog="ci/acceptance",
-        usage="ci/acceptance OLD NEW... [--built-by-each] [arguments of ci/run]",
-        description="Says whether a container runtime, or an image, may take the place of another one.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("candidates", nargs="+", help="commands, paths or modules of runtimes, or images: OLD first")
-    parser.add_argument(
-        "--built-by-each", action="store_true", help="each runtime runs an image that it built; else all run the same"
-    )
-    options = [place for place, word in enumerate(argv) if word.startswith("-") and word not in ("-h", "--help")]
-    end = min(options, default=len(argv))
+def asked(argv: Sequence[str]) -> tuple[list[str], bool, list[str], Parser]:
+    """Return candidates, whether each runtime builds, the arguments of the session, and what complains about them.
+
+    :raises SystemExit: the command line is wrong, or asks for help.
+    """
+    parser = parsers.parser("acceptance")
+    if {"-h", "--help"} & {*argv}:
+        parser.parse_args(["--help"])
     # What comes after the first option may be the value of one.
-    own = [word for word in argv[end:] if word == "--built-by-each"]
-    return parser.parse_args([*argv[:end], *own]), [word for word in argv[end:] if word not in own], parser
-
-
-def main() -> None:
-    """Run one session that compares what the command line names."""
-    speak_as("acceptance")
-    known, rest, parser = parsed(sys.argv[1:])
-    if len(known.candidates) < 2:
+    end = next((place for place, word in enumerate(argv) if word.startswith("-")), len(argv))
+    words, rest = [*argv[:end]], [*argv[end:]]
+    if len(words) < 2:
         parser.error("it takes two: OLD and NEW")
+    known, _, _ = parsers.parsed("acceptance", rest, words=False)
+    return words, known.built_by_each, [word for word in rest if word != "--built-by-each"], parser
+
+
+def main(argv: Sequence[str], place: Workplace) -> int:
+    """Run one session that compares what the command line names, and return the exit status."""
+    speak_as("acceptance")
+    words, built_by_each, rest, parser = asked(argv)
     try:
-        kind, found = candidates(known.candidates)
+        kind, found = candidates(words)
     except UnknownCandidate as error:
         parser.error(str(error))
-    if kind != "runtimes" and (known.built_by_each or not any(re.match("-n|--name", word) for word in rest)):
+    if kind != "runtimes" and (built_by_each or not any(re.match("-n|--name", word) for word in rest)):
         parser.error("images are of one application, and ready: say which check (-n), and not who builds them")
     titles = {name: version(path) if kind == "runtimes" else path for name, path in found.items()}
     for name, path in found.items():
         say(f"{name}: {path}{f', {titles[name]}' if titles[name] != path else ''}")
     # As a list, because ReFrame cannot find its own sessions again where a command line has a brace.
     chosen = ["-S", f"{kind}={json.dumps(list(found.items()))}", "--exclude", "%variant=bare"]
-    chosen += ["-S", "built_by_each=yes"] if known.built_by_each else []
+    chosen += ["-S", "built_by_each=yes"] if built_by_each else []
     compared = {name: identity(kind, path) for name, path in found.items()}
-    if known.built_by_each:
+    if built_by_each:
         compared["images"] = "built by each"
-    conclusion = functools.partial(conclude, titles)
-    sys.exit(run.session([*chosen, *rest], Workplace(), conclusion, compared, STATUS[UNDECIDED]))
-
-
-if __name__ == "__main__":
-    main()
+    return run.session([*chosen, *rest], place, functools.partial(conclude, titles), compared, "acceptance")

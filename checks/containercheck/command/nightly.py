@@ -1,8 +1,8 @@
 """A night's session: all checks, what moved since earlier nights, and whether it moves again.
 
-Called by ci/nightly, whose head says how. What moved is a proposal only (history/change_points.py): its cases run again
-at once, paired, with more rounds, and only what that confirms is an alarm. Left in ``nightly/`` beside ci/run's report:
-ReFrame's report of all runs, ``nightly.json``, ``junit.xml``, ``report.html``. Exit status: ``settings.MEANING``.
+What moved is a proposal only (history/change_points.py): its cases run again at once, paired, with more rounds, and
+only what that confirms is an alarm. Left in ``nightly/`` beside the report of other sessions: ReFrame's report of all
+runs, ``nightly.json``, ``junit.xml``, ``report.html``.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import fcntl
 import functools
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from containercheck.command.parsers import COMMANDS, parsed
 from containercheck.history import causes, change_points
 from containercheck.history.change_points import Change
 from containercheck.history.nights import CONFIRMATION, PASS, Night, nights
@@ -32,9 +32,12 @@ from containercheck.session import claims, reframe_process
 from containercheck.session.passes import Session
 from containercheck.session.priority import Priority
 from containercheck.session.reframe_process import Workplace
-from containercheck.session.settings import FINE, MEANING, REGRESSION, TROUBLE, NightSettings
+from containercheck.session.settings import NightSettings
 from containercheck.session.usage import UsageError
 
+#: Exit statuses, and what they mean.
+FINE, REGRESSION, TROUBLE = 0, 1, 2
+MEANING = COMMANDS["nightly"].statuses
 #: Days of history that are looked at.
 DAYS = 100
 #: Fewest and most rounds of a confirmation, and how many times those of the run that it confirms.
@@ -166,7 +169,7 @@ def judge(result: Result, session: Session, history: History) -> None:
         problem = f"the results of this night are not in the database {history.path} (see above)"
         result.problems += [problem] if problem not in result.problems else []
         return
-    # What somebody else began to store meanwhile (a night of another checkout, ci/run) comes after this night.
+    # What somebody else began to store meanwhile (a night of another checkout, another session) comes after this night.
     result.stored(known[: own + 1])
 
 
@@ -255,10 +258,19 @@ def alone(directory: Path) -> Iterator[None]:
             file.truncate(0)
 
 
+def asked(argv: Sequence[str]) -> NightSettings:
+    """Return what a command line asks for.
+
+    :raises SystemExit: it is wrong, or asks for help.
+    """
+    known, rest, _ = parsed("nightly", argv)
+    return NightSettings(known.minutes, known.node_hours, known.timeout, known.changed, tuple(rest))
+
+
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Run one night, and return the exit status."""
     speak_as("nightly")
-    wanted = NightSettings.parse(argv)
+    wanted = asked(argv)
     try:
         usual = reframe_process.named_report(wanted.arguments, place) or place.report
         stage = reframe_process.named_stage(wanted.arguments, place)
@@ -278,7 +290,3 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     except (OSError, ReportError, UsageError, claims.Taken) as error:
         say(f"error: {error}")
     return TROUBLE
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], Workplace()))

@@ -1,10 +1,9 @@
-"""Proposes references from ReFrame's results database; called by ci/references, whose head says how.
+"""Proposes references from ReFrame's results database.
 
 For each check, partition, variant, node count and figure: the median of the nights that passed, and the range that
 another night should not leave (history/proposed_references.py has the rule). Printed is a diff against the file in
 force, which is the site's where it has one, so that a person reviews it. Only lines that this wrote are changed
-(history/yaml_text.py). Exit status 0 with a diff or where all is in force already, 1 where nothing can be proposed, 2
-for a wrong command line.
+(history/yaml_text.py).
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from containercheck.command.parsers import parsed
 from containercheck.history.proposed_references import (
     NIGHTS,
     NoReference,
@@ -33,6 +33,7 @@ from containercheck.history.proposed_references import (
 from containercheck.history.yaml_text import NotPut, put
 from containercheck.results import atomic_files, database
 from containercheck.results.database import DatabaseError
+from containercheck.results.formatting import speak_as
 from containercheck.session import reframe_process
 from containercheck.session.reframe_process import ReframeFailed, Workplace
 from containercheck.session.usage import UsageError
@@ -162,34 +163,13 @@ class Proposal:
             self.reasons.append(reason)
 
 
-def settings(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Read the command line, and return what is left of it, for ReFrame."""
-    parser = argparse.ArgumentParser(
-        prog="references",
-        description="Proposes references from ReFrame's results database, as a diff.",
-        epilog="Other options go on to ReFrame: -C and --system say whose results.",
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "-n", "--name", action="append", dest="names", default=[], metavar="PATTERN", help="of which checks, as ReFrame"
-    )
-    parser.add_argument(
-        "-E", "--filter-expr", metavar="EXPR", help="of which, in Python; job_nodelist is a list of names"
-    )
-    parser.add_argument(
-        "--period", default="now-30d:now", help="when it ran, as ReFrame says it (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--nights", type=int, default=NIGHTS, metavar="N", help="fewest nights of a reference (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--write",
-        nargs="?",
-        const="",
-        metavar="DIRECTORY",
-        help="write it, into the directory that the site names (its extras, references), or into this one",
-    )
-    known, rest = parser.parse_known_args(argv)
+def asked(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Return what a command line asks for, and what is left of it, for ReFrame.
+
+    :raises SystemExit: it is wrong, or asks for help.
+    """
+    known, rest, parser = parsed("references", argv)
+    known.nights = NIGHTS if known.nights is None else known.nights
     if known.nights < 5:
         parser.error("--nights: of less than 5 nothing follows")
     return known, rest
@@ -252,10 +232,10 @@ def propose(arguments: Sequence[str], known: argparse.Namespace, place: Workplac
     """
     site = reframe_process.ask([*arguments, "--show-config=systems/0"], place)
     where = directories(site, known.write)
-    path = reframe_process.named_database(arguments, place)
+    path = known.database or reframe_process.named_database(arguments, place)
     since, until = period(known.period)
     # What began before may have ended since then.
-    stored = database.read(path, since - LONGEST)
+    stored: database.Stored[tuple[database.StoredSession, ...]] = database.read(path, since - LONGEST)
     cases = [case for session in stored.sessions for case in session.testcases if selected(case, known)]
     found = [run for run in passed(cases, site["name"]) if since <= run.when < until]
     runs = [run for run in found if run.partition in where]
@@ -273,7 +253,8 @@ def propose(arguments: Sequence[str], known: argparse.Namespace, place: Workplac
 
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print what is proposed, write it where that is asked, and return the exit status."""
-    known, arguments = settings(argv)
+    speak_as("references")
+    known, arguments = asked(argv)
     try:
         proposal = propose(arguments, known, place)
     except (ReframeFailed, UsageError, DatabaseError, NothingProposed, OSError) as error:
@@ -298,7 +279,3 @@ def main(argv: Sequence[str], place: Workplace) -> int:
 def say(text: str) -> None:
     """Print a line that is no part of the diff."""
     print(f"references: {text}", file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], Workplace()))

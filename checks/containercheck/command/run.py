@@ -1,22 +1,19 @@
-"""Runs the checks and ends with the table; called by ci/run, whose arguments go on to ReFrame.
+"""Runs the checks, and ends with the table.
 
 Cases that were only slow are run again, in another session of ReFrame that selects nothing else: ReFrame's own
 --max-retries would repeat wrong answers and hangs too. With --minutes or --open, cases that are open go on in the same
-way, with the rounds that they have (results/open_verdicts.py). All ends up in one report. Exit status 1 where something
-failed or could not be run (results/selections.py), 2 where a figure is too slow or too fast and that is not certain
-yet, 64 (EX_USAGE of sysexits.h) where the command line is wrong or another session is running here, 0 else.
+way, with the rounds that they have (results/open_verdicts.py). All ends up in one report.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from containercheck.command.parsers import COMMANDS, parsed
 from containercheck.report import table
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect
@@ -27,9 +24,8 @@ from containercheck.session.reframe_process import Workplace
 from containercheck.session.settings import Settings
 from containercheck.session.usage import UsageError
 
-#: Exit statuses: of a session with what may be wrong and is not certain; and where nothing was run because the command
-#: line is wrong, or another session is running.
-UNCERTAIN, WRONG_USAGE = 2, 64
+#: Exit status of a session with what may be wrong and is not certain.
+UNCERTAIN = 2
 #: What is made of a session: its cases, and what is wrong besides; the exit status.
 Conclusion = Callable[[Sequence[Case], Sequence[str]], int]
 
@@ -51,19 +47,16 @@ def session(
     place: Workplace,
     conclude: Conclusion = conclude,
     compared: Mapping[str, str] | None = None,
-    wrong_usage: int = WRONG_USAGE,
+    command: str = "run",
 ) -> int:
     """Run the checks, go on with those that need it, print what came of it, and return the exit status.
 
     :param compared: what is compared beside bare and containers; a session that compared something else has nothing
         open for this one, and nothing that is closed.
-    :param wrong_usage: the status where nothing was run because the command line is wrong.
+    :param command: whose options these are, and whose exit status where nothing was run because they are wrong.
+    :raises SystemExit: the command line is wrong, or asks for help.
     """
-    try:
-        settings = Settings.parse(argv)
-    except SystemExit as error:
-        # argparse ends with another one.
-        return wrong_usage if error.code else 0
+    settings, wrong_usage = asked(argv, command), COMMANDS[command].wrong_usage
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
         return ended(["the site's file or RFM_REPORT_FILE names the report: leave out --report-file"])
     try:
@@ -130,15 +123,19 @@ def ended(problems: Sequence[str]) -> int:
     return 1 if problems else 0
 
 
-def main() -> None:
-    """Run one session with the arguments of the command line."""
-    try:
-        sys.exit(session(sys.argv[1:], Workplace()))
-    except BrokenPipeError:
-        # Who reads no further (head) has stopped the session; what is left in the buffer has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+def asked(argv: Sequence[str], command: str = "run") -> Settings:
+    """Return what a command line asks for.
+
+    :param command: whose options these are.
+    :raises SystemExit: it is wrong, or asks for help.
+    """
+    known, rest, parser = parsed(command, argv, words=False)
+    wanted = {"only_open": False, "estimate": command == "estimate", **vars(known)}
+    if wanted["only_open"] and (wanted["estimate"] or known.node_hours):
+        parser.error("--open goes on with cases that ran: there is nothing to estimate")
+    return Settings(known.minutes, wanted["only_open"], tuple(rest), known.node_hours, wanted["estimate"])
 
 
-if __name__ == "__main__":
-    main()
+def main(argv: Sequence[str], place: Workplace) -> int:
+    """Run one session, and return the exit status."""
+    return session(argv, place)

@@ -63,6 +63,7 @@ def load_package():
     """Load the package ``containercheck`` from the directory above this file's."""
     init = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__init__.py")
     spec = importlib.util.spec_from_file_location("containercheck", init)
+    assert spec is not None and spec.loader is not None
     package = importlib.util.module_from_spec(spec)
     sys.modules["containercheck"] = package
     spec.loader.exec_module(package)

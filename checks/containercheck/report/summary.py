@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from containercheck.results import open_verdicts
 from containercheck.results.cases import Case
-from containercheck.results.formatting import number
+from containercheck.results.formatting import number, typed
 
 #: A note that counts rounds, or names who disturbed them.
 NOTE = re.compile(
@@ -48,13 +48,14 @@ def notes(cases: Sequence[Case]) -> list[str]:
             kind, told = _read(note)
             found.setdefault(kind, {}).setdefault(name, _Told()).add(told)
     lines = []
-    for kind, told in found.items():
-        if len(told) > FEW:
+    for kind, by_case in found.items():
+        if len(by_case) > FEW:
             together = _Told()
-            for one in told.values():
+            for one in by_case.values():
                 together.add(one)
-            told = {f"{len(told)} cases ({', '.join(list(told)[:NAMED])} and {len(told) - NAMED} more)": together}
-        lines += [f"{name}: {_text(kind, one)}" for name, one in told.items()]
+            title = f"{len(by_case)} cases ({', '.join(list(by_case)[:NAMED])} and {len(by_case) - NAMED} more)"
+            by_case = {title: together}
+        lines += [f"{name}: {_text(kind, one)}" for name, one in by_case.items()]
     return lines
 
 
@@ -117,9 +118,8 @@ def _open(cases: Sequence[Case], judged: int) -> str:
     if forecast.cases:
         minutes = max(1, math.ceil(forecast.takes / 60))
         which = it if forecast.figures == still else f"{forecast.figures} of {it}"
-        return (
-            f"{text}, {minutes} more minute{'s'[: minutes > 1]} would close {which}: ci/run --minutes {minutes} --open"
-        )
+        goes_on = f"{typed('run')} --minutes {minutes} --open"
+        return f"{text}, {minutes} more minute{'s'[: minutes > 1]} would close {which}: {goes_on}"
     if open_verdicts.needs(cases):
-        return f"{text} after too few rounds to tell what it takes: ci/run --open"
+        return f"{text} after too few rounds to tell what it takes: {typed('run')} --open"
     return f"{text}, and more rounds would not close {it}: it takes longer runs or a quieter machine"

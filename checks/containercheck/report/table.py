@@ -38,7 +38,9 @@ def table(cases: Sequence[Case]) -> list[str]:
     bare = all(row.baseline_label == "bare" for _, row in found)
     usual = all(row.subject_label in ("", case.variant) for case, row in found)
     headings = ("bare" if bare else "baseline", "container" if usual else "subject")
-    text = [("application", "partition", "variant", "nodes", "figure", *headings, "overhead", "verdict")]
+    text: list[tuple[str, ...]] = [
+        ("application", "partition", "variant", "nodes", "figure", *headings, "overhead", "verdict")
+    ]
     for case, row in found:
         head = (case.label, case.partition, case.variant, str(case.nodes), row.figure)
         sides = (side(row, "baseline", not bare), side(row, "subject", not usual))

@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 
 import fasteners
 
+from containercheck.results.formatting import typed
 from containercheck.results.row import RowError, require_readable
 
 #: Version of the tables that this reads: that of ReFrame 4.10.
@@ -35,7 +36,7 @@ STILL = 5.0
 #: What a test case must say, to be one.
 NEEDED = {"name", "result", "partition", "environ", "unique_name"}
 #: What to do with a damaged database.
-SAVING = "move it away, and ci/run begins another one; sqlite3 {} .recover prints what can be saved"
+SAVING = "move it away, and the next session begins another one; sqlite3 {} .recover prints what can be saved"
 #: Seconds by which sessions that end together may be stored in another order.
 TOGETHER = 60.0
 
@@ -102,7 +103,7 @@ def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]
     :raises Damaged: nothing in it can be read.
     """
     if not path.exists():
-        raise DatabaseError(f"there is no results database {path}: run ci/run first")
+        raise DatabaseError(f"there is no results database {path}: run {typed('run')} first")
     try:
         try:
             return _stored(path, since, make)

@@ -75,10 +75,17 @@ def compared_in(
             "ranks on a node": str(layout.ranks_per_node),
             "threads of a rank": str(layout.threads),
         },
-        "work": {name: str(value) for name, value in work.items()},
-        # Files beside the stage directory lie in directories whose names are other ones each time: axes.own_directory.
-        "command": {name: OWN.sub("", text.replace(stagedir, ".")) for name, text in scripts.items()},
+        "work": {name: _lasting(str(value), stagedir) for name, value in work.items()},
+        "command": {name: _lasting(text, stagedir) for name, text in scripts.items()},
     }
+
+
+def _lasting(text: str, stagedir: str) -> str:
+    """Return a text without what is another name in each session: the stage directory, and directories of the job's.
+
+    Those lie beside the stage directory too: see axes.own_directory.
+    """
+    return OWN.sub("", text.replace(stagedir, "."))
 
 
 def _label(side: Side) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from containercheck.results.cases import Case
 
-#: Name of the command that was typed, without ``ci/``.
-_speaker = "run"
+#: Name of the command that was typed, and what stood before it: this, or ``ci/`` where a script of the checkout was.
+_speaker, _before = "run", "containercheck "
 
 
 def number(value: float | None, digits: int = 4, sign: str = "") -> str:
@@ -46,9 +46,20 @@ def speak_as(command: str) -> None:
     _speaker = command
 
 
+def type_with(before: str) -> None:
+    """Have commands of ours named with this before them, as the person typed it: ``ci/``, say."""
+    global _before
+    _before = before
+
+
 def speaker() -> str:
     """Return the name of the command that was typed."""
     return _speaker
+
+
+def typed(command: str) -> str:
+    """Return one of our commands as the person types it: like the one that was typed."""
+    return f"{_before}{command}"
 
 
 def say(text: str) -> None:

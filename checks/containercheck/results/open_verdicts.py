@@ -75,7 +75,7 @@ class Plan:
 def judged(case: Case) -> list[Row]:
     """Return the figures that have a verdict or should: a check that failed has its own, and its others are not open.
 
-    The rounds end with the first figure that failed. Where processors are emulated none has a verdict.
+    The rounds end soon after the first figure that failed. Where processors are emulated none has a verdict.
     """
     found = [row for row in case.rows if row.is_judged]
     if case.result != "pass" or any(row.verdict == FAIL for row in found):

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from containercheck.node.project import ROOT
+from containercheck.node import project
 
-#: What ReFrame calls the configuration that it brings, and the file that ci/run names by itself.
-BUILTIN, COMMON = "<builtin>", str(ROOT / "config" / "common.py")
+#: What ReFrame calls the configuration that it brings, and the file that sessions name by themselves.
+BUILTIN, COMMON = "<builtin>", str(project.COMMON)
 #: The variable with which a pass goes on from earlier rounds; what it names is gone afterwards.
 GOES_ON = "earlier"
 

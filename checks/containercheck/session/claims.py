@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from containercheck.results.formatting import speaker
+from containercheck.results.formatting import speaker, typed
 
 #: File in a directory that a session holds locked while it runs; it says who that is.
 LOCK = ".session.lock"
@@ -32,7 +32,7 @@ def held(directories: Iterable[Path], argv: Iterable[str]) -> Iterator[None]:
     :raises OSError: a directory cannot be made or written to.
     """
     now = datetime.datetime.now().isoformat(sep=" ", timespec="seconds")
-    words = shlex.join([f"ci/{speaker()}", *argv])
+    words = f"{typed(speaker())} {shlex.join(argv)}".rstrip()
     with contextlib.ExitStack() as files:
         for directory in sorted({path.resolve() for path in directories}):
             directory.mkdir(parents=True, exist_ok=True)

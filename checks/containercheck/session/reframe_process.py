@@ -12,17 +12,17 @@ import re
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from containercheck.node.project import ROOT
-from containercheck.session import progress, usage
+from containercheck.node import project
+from containercheck.session import options, progress, usage
 
-REPOSITORY = ROOT
 #: What ReFrame warns of when it leaves out a file or a check that it cannot load.
 LEFT_OUT = re.compile(r"WARNING: (.*(?:skipping test|is not copyable).*)")
 #: What is said at the end of cases that were not generated (application/full_axes.py).
@@ -33,8 +33,6 @@ NOT_STORED = re.compile(r"WARNING: failed to store results in the database: (.*)
 PR_SET_CHILD_SUBREAPER = 36
 #: ReFrame's looks at a job grow rarer down to one in ten seconds, which at the end of each job would be waited for.
 QUIET = {"RFM_POLL_RATE_MIN": "0.5"}
-#: Options of our commands that are not ReFrame's.
-OWN_OPTIONS = ("--minutes", "--open", "--estimate", "--node-hours", "--timeout", "--changed", "--built-by-each")
 #: Seconds for what was asked to end, before it is killed.
 GRACE = 10.0
 
@@ -43,13 +41,15 @@ GRACE = 10.0
 class Workplace:
     """Where a session finds the checks, and where it leaves its files.
 
+    :ivar directory: where ReFrame runs.
+    :ivar checks: directory of the check files; of a checkout's from there, as a person would write it.
     :ivar config: what is common to all sites; a site's own file has the last word.
     :ivar report_file: ReFrame's report, where somebody says; see :func:`named_report`.
     """
 
-    directory: Path = REPOSITORY
-    checks: str = "checks/"
-    config: Path = REPOSITORY / "config" / "common.py"
+    directory: Path = field(default_factory=project.work_directory)
+    checks: str = str(project.CHECKS) if project.IS_INSTALLED else "checks/"
+    config: Path = project.COMMON
     report_file: Path | None = None
 
     @property
@@ -176,6 +176,19 @@ class ReframeFailed(Exception):
     """ReFrame could not tell what it was asked; the message is its own."""
 
 
+def program() -> str:
+    """Return the path of the ``reframe`` that was installed for this Python: another one may not have the library.
+
+    :raises UsageError: there is none.
+    """
+    scripts = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", f"{os.name}_user")]
+    paths = [Path(place, "reframe") for place in (Path(sys.executable).parent, *scripts)]
+    found = next((path for path in paths if path.exists()), None)
+    if not found:
+        raise usage.UsageError(f"{sys.executable} has no ReFrame: run {sys.executable} -m pip install reframe-hpc")
+    return str(found)
+
+
 def environment(place: Workplace) -> dict[str, str]:
     """Return the environment of ReFrame: the site's files come after what is common, whose settings give way to them.
 
@@ -192,13 +205,13 @@ def ask(arguments: Sequence[str], place: Workplace) -> Any:
     :raises ReframeFailed: it is not.
     :raises UsageError: these arguments are none of ReFrame's.
     """
-    words = [str(Path(sys.executable).parent / "reframe"), "--nocolor", *arguments]
-    facts = {"cwd": place.directory, "env": environment(place), "stdin": subprocess.DEVNULL}
+    words = [program(), "--nocolor", *arguments]
+    facts: dict[str, Any] = {"cwd": place.directory, "env": environment(place), "stdin": subprocess.DEVNULL}
     result = subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **facts)
     try:
         return json.loads(result.stdout)
     except ValueError:
-        wrong = usage.complaint(result.stdout, OWN_OPTIONS)
+        wrong = usage.complaint(result.stdout, options.OWN)
         if wrong:
             raise usage.UsageError(wrong) from None
         lines = result.stdout.split("\n")
@@ -277,7 +290,7 @@ def reframe(
     screen, current = progress.Screen(), progress.Progress(known or {}, place.directory / "stage")
     with place.log.open("ab") as log, contextlib.nullcontext() if known is None else progress.shown(current, screen):
         process = subprocess.Popen(
-            [str(Path(sys.executable).parent / "reframe"), *actions, *arguments],
+            [program(), *actions, *arguments],
             cwd=place.directory,
             env={**(QUIET if quiet else {}), **environment(place)},
             stdin=subprocess.DEVNULL,
@@ -298,7 +311,7 @@ def reframe(
 
 def copy(process: subprocess.Popen[bytes], log: BinaryIO, screen: progress.Screen, current: progress.Progress) -> None:
     """Show, log and count what a process prints, until it prints no more."""
-    for line in process.stdout:
+    for line in process.stdout or ():
         with contextlib.suppress(ValueError):  # the log was closed: see the end of reframe()
             log.write(line)
             log.flush()

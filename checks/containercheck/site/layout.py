@@ -51,9 +51,10 @@ class Layout:
         """
         if site.cores is None and (ranks_per_node is None or threads == 0):
             raise LayoutError(f"cores per node unknown: write 'processor' of {site.partition} into the site file")
+        cores = site.cores or 1
         if threads == 0:
-            threads = max(1, site.cores // (ranks_per_node or 1))
-        layout = cls(nodes, ranks_per_node or max(1, site.cores // threads), threads, site.binding)
+            threads = max(1, cores // (ranks_per_node or 1))
+        layout = cls(nodes, ranks_per_node or max(1, cores // threads), threads, site.binding)
         needed = layout.ranks_per_node * threads
         if site.cores is not None and needed > site.cores:
             raise LayoutError(f"needs {needed} cores per node: {site.partition} has {site.cores}")

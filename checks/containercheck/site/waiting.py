@@ -42,7 +42,8 @@ class Bounds:
         self._scheduler, self._job = job.scheduler, job
         self._is_local = self._scheduler.registered_name == "local"
         self._limit, self._pending, self.why = limit, pending, ""
-        self._asked, self._since = 0.0, {}
+        self._asked = 0.0
+        self._since: dict[str, tuple[str, float]] = {}
         job._scheduler = self
 
     def __getattr__(self, name: str) -> Any:

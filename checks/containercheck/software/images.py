@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from typing import Any
 
 from reframe.core.exceptions import ReframeError
 
@@ -117,7 +118,7 @@ def _ready(ready: str, of: str, runtime: Runtime, site: Site, link: str) -> Prov
     return Provision(image=link, build=(node_commands.in_build(site, "image", *words),))
 
 
-def _kept(ready: str, storage: Storage, words: list[object], site: Site) -> Provision:
+def _kept(ready: str, storage: Storage, words: list[Any], site: Site) -> Provision:
     """Return an image that the runtime keeps where it keeps its images."""
     name = re.sub(f"^{REGISTRY_SCHEME}:(//)?", "", ready)
     image = storage.run.format(name=name, identifier=f"$(cat {contract.IMAGE_ID})")

@@ -11,7 +11,7 @@ from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.stats.sequential import INCONCLUSIVE, PASS
 from containercheck.results.row import EMULATED, NOT_JUDGED, Row
 from containercheck.sides.sides import Side
-from containercheck.verdict import identities
+from containercheck.verdict import identities, too_slow
 from containercheck.verdict.comparison import Comparison, mean_error
 from containercheck.verdict.identities import Build
 
@@ -62,8 +62,8 @@ class Outcome:
 
     @property
     def failures(self) -> list[str]:
-        """A line for each figure whose overhead is above the tolerance, or is not the expected one."""
-        return [one.failure for one in self.comparisons if one.failed]
+        """Lines that name the figures that failed, then those that may have; nothing where none failed."""
+        return too_slow.lines(self.comparisons)
 
     @property
     def doubts(self) -> list[str]:

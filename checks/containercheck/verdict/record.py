@@ -146,7 +146,8 @@ class Record:
         First lines that are faults: programs that find other variables are other programs, unless their images are
         others too. Then what is said of it: mounts, limits, and the runtimes' configuration.
         """
-        faults, remarks = [], []
+        faults: list[str] = []
+        remarks: list[str] = []
         images = {side.name: side.container.image for side in sides if side.container}
         for side in sides:
             if not side.replaces:

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Any, Iterator, List
+from typing import Any, Iterator, List, Optional
 
 from containercheck.node import texts
 
@@ -47,7 +47,7 @@ class Logged:
     #: What is done to have it, in messages.
     doing, done = "building", "built"
     #: The log while it is built.
-    _open_log = None  # type: Optional[Path]
+    _open_log: Optional[Path] = None
 
     @property
     def log(self) -> Path:

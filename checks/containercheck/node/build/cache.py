@@ -118,7 +118,8 @@ class Entry(Logged):
         :raises UnsupportedError: it is for another architecture than this machine's.
         """
         given, own = self.path.parent, private_directory(self.setting)
-        why, taken_only = None, bool(os.environ.get(contract.CACHED_ONLY))  # type: Optional[str], bool
+        why: Optional[str] = None
+        taken_only = bool(os.environ.get(contract.CACHED_ONLY))
         elsewhere = self.architecture not in (None, platform.machine())
         for place in dict.fromkeys((given, own)):
             if place != self.path.parent:

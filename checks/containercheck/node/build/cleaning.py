@@ -19,7 +19,7 @@ import stat
 import sys
 import time
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
 
 from containercheck.node import contract, locks
 from containercheck.node.build import cache, file_trees, ownership
@@ -120,8 +120,8 @@ def _locks(directory: Path, stem: str, name: Optional[str], locked: List[str]) -
 
 def packages(directory: Path) -> Iterator[Found]:
     """Yield what things that are gone had installed into the tree that they share: Spack's packages, EasyBuild's."""
-    needed = set()  # type: Set[str]
-    linked = set()  # type: Set[str]
+    needed: Set[str] = set()
+    linked: Set[str] = set()
     for path in directory.glob("*.json"):
         record = _record_of(path) or {}
         needed.update(record.get("prefixes", ()))

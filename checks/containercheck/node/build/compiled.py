@@ -113,7 +113,7 @@ class Program(cache.FileEntry):
             empty = str(Path(directory) / "empty")
             # Whatever a linker thinks of libraries that nothing is taken from.
             command = [self.parts.compiler, "-o", empty, "-x", "c++", "-", "-x", "none", "-Wl,--no-as-needed"]
-            facts = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "env": _environment()}
+            facts: Dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "env": _environment()}
             linked = subprocess.run([*command, *self.parts.options], input=b"int main() {}\n", **facts)
             if linked.returncode != 0 or shutil.which("ldd") is None:
                 return set()

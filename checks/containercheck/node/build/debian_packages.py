@@ -1,6 +1,6 @@
 """Prints the Debian packages that checks state: what is installed for their bare programs, where that is asked for.
 
-    python3 checks/containercheck debian-packages [DIRECTORY...]
+    python3 checks/containercheck/node debian-packages [DIRECTORY...]
 
 Read are the check files of these directories, by default of ``checks/``, and none of them is run: this Python may have
 no ReFrame yet. A check states packages as ``debian = ["name", ...]``, and those of C++ headers in ``headers``.
@@ -14,10 +14,10 @@ import sys
 from pathlib import Path
 from typing import Dict, Iterator, List
 
+from containercheck.node.project import CHECKS
+
 #: The facts that state packages; those of the second are the values of a dictionary.
 LIST, DICTIONARY = "debian", "headers"
-#: Where ours are.
-CHECKS = Path(__file__).resolve().parents[3]
 
 
 class StatementError(Exception):
@@ -33,7 +33,7 @@ def packages_of(path: Path) -> List[str]:
         tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     except (SyntaxError, ValueError) as error:
         raise StatementError(f"{path}: it is no Python that {sys.version.split()[0]} reads: {error}") from None
-    found = []  # type: List[str]
+    found: List[str] = []
     for name, node in _facts(tree):
         try:
             value = ast.literal_eval(node)

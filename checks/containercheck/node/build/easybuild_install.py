@@ -114,8 +114,8 @@ class Module(cache.Entry):
                 for path in self._half_written():
                     print(f"{self.name}: {path} was never finished, installing it again", flush=True)
                     path.unlink()
-        *before, (_, _, module) = self._plan(work)
-        before = [path for there, path, _ in before if there != "x"]
+        *others, (_, _, module) = self._plan(work)
+        before = [path for there, path, _ in others if there != "x"]
         if before:
             with self._alone_in_tree():
                 self._install(work, self.tree, before)

@@ -279,13 +279,21 @@ def main() -> None:
         if arguments.ready:
             return ready(arguments.ready, arguments.architecture)
         directories = (path.resolve() for path in (arguments.recipes, arguments.cache, arguments.jar_cache))
-        words = [arguments.runtime, arguments.architecture, arguments.release, arguments.mpi, arguments.mirror]
+        words = [
+            arguments.runtime,
+            arguments.architecture,
+            arguments.release,
+            arguments.mpi,
+            arguments.mirror,
+        ]
         words += [builder_of(arguments.runtime) if arguments.own else ""]
         source = None
         if arguments.spack and arguments.target and arguments.spack_cache:
             of_spack = (arguments.spack, arguments.spack_site, arguments.target, arguments.spack_cache.resolve())
             source = spack_packing.Source(*of_spack, arguments.environment)
-        image = Image(Workshop(*directories, *words, source, arguments.argument), arguments.name)
+        recipes, images, jars = directories
+        workshop = Workshop(recipes, images, jars, *words)._replace(source=source, told=arguments.argument)
+        image = Image(workshop, arguments.name)
         image.ensure()
         return image.facts()
 

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Sequence, Tuple
+from typing import Dict, Sequence, Tuple
 
 from containercheck.node.build.cache import CacheError, UnsupportedError
 
@@ -42,7 +42,7 @@ def mirror() -> str:
         listing = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout.decode()
     except (OSError, subprocess.CalledProcessError):
         listing = ""
-    sites = {}
+    sites: Dict[str, str] = {}
     for line in listing.splitlines():
         origin, label, codename, site = line.split("|", 3)
         # Security updates come from elsewhere; not every mirror of them says so by the label.

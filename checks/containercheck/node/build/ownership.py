@@ -31,7 +31,8 @@ def trusted() -> Tuple[Set[int], Set[int]]:
 
 @functools.lru_cache(maxsize=None)
 def _trusted(me: int, names: str) -> Tuple[Set[int], Set[int]]:
-    users, groups = {me, 0}, set()  # type: Tuple[Set[int], Set[int]]
+    users = {me, 0}
+    groups: Set[int] = set()
     for name in names.split(","):
         try:
             if name.startswith("@"):

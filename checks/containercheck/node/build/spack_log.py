@@ -1,6 +1,7 @@
 """What Spack prints, and which line of it says what is wrong. Standard library only, Python 3.6 or newer."""
 
 import re
+from typing import Tuple
 
 from containercheck.node.build import build_logs
 
@@ -17,7 +18,7 @@ class SpackLogged(build_logs.Logged):
 
     kind, setting = "cache of Spack's environments", "spack_cache"
     #: Parts of lines that say more than the first error, the most telling one first.
-    telling = ()  # type: Tuple[str, ...]
+    telling: Tuple[str, ...] = ()
 
     def failed(self, why: str) -> str:
         """Say in two lines what could not be had."""

@@ -27,9 +27,10 @@ _SETTLED = 10.0
 _TICKS = float(os.sysconf("SC_CLK_TCK"))
 #: When the processes that are not ours began, so that none is read again; and those that are: one that has ended, and
 #: that nobody has waited for yet, has no environment any more.
-_STRANGERS, _KNOWN = {}, {}  # type: Dict[int, int], Dict[int, int]
+_STRANGERS: Dict[int, int] = {}
+_KNOWN: Dict[int, int] = {}
 #: Daemons that started something for us: what they wait for is our own work.
-DAEMONS = set()  # type: Set[int]
+DAEMONS: Set[int] = set()
 
 
 def environment() -> Dict[str, str]:
@@ -54,7 +55,7 @@ def marked() -> Set[int]:
 def kill_all() -> List[str]:
     """Kill every descendant of this process, and all with our variable; return what they were called, sorted."""
     names = processes.kill_descendants()
-    killed = {}  # type: Dict[int, str]
+    killed: Dict[int, str] = {}
     # Again and again, because a process can fork while the others are being killed.
     for _ in range(100):
         living = marked()

@@ -138,7 +138,8 @@ def expanded(script: str, stage: Path) -> str:
 
 def archive(stage: Path) -> Tuple[str, List[str]]:
     """Return the files of a stage directory as text, and the names of those that are too large for that."""
-    packed, left, large = io.BytesIO(), MOST, []  # type: io.BytesIO, int, List[str]
+    packed, left = io.BytesIO(), MOST
+    large: List[str] = []
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
         for path in sorted(stage.iterdir()):
             if path.name in DIRECTORIES or NOT_CARRIED.fullmatch(path.name) or path.name == contract.REPRODUCER:

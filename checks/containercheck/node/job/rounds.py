@@ -37,8 +37,8 @@ from containercheck.node.outputs.evaluation import Evaluation, Facts
 MOST_REPLACED, MOST_IN_A_ROW = 10, 3
 #: A run may take so many times as long as its baseline, and so many seconds in any case.
 SLOWEST, LEAST_LIMIT = 20.0, 60.0
-#: Seconds without disturbance before the first round, and how long they are waited for.
-QUIET, PATIENCE = 2.0, 12.0
+#: Seconds for which the wait before the first round goes on where the node is never undisturbed.
+PATIENCE = 12.0
 
 
 class Rounds:
@@ -60,13 +60,13 @@ class Rounds:
         self.labels = [(side.name, side.label) for side in self._facts.sides]
         self.left_out = self._evaluation.left_out
         self._against = {side.name: side.compared_with for side in self._facts.sides}
-        self._took = {}  # type: Dict[str, float]
+        self._took: Dict[str, float] = {}
         self._longest = 0.0
         self._in_a_row = 0
         self._started = 0.0
         seed = int.from_bytes(os.urandom(4), "big")
         self._coin = random.Random(seed)
-        self.record = {
+        self.record: Dict[str, Any] = {
             "host": os.uname().nodename,
             "machine": node_state.facts(),
             "seed": seed,
@@ -78,7 +78,7 @@ class Rounds:
             "replaced": {},
             "busy": "",
             "runs": [],
-        }  # type: Dict[str, Any]
+        }
         self.write()
 
     def write(self) -> None:
@@ -192,6 +192,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
     parser.add_argument(
         "--collect", action="append", default=[], help="a file that each run writes, to be kept with it"
     )
+    parser.add_argument("--quiet", type=float, default=2.0, help="seconds without disturbance before the first round")
     parser.add_argument("--keep-awake", action="store_true", help="the processors of a virtual machine")
     parser.add_argument("--alone", action="store_true", help="nobody else has jobs on this node: wait for nobody")
     parser.add_argument("--local-ranks", type=int, required=True, help="MPI processes expected on this node")
@@ -220,14 +221,14 @@ def main() -> None:
         reproducer.write(rounds.labels, Path(contract.JOB), Path.cwd())
         for line in rounds.left_out:
             print(line, flush=True)
-        if len(rounds.sides) > 1:
-            disturbance.settle(QUIET, PATIENCE)
+        if len(rounds.sides) > 1 and arguments.quiet:
+            disturbance.settle(arguments.quiet, PATIENCE)
         try:
             with awake.kept(arguments.keep_awake and len(rounds.sides) > 1) as rounds.record["kept_awake"]:
                 rounds.run()
             rounds.record["complete"] = True
         except processes.Terminated as error:
-            rounds.record["ended"] = signal.Signals(error.code - 128).name
+            rounds.record["ended"] = signal.Signals(int(error.code or 0) - 128).name
             raise
         finally:
             rounds.write()

@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Dict, Iterable, List, Tuple
+from typing import Any, Dict, Iterable, List, Tuple
 
 from containercheck.node import container_runtimes, contract
 from containercheck.node.container_runtimes import Runtime
@@ -77,7 +77,7 @@ def configuration(runtime: Runtime, command: str) -> Dict[str, str]:
     except OSError:
         return {}
     lines = re.findall(r"^(\w[\w /-]*?) *= *(.*?) *$", text, re.MULTILINE)
-    directives = {}  # type: Dict[str, List[str]]
+    directives: Dict[str, List[str]] = {}
     for name, value in lines:
         # Some, such as bind paths, are there several times.
         directives.setdefault(name, []).append(value)
@@ -119,7 +119,7 @@ def main() -> None:
     kept_out = hidden(runtime, os.environ, arguments.own_environment)
     start = ["env", *(f"-u{name}" for name in kept_out)] if kept_out else []
     Path(contract.start_file(arguments.side)).write_text(" ".join(start) + "\n")
-    known = {"command": arguments.command, "version": version}  # type: Dict[str, Any]
+    known: Dict[str, Any] = {"command": arguments.command, "version": version}
     known["configuration"] = configuration(runtime, arguments.command)
     Path(contract.runtime_file(arguments.side)).write_text(json.dumps(known))
 

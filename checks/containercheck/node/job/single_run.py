@@ -40,7 +40,8 @@ def watch_binding(libraries: Dict[str, Any], finished: threading.Event, seen: Di
     In MPI_Init hwloc binds a process to one processor after the other, to ask each what it is; GROMACS binds itself,
     when it has read its input.
     """
-    pause, before = CALM, []  # type: float, List[str]
+    pause = CALM
+    before: List[str] = []
     while not finished.wait(pause):
         now = processes.bound(libraries)
         # At the end, ranks go one by one.
@@ -62,8 +63,9 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
         remove(Path(name))
     timed_out = threading.Event()
     finished = threading.Event()
-    seen = {"mpi": {}, "bound": []}  # type: Dict[str, Any]
-    leftovers, left = [], []  # type: List[str], List[str]
+    seen: Dict[str, Any] = {"mpi": {}, "bound": []}
+    leftovers: List[str] = []
+    left: List[str] = []
     began, before = time.time(), disturbance.look()
     with Path(output, contract.OUT).open("wb") as out, Path(output, contract.ERR).open("wb") as err:
         started = time.monotonic()

@@ -1,7 +1,7 @@
 """What launchers, container runtimes, loaders and languages print when a run fails: a table of patterns.
 
 Standard library only, Python 3.6 or newer. Read by :mod:`containercheck.node.outputs.reasons`. Each row is as good as
-the output that it was seen in: ``ci/tests/outputs/reasons`` has that, by program, and ``ci/tests/test_reasons.py``
+the output that it was seen in: ``ci/tests/outputs/reasons`` has that, by program, and ``ci/tests/unit/test_reasons.py``
 fails for a row that none of them needs. The first row that matches a line counts.
 """
 

@@ -7,13 +7,13 @@ import collections
 import json
 import types
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from containercheck.node import contract, texts
 from containercheck.node.outputs import problems, reading, run_failures
 from containercheck.node.outputs.problems import DIFFER, HANG, OUTPUT, RANKS, STATUS, UNREADABLE, WRONG, Problem
 from containercheck.node.outputs.reading import UnreadableError
-from containercheck.node.stats import sequential
+from containercheck.node.stats import together
 from containercheck.node.stats.prior import Prior
 from containercheck.node.stats.sequential import Pairs
 
@@ -46,15 +46,15 @@ class Facts:
         :raises KeyError: one is missing.
         """
         self.figures = [types.SimpleNamespace(**{"expected": None, **figure}) for figure in known["figures"]]
-        self.priors = known.get("priors", {})  # type: Dict[str, Tuple[float, str]]
+        self.priors: Dict[str, Tuple[float, str]] = known.get("priors", {})
         self.answers = [types.SimpleNamespace(**answer) for answer in known["answers"]]
         self.rank_count = types.SimpleNamespace(**known["rank_count"]) if known["rank_count"] else None
-        self.ranks = known["ranks"]  # type: int
+        self.ranks: int = known["ranks"]
         self.sides = [types.SimpleNamespace(**{"accepted": {}, **side}) for side in known["sides"]]
-        self.emulated = known["emulated"]  # type: bool
-        self.earlier = known["earlier"]  # type: List[Dict[str, Dict[str, float]]]
-        self.earlier_runtimes = known.get("earlier_runtimes", {})  # type: Dict[str, Dict[str, str]]
-        self.earlier_refused = known.get("earlier_refused", "")  # type: str
+        self.emulated: bool = known["emulated"]
+        self.earlier: List[Dict[str, Dict[str, float]]] = known["earlier"]
+        self.earlier_runtimes: Dict[str, Dict[str, str]] = known.get("earlier_runtimes", {})
+        self.earlier_refused: str = known.get("earlier_refused", "")
 
     def label(self, name: str) -> str:
         """Return the label of the side with this name."""
@@ -77,15 +77,15 @@ class Evaluation:
         """No runs yet."""
         self._facts, self._stagedir = facts, stagedir
         self.emulated = facts.emulated
-        self.problems = []  # type: List[Problem]
+        self.problems: List[Problem] = []
         self.seconds = 0.0
-        self.rounds = []  # type: List[Dict[str, Dict[str, float]]]
+        self.rounds: List[Dict[str, Dict[str, float]]] = []
         self.replaced = self._ended = 0
-        self.pairs = collections.OrderedDict()  # type: Dict[Tuple[str, str], Pairs]
-        self._round = {}  # type: Dict[str, Dict[str, float]]
-        self._answers = {}  # type: Dict[str, Dict[str, Any]]
-        self._runs = collections.Counter()  # type: Dict[str, int]
-        self._leftovers = {}  # type: Dict[str, List[str]]
+        self.pairs: Dict[Tuple[str, str], Pairs] = collections.OrderedDict()
+        self._round: Dict[str, Dict[str, float]] = {}
+        self._answers: Dict[str, Dict[str, Any]] = {}
+        self._runs: Dict[str, int] = collections.Counter()
+        self._leftovers: Dict[str, List[str]] = {}
         other = facts.earlier_refused or other_runtime(facts.earlier_runtimes, stagedir)
         self.left_out = [f"earlier rounds do not count, and all begin anew: {other}"] if other else []
         for values in [] if other else facts.earlier:
@@ -114,6 +114,7 @@ class Evaluation:
             against = next(side.compared_with for side in self._facts.sides if side.name == name)
             if figure in values[name] and figure in values[against]:
                 pairs.add(values[against][figure], values[name][figure])
+        together.step_down(self.pairs.values())
 
     def _begin_pairs(self, values: Dict[str, Dict[str, float]]) -> None:
         compared = [side for side in self._facts.sides if side.compared_with is not None]
@@ -140,7 +141,7 @@ class Evaluation:
             return True
         if self.emulated:
             return len(self.rounds) < WHERE_EMULATED
-        return sequential.more_would_tell(list(self.pairs.values()), len(self.rounds))
+        return together.more_would_tell(list(self.pairs.values()), len(self.rounds))
 
     def add(self, run: Dict[str, Any]) -> None:
         """Read one run of the record."""
@@ -181,8 +182,8 @@ class Evaluation:
         place = "" if output is None else str(output)
         self.problems.append(Problem(kind, run["side"], run["round"], texts.sanitized(text), place))
 
-    def _read(self, run: Dict[str, Any], output: Path) -> None:
-        facts, side, output = self._facts, run["side"], reading.Output(output)
+    def _read(self, run: Dict[str, Any], directory: Path) -> None:
+        facts, side, output = self._facts, run["side"], reading.Output(directory)
         if facts.rank_count is not None:
             counted = reading.read_answer(facts.rank_count, output)
             if counted != facts.ranks:
@@ -222,7 +223,7 @@ class Evaluation:
 
     def values(self) -> Dict[str, Dict[str, List[float]]]:
         """Return figure, side, and its values of the rounds, in their order."""
-        found = collections.OrderedDict()  # type: Dict[str, Dict[str, List[float]]]
+        found: Dict[str, Dict[str, List[float]]] = collections.OrderedDict()
         for figure in self._facts.figures:
             for sides in self.rounds:
                 for side, values in sides.items():

@@ -100,8 +100,8 @@ def _all(prefix: str, heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
         scaled.setdefault(found.figure, []).append(found)
     for place, (figure, those) in enumerate(scaled.items()):
         yield speed_up(f"{prefix}-speed-up-{place}", f"{heading}: speed-up of {figure}", those)
-    for place, (figure, ones) in enumerate(over.items()):
-        yield over_nodes(f"{prefix}-nodes-{place}", f"{heading}: {figure} over nodes", ones)
+    for place, (figure, found_values) in enumerate(over.items()):
+        yield over_nodes(f"{prefix}-nodes-{place}", f"{heading}: {figure} over nodes", found_values)
 
 
 def overheads(name: str, heading: str, unit: str, rows: Sequence[tuple[Case, Row]]) -> Chart:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from containercheck.results.cases import Case
+from containercheck.results.formatting import typed
 from containercheck.results.request import Asked
 
 #: How a job writes a script for one of its sides: containercheck.sides.commands does.
@@ -27,7 +28,7 @@ def command(cases: Sequence[Case], everything: Sequence[Case]) -> str:
         return ""
     system, partition, environ, _ = cases[0].key
     selection = "|".join(f"^{_escaped(case.name.replace(' ', ''))}$" for case in cases)
-    words = ["ci/run", f"--system={system}:{partition}"] if system else ["ci/run"]
+    words = [f"--system={system}:{partition}"] if system else []
     if any(case.key[:2] == (system, partition) and case.key[2] != environ for case in everything):
         words += ["-p", f"^{_escaped(environ)}$"]
     asked = _asked(cases[0])
@@ -36,7 +37,7 @@ def command(cases: Sequence[Case], everything: Sequence[Case]) -> str:
         words += FULL
     # What stands before the command's name is quoted by itself: its own name must not be.
     files = f"RFM_CONFIG_FILES={shlex.quote(':'.join(asked.files))} " if asked.files else ""
-    return files + shlex.join(words)
+    return f"{files}{typed('run')} {shlex.join(words)}"
 
 
 def _asked(case: Case) -> Asked:

@@ -1,0 +1,108 @@
+"""The command ``containercheck``: finds the command that is meant, and runs it.
+
+Completion in bash and zsh, in the environment: ``eval "$(register-python-argcomplete containercheck)"``.
+"""
+# PYTHON_ARGCOMPLETE_OK
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import importlib
+import importlib.metadata
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from containercheck.command.parsers import COMMANDS, WRONG_USAGE, Formatter, described, fill
+from containercheck.results.formatting import type_with
+
+#: Variable in which a script of the checkout says how it was typed: ``ci/`` before the name of its command.
+TYPED = "CONTAINERCHECK_TYPED"
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands, for its help and for completion."""
+    made = argparse.ArgumentParser(
+        prog="containercheck",
+        usage="containercheck COMMAND [options]",
+        description="Does this container run as fast as bare metal, and give the same answers, on this machine, today?",
+        epilog="containercheck COMMAND --help tells the rest, with examples.\n"
+        'Completion in the shell, in the environment: eval "$(register-python-argcomplete containercheck)"',
+        formatter_class=Formatter,
+        allow_abbrev=False,
+    )
+    made.add_argument("--version", action="store_true", help="print the version")
+    commands = made.add_subparsers(title="commands", metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        fill(commands.add_parser(name, help=command.summary, **described(name)), name)
+    return made
+
+
+def complete() -> None:
+    """Complete the command line, where the shell asks for that."""
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(parser())
+
+
+def chosen(argv: Sequence[str]) -> str:
+    """Return the command that the first word names.
+
+    :raises SystemExit: it names none, or asks something of the whole.
+    """
+    word = argv[0] if argv else ""
+    if word in COMMANDS:
+        return word
+    if word in ("-h", "--help"):
+        parser().print_help()
+        sys.exit()
+    if word == "--version":
+        print(version())
+        sys.exit()
+    if not word:
+        return wrong(f"no command: {', '.join(COMMANDS)}; containercheck --help tells more")
+    if word.startswith("-"):
+        return wrong(f"the command comes first, as in containercheck run {word}: {', '.join(COMMANDS)}")
+    near = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.5)
+    meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
+    return wrong(f"unknown command {word}: {meant}")
+
+
+def version() -> str:
+    """Return the version that is installed."""
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version("containercheck")
+    return "not installed: it runs from a checkout"
+
+
+def wrong(message: str) -> NoReturn:
+    """Say what is wrong with the command line.
+
+    :raises SystemExit: always.
+    """
+    print(f"containercheck: error: {message}", file=sys.stderr)
+    sys.exit(WRONG_USAGE)
+
+
+def main() -> None:
+    """Run the command that the command line names."""
+    complete()
+    argv = sys.argv[1:]
+    name = chosen(argv)
+    if TYPED in os.environ:
+        type_with(os.environ.pop(TYPED))
+    module = importlib.import_module(f"containercheck.command.{name}")
+    # Not before: it takes what the command needs not always, and completion never.
+    from containercheck.session.reframe_process import Workplace
+
+    try:
+        sys.exit(module.main(argv[1:], Workplace()))
+    except BrokenPipeError:
+        # Who reads no further (head) has stopped the session; what is left in the buffer has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Of a night and an acceptance 1 is what they found out.
+        sys.exit(COMMANDS[name].stopped)

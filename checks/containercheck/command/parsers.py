@@ -1,0 +1,264 @@
+"""The commands: what each is for, which options it takes, what it ends with. Here is what their ``--help`` prints.
+
+Nothing else of the library is imported: completion in the shell asks for this at every press of the key.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from containercheck.results.formatting import speaker, typed
+from containercheck.session.options import OPTIONS, OWN
+
+#: Exit status where nothing was run because the command line is wrong: EX_USAGE of sysexits.h.
+WRONG_USAGE = 64
+#: An address with a user or a password (what stands before a digest is neither), or signed by a key in its query.
+SECRET_ADDRESS = re.compile(
+    r"://[^\s/?#]*@(?!sha256:)|://[^\s?#]*\?[^\s#]*(token|sig|key|auth|pass|cred|secret)[^\s#=]*=", re.IGNORECASE
+)
+#: What becomes of what is no option of ours.
+_REST = "All else goes on to ReFrame, such as -n HPCC or -S seconds=60; reframe --help tells what there is."
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of ours.
+
+    :ivar summary: what it does, in a sentence.
+    :ivar options: names of its own options.
+    :ivar examples: arguments, and what they are for.
+    :ivar statuses: what its exit statuses mean.
+    :ivar words: what it takes beside options, as its usage has it; empty for nothing.
+    :ivar facts: what argparse is told of these words.
+    :ivar note: what else its help says.
+    :ivar rest: what becomes of all else; empty where nothing else is taken.
+    :ivar wrong_usage: exit status where the command line is wrong.
+    :ivar stopped: exit status where nobody reads what it prints.
+    """
+
+    summary: str
+    options: tuple[str, ...]
+    examples: tuple[tuple[str, str], ...]
+    statuses: Mapping[int, str]
+    words: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+    rest: str = _REST
+    wrong_usage: int = 2
+    stopped: int = 2
+
+
+COMMANDS: Mapping[str, Command] = {
+    "run": Command(
+        "Runs the checks on this machine, and ends with a table.",
+        ("--minutes", "--node-hours", "--open", "--estimate"),
+        (
+            ("", "all checks, in half an hour at most: spent where it closes most verdicts"),
+            ("--minutes 90", "the same in 90 minutes"),
+            ("-S seconds=60", "all checks, each for a minute at most"),
+            ("--open", "what the last session left open; its rounds count"),
+            ("-n HPCC -S rounds=20", "one of them, with so many rounds"),
+        ),
+        {
+            0: "all is fine",
+            1: "something failed or could not be run",
+            2: "something is too slow or too fast, and that is not certain yet",
+            WRONG_USAGE: "the command line is wrong, or another session is running here",
+        },
+        note="What is missing is built first; then nothing runs but the measurement.",
+        wrong_usage=WRONG_USAGE,
+        stopped=1,
+    ),
+    "estimate": Command(
+        "Says what a session would take, and runs nothing; the same as run --estimate.",
+        ("--minutes", "--node-hours"),
+        (
+            ("", "all checks: their ranks, what each works on, memory, rounds and node-hours"),
+            ("-n GROMACS -S full=yes", "one of them, on all of its axes"),
+        ),
+        {0: "it is said", 1: "nothing can be run", WRONG_USAGE: "the command line is wrong"},
+        wrong_usage=WRONG_USAGE,
+        stopped=1,
+    ),
+    "nightly": Command(
+        "Runs the checks of a night, and tells what moved since earlier nights.",
+        ("--minutes", "--node-hours", "--timeout", "--changed"),
+        (
+            ("", "half an hour at most, or each check's own time in a queue"),
+            ("--minutes 240", "in four hours; what does not fit runs tomorrow"),
+            ("--node-hours 20", "what matters most: never run, failed last time, longest ago"),
+            ("--timeout 360", "stop after 360 minutes, whatever is left"),
+            ("--changed 'new nodes'", "changed on purpose: earlier nights are no measure any more"),
+        ),
+        {0: "all is fine", 1: "a regression", 2: "something could not be measured or run"},
+    ),
+    "acceptance": Command(
+        "Says whether a container runtime, or an image, may take the place of another one.",
+        ("--built-by-each", "--minutes", "--node-hours", "--open", "--estimate"),
+        (
+            ("/opt/1.3/bin/apptainer apptainer -n 'StartUp|PingPong'", "two runtimes, with these checks"),
+            ("apptainer/1.3.6 apptainer/1.4.5 --minutes 90", "two modules, with all checks"),
+            ("OLD NEW --built-by-each", "each with an image that it built itself"),
+            ("old.sif new.sif -n GROMACS", "images of one application"),
+        ),
+        {0: "accepted", 1: "rejected", 2: "undecided, which is not accepted either, or the command line is wrong"},
+        words="OLD NEW...",
+        facts={
+            "dest": "candidates",
+            "nargs": "+",
+            "metavar": "CANDIDATE",
+            "help": "commands, paths or modules of runtimes, or images: OLD first, then each that is judged against it",
+        },
+        note="Bare, OLD and NEW take turns in one job, with the same image file where not said otherwise.",
+    ),
+    "references": Command(
+        "Proposes references from ReFrame's results database, as a diff to review.",
+        ("--name", "--filter-expr", "--period", "--nights", "--database", "--write"),
+        (
+            ("", "all that ran in the last 30 days on this system"),
+            ("-n HPCC --period now-90d:now", "one check in another time; ReFrame's own way to say it"),
+            ("--write", "write it too, into the directory that the site names"),
+            ("--write checks/references", "or into another one"),
+        ),
+        {
+            0: "there is a diff, or all is in force already",
+            1: "nothing can be proposed",
+            2: "the command line is wrong",
+        },
+        rest="All else goes on to ReFrame: -C and --system say whose results.",
+    ),
+    "report": Command(
+        "Prints the table of a session, or writes the page of the nights.",
+        ("--html", "--database"),
+        (
+            ("", "the table of the last session here"),
+            ("run-report.json repeat-report.json", "of these reports, of which the last run of a case counts"),
+            ("--html night.html", "the page of the last night in the results database"),
+        ),
+        {
+            0: "it is printed or written",
+            1: "something in the table failed, or nothing was run; the page cannot be made, whatever its results are",
+            2: "the command line is wrong",
+        },
+        words="[REPORT...]",
+        facts={
+            "dest": "reports",
+            "nargs": "*",
+            "type": Path,
+            "metavar": "REPORT",
+            "help": "a JSON report of ReFrame (default: that of the last session here)",
+        },
+        rest="",
+    ),
+}
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """One that keeps the lines of examples, and makes those of options as long as lines are here."""
+
+    def __init__(self, prog: str, **facts: Any) -> None:
+        """Make one for a command."""
+        super().__init__(prog, **{"max_help_position": 28, "width": 120, **facts})
+
+
+class Parser(argparse.ArgumentParser):
+    """One that says what is wrong in one line, as the command that was typed, and ends with that command's status."""
+
+    wrong_usage = WRONG_USAGE
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong.
+
+        :raises SystemExit: always.
+        """
+        self.exit(self.wrong_usage, f"{speaker()}: error: {message}\n")
+
+
+def described(name: str) -> dict[str, Any]:
+    """Return what argparse is told of a command as a whole."""
+    command = COMMANDS[name]
+    options = [f"[{_written(option)}]" for option in command.options]
+    rest = ["[arguments for ReFrame]"] if command.rest else []
+    width = max(len(words) for words, _ in command.examples)
+    examples = [f"  {typed(name)} {words:{width}}   {what}" for words, what in command.examples]
+    statuses = [f"  {status:<2}   {meaning}" for status, meaning in command.statuses.items()]
+    paragraphs = [
+        "\n".join(["examples:", *examples]),
+        "\n".join(filter(None, [command.note, command.rest])),
+        "\n".join(["exit status:", *statuses]),
+    ]
+    return {
+        "prog": typed(name),
+        "usage": " ".join([typed(name), *filter(None, [command.words]), *options, *rest]),
+        "description": command.summary,
+        "epilog": "\n\n".join(filter(None, paragraphs)),
+        "formatter_class": Formatter,
+        "allow_abbrev": False,
+    }
+
+
+def _written(option: str) -> str:
+    """Return an option with its value, as a usage has it."""
+    known = OPTIONS[option]
+    value = known.facts.get("metavar") or ("" if known.facts.get("action") else option.strip("-").upper())
+    value = f"[{value}]" if known.facts.get("nargs") == "?" else value
+    return f"{known.flags[0]} {value}".rstrip()
+
+
+def fill(parser: argparse.ArgumentParser, name: str, words: bool = True) -> None:
+    """Have a parser take the options of a command.
+
+    :param words: whether it takes the command's other words too.
+    """
+    command = COMMANDS[name]
+    if words and command.facts:
+        parser.add_argument(**command.facts)
+    for option in command.options:
+        OPTIONS[option].add_to(parser)
+
+
+def parser(name: str, words: bool = True) -> Parser:
+    """Return the parser of one command.
+
+    :param words: as in :func:`fill`.
+    """
+    made = Parser(**described(name))
+    made.wrong_usage = COMMANDS[name].wrong_usage
+    fill(made, name, words)
+    return made
+
+
+def parsed(name: str, argv: Sequence[str], words: bool = True) -> tuple[argparse.Namespace, list[str], Parser]:
+    """Return what a command line says, what goes on to ReFrame, and what complains about it.
+
+    :param words: as in :func:`fill`.
+    :raises SystemExit: it is wrong, or asks for help.
+    """
+    made = parser(name, words)
+    if not COMMANDS[name].rest:
+        return made.parse_args(argv), [], made
+    known, rest = made.parse_known_args(argv)
+    for word in rest:
+        option = word.partition("=")[0]
+        if option in OWN and option not in COMMANDS[name].options:
+            others = [typed(one) for one, command in COMMANDS.items() if option in command.options]
+            made.error(f"{option} is no option of {typed(name)}, but of {' and '.join(others)}")
+    refuse_secrets(made, argv)
+    return known, rest, made
+
+
+def refuse_secrets(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
+    """Refuse an address with a password or a key: ReFrame writes its command line into reports and database.
+
+    :raises SystemExit: there is one.
+    """
+    if any(map(SECRET_ADDRESS.search, argv)):
+        parser.error(
+            "an address on the command line has a user, a password or a key in it, and would be told in all reports: "
+            "put it into the site's file (extras, inputs or images), which nobody else can read"
+        )

@@ -1,0 +1,135 @@
+"""The options of our commands beside those of ReFrame: each is called the same, and means the same, in all of them."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of the command line.
+
+    :ivar flags: how it is written; the last is its name.
+    :ivar facts: what argparse is told of it.
+    """
+
+    flags: tuple[str, ...]
+    facts: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Return how it is written in full."""
+        return self.flags[-1]
+
+    def add_to(self, parser: argparse.ArgumentParser) -> None:
+        """Have a command take it."""
+        parser.add_argument(*self.flags, **self.facts)
+
+
+def positive(text: str) -> float:
+    """Return a number of the command line.
+
+    :raises argparse.ArgumentTypeError: it is none, or not above 0.
+    """
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < float("inf"):
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+
+
+def _option(*flags: str, **facts: Any) -> Option:
+    return Option(flags, facts)
+
+
+#: All of them, by name. Which command has which is said in containercheck.command.parsers.
+OPTIONS: Mapping[str, Option] = {
+    option.name: option
+    for option in (
+        _option(
+            "--minutes",
+            type=positive,
+            metavar="M",
+            help="end within M minutes, and spend them where most verdicts close; by default 30 at most, and each "
+            "check's own time where jobs wait in a queue",
+        ),
+        _option(
+            "--node-hours",
+            type=positive,
+            metavar="N",
+            help="spend no more than that: run the cheapest first (a night: what matters most), count what they take, "
+            "and say what is left out",
+        ),
+        _option(
+            "--open",
+            dest="only_open",
+            action="store_true",
+            help="run only what stayed open in the last session, with its arguments; its rounds count",
+        ),
+        _option(
+            "--estimate",
+            action="store_true",
+            help="say what the session would take, in all and by check; run nothing",
+        ),
+        _option("--timeout", type=positive, metavar="M", help="stop after M minutes, and keep what was measured"),
+        _option(
+            "--changed",
+            default="",
+            metavar="TEXT",
+            help="what was changed on purpose: earlier nights are no measure for this one and later ones",
+        ),
+        _option(
+            "--built-by-each",
+            action="store_true",
+            help="each runtime runs an image that it built; else all run the same",
+        ),
+        _option(
+            "--html",
+            type=Path,
+            metavar="FILE",
+            help="write the page of the last night, with its trends",
+        ),
+        _option(
+            "--database",
+            type=Path,
+            metavar="DB",
+            help="results database that is read (default: the one that the site's file names, else reports/results.db)",
+        ),
+        _option(
+            "--period",
+            default="now-30d:now",
+            help="when it ran, as ReFrame says it (default: %(default)s)",
+        ),
+        _option("--nights", type=int, metavar="N", help="fewest nights of a reference (default: 10)"),
+        _option(
+            "--write",
+            nargs="?",
+            const="",
+            metavar="DIRECTORY",
+            help="write it, into the directory that the site names (its extras, references), or into this one",
+        ),
+        _option(
+            "-n",
+            "--name",
+            action="append",
+            dest="names",
+            default=[],
+            metavar="PATTERN",
+            help="of which checks, as ReFrame",
+        ),
+        _option(
+            "-E",
+            "--filter-expr",
+            metavar="EXPR",
+            help="of which, in Python; job_nodelist is a list of names",
+        ),
+    )
+}
+#: Those that ReFrame has too, and means the same by.
+REFRAMES = ("--name", "--filter-expr")
+#: Those that ReFrame does not know.
+OWN = tuple(name for name in OPTIONS if name not in REFRAMES)

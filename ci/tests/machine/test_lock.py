@@ -1,0 +1,164 @@
+"""What nights run with is locked: each package by version and hashes, for every Python, and nothing else gets in."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+
+LOCK = REPOSITORY / "ci" / "requirements-night.txt"
+#: A package in it: name, version and where it counts.
+PACKAGE = re.compile(r"^([a-z0-9-]+)==(\S+)(?: ; (.+?))? \\$", re.MULTILINE)
+#: Python's own versions for which there must be exactly one of each, or none.
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+
+
+def counts(marker, python):
+    """Tell whether a package is for a Python; markers in the file speak of that and nothing else."""
+    if not marker:
+        return True
+    own = tuple(map(int, python.split(".")))
+    found = re.fullmatch(r"python_full_version (<|>=|==) '(\d+)\.(\d+)(\.\*)?'", marker)
+    assert found, marker
+    other = (int(found[2]), int(found[3]))
+    return {"<": own < other, ">=": own >= other, "==": own == other}[found[1]]
+
+
+def test_every_package_has_its_hashes_and_one_version_for_each_python():
+    text = LOCK.read_text()
+    packages = PACKAGE.findall(text)
+    assert len(packages) > 30
+    # All that is no comment is a package or one of its hashes.
+    rest = PACKAGE.sub("", text).splitlines()
+    assert [one for one in rest if one and not re.fullmatch(r"#.*|    --hash=sha256:[0-9a-f]{64}(?: \\)?", one)] == []
+    for block in re.split(r"\n(?=[a-z0-9])", text)[1:]:
+        assert "--hash=sha256:" in block, block
+    for python in PYTHONS:
+        names = [name for name, _, marker in packages if counts(marker, python)]
+        assert len(names) == len(set(names)), python
+        assert {"reframe-hpc", "numpy", "scipy", "matplotlib", "jinja2", "pip"} <= set(names), python
+
+
+def test_it_names_no_host():
+    assert not re.search(r"https?://|--(?:extra-)?index|--find-links|\bhost\b", LOCK.read_text())
+
+
+def test_it_has_what_the_project_asks_for():
+    """The versions that pyproject.toml names exactly, so that nobody changes one without the other."""
+    text = (REPOSITORY / "pyproject.toml").read_text()
+    versions = dict((name, version) for name, version, _ in PACKAGE.findall(LOCK.read_text()))
+    groups = re.search(r"^night = .*?^test = ", text, re.MULTILINE | re.DOTALL)[0]
+    wanted = dict(re.findall(r'"([\w-]+)==([\d.]+)"', groups))
+    assert wanted.keys() == {"reframe-hpc", "pip"}
+    assert {name: versions[name] for name in wanted} == wanted
+
+
+#: Fills an environment as ci/setup does, with other packages.
+FILL = """
+set -euo pipefail
+. ci/lib.sh
+. ci/environment.sh
+install_packages "$1"
+"""
+
+
+def wheel(directory, name, content):
+    """Make a wheel with one module."""
+    path = directory / f"{name}-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{name}.py", content)
+        archive.writestr(f"{name}-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        archive.writestr(
+            f"{name}-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{name}-1.0.dist-info/RECORD", "")
+    return path
+
+
+@pytest.fixture
+def fill(tmp_path):
+    """Fill an environment from a lock of one package that lies in a directory."""
+    repo = tmp_path / "repo"
+    (repo / "ci").mkdir(parents=True)
+    for name in ("lib.sh", "environment.sh"):
+        shutil.copy(REPOSITORY / "ci" / name, repo / "ci")
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "made"], check=True)
+
+    def run(lock):
+        (repo / "ci" / "requirements-night.txt").write_text(f"--no-index\n--find-links {tmp_path}\n{lock}")
+        command = ["bash", "-c", FILL, "bash", tmp_path / "made"]
+        return subprocess.run(command, cwd=repo, capture_output=True, text=True, timeout=120)
+
+    return run
+
+
+def test_another_file_of_the_same_version_does_not_get_in(fill, tmp_path):
+    """As where somebody else uploads, or a mirror is not what it was."""
+    file = wheel(tmp_path, "nightly_tool", "GOOD = True\n")
+    digest = subprocess.run(["sha256sum", file], capture_output=True, text=True).stdout.split()[0]
+    lock = f"nightly-tool==1.0 \\\n    --hash=sha256:{digest}\n"
+    assert fill(lock).returncode == 0
+    (installed,) = (tmp_path / "made").rglob("nightly_tool.py")
+    assert installed.read_text() == "GOOD = True\n"
+    subprocess.run(
+        [tmp_path / "made" / "bin" / "python", "-m", "pip", "-q", "uninstall", "-y", "nightly-tool"], check=True
+    )
+    wheel(tmp_path, "nightly_tool", "GOOD = False\n")
+    result = fill(lock)
+    assert result.returncode != 0 and "DO NOT MATCH THE HASHES" in result.stderr
+    assert not installed.exists()
+
+
+def test_a_package_without_a_hash_does_not_get_in(fill, tmp_path):
+    wheel(tmp_path, "nightly_tool", "GOOD = True\n")
+    result = fill("nightly-tool==1.0\n")
+    assert result.returncode != 0 and "require" in result.stderr
+    assert not list(Path(tmp_path, "made").rglob("nightly_tool.py"))
+
+
+def shell(commands, **environment):
+    """Run commands of the shell that has read the environment's part."""
+    script = f"set -eu; . ci/lib.sh; . ci/environment.sh; {commands}"
+    return subprocess.run(
+        ["bash", "-c", script], cwd=REPOSITORY, env=environment, capture_output=True, text=True
+    ).stdout
+
+
+def test_sessions_and_tests_have_environments_of_their_own():
+    path = {"PATH": "/usr/bin:/bin"}
+    night, tests = shell("wanted_environment", **path), shell("wanted_environment tests", **path)
+    assert len(night) > 64 and night != tests
+
+
+def test_a_schedule_keeps_its_environments_with_its_state():
+    assert shell("echo $environments", PATH="/usr/bin:/bin", CONTAINERCHECK_ENVIRONMENTS="/state") == "/state\n"
+    text = (REPOSITORY / ".gitlab-ci.yml").read_text()
+    assert re.search(r"^    CONTAINERCHECK_ENVIRONMENTS: \$STATE/environments\b", text, re.MULTILINE)
+
+
+def imported_packages(path):
+    """Return the names of the packages that a Python file imports from elsewhere than its own directory."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module.split(".")[0]
+
+
+def test_it_has_all_that_sessions_and_nights_import():
+    """The tests' environment has more than a night's, and so would hide what a new user's lacks."""
+    sources = [*(REPOSITORY / "checks").glob("*.py"), *(REPOSITORY / "checks" / "containercheck").rglob("*.py")]
+    sources += [path for path in (REPOSITORY / "ci").rglob("*.py") if not {"tests", "benchmarks"} & {*path.parts}]
+    own = {path.stem for path in sources} | {path.parent.name for path in sources}
+    imported = {name for path in sources for name in imported_packages(path)} - own - sys.stdlib_module_names
+    packages = {name for name, _, _ in PACKAGE.findall(LOCK.read_text())}
+    called = {"reframe": "reframe-hpc", "yaml": "pyyaml"}
+    assert "scipy" in imported
+    assert {called.get(name, name) for name in imported} <= packages

@@ -1,0 +1,115 @@
+"""Acceptance of real runtimes: equal ones are accepted, and each planted fault is rejected by its name."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import REPOSITORY
+
+pytestmark = pytest.mark.long
+
+#: What is planted: the wrapper of the runtime, programs that it finds first, the check, and what it must be named by.
+FAULTS = {
+    "a start that takes 0.3 s more": (
+        "sleep 0.3",
+        {},
+        "^StartUp%variant=generic",
+        r"start is 0\.\d+ s .*worse than old",
+    ),
+    "squashfuse in place of squashfuse_ll": (
+        "",
+        {"squashfuse_ll": 'exec /usr/bin/squashfuse "$@"'},
+        "^ImageFiles%variant=generic",
+        r"stat_(cold|warm) is 0\.\d+ s .*worse than old",
+    ),
+    # It is below the process that measures, as the runtime's own helpers are, whose processor time is a figure.
+    "a helper that burns a core": (
+        "",
+        {
+            "squashfuse_ll": "(while read -r _ _ state _ </proc/$$/stat && [ $state != Z ]; do :; done) &\n"
+            'exec /usr/bin/squashfuse_ll "$@"'
+        },
+        "^ImageFiles%variant=generic",
+        r"helpers_warm is \d.* worse than old",
+    ),
+    "ranks in namespaces of their own": (
+        'for word; do shift; [ "$word" = --sharens ] || set -- "$@" "$word"; done',
+        {},
+        "^PingPong%variant=generic%num_nodes=1",
+        # What Apptainer tells its ranks is the first sign.
+        r"new: variable APPTAINER_SHARENS_MASTER is gone",
+    ),
+    "another environment": (
+        "export APPTAINERENV_OMP_PROC_BIND=true",
+        {},
+        "^StartUp%variant=generic",
+        r"new: variable OMP_PROC_BIND is new: true",
+    ),
+}
+
+
+def installed(tmp_path, shift="", programs=None):
+    """Make the runtime a command of another place, with a fault where one is planted, and return its path.
+
+    :param shift: what it does first.
+    :param programs: texts of programs that it finds before the machine's, by name.
+    """
+    wrapper, path = tmp_path / "bin" / "apptainer", tmp_path / "programs"
+    for directory in (wrapper.parent, path):
+        directory.mkdir()
+    runtime = shutil.which("apptainer")
+    texts = {path / name: f"#!/bin/sh\n{text}\n" for name, text in (programs or {}).items()}
+    texts[wrapper] = f'#!/bin/sh\n{shift}\nexport PATH="{path}:$PATH"\nexec {runtime} "$@"\n'
+    for file, text in texts.items():
+        file.write_text(text)
+        file.chmod(0o755)
+    return wrapper
+
+
+def accept(tmp_path, new, check):
+    """Run an acceptance with files of the test's own."""
+    own = {"RFM_REPORT_FILE": str(tmp_path / "report.json"), "RFM_PREFIX": str(tmp_path)}
+    command = [
+        sys.executable,
+        "-m",
+        "containercheck",
+        "acceptance",
+        "apptainer",
+        new,
+        "-n",
+        check,
+        "-S",
+        "seconds=200",
+    ]
+    return subprocess.run(
+        command, cwd=REPOSITORY, env={**os.environ, **own}, capture_output=True, text=True, timeout=1800
+    )
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_faulty_runtime_is_rejected_by_name(fault, tmp_path):
+    shift, programs, check, said = FAULTS[fault]
+    done = accept(tmp_path, installed(tmp_path, shift, programs), check)
+    assert done.returncode == 1, done.stdout
+    assert re.search(rf"^\w+ .* rejected .*{said}", done.stdout, re.MULTILINE), done.stdout
+
+
+@pytest.mark.parametrize("where", ["the same place", "another place"])
+def test_an_equal_runtime_is_accepted_as_a_successor(where, tmp_path):
+    new = "apptainer" if where == "the same place" else installed(tmp_path)
+    done = accept(tmp_path, new, "^StartUp%variant=generic")
+    assert done.returncode == 0, done.stdout
+    assert "acceptance: accepted: 1 accepted" in done.stdout
+
+
+@pytest.mark.parametrize("check", ["^ImageFiles%variant=generic", "^PingPong%variant=generic%num_nodes=1"])
+def test_without_a_fault_nothing_is_rejected_where_faults_are(check, tmp_path):
+    """It is the fault that is rejected, and not the wrapper; small margins may be left undecided on a busy machine."""
+    done = accept(tmp_path, installed(tmp_path), check)
+    assert done.returncode in (0, 2), done.stdout
+    assert "1 accepted, 0 rejected, 0 undecided" in done.stdout or "0 accepted, 0 rejected, 1 undecided" in done.stdout

@@ -1,0 +1,204 @@
+"""The architecture: which floor imports which, and how long application files are."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+from containercheck.node import architectures
+
+CHECKS = REPOSITORY / "checks"
+PACKAGE = CHECKS / "containercheck"
+FILES = {
+    ".".join(("containercheck", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+APPLICATIONS = sorted(CHECKS.glob("*.py"))
+
+
+def imports(path):
+    """Return the library's modules that a file imports, at its top or in a function."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            # What is imported from a package is a module of it, or something that its __init__ has.
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [name if name in FILES else node.module for name in names]
+        found |= {name for name in names if name in FILES}
+    return found
+
+
+def circle(graph):
+    """Return modules that import each other in a circle, or an empty list."""
+    finished = set()
+
+    def search(name, way):
+        if name in way:
+            return [*way[way.index(name) :], name]
+        if name in finished:
+            return []
+        for other in sorted(graph.get(name, ())):
+            found = search(other, [*way, name])
+            if found:
+                return found
+        finished.add(name)
+        return []
+
+    return next(filter(None, (search(name, []) for name in sorted(graph))), [])
+
+
+def test_a_circle_is_found():
+    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert circle({"a": {"b", "c"}, "b": set(), "c": {"d"}, "d": {"c"}}) == ["c", "d", "c"]
+    assert circle({"a": {"a"}}) == ["a", "a"]
+
+
+def test_no_files_import_each_other_in_a_circle():
+    graph = {name: imports(path) for name, path in FILES.items()}
+    assert "containercheck.node.outputs.reading" in graph["containercheck.application.facts"]
+    assert circle(graph) == []
+
+
+#: The floors of the library from the ground up: each imports only what lies below it, and of its own.
+FLOORS = (
+    "node",
+    "site",
+    "application",
+    "sides",
+    "software",
+    "results",
+    "verdict",
+    "check",
+    "history",
+    "session",
+    "report",
+    "command",
+)
+#: What application files reach all others by, which imports what they ask for when they do; and ``python -m``.
+ENTRANCE = ("containercheck", "containercheck.__main__", "containercheck.loading")
+
+
+def floor(name):
+    """Return the floor that a module is on."""
+    return name.split(".")[1]
+
+
+def upward(graph):
+    """Return the imports from a floor that lies above."""
+    return [
+        f"{name} imports {other}"
+        for name, others in sorted(graph.items())
+        for other in sorted(others)
+        if FLOORS.index(floor(other)) > FLOORS.index(floor(name))
+    ]
+
+
+def test_an_import_from_above_is_found():
+    graph = {"containercheck.node.texts": {"containercheck.site.sites"}, "containercheck.site.sites": set()}
+    assert upward(graph) == ["containercheck.node.texts imports containercheck.site.sites"]
+
+
+def test_every_floor_imports_only_what_lies_below_it():
+    graph = {name: imports(path) for name, path in FILES.items() if name not in ENTRANCE}
+    assert {floor(name) for name in graph} == {*FLOORS}
+    assert upward(graph) == []
+
+
+def test_what_runs_on_nodes_imports_nothing_but_itself_and_the_standard_library():
+    for name, path in FILES.items():
+        if floor(f"{name}.") == "node":
+            others = {one.split(".")[0] for one in imported(path) if not one.startswith("containercheck.node")}
+            assert others <= sys.stdlib_module_names, name
+
+
+def imported(path):
+    """Return the names of all modules that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+
+
+def test_importing_the_package_imports_nothing_else():
+    code = (
+        "import sys; import containercheck; print([one for one in sys.modules if 'reframe' in one or 'ncheck.' in one])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_no_search_path_is_changed():
+    files = [*FILES.values(), *(REPOSITORY / "ci").rglob("*.py"), *APPLICATIONS]
+    # The check file that a benchmark writes imports application files, which are no package.
+    written = REPOSITORY / "ci" / "benchmarks" / "twice.py"
+    assert {path for path in files if "sys.path" in path.read_text()} == {written, Path(__file__)}
+
+
+#: What depends on the architecture, and stands in node/architectures.py alone.
+SPECIAL = {
+    word
+    for one in architectures.KNOWN.values()
+    for word in (one.name, one.debian, one.triplet, *one.kernels)
+    # As short as other words are.
+    if word not in ("SSE2",)
+}
+
+
+def architectures_named(path):
+    """Return what a file says of an architecture, but in its comments: of Python its docstrings are comments too."""
+    text = path.read_text()
+    if path.suffix != ".py":
+        said = [line for line in text.splitlines() if not line.lstrip().startswith(("#", "/*", "*", "//"))]
+    else:
+        tree = ast.parse(text)
+        told = {
+            node.body[0].value
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None
+        }
+        constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in told)
+        said = [node.value if isinstance(node.value, str) else repr(node.value) for node in constants]
+    return sorted(word for word in SPECIAL if any(word in one for one in said))
+
+
+def test_what_a_file_says_of_an_architecture_is_found(tmp_path):
+    path = tmp_path / "check.py"
+    path.write_text('"""Of x86_64."""\n\nSETS = ["AVX_256"]  # aarch64\nLIBRARIES = "/usr/lib/aarch64-linux-gnu"\n')
+    assert architectures_named(path) == ["AVX_256", "aarch64", "aarch64-linux-gnu"]
+    path = tmp_path / "image.def"
+    path.write_text("# On x86_64:\n%post\n    [ $(uname -m) = ppc64le ] || exit 1\n")
+    assert architectures_named(path) == ["ppc64le"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *APPLICATIONS,
+        *(path for name, path in FILES.items() if name != "containercheck.node.architectures"),
+        *sorted((REPOSITORY / "images").glob("*.def")),
+        # For which wheels are pinned is said in the requirements: it is the project's own business.
+        *sorted(path for path in (CHECKS / "src").glob("*/*") if path.suffix != ".txt" or path.name == "hpccinf.txt"),
+    ],
+    ids=lambda path: path.name,
+)
+def test_only_one_file_names_an_architecture(path):
+    assert architectures_named(path) == []
+
+
+@pytest.mark.parametrize("path", APPLICATIONS, ids=lambda path: path.stem)
+def test_an_application_file_is_short(path):
+    assert len(path.read_text().splitlines()) <= 115
+
+
+def test_application_files_are_short_on_average():
+    assert statistics.mean(len(path.read_text().splitlines()) for path in APPLICATIONS) < 80

@@ -1,0 +1,105 @@
+"""The command line: what each command takes, what its help says, and what is wrong with a line in one line."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from containercheck.command import parsers
+from containercheck.command.parsers import COMMANDS
+from containercheck.session.options import OPTIONS
+
+
+def command(*words, **environment):
+    done = subprocess.run(
+        [sys.executable, "-m", "containercheck", *words],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_shows_every_option_of_the_command_and_an_example_that_it_understands(name):
+    status, said, wrong = command(name, "--help")
+    assert (status, wrong) == (0, "")
+    assert said.startswith(f"usage: containercheck {name} ")
+    assert all(f"  {OPTIONS[option].flags[0]}" in said for option in COMMANDS[name].options)
+    assert "exit status:\n  0 " in said
+    examples = re.findall(rf"^  containercheck {name}(.*?)   ", said.partition("examples:\n")[2], re.MULTILINE)
+    assert len(examples) == len(COMMANDS[name].examples) >= 2
+    for words in examples:
+        own = [word for word in words.split() if word.startswith("--")]
+        assert {*own} <= {*COMMANDS[name].options, "--open"}
+
+
+def test_who_called_a_script_of_the_checkout_reads_how_it_was_typed():
+    status, said, _ = command("run", "--help", CONTAINERCHECK_TYPED="ci/")
+    assert (status, said.partition(" [")[0]) == (0, "usage: ci/run")
+    assert "\n  ci/run --minutes 90 " in said
+
+
+def test_the_whole_has_a_help_too():
+    status, said, _ = command("--help")
+    assert status == 0
+    assert all(one.summary in said for one in COMMANDS.values())
+
+
+def test_every_option_belongs_to_a_command():
+    assert {*OPTIONS} == {option for one in COMMANDS.values() for option in one.options}
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        ([], 64, "containercheck: error: no command: run, estimate, nightly, acceptance, references, report; "),
+        (["rnu"], 64, "containercheck: error: unknown command rnu: did you mean run?"),
+        (["nightli", "--help"], 64, "containercheck: error: unknown command nightli: did you mean nightly?"),
+        (["xyz"], 64, "containercheck: error: unknown command xyz: there are run, estimate, nightly"),
+        (["--minutes", "5"], 64, "containercheck: error: the command comes first, as in containercheck run --minutes"),
+        (["run", "--minutes", "x"], 64, "run: error: argument --minutes: 'x' is no number above 0"),
+        (["run", "--timeout", "5"], 64, "run: error: --timeout is no option of containercheck run, but of contain"),
+        (["estimate", "--open"], 64, "estimate: error: --open is no option of containercheck estimate, but of "),
+        (["nightly", "--open"], 2, "nightly: error: --open is no option of containercheck nightly, but of "),
+        (["references", "--nights", "3"], 2, "references: error: --nights: of less than 5 nothing follows"),
+        (["report", "--htm", "x"], 2, "report: error: unrecognized arguments: --htm"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(words, status, said):
+    code, out, wrong = command(*words)
+    assert (code, out, len(wrong.splitlines())) == (status, "", 1)
+    assert wrong.startswith(said)
+
+
+def completed(tmp_path, line):
+    """Return what the shell is offered after a line, as argcomplete's own part of it asks."""
+    answer = tmp_path / "answer"
+    asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line))}
+    command(**asked, _ARGCOMPLETE_STDOUT_FILENAME=str(answer))
+    return {word.strip() for word in answer.read_text().splitlines()}
+
+
+def test_the_shell_completes_commands_and_their_options(tmp_path):
+    assert completed(tmp_path, "containercheck ") >= {*COMMANDS}
+    assert completed(tmp_path, "containercheck n") == {"nightly"}
+    assert completed(tmp_path, "containercheck nightly --no") == {"--node-hours"}
+    assert completed(tmp_path, "containercheck report --") == {"--help", "--html", "--database"}
+
+
+def test_completion_loads_neither_numpy_nor_reframe():
+    code = (
+        "import sys; from containercheck.command import main; main.parser(); "
+        "print({'numpy', 'scipy', 'reframe', 'sqlite3'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_what_is_no_option_of_ours_goes_on_to_reframe():
+    known, rest, _ = parsers.parsed("run", ["-n", "HPCC", "--minutes", "5", "-S", "seconds=60", "--exec-policy=async"])
+    assert (known.minutes, rest) == (5.0, ["-n", "HPCC", "-S", "seconds=60", "--exec-policy=async"])
