@@ -27,7 +27,7 @@ TRANSPOSED = 2000
 
 def figure(name, key, unit, spread, **facts):
     """Return a figure of HPCC's summary section."""
-    return Figure(name, rf"^{key}=(\S+)", unit, file=OUTPUT, spread=spread, **facts)
+    return Figure(name, rf"^{key}=(\S+)", unit, file=OUTPUT, spread=spread, **{"duet": True, **facts})
 
 
 def of_core(name, key, unit, spread):
@@ -37,7 +37,8 @@ def of_core(name, key, unit, spread):
 
 def between_ranks(name, key, unit, **facts):
     """Return a figure of b_eff, which does not apply to a single rank; its tolerance is that of Ping Pong and IMB."""
-    return figure(name, key, unit, spread=10.0, absent=r"^CommWorldProcs=1$", tolerance=10.0, **facts)
+    facts = {**facts, "duet": False, "spread": 10.0, "tolerance": 10.0}
+    return figure(name, key, unit, absent=r"^CommWorldProcs=1$", **facts)
 
 
 def self_check(name, pattern, **facts):

@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Optional
 
 from containercheck import contract, texts
 from containercheck.verdict import failed, problems, reading, sequential
+from containercheck.verdict.changes import middle
 from containercheck.verdict.prior import Prior
 from containercheck.verdict.problems import DIFFER, HANG, OUTPUT, RANKS, STATUS, UNREADABLE, WRONG, Problem
 from containercheck.verdict.reading import UnreadableError
@@ -34,6 +35,8 @@ class Facts:
     :ivar sides: ``name``, ``label`` and ``against`` of each side; ``against`` names the side that it is compared
         with, None for one that is only a measure. ``accepted`` are ranges for this side alone, by figure.
     :ivar emulated: whether the nodes' processors are emulated, so that no overhead says anything.
+    :ivar duet: ``cores`` of each side where both run at the same time, and the ``stagedir`` as their commands name it;
+        None where they take turns.
     :ivar earlier: the figures of rounds of an earlier job, which count: of each round side, figure and value.
     :ivar earlier_runtimes: ``command`` and ``version`` of the runtimes that they were measured with, by side.
     :ivar earlier_refused: why there are none though that job measured some; empty where that is not so.
@@ -51,6 +54,7 @@ class Facts:
         self.ranks = known["ranks"]  # type: int
         self.sides = [types.SimpleNamespace(**{"accepted": {}, **side}) for side in known["sides"]]
         self.emulated = known["emulated"]  # type: bool
+        self.duet = known.get("duet")  # type: Optional[Dict[str, Any]]
         self.earlier = known["earlier"]  # type: List[Dict[str, Dict[str, float]]]
         self.earlier_runtimes = known.get("earlier_runtimes", {})  # type: Dict[str, Dict[str, str]]
         self.earlier_refused = known.get("earlier_refused", "")  # type: str
@@ -69,19 +73,21 @@ class Evaluation:
     :ivar replaced: how many rounds were replaced because something else disturbed them.
     :ivar pairs: by side and figure, the pairs of all rounds with their verdict.
     :ivar emulated: whether that verdict is none, because the nodes' processors are emulated.
+    :ivar duet: whether both sides run at the same time, on each half of the node once a round.
     :ivar left_out: why rounds of an earlier job do not count, in a line; empty where they do, or there are none.
     """
 
     def __init__(self, facts: Facts, stagedir: Path) -> None:
         """No runs yet."""
         self._facts, self._stagedir = facts, stagedir
-        self.emulated = facts.emulated
+        self.emulated, self.duet = facts.emulated, facts.duet is not None
+        self._runs_a_round = 2 if self.duet else 1
         self.problems = []  # type: List[Problem]
         self.seconds = 0.0
         self.rounds = []  # type: List[Dict[str, Dict[str, float]]]
         self.replaced = self._ended = 0
         self.pairs = collections.OrderedDict()  # type: Dict[Tuple[str, str], Pairs]
-        self._round = {}  # type: Dict[str, Dict[str, float]]
+        self._round = {}  # type: Dict[str, List[Dict[str, float]]]
         self._answers = {}  # type: Dict[str, Dict[str, Any]]
         self._runs = collections.Counter()  # type: Dict[str, int]
         self._leftovers = {}  # type: Dict[str, List[str]]
@@ -100,9 +106,14 @@ class Evaluation:
         self._ended += 1
         if replaced:
             self.replaced += 1
-        elif len(self._round) == len(self._facts.sides):
-            self._count(self._round)
+        elif all(len(self._round.get(side.name, ())) == self._runs_a_round for side in self._facts.sides):
+            self._count({side: self._middle(runs) for side, runs in self._round.items()})
         self._round, self._answers = {}, {}
+
+    def _middle(self, runs: List[Dict[str, float]]) -> Dict[str, float]:
+        """Return a side's figures of a round, of those that each of its runs has."""
+        told = [one for one in self._facts.figures if all(one.name in values for values in runs)]
+        return {one.name: middle([values[one.name] for values in runs], one.compare) for one in told}
 
     def _count(self, values: Dict[str, Dict[str, float]]) -> None:
         """Add the pairs of a round. How many figures are judged together is known from the first one."""
@@ -144,7 +155,11 @@ class Evaluation:
     def add(self, run: Dict[str, Any]) -> None:
         """Read one run of the record."""
         side = run["side"]
-        self.seconds += run["seconds"]
+        # Two runs that go on at the same time take the time of one.
+        self.seconds += run["seconds"] / self._runs_a_round
+        if run.get("ended_with"):
+            # It was no failure of its own.
+            return
         output = self._stagedir / run["output"]
         if run["leftover_processes"]:
             self._leftovers.setdefault(side, []).extend(run["leftover_processes"])
@@ -194,7 +209,8 @@ class Evaluation:
             wrong = reading.problem(answer, own[answer.name])
             if wrong:
                 self._note(WRONG, run, f"wrong answer: {wrong}")
-        self._round[side] = {name: value for name, value in values.items() if value is not None}
+        found = {name: value for name, value in values.items() if value is not None}
+        self._round.setdefault(side, []).append(found)
         self._answers[side] = own
 
     def _compare_answers(self, number: int, latest: str) -> None:
