@@ -191,11 +191,13 @@ def _ended(living: Dict[int, Half]) -> List[Tuple[int, Half]]:
 
 
 def _run_of(half: Half) -> Optional[Dict[str, Any]]:
-    """Return what a process wrote of its run; None where it was ended before."""
-    try:
-        return json.loads((half.output / RUN).read_text())
-    except OSError:
+    """Return what a process wrote of its run, once; None where it was ended before."""
+    path = half.output / RUN
+    if not path.exists():
         return None
+    run = json.loads(path.read_text())  # type: Dict[str, Any]
+    path.unlink()
+    return run
 
 
 def has_failed(run: Dict[str, Any]) -> bool:

@@ -116,7 +116,10 @@ class Outcome:
 
     def _marked(self, row: dict[str, Any]) -> dict[str, Any]:
         row = {**row, "emulated": True} if self._emulated else row
-        return {**row, "duet": True} if self._duet else row
+        if not self._duet:
+            return row
+        # Half of a node is no point of a scaling over nodes.
+        return {**{name: value for name, value in row.items() if name != "scaling"}, "duet": True}
 
     def performance(self) -> Iterator[tuple[str, float, str]]:
         """Yield name, value and unit of all that ReFrame logs: for a comparison the subject's figure by its own name.
