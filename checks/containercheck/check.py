@@ -134,8 +134,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def _lay_out(self):
         most = self.known_work and self.known_work.most_cores
         wanted = (self.num_nodes, self.ranks_per_node, self.threads, self.min_ranks, most)
-        runtime, gpus = runtimes.find(self.current_partition) if self.contained else None, self.gpu and self.site.gpus > 0
-        case = duets.Case(self.num_nodes, self.side_count, self.figures, runtime, gpus, self.unpacked)
+        runtime = runtimes.find(self.current_partition) if self.contained and self.duet != "no" else None
+        place = (runtime, self.gpu and self.site.gpus > 0, self.unpacked)
+        case = duets.Case(self.num_nodes, self.side_count, self.figures, *place)
         self._rounds = duets.choose(self.duet, self.site, case, lambda site: Layout.on(site, *wanted))
         self.site, self.layout = self._rounds.site, self._rounds.layout
         self.executable, self._in_image = (one + self.program_suffix for one in (self.executable, self._in_image))

@@ -149,9 +149,7 @@ def run_both(both: Sequence[Half], collect: List[str], local_ranks: int) -> List
         # Also where the job is to end.
         _end(living)
     disturbers = disturbed_by(began, before, disturbance.look())
-    return [
-        {**found[half.side], "disturbed_by": disturbers, "processors": listed(half.processors)} for half in both
-    ]
+    return [{**found[half.side], "disturbed_by": disturbers, "processors": listed(half.processors)} for half in both]
 
 
 def _start(half: Half, collect: List[str], local_ranks: int) -> int:

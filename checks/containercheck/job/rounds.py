@@ -4,16 +4,17 @@
 
 A round runs the script of each side once (``baseline.sh``, ``subject.sh``), in an order that is drawn by coin: what
 comes first or second has no advantage, whatever the machine does. In a *duet* (``duet`` in ``facts.json``) both run at
-the same time, each on half of the cores, and a second time with the halves swapped: what the host does hits both alike
-(Bulej and others, Duet Benchmarking, 2020); by coin is then who has which half first. Rounds go on until every figure has its verdict, more
-would not tell, or the time is used up; a round that something else on the machine disturbed is replaced. Each run has
-its own time limit: the check's and, once bare's time is known, a multiple of that. A run that exceeds it is ended with
-all its processes, and the next goes on; the second failure of the same kind ends the rounds. With one side there is one
-run.
+the same time, each on half of the cores, and a second time with the halves swapped, so that what the host does hits
+both alike (Bulej and others, Duet Benchmarking, 2020); who has which half first is drawn. Rounds go on until every
+figure has its verdict, more would not tell, or the time is used up; a round that something else on the machine
+disturbed is replaced. Each run has its own time limit: the check's and, once bare's time is known, a multiple of that.
+A run that exceeds it is ended with all its processes, and the next goes on; the second failure of the same kind ends
+the rounds. With one side there is one run.
 
-What runs print lies in ``rounds/<round>-<side>/``, or ``...-swapped/``. ``rounds.json`` holds everything that is known about them: ``why``
-there were no more, ``"complete": true`` when the runner came to its end, and ``ended`` names the signal where it did
-not. It is read with ``facts.json`` after each run, and in the end by ReFrame's side, with the same code.
+What runs print lies in ``rounds/<round>-<side>/``, of swapped halves in ``...-swapped/``. ``rounds.json`` holds
+everything that is known about them: ``why`` there were no more, ``"complete": true`` when the runner came to its end,
+and ``ended`` names the signal where it did not. It is read with ``facts.json`` after each run, and in the end by
+ReFrame's side, with the same code.
 """
 
 import argparse

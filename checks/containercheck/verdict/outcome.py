@@ -83,8 +83,8 @@ class Outcome:
 
         A row has figure, unit, better (which direction is), baseline and baseline_label; and scaling (strong or weak)
         where the figure shows how the application scales over nodes; and emulated (true) where the nodes' processors
-        are, so that nothing is judged; and duet (true) where both sides ran at the same time, so that both values are of
-        half a node. A comparison also has subject and subject_label;
+        are, so that nothing is judged; and duet (true) where both sides ran at the same time, so that both values are
+        of half a node. A comparison also has subject and subject_label;
         overhead, the ends of its interval (low, high; None where there is none yet) and half its width (interval), in
         overhead_unit; accepted, expected and verdict; rounds, and in how many of them the overhead was above what is
         accepted; spread (in overhead_unit) and correlation of the rounds; for an open verdict, rounds_needed in all
