@@ -37,8 +37,7 @@ def of_core(name, key, unit, spread):
 
 def between_ranks(name, key, unit, **facts):
     """Return a figure of b_eff, which does not apply to a single rank; its tolerance is that of Ping Pong and IMB."""
-    facts = {**facts, "duet": False, "spread": 10.0, "tolerance": 10.0}
-    return figure(name, key, unit, absent=r"^CommWorldProcs=1$", **facts)
+    return figure(name, key, unit, 10.0, absent=r"^CommWorldProcs=1$", tolerance=10.0, duet=False, **facts)
 
 
 def self_check(name, pattern, **facts):
