@@ -146,6 +146,8 @@ def in_rounds(case: Case, row: dict[str, Any], cases: Sequence[Case]) -> str:
     Of a check's cases only the axes that bare has too count.
     """
     twins = [one for one in cases if one is not case and one.identity_as(case.variant) == case.identity]
+    # In a duet a side has half of the node.
+    twins = [one for one in twins if not any(row.get("duet") for row in one.rows)]
     values = [
         sides[BASELINE][row["figure"]]
         for one in twins

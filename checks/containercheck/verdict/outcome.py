@@ -37,7 +37,7 @@ class Outcome:
     ) -> None:
         """Compare the sides."""
         self._sides = {side.name: side for side in sides}
-        self._emulated = evaluation.emulated
+        self._emulated, self._duet = evaluation.emulated, evaluation.duet
         self._answers_compared = evaluation.compares_answers
         self._values = evaluation.values()
         self._figures = {figure.name: figure for figure in figures if figure.name in self._values}
@@ -83,7 +83,8 @@ class Outcome:
 
         A row has figure, unit, better (which direction is), baseline and baseline_label; and scaling (strong or weak)
         where the figure shows how the application scales over nodes; and emulated (true) where the nodes' processors
-        are, so that nothing is judged. A comparison also has subject and subject_label;
+        are, so that nothing is judged; and duet (true) where both sides ran at the same time, so that both values are
+        of half a node. A comparison also has subject and subject_label;
         overhead, the ends of its interval (low, high; None where there is none yet) and half its width (interval), in
         overhead_unit; accepted, expected and verdict; rounds, and in how many of them the overhead was above what is
         accepted; spread (in overhead_unit) and correlation of the rounds; for an open verdict, rounds_needed in all
@@ -114,7 +115,11 @@ class Outcome:
         return rows
 
     def _marked(self, row: dict[str, Any]) -> dict[str, Any]:
-        return {**row, "emulated": True} if self._emulated else row
+        row = {**row, "emulated": True} if self._emulated else row
+        if not self._duet:
+            return row
+        # Half of a node is no point of a scaling over nodes.
+        return {**{name: value for name, value in row.items() if name != "scaling"}, "duet": True}
 
     def performance(self) -> Iterator[tuple[str, float, str]]:
         """Yield name, value and unit of all that ReFrame logs: for a comparison the subject's figure by its own name.
