@@ -269,7 +269,7 @@ def main() -> None:
         recipe.add_argument("--recipes", type=Path, help="directory of the definition files"),
         recipe.add_argument("--cache", type=Path, help="directory of the built images"),
         recipe.add_argument("--jar-cache", type=Path, help="directory of the jars that images are built with"),
-        recipe.add_argument("--runtime", help="apptainer or singularity"),
+        recipe.add_argument("--runtime", help="command of the runtime that builds the image"),
         recipe.add_argument("--architecture", help="architecture of the partition, as uname -m prints it"),
         recipe.add_argument("--release", help="code name of the image's Debian"),
         recipe.add_argument("--mpi", choices=mpi.FAMILIES, help="family of the image's MPI"),
