@@ -135,10 +135,12 @@ def facts_of(
     earlier: Iterable[dict[str, dict[str, float]]] = (),
     emulated: bool = False,
     priors: Mapping[str, tuple[float, str]] | None = None,
+    duet: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return what a check with a tolerance of 5 % writes into facts.json.
 
     :param expected: the range of a figure's overhead, where a reference gives one.
+    :param duet: what the job is told of sides that run at the same time.
     :param priors: of figures whose spread is known: that, and from where.
     """
     expected = expected or {}
@@ -155,6 +157,7 @@ def facts_of(
         "priors": dict(priors or {}),
         "sides": list(sides),
         "earlier": list(earlier),
+        "duet": duet,
     }
 
 
@@ -279,10 +282,10 @@ def session(tmp_path):
 def start_rounds(tmp_path):
     """Start the runner on the scripts of one side or two."""
 
-    def start(baseline, subject=None, count=2, limit=10, *options, directory=tmp_path, figures=(), stderr=None):
+    def start(baseline, subject=None, count=2, limit=10, *options, directory=tmp_path, stderr=None, **facts):
         directory.mkdir(exist_ok=True)
         sides = [BARE] if subject is None else [BARE, GENERIC]
-        (directory / "facts.json").write_text(json.dumps(facts_of(figures, sides=sides)))
+        (directory / "facts.json").write_text(json.dumps(facts_of(**{"sides": sides, **facts})))
         for side, text in zip(sides, (baseline, subject)):
             (directory / f"{side['name']}.sh").write_text(text)
         # No number leaves it to the verdict.

@@ -111,6 +111,9 @@ class ApplicationFacts(rfm.RegressionTest):
     #: So many rounds, whatever the verdict; 0 lets the verdict and the time decide. A bare check, which compares
     #: nothing, runs once.
     rounds = variable(int, value=0)
+    #: Whether both sides run at the same time, each on half of the cores, and once more with the halves swapped: what
+    #: the host of a virtual machine does then hits both alike (duets.py). ``yes``, ``no``, or ``auto``.
+    duet = variable(str, value="no")
     #: Node-hours that a job may take; 0 for what its rounds and their limits come to.
     node_hours = variable(float, int, value=0)
     #: Whether the processors of a virtual machine are kept awake between and during the runs (node/job/awake.py).

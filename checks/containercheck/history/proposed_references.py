@@ -177,13 +177,13 @@ def alike(runs: Sequence[Run], index: Collection[str]) -> tuple[list[Run], int]:
 def series(runs: Iterable[Run]) -> list[Series]:
     """Return the figures of runs, the latest last; what is derived from two sides (an overhead) is none.
 
-    Nor is what emulated processors took.
+    Nor is what emulated processors took, or half of a node (a duet).
 
     In the container variants a figure is the container's: the bare one's has the bare variant.
     """
     found: dict[str, Series] = {}
     for run in runs:
-        rows = {row.figure: row for row in rows_of(run.facts) if not row.emulated}
+        rows = {row.figure: row for row in rows_of(run.facts) if not (row.emulated or row.duet)}
         for key, (value, *_, unit, _) in run.facts["perfvalues"].items():
             figure = key.rpartition(":")[2]
             if figure not in rows or value is None:

@@ -188,7 +188,7 @@ def _overheads(night: Night) -> Iterator[_Seen]:
             (case.key,),
         )
         unit = row.overhead_unit
-        work = (*_work(case), unit, row.unit)
+        work = (*_work(case), unit, row.unit, *(["duet"] if row.duet else []))
         name = _name(OVERHEAD, case, case.variant, row.figure)
         yield _Seen(name, case.label, unit, row.better, _least(row), work, point)
 
@@ -216,7 +216,8 @@ def _bare(night: Night) -> Iterator[_Seen]:
     """Return the bare values: the median of what container cases measured beside theirs, or the bare case's own."""
     groups: dict[Name, list[Told]] = {}
     for case, row in _measured(night):
-        if _finite(row.baseline):
+        # In a duet it is of half a node.
+        if _finite(row.baseline) and not row.duet:
             groups.setdefault(_name(BARE, case, "", row.figure), []).append((case, row))
     for name, every in groups.items():
         found = [(case, row) for case, row in every if row.subject is not None] or every

@@ -143,6 +143,8 @@ def in_rounds(case: Case, row: Row, cases: Sequence[Case]) -> str:
     Of a check's cases only the axes that bare has too count.
     """
     twins = [one for one in cases if one is not case and one.identity_as(case.variant) == case.identity]
+    # In a duet a side has half of the node.
+    twins = [one for one in twins if not any(row.duet for row in one.rows)]
     values = [
         sides[BASELINE][row.figure] for one in twins for sides in one.measured if row.figure in sides.get(BASELINE, ())
     ]

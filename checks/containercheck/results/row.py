@@ -61,6 +61,7 @@ class Row:
     :ivar difference: line that names both builds, where the two are not the same.
     :ivar scaling: ``strong`` or ``weak`` where the figure shows how the application scales over nodes.
     :ivar emulated: whether the nodes' processors are emulated.
+    :ivar duet: whether both sides ran at the same time, so that both values are of half a node.
     :ivar answers_compared: whether the check has answers, so that it is known whether both computed the same.
     """
 
@@ -96,6 +97,7 @@ class Row:
     difference: str = ""
     scaling: str = ""
     emulated: bool = False
+    duet: bool = False
     answers_compared: bool = True
 
     @property

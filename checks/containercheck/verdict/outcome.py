@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from containercheck.application.facts import Figure
 from containercheck.node.outputs.evaluation import Evaluation
@@ -37,7 +38,7 @@ class Outcome:
     ) -> None:
         """Compare the sides."""
         self._sides = {side.name: side for side in sides}
-        self._emulated = evaluation.emulated
+        self._emulated, self._duet = evaluation.emulated, evaluation.duet
         self._answers_compared = evaluation.compares_answers
         self._values = evaluation.values()
         self._figures = {figure.name: figure for figure in figures if figure.name in self._values}
@@ -81,10 +82,11 @@ class Outcome:
     def rows(self) -> list[Row]:
         """Return a row for each comparison, or for each figure where there is nothing to compare."""
         if self.comparisons or len(self._sides) > 1:
-            return [one.row(self._answers_compared) for one in self.comparisons]
+            return [self._marked(one.row(self._answers_compared)) for one in self.comparisons]
         (side,) = self._sides.values()
         return [
-            self._alone(figure, side.label, self._values[name][side.name]) for name, figure in self._figures.items()
+            self._marked(self._alone(figure, side.label, self._values[name][side.name]))
+            for name, figure in self._figures.items()
         ]
 
     def _alone(self, figure: Figure, label: str, values: Sequence[float]) -> Row:
@@ -98,6 +100,11 @@ class Outcome:
             scaling=figure.scaling or "",
             emulated=self._emulated,
         )
+
+    def _marked(self, row: Row) -> Row:
+        """Return a row with what has to be said of all of them."""
+        # Half of a node is no point of a scaling over nodes.
+        return replace(row, duet=True, scaling="") if self._duet else row
 
     def performance(self) -> Iterator[tuple[str, float, str]]:
         """Yield name, value and unit of all that ReFrame logs: for a comparison the subject's figure by its own name.

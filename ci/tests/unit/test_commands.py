@@ -27,7 +27,7 @@ BARE = Side("baseline", "bare", HPCC, SRUN)
 IMAGE = Container(by_name("Apptainer"), "image.sif")
 GENERIC = Side("subject", "generic", HPCC, SRUN, IMAGE, compared_with="baseline")
 INTEGRATED = GENERIC.changed(label="integrated", container=replace(IMAGE, host_mpi=HostMpi("./bin/hpcc")))
-EXEC = 'exec -B"/stage:/rfm_workdir" --pwd /rfm_workdir'
+EXEC = "exec -B/stage:/rfm_workdir --pwd /rfm_workdir"
 
 
 def made(side, site=SITE):

@@ -75,7 +75,7 @@ def test_relatives_take_each_others_place(libraries, name):
     ("names", "reason"), [("libmpi.so.40", "cluster:compute has no MPI of the mpich family"), ("libmpi_cray.so.12", "")]
 )
 def test_a_partition_without_it_is_a_skip_before_the_job(monkeypatch, names, reason):
-    monkeypatch.setattr(hosts, "_asked", lambda partition: (f"glibc 2.31\n{names}\nlibmpi_cxx.so.40\n", ""))
+    monkeypatch.setattr(hosts, "_ask", lambda partition: (f"glibc 2.31\n{names}\nlibmpi_cxx.so.40\n", ""))
     wanted = Wanted("IMB", "IMB-MPI1", mpi_family="mpich", requirements="imb/requirements.txt")
     if reason:
         with pytest.raises(Unavailable, match=f"^no software: {reason}: install mpich"):
@@ -85,7 +85,7 @@ def test_a_partition_without_it_is_a_skip_before_the_job(monkeypatch, names, rea
         host.provide(replace(wanted, modules=("mpich",)), REMOTE)
     else:
         host.provide(wanted, REMOTE)
-    monkeypatch.setattr(hosts, "_asked", lambda partition: ("", "its job failed"))
+    monkeypatch.setattr(hosts, "_ask", lambda partition: ("", "its job failed"))
     host.provide(wanted, REMOTE)
 
 

@@ -29,7 +29,7 @@ def nodes_say(monkeypatch):
     """Let the nodes of any partition give this answer, and this machine another."""
 
     def say(text, problem=""):
-        monkeypatch.setattr(hosts, "_asked", lambda partition: (text, problem))
+        monkeypatch.setattr(hosts, "_ask", lambda partition: (text, problem))
         monkeypatch.setattr(os, "confstr", lambda name: "glibc 2.99")
 
     return say

@@ -15,6 +15,7 @@ from containercheck.node.outputs.problems import DIFFER, HANG, OUTPUT, RANKS, ST
 from containercheck.node.outputs.reading import UnreadableError
 from containercheck.node.stats import together
 from containercheck.node.stats.prior import Prior
+from containercheck.node.stats.scale import middle
 from containercheck.node.stats.sequential import Pairs
 
 #: So many of a kind, and no more, are waited for: node-hours are not spent on proving it a third time.
@@ -35,6 +36,8 @@ class Facts:
     :ivar sides: ``name``, ``label`` and ``compared_with`` of each side; ``compared_with`` names the side that it is
         compared with, None for one that is only a measure. ``accepted`` are ranges for this side alone, by figure.
     :ivar emulated: whether the nodes' processors are emulated, so that no overhead says anything.
+    :ivar duet: ``cores`` of each side where both run at the same time, and the ``stagedir`` as their commands name it;
+        None where they take turns.
     :ivar earlier: the figures of rounds of an earlier job, which count: of each round side, figure and value.
     :ivar earlier_runtimes: ``command`` and ``version`` of the runtimes that they were measured with, by side.
     :ivar earlier_refused: why there are none though that job measured some; empty where that is not so.
@@ -52,6 +55,7 @@ class Facts:
         self.ranks: int = known["ranks"]
         self.sides = [types.SimpleNamespace(**{"accepted": {}, **side}) for side in known["sides"]]
         self.emulated: bool = known["emulated"]
+        self.duet: Optional[Dict[str, Any]] = known.get("duet")
         self.earlier: List[Dict[str, Dict[str, float]]] = known["earlier"]
         self.earlier_runtimes: Dict[str, Dict[str, str]] = known.get("earlier_runtimes", {})
         self.earlier_refused: str = known.get("earlier_refused", "")
@@ -70,19 +74,21 @@ class Evaluation:
     :ivar replaced: how many rounds were replaced because something else disturbed them.
     :ivar pairs: by side and figure, the pairs of all rounds with their verdict.
     :ivar emulated: whether that verdict is none, because the nodes' processors are emulated.
+    :ivar duet: whether both sides run at the same time, on each half of the node once a round.
     :ivar left_out: why rounds of an earlier job do not count, in a line; empty where they do, or there are none.
     """
 
     def __init__(self, facts: Facts, stagedir: Path) -> None:
         """No runs yet."""
         self._facts, self._stagedir = facts, stagedir
-        self.emulated = facts.emulated
+        self.emulated, self.duet = facts.emulated, facts.duet is not None
+        self._runs_a_round = 2 if self.duet else 1
         self.problems: List[Problem] = []
         self.seconds = 0.0
         self.rounds: List[Dict[str, Dict[str, float]]] = []
         self.replaced = self._ended = 0
         self.pairs: Dict[Tuple[str, str], Pairs] = collections.OrderedDict()
-        self._round: Dict[str, Dict[str, float]] = {}
+        self._round: Dict[str, List[Dict[str, float]]] = {}
         self._answers: Dict[str, Dict[str, Any]] = {}
         self._runs: Dict[str, int] = collections.Counter()
         self._leftovers: Dict[str, List[str]] = {}
@@ -101,9 +107,14 @@ class Evaluation:
         self._ended += 1
         if replaced:
             self.replaced += 1
-        elif len(self._round) == len(self._facts.sides):
-            self._count(self._round)
+        elif all(len(self._round.get(side.name, ())) == self._runs_a_round for side in self._facts.sides):
+            self._count({side: self._middle(runs) for side, runs in self._round.items()})
         self._round, self._answers = {}, {}
+
+    def _middle(self, runs: List[Dict[str, float]]) -> Dict[str, float]:
+        """Return a side's figures of a round, of those that each of its runs has."""
+        told = [one for one in self._facts.figures if all(one.name in values for values in runs)]
+        return {one.name: middle([values[one.name] for values in runs], one.compare) for one in told}
 
     def _count(self, values: Dict[str, Dict[str, float]]) -> None:
         """Add the pairs of a round. How many figures are judged together is known from the first one."""
@@ -146,7 +157,11 @@ class Evaluation:
     def add(self, run: Dict[str, Any]) -> None:
         """Read one run of the record."""
         side = run["side"]
-        self.seconds += run["seconds"]
+        # Two runs that go on at the same time take the time of one.
+        self.seconds += run["seconds"] / self._runs_a_round
+        if run.get("ended_with"):
+            # It was no failure of its own.
+            return
         output = self._stagedir / run["output"]
         if run["leftover_processes"]:
             self._leftovers.setdefault(side, []).extend(run["leftover_processes"])
@@ -201,7 +216,8 @@ class Evaluation:
             wrong = reading.problem(answer, own[answer.name])
             if wrong:
                 self._note(WRONG, run, f"wrong answer: {wrong}")
-        self._round[side] = {name: value for name, value in values.items() if value is not None}
+        found = {name: value for name, value in values.items() if value is not None}
+        self._round.setdefault(side, []).append(found)
         self._answers[side] = own
 
     def _compare_answers(self, number: int, latest: str) -> None:
