@@ -24,7 +24,7 @@ OF_CASE = ("system", "partition", "environ", "name", "display_name", "unique_nam
 OF_CASE += ("result", "fail_phase", "runtimes", "compared_images")
 OF_WORK = ("ranks", "amount")
 OF_FIGURE = (VERSION, "figure", "unit", "better", "baseline_label", "baseline", "baseline_error", "subject_label")
-OF_FIGURE += ("subject", "overhead", "overhead_unit", "accepted", "spread", "rounds", "emulated")
+OF_FIGURE += ("subject", "overhead", "overhead_unit", "accepted", "spread", "rounds", "emulated", "duet")
 
 
 @dataclass(frozen=True)

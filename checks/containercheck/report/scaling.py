@@ -126,11 +126,11 @@ def _was_measured(case: Case) -> bool:
 
 def _has_values(row: Row) -> bool:
     values = [getattr(row, side) for side in _sides(row)]
-    return bool(values) and all(math.isfinite(value) and value > 0 for value in values)
+    return all(value is not None and math.isfinite(value) and value > 0 for value in values)
 
 
 def _sides(row: Row) -> list[str]:
-    return [side for side in ("baseline", "subject") if getattr(row, side) is not None]
+    return ["baseline", "subject"] if row.is_comparison else ["baseline"]
 
 
 def _scaling(label: str, measured: Sequence[Measured], others: Iterable[Case]) -> Scaling:

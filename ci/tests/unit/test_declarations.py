@@ -29,4 +29,4 @@ def test_a_row_says_that_answers_are_not_compared(tmp_path, answers, compared):
     program = Program("true")
     sides = [Side(one["name"], one["label"], program, compared_with=one["compared_with"]) for one in (BARE, GENERIC)]
     (row,) = Outcome(figures, sides, evaluation, (), {}).rows()
-    assert row.get("answers_compared", True) is compared
+    assert row.answers_compared is compared
