@@ -125,6 +125,7 @@ class _Growing:
 
     def series(self) -> Series:
         last = self.last
+        name: list[Any]
         *name, axes, figure = last.name
         facts = (last.label, last.unit, last.better, last.least)
         return Series(*name, dict(axes), figure, *facts, tuple(self.points), tuple(self.earlier), last.point.cases)

@@ -91,7 +91,7 @@ class Stored(Generic[Made]):
         return self.made
 
 
-def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]], Made] = tuple) -> Stored[Made]:
+def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]], Any] = tuple) -> Stored[Made]:
     """Return the sessions of a database, or what is made of them.
 
     It is opened for writing, and nothing is written: so SQLite takes back what a killed writer left half done.

@@ -112,7 +112,7 @@ class Program(cache.FileEntry):
             empty = str(Path(directory) / "empty")
             # Linkers may drop libraries that the program takes nothing from.
             command = [self.parts.compiler, "-o", empty, "-x", "c++", "-", "-x", "none", "-Wl,--no-as-needed"]
-            quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "env": _environment()}
+            quiet: Dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "env": _environment()}
             linked = subprocess.run([*command, *self.parts.options], input=b"int main() {}\n", **quiet)
             if linked.returncode != 0 or shutil.which("ldd") is None:
                 return set()

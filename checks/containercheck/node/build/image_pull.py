@@ -144,6 +144,8 @@ class Kept(OfRegistry):
 
         :raises CacheError: it is not pinned.
         """
+        if not runtime.storage:
+            raise CacheError(f"{runtime.name} keeps no images of its own: name a file")
         match = re.fullmatch(rf"(?P<name>\w[\w./:-]*?)({_PIN})?", reference)
         if not match or not (match["digest"] or runtime.storage.takes_tags):
             raise CacheError(_unpinned(reference))

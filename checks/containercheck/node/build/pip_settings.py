@@ -34,7 +34,7 @@ def settings() -> Dict[str, Dict[str, str]]:
         except (OSError, subprocess.CalledProcessError):
             listing = ""
     sections: Dict[str, Dict[str, str]] = {"global": {}}
-    environment = {}
+    environment: Dict[str, str] = {}
     for section, name, value in re.findall(r"^([^.=]+)\.([^=]+)=(.*)$", listing, re.MULTILINE):
         target = environment if section == ":env:" else sections.setdefault(section, {})
         target[name] = str(ast.literal_eval(value))

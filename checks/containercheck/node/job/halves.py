@@ -205,7 +205,7 @@ def has_failed(run: Dict[str, Any]) -> bool:
 
 def _spoilt(half: Half, seconds: float, failed: str) -> Dict[str, Any]:
     """Return the part of the record of a run that was ended because the other one had failed."""
-    run = {"seconds": seconds, "limit": half.limit, "status": 128 + signal.SIGTERM, "timed_out": False}
+    run: Dict[str, Any] = {"seconds": seconds, "limit": half.limit, "status": 128 + signal.SIGTERM, "timed_out": False}
     run.update({"printed_too_much": False, "leftover_processes": [], "mpi": {}, "bound": []})
     return {**run, "output": str(half.output), "ended_with": failed}
 

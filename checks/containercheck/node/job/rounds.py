@@ -97,7 +97,7 @@ class Rounds:
 
     def run(self) -> None:
         """Run rounds until there is a reason for no more."""
-        if self._halves:
+        if self._facts.duet:
             halves.make_directories(self.sides, self._facts.duet["stagedir"])
         self._started = time.monotonic()
         number = 0
