@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import parameter, run_after, run_before, sanity_function
@@ -15,14 +17,17 @@ from reframe.utility.sanity import make_performance_function
 
 from containercheck import software
 from containercheck.application import allowance, axes, references
+from containercheck.application.allowance import Allowance
 from containercheck.node import contract, texts
+from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.problems import UNREADABLE
 from containercheck.node.outputs.reading import UnreadableError
 from containercheck.results import earlier_rounds
 from containercheck.sides import commands, duets, rounds_command, runtimes
-from containercheck.sides.sides import Needs
+from containercheck.sides.sides import Needs, Side
 from containercheck.sides.variants import VariantSides
 from containercheck.site import schedulers, sites, slurm, waiting
+from containercheck.site.extras import Software
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.software import licensed
 from containercheck.software.built_check import BuiltCheck
@@ -42,13 +47,78 @@ class OutOfService(ReframeError):
     """Too few nodes of the partition get jobs. Its name begins what ReFrame says."""
 
 
+@dataclass(frozen=True)
+class PreparedCase:
+    """What one phase of a check hands to the next ones; None before the phase that finds it out.
+
+    After ``setup``:
+
+    :ivar site_software: the site's own software for this check.
+    :ivar image_executable: the program, as the image has it.
+    :ivar rounds: whether the sides take turns, and where; ``site`` and ``layout`` of the check are those of a side.
+    :ivar spreads: what earlier sessions say of how far rounds spread, by figure.
+    :ivar allowance: time and node-hours that the job is given.
+    :ivar bounds: how long it may wait and run.
+    :ivar runtime_needs: modules and variables of the container runtime; ``runtime`` of the check is the runtime.
+    :ivar provision: software, image and published input, and the commands that make them available.
+
+    Before ``run``, once all hooks of the application ran:
+
+    :ivar sides: that are run and compared.
+    :ivar makes_input: whether the job makes the input before the first round.
+    :ivar facts: what the job is told of figures, answers and sides (node/contract.py).
+    :ivar with_reference: names of the figures of which a reference says what the overhead must be.
+
+    At ``sanity``, in a dry run only the state:
+
+    :ivar job_state: how the scheduler says that the job ended.
+    :ivar evaluation: the rounds, read.
+
+    At ``performance``, and not in a dry run:
+
+    :ivar outcome: comparisons and verdicts.
+    """
+
+    site_software: Software | None = None
+    image_executable: str | None = None
+    rounds: duets.Choice | None = None
+    spreads: dict[str, known_spreads.Told] | None = None
+    allowance: Allowance | None = None
+    bounds: waiting.Bounds | None = None
+    runtime_needs: Needs | None = None
+    provision: software.Provision | None = None
+    sides: Sequence[Side] | None = None
+    makes_input: bool | None = None
+    facts: dict[str, Any] | None = None
+    with_reference: frozenset[str] | None = None
+    job_state: str | None = None
+    evaluation: Evaluation | None = None
+    outcome: Outcome | None = None
+
+
 class ContainerCheck(BuiltCheck, VariantSides):
     """An application, bare or in a container, on a number of nodes.
 
     A container variant runs the bare program too, in the same job, in alternating rounds, and fails when the
     container is slower than the tolerance allows, gives other answers, hangs, or does not run as the variant says.
     Subclasses state facts: the variables of ``ApplicationFacts``, and input files in a hook before ``run``.
+
+    What there is after each phase, beside ReFrame's own:
+
+    - ``init``: ``valid_systems``, ``full_only``, ``tags``.
+    - ``setup``: ``site``, ``layout``, ``runtime`` and ``expected``, for the application's hooks and properties; the
+      variables of its software as the site has them; ``prepared`` up to ``provision``.
+    - before ``run``: the job's script, ``compared``; ``prepared`` up to ``with_reference``.
+    - ``sanity``: ``measured``, ``notes``, ``provenance``, ``reproducer`` and the seconds; ``prepared.evaluation``.
+    - ``performance``: ``results``; ``prepared.outcome``.
     """
+
+    #: What the phases so far hand on.
+    prepared = PreparedCase()
+
+    def hand_on(self, **facts: Any) -> None:
+        """Add to what the phases so far hand on; names as in :class:`PreparedCase`."""
+        self.prepared = replace(self.prepared, **facts)
 
     @run_after("init")
     def choose_partitions(self):
@@ -82,22 +152,24 @@ class ContainerCheck(BuiltCheck, VariantSides):
             self.job.options = [*self.job.options, *schedulers.options_of(self.job, self.site, self.layout)]
             self._allow()
             self._require_nodes()
+            self.runtime = runtimes.find(self.current_partition) if self.contained else None
+            self.hand_on(runtime_needs=runtimes.needs(self.current_partition, self.runtime))
             # Of what is not known of a partition, a job of its own asks.
-            self._provision = software.provide(self.wanted_software(), self.site)
+            self.hand_on(provision=software.provide(self.wanted_software(), self.site))
         except (software.Unavailable, LayoutError) as error:
             self.skip_because(str(error))
         if self.contained and self._twins in _UNREADABLE:
             why = _UNREADABLE[self._twins]
             raise NotMeasured(texts.sanitized(f"bare could not be read, and so no container is run beside it: {why}"))
         # Images are built with them too.
-        self.modules += [module for module in self._of_runtime.modules if module not in self.modules]
-        self.build_with(self._provision)
+        self.modules += [module for module in self.prepared.runtime_needs.modules if module not in self.modules]
+        self.build_with(self.prepared.provision)
         # ReFrame cancels a job that waits longer, without an error of its own: slurm.end_of_job says so.
         self.max_pending_time = self.max_pending_time or self.site.max_pending_time
 
     def _take_over(self, sites_own):
         """Let the site's own software take the place of the check's."""
-        self._sites_own, self._in_image = sites_own, sites_own.image_executable or self.executable
+        self.hand_on(site_software=sites_own, image_executable=sites_own.image_executable or self.executable)
         if sites_own.executable or sites_own.modules or sites_own.spack or sites_own.easybuild:
             self.spack, self.easybuild = sites_own.spack, sites_own.easybuild
         self.executable = sites_own.executable or self.executable
@@ -113,7 +185,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             return
         ready = bool(self.compared_images) or self.recipe in (self.site.images or {})
         licensed.require(check, self.site, self.published, self.contained and not ready)
-        self.executable_opts = [*self._sites_own.options]
+        self.executable_opts = [*self.prepared.site_software.options]
         facts = (self.figures, self.answers, self.rank_count)
         self.figures, self.answers, self.rank_count = licensed.filled_in(check, self.site, *facts)
 
@@ -123,9 +195,10 @@ class ContainerCheck(BuiltCheck, VariantSides):
         runtime = runtimes.find(self.current_partition) if self.contained and self.duet != "no" else None
         place = (runtime, self.gpu and self.site.gpus > 0, self.unpacked)
         case = duets.Case(self.num_nodes, self.side_count, self.figures, *place)
-        self._rounds = duets.choose(self.duet, self.site, case, lambda site: Layout.on(site, *wanted))
-        self.site, self.layout = self._rounds.site, self._rounds.layout
-        self.executable, self._in_image = (one + self.program_suffix for one in (self.executable, self._in_image))
+        self.hand_on(rounds=duets.choose(self.duet, self.site, case, lambda site: Layout.on(site, *wanted)))
+        self.site, self.layout = self.prepared.rounds.site, self.prepared.rounds.layout
+        self.executable += self.program_suffix
+        self.hand_on(image_executable=self.prepared.image_executable + self.program_suffix)
         self.threads = self.num_cpus_per_task = self.layout.threads
         self.num_tasks, self.num_tasks_per_node = self.layout.ranks, self.layout.ranks_per_node
         self.num_gpus_per_node = (self.gpu and self.site.gpus) or None
@@ -138,17 +211,23 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Give the job its time and memory; and say what it is expected to take."""
         run = allowance.Run.of(self.known_work, self.known_work and self.amount, self.layout, self.run_limit)
         self.extra_resources = {**allowance.resources(self.site, run), **self.extra_resources}
-        self._told = known_spreads.known(self.known_spreads, self.display_name, self.current_partition.fullname)
-        figures = self._rounds.figures
-        rounds = self.rounds or known_spreads.rounds_expected(figures, self.tolerance, self._told)
-        self._allowance = allowance.allow(
-            self.site, self.num_nodes, run, self.side_count, self.seconds, self.node_hours, rounds
+        self.hand_on(
+            spreads=known_spreads.known(self.known_spreads, self.display_name, self.current_partition.fullname)
         )
-        self._bounds = waiting.Bounds(self.job, self.time_limit or self._allowance.at_most)
+        figures = self.prepared.rounds.figures
+        rounds = self.rounds or known_spreads.rounds_expected(figures, self.tolerance, self.prepared.spreads)
+        facts = (self.num_nodes, run, self.side_count, self.seconds, self.node_hours, rounds)
+        self.hand_on(allowance=allowance.allow(self.site, *facts))
+        self.hand_on(bounds=waiting.Bounds(self.job, self.time_limit or self.prepared.allowance.at_most))
         if not self.site.is_here:
-            self.time_limit = self.time_limit or self._allowance.at_most
-        closing = known_spreads.closing(figures, self.tolerance, self._told)
-        self.expected = {"ranks": self.layout.ranks, **asdict(run), **asdict(self._allowance), "closing": closing}
+            self.time_limit = self.time_limit or self.prepared.allowance.at_most
+        closing = known_spreads.closing(figures, self.tolerance, self.prepared.spreads)
+        self.expected = {
+            "ranks": self.layout.ranks,
+            **asdict(run),
+            **asdict(self.prepared.allowance),
+            "closing": closing,
+        }
 
     def _require_nodes(self):
         """Fail where the job would wait for nodes that are down: other partitions go on."""
@@ -159,55 +238,59 @@ class ContainerCheck(BuiltCheck, VariantSides):
     @run_before("run", always_last=True)
     def write_job(self):
         """Write the script of each side into the job, and let the runner alternate them."""
-        self._sides = self.sides()
-        own = Needs(self._provision.activate, modules=(*self._sites_own.modules,), files=(*self.own_files,))
-        job = commands.job_commands(self._sides, own, self.input_commands, self.site, self.layout, self.stagedir)
-        self._prepares = job.prepares
+        self.hand_on(sides=self.sides())
+        own = Needs(
+            self.prepared.provision.activate, modules=(*self.prepared.site_software.modules,), files=(*self.own_files,)
+        )
+        job = commands.job_commands(
+            self.prepared.sides, own, self.input_commands, self.site, self.layout, self.stagedir
+        )
+        self.hand_on(makes_input=job.prepares)
         self.compared = earlier_rounds.compared_in(
-            self._sides, job.scripts, self.layout, self.work_facts, self.stagedir
+            self.prepared.sides, job.scripts, self.layout, self.work_facts, self.stagedir
         )
         self.prerun_cmds = [*schedulers.first_commands(self.job), *job.first, *self.prerun_cmds, *job.last]
         self.modules += [module for module in job.needs.modules if module not in self.modules]
         self.env_vars = {"OMP_NUM_THREADS": str(self.layout.threads), **job.needs.variables, **self.env_vars}
         self.keep_files = [*self.keep_files, contract.REPRODUCER]
-        self._facts = self._make_facts()
-        self.write_private({contract.FACTS: json.dumps(self._facts), **job.private})
+        self.hand_on(facts=self._make_facts())
+        self.write_private({contract.FACTS: json.dumps(self.prepared.facts), **job.private})
         self.job.launcher = getlauncher("local")()
         self.executable, self.executable_opts = self._runner(), []
 
     def _make_facts(self):
         absolute, expected = references.split(references.case_references(self), self.figures, self.site.emulated)
-        if expected or self.site.emulated or self._rounds.at_once:
+        if expected or self.site.emulated or self.prepared.rounds.at_once:
             # Absolute ones are of a whole node.
-            self.reference = {self.current_partition.fullname: {} if self._rounds.at_once else absolute}
-        self._expected = expected.keys()
+            self.reference = {self.current_partition.fullname: {} if self.prepared.rounds.at_once else absolute}
+        self.hand_on(with_reference=frozenset(expected))
         own = self.site.tolerances_of(type(self).__name__, {one.name for one in self.figures})
         accepted = references.accepted(self.figures, expected, own, self.tolerance)
         return {
-            "figures": [{**asdict(one), **accepted[one.name]} for one in self._rounds.figures],
-            "priors": known_spreads.figure_priors(self._rounds.figures, self._told),
-            "duet": self._rounds.facts(self.stagedir),
+            "figures": [{**asdict(one), **accepted[one.name]} for one in self.prepared.rounds.figures],
+            "priors": known_spreads.figure_priors(self.prepared.rounds.figures, self.prepared.spreads),
+            "duet": self.prepared.rounds.facts(self.stagedir),
             "answers": [asdict(answer) for answer in self.answers],
             "rank_count": asdict(self.rank_count) if self.rank_count else None,
             "ranks": self.layout.ranks,
             "emulated": self.site.emulated,
-            "sides": [side.facts(references.margins(self.figures, self.tolerance)) for side in self._sides],
+            "sides": [side.facts(references.margins(self.figures, self.tolerance)) for side in self.prepared.sides],
             **earlier_rounds.rounds_of(
                 self.earlier, self.unique_name, self.current_partition.fullname, self.compared
             ).facts,
         }
 
     def _runner(self):
-        local_ranks = self.layout.ranks_per_node if self._sides[0].program.mpi else 0
+        local_ranks = self.layout.ranks_per_node if self.prepared.sides[0].program.mpi else 0
         # One side has nothing to be compared with.
-        amount = self.rounds if len(self._sides) > 1 else 1
+        amount = self.rounds if len(self.prepared.sides) > 1 else 1
         # See node/job/awake.py: what a daemon starts has a share of the processors of its own.
         started_here = self.site.is_here and all(
-            side.container is None or side.container.runtime.starts_containers for side in self._sides
+            side.container is None or side.container.runtime.starts_containers for side in self.prepared.sides
         )
         files, awake = tuple(self.output_files), self.keep_awake and started_here
-        seconds = self._allowance.rounds or self.seconds
-        prepare = allowance.prepare_limit(self.expected["before"]) if self._prepares else 0.0
+        seconds = self.prepared.allowance.rounds or self.seconds
+        prepare = allowance.prepare_limit(self.expected["before"]) if self.prepared.makes_input else 0.0
         return rounds_command.Rounds(
             amount, seconds, self.run_limit, local_ranks, files, prepare, awake, self.quiet
         ).command(self.site)
@@ -215,7 +298,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
     @run_before("sanity")
     def outlast_scheduler(self):
         """Wait for a job that ReFrame lost sight of while Slurm's controller was restarted, and for what it wrote."""
-        self._job_state = self._bounds.outlast(lambda: self.is_dry_run() or record.is_complete(Path(self.stagedir)))
+        self.hand_on(
+            job_state=self.prepared.bounds.outlast(lambda: self.is_dry_run() or record.is_complete(Path(self.stagedir)))
+        )
 
     @sanity_function
     def validate(self):
@@ -224,20 +309,28 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.reproducer = str(stagedir / contract.REPRODUCER) if (stagedir / contract.REPRODUCER).exists() else ""
         if (stagedir / contract.UNSUPPORTED_WHY).exists():
             self.skip_because(texts.tail(stagedir / contract.UNSUPPORTED_WHY).removeprefix("error: "))
-        end = self._bounds.end(self._job_state, stagedir / self.stderr.evaluate(), self.max_pending_time)
+        end = self.prepared.bounds.end(
+            self.prepared.job_state, stagedir / self.stderr.evaluate(), self.max_pending_time
+        )
         try:
             found = record.Record.read(stagedir)
         except UnreadableError as error:
             raise NotMeasured(texts.sanitized(f"{error}: {end}")) from None
-        self._evaluation = found.evaluate(self._facts, stagedir)
-        self.application_seconds, self.job_seconds = self._evaluation.seconds, found.took
-        self.provenance = texts.cleaned({**self._provision.provenance, **found.provenance(stagedir, self.identity)})
-        faults, changes = found.changes(self._sides, stagedir)
-        problems = self._evaluation.final_problems() or found.start_problems(self._sides, stagedir) or faults
-        early = found.early_end(self._evaluation, slurm.met_limit(self._job_state))
-        self.notes = texts.cleaned([*filter(None, [self._rounds.note]), *early, *self._evaluation.left_out])
+        self.hand_on(evaluation=found.evaluate(self.prepared.facts, stagedir))
+        self.application_seconds, self.job_seconds = self.prepared.evaluation.seconds, found.took
+        self.provenance = texts.cleaned(
+            {**self.prepared.provision.provenance, **found.provenance(stagedir, self.identity)}
+        )
+        faults, changes = found.changes(self.prepared.sides, stagedir)
+        problems = (
+            self.prepared.evaluation.final_problems() or found.start_problems(self.prepared.sides, stagedir) or faults
+        )
+        early = found.early_end(self.prepared.evaluation, slurm.met_limit(self.prepared.job_state))
+        self.notes = texts.cleaned(
+            [*filter(None, [self.prepared.rounds.note]), *early, *self.prepared.evaluation.left_out]
+        )
         self.notes += texts.cleaned(found.disturbances)
-        self.notes += texts.cleaned([*found.remarks(self._sides, stagedir), *changes])
+        self.notes += texts.cleaned([*found.remarks(self.prepared.sides, stagedir), *changes])
         broken = not found.complete and not early
         if broken:
             # First: what ended the job may have spoilt its last run too.
@@ -245,10 +338,10 @@ class ContainerCheck(BuiltCheck, VariantSides):
         elif problems and (lost := slurm.lost_node(self.job)):
             problems.insert(0, f"the job lost a node: {lost}")
         if problems:
-            if not self.contained and any(one.kind == UNREADABLE for one in self._evaluation.problems):
+            if not self.contained and any(one.kind == UNREADABLE for one in self.prepared.evaluation.problems):
                 _UNREADABLE[self._twins] = problems[0]
             raise (NotMeasured if broken else SanityError)(texts.first(problems, 4))
-        self.measured = self._evaluation.rounds
+        self.measured = self.prepared.evaluation.rounds
         return True
 
     @property
@@ -259,24 +352,31 @@ class ContainerCheck(BuiltCheck, VariantSides):
     @run_before("performance")
     def report_figures(self):
         """Hand the figures to ReFrame: the subject's value, and for containers the bare one and the overhead."""
-        self._outcome = None
         if self.is_dry_run():
             return
-        self._outcome = Outcome(self.figures, self._sides, self._evaluation, self._expected, self.provenance["builds"])
-        self.results = [row.to_json() for row in self._outcome.rows()]
-        for name, value, unit in self._outcome.performance():
+        self.hand_on(
+            outcome=Outcome(
+                self.figures,
+                self.prepared.sides,
+                self.prepared.evaluation,
+                self.prepared.with_reference,
+                self.provenance["builds"],
+            )
+        )
+        self.results = [row.to_json() for row in self.prepared.outcome.rows()]
+        for name, value, unit in self.prepared.outcome.performance():
             self.perf_variables[name] = make_performance_function(lambda value=value: float(f"{value:.6g}"), unit)
 
     @run_after("performance")
     def judge(self):
         """Fail when an overhead is above its tolerance or not the expected one; warn when that is not clear."""
-        if self._outcome is None:
+        if self.prepared.outcome is None:
             return
-        if self._outcome.failures and self.strict_check:
-            raise PerformanceError("\n".join(self._outcome.failures))
+        if self.prepared.outcome.failures and self.strict_check:
+            raise PerformanceError("\n".join(self.prepared.outcome.failures))
         # ReFrame keeps it there, and removes the stage directory.
         self.reproducer = self.reproducer and str(Path(self.outputdir, contract.REPRODUCER))
-        for line in [*self.notes, *self._outcome.doubts]:
+        for line in [*self.notes, *self.prepared.outcome.doubts]:
             getlogger().warning(f"{self.display_name}: {line}")
 
 

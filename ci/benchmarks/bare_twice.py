@@ -61,7 +61,7 @@ class BareTwice(RegressionTestPlugin):
         self.told = {
             "pairs": {
                 figure: {"compare": one.compare, "decided_after": one.decided_after, "changes": one.changes}
-                for (_, figure), one in self._evaluation.pairs.items()
+                for (_, figure), one in self.prepared.evaluation.pairs.items()
             },
             "seconds": [run["seconds"] for run in found.runs if run["round"] not in found.replaced],
         }

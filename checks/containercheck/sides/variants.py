@@ -21,7 +21,7 @@ class VariantSides(RegressionTestPlugin):
     @property
     def bare_program(self) -> str:
         """Return the bare program, as the job finds it; quoted. For commands that make the input."""
-        return shlex.quote(self._provision.program)
+        return shlex.quote(self.prepared.provision.program)
 
     @property
     def side_count(self) -> int:
@@ -36,11 +36,11 @@ class VariantSides(RegressionTestPlugin):
 
         To compare anything else (two runtimes, two images), return other sides; nothing else has to change.
         """
-        program, environ = self._program(self._provision.program), self._sites_own.environ
+        program, environ = self._program(self.prepared.provision.program), self.prepared.site_software.environ
         bare = Side(contract.BASELINE, "bare", program, self._launcher(), environment=environ)
         if not self.contained:
             return [bare]
-        program = self._program(self._in_image)
+        program = self._program(self.prepared.image_executable)
         launcher, container = self._launcher(self.variant == "generic"), self._container(program)
         subject = Side(contract.SUBJECT, self.variant, program, launcher, container, compared_with=bare.name)
         return [bare, *self._successors(subject)] if self.candidates() else [bare, subject]
@@ -76,7 +76,7 @@ class VariantSides(RegressionTestPlugin):
         # No two of them in one place.
         places = {"copied_to": container.copied_to, "unpacked_to": container.unpacked_to}
         places = {what: f"{place}.{one.name}" if place else None for what, place in places.items()}
-        return replace(container, image=self._provision.images[one.name], **places)
+        return replace(container, image=self.prepared.provision.images[one.name], **places)
 
     def _program(self, executable):
         preloads = self.preloads_mpi and self.variant == "integrated"
@@ -87,7 +87,7 @@ class VariantSides(RegressionTestPlugin):
     def _launcher(self, of_image=False):
         if self.started_by or self.rank_count is None:
             return Launcher(self.started_by or "")
-        own = self._sites_own
+        own = self.prepared.site_software
         if self.mpi_family:
             return launchers.family_launcher(self.mpi_family, self.job, self.site, self.layout, own.launcher_options)
         if of_image:
@@ -96,22 +96,22 @@ class VariantSides(RegressionTestPlugin):
         return launchers.partition_launcher(self.job, self.site, self.layout, own.launcher_options)
 
     def _container(self, program):
-        own, host_mpi = self._sites_own, None
+        own, host_mpi = self.prepared.site_software, None
         if self.variant == "integrated":
             # Of another family, the bare program tells: see launchers.of_family.
             library = None if self.mpi_family else self.site.host_mpi
             family = self.site.mpi_family if program.preloads_mpi else None
-            host_mpi = HostMpi(program.mpi if family else self._provision.program, library, own.environ, family)
+            host_mpi = HostMpi(program.mpi if family else self.prepared.provision.program, library, own.environ, family)
         binds = [*self.site.binds, *own.binds, *self.binds]
         return Container(
             self.runtime,
-            self._provision.image,
+            self.prepared.provision.image,
             host_mpi=host_mpi,
             copied_to=f"{axes.own_directory(self.image_directory)}/image.sif" if self.image_directory else None,
             unpacked_to=axes.UNPACKED if self.unpacked else None,
             gpus=self.gpu and self.site.gpus > 0,
             options=(*self.runtime.bind_words(extras.bound(binds)), *self.container_options),
-            needs=self._of_runtime,
-            required_program=self._in_image if own.image or own.image_executable else None,
+            needs=self.prepared.runtime_needs,
+            required_program=self.prepared.image_executable if own.image or own.image_executable else None,
             software_trees=own.trees,
         )

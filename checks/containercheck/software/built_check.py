@@ -16,7 +16,6 @@ from reframe.core.schedulers import Job
 from containercheck import software
 from containercheck.application.interface import ApplicationFacts
 from containercheck.node import contract, variables
-from containercheck.sides import runtimes
 from containercheck.site import node_commands, schedulers, slurm
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
@@ -35,10 +34,8 @@ class BuiltCheck(ApplicationFacts):
         return site if self.build_locally else replace(site, build_on_node=True)
 
     def wanted_software(self) -> software.Wanted:
-        """Return what the check needs of software and images; its runtime is known from then on."""
-        own = self._sites_own
-        self.runtime = runtimes.find(self.current_partition) if self.contained else None
-        self._of_runtime = runtimes.needs(self.current_partition, self.runtime)
+        """Return what the check needs of software and images."""
+        own = self.prepared.site_software
         return software.Wanted(
             check=type(self).__name__,
             executable=self.executable,
@@ -63,7 +60,7 @@ class BuiltCheck(ApplicationFacts):
             runtime=self.runtime,
             portable=self.variant == "generic",
             unpacked=self.unpacked,
-            runtime_modules=self._of_runtime.modules,
+            runtime_modules=self.prepared.runtime_needs.modules,
             release=self.release,
             dry=self.is_dry_run(),
         )
@@ -86,7 +83,7 @@ class BuiltCheck(ApplicationFacts):
     @property
     def published_path(self) -> str:
         """Where the job finds the published input; empty where there is none."""
-        return self._provision.published
+        return self.prepared.provision.published
 
     @run_before("run")
     def copy_sites_input(self):
@@ -98,7 +95,7 @@ class BuiltCheck(ApplicationFacts):
     def work_facts(self) -> dict[str, object]:
         """What the runs work on, once it is known how its input is made: rounds of other work cannot be compared."""
         amount = {name: self.expected[name] for name in ("amount", "unit")}
-        order = {"order of the sides": "at the same time"} if self._rounds.at_once else {}
+        order = {"order of the sides": "at the same time"} if self.prepared.rounds.at_once else {}
         return {**amount, **order, "input": self.published_path, "making of the input": "; ".join(self.input_commands)}
 
     @run_after("setup")

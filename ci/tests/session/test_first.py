@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_a_slow_container_fails(session):
-    result = session("-n", "^Fault%variant=generic%case=slow")
+    result = session("-n", "^Fault%variant=generic%num_nodes=1%case=slow")
     case = result.case("generic")
     assert (result.status != 0, case["fail_phase"]) == (True, "performance"), result.output
     assert "% worse than bare in this session (tolerance 5 %" in case["fail_reason"]

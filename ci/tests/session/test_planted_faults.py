@@ -96,7 +96,7 @@ def test_a_number_of_rounds_is_kept_and_a_later_session_goes_on_from_there(fault
     assert "; about 2 more rounds would tell" in faults.output, faults.output
     assert record_of_job(first)["why"] == "as many as were asked for"
     report = faults.stage.parent / "report.json"
-    second = session("-n", "Fault%variant=generic%case=four-rounds", "-S", f"earlier={report}")
+    second = session("-n", "Fault%variant=generic%num_nodes=1%case=four-rounds", "-S", f"earlier={report}")
     assert second.status == 0, second.output
     case = second.case("generic")
     (row,) = case["results"]

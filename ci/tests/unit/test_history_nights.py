@@ -228,7 +228,16 @@ def test_what_is_no_number_is_no_point():
 def test_emulated_processors_have_no_series():
     """Neither bare nor overhead: nothing there is an alarm."""
     assert len(series(nights([session(raw(row()))]))) == 2
-    assert series(nights([session(raw(row(verdict="emulated", emulated=True)))])) == []
+    emulated = raw(row(verdict="emulated", emulated=True))
+    assert series(nights([session(emulated)])) == []
+    # Of the earlier one only a part is kept.
+    assert series(nights([session(emulated), session(emulated, began=NOON + DAY)])) == []
+
+
+def test_a_duet_of_an_earlier_night_is_still_one():
+    sessions = [session(raw(row(duet=True)), began=NOON + DAY * number) for number in range(2)]
+    assert [one.kind for one in series(nights(sessions))] == [OVERHEAD]
+    assert len(of(sessions).points) == 2
 
 
 def test_bare_has_the_provenance_of_the_bare_side():
