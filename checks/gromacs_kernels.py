@@ -40,7 +40,7 @@ class GROMACSKernels(Dynamics):
         if self.simd == "C" or not self.full:
             return
         programs = (f"gmx_mpi_{self.simd}", "gmx_mpi")
-        found = {name: software.told_by(name, SIMD) for name in programs}
+        found = {name: software.ask_program(name, SIMD) for name in programs}
         self.executable = next((program for program, own in found.items() if own == self.simd), self.executable)
         if any(found.values()) and self.simd not in found.values():
             there = found["gmx_mpi"] or "none"

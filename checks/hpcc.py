@@ -27,7 +27,7 @@ TRANSPOSED = 2000
 
 def figure(name, key, unit, spread, **facts):
     """Return a figure of HPCC's summary section."""
-    return Figure(name, rf"^{key}=(\S+)", unit, file=OUTPUT, spread=spread, **facts)
+    return Figure(name, rf"^{key}=(\S+)", unit, file=OUTPUT, spread=spread, **{"duet": True, **facts})
 
 
 def per_core(name, key, unit, spread):
@@ -37,7 +37,7 @@ def per_core(name, key, unit, spread):
 
 def between_ranks(name, key, unit, **facts):
     """Return a figure of b_eff, which does not apply to a single rank; its tolerance is that of Ping Pong and IMB."""
-    return figure(name, key, unit, spread=10.0, not_applicable_if=r"^CommWorldProcs=1$", tolerance=10.0, **facts)
+    return figure(name, key, unit, 10.0, not_applicable_if=r"^CommWorldProcs=1$", tolerance=10.0, duet=False, **facts)
 
 
 def self_check(name, pattern, **facts):

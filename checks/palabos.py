@@ -37,8 +37,8 @@ class Palabos(ContainerCheck):
     rank_count = Answer("ranks", r"^ranks (\d+)")
     figures = [
         # With the start of the program, which reads its libraries from the image.
-        Figure("seconds", r"^seconds (\S+)", "s", better="lower", spread=6.0),
-        Figure("MLUPS", r"^MLUPS (\S+)", "MLUPS", spread=6.0),
+        Figure("seconds", r"^seconds (\S+)", "s", better="lower", spread=6.0, duet=True),
+        Figure("MLUPS", r"^MLUPS (\S+)", "MLUPS", spread=6.0, duet=True),
     ]
     answers = [Answer(name, rf"^{name} (\d+)") for name in ("sites", "steps")]
     # Sums over all sites: compilers and MPI libraries differ in the order.

@@ -19,7 +19,7 @@ from containercheck.node import contract, texts
 from containercheck.node.outputs.problems import UNREADABLE
 from containercheck.node.outputs.reading import UnreadableError
 from containercheck.results import earlier_rounds
-from containercheck.sides import commands, rounds_command, runtimes
+from containercheck.sides import commands, duets, rounds_command, runtimes
 from containercheck.sides.sides import Needs
 from containercheck.sides.variants import VariantSides
 from containercheck.site import schedulers, sites, slurm, waiting
@@ -75,8 +75,6 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.reference = references.file_of(self.site, self.prefix, type(self).__name__)
         self._take_over(self.site.software_of(type(self).__name__))
         try:
-            if self.full_only and not self.full:
-                raise software.Unavailable("belongs to the full axes, which run with -S full=yes")
             self._take_what_only_the_site_has()
             self._lay_out()
             if not self.is_dry_run():
@@ -121,7 +119,12 @@ class ContainerCheck(BuiltCheck, VariantSides):
 
     def _lay_out(self):
         most = self.known_work and self.known_work.max_cores
-        self.layout = Layout.on(self.site, self.num_nodes, self.ranks_per_node, self.threads, self.min_ranks, most)
+        wanted = (self.num_nodes, self.ranks_per_node, self.threads, self.min_ranks, most)
+        runtime = runtimes.find(self.current_partition) if self.contained and self.duet != "no" else None
+        place = (runtime, self.gpu and self.site.gpus > 0, self.unpacked)
+        case = duets.Case(self.num_nodes, self.side_count, self.figures, *place)
+        self._rounds = duets.choose(self.duet, self.site, case, lambda site: Layout.on(site, *wanted))
+        self.site, self.layout = self._rounds.site, self._rounds.layout
         self.executable, self._in_image = (one + self.program_suffix for one in (self.executable, self._in_image))
         self.threads = self.num_cpus_per_task = self.layout.threads
         self.num_tasks, self.num_tasks_per_node = self.layout.ranks, self.layout.ranks_per_node
@@ -136,14 +139,15 @@ class ContainerCheck(BuiltCheck, VariantSides):
         run = allowance.Run.of(self.known_work, self.known_work and self.amount, self.layout, self.run_limit)
         self.extra_resources = {**allowance.resources(self.site, run), **self.extra_resources}
         self._told = known_spreads.known(self.known_spreads, self.display_name, self.current_partition.fullname)
-        rounds = self.rounds or known_spreads.rounds_expected(self.figures, self.tolerance, self._told)
+        figures = self._rounds.figures
+        rounds = self.rounds or known_spreads.rounds_expected(figures, self.tolerance, self._told)
         self._allowance = allowance.allow(
             self.site, self.num_nodes, run, self.side_count, self.seconds, self.node_hours, rounds
         )
         self._bounds = waiting.Bounds(self.job, self.time_limit or self._allowance.at_most)
         if not self.site.is_here:
             self.time_limit = self.time_limit or self._allowance.at_most
-        closing = known_spreads.closing(self.figures, self.tolerance, self._told)
+        closing = known_spreads.closing(figures, self.tolerance, self._told)
         self.expected = {"ranks": self.layout.ranks, **asdict(run), **asdict(self._allowance), "closing": closing}
 
     def _require_nodes(self):
@@ -173,14 +177,16 @@ class ContainerCheck(BuiltCheck, VariantSides):
 
     def _make_facts(self):
         absolute, expected = references.split(references.case_references(self), self.figures, self.site.emulated)
-        if expected or self.site.emulated:
-            self.reference = {self.current_partition.fullname: absolute}
+        if expected or self.site.emulated or self._rounds.at_once:
+            # Absolute ones are of a whole node.
+            self.reference = {self.current_partition.fullname: {} if self._rounds.at_once else absolute}
         self._expected = expected.keys()
         own = self.site.tolerances_of(type(self).__name__, {one.name for one in self.figures})
         accepted = references.accepted(self.figures, expected, own, self.tolerance)
         return {
-            "figures": [{**asdict(one), **accepted[one.name]} for one in self.figures],
-            "priors": known_spreads.figure_priors(self.figures, self._told),
+            "figures": [{**asdict(one), **accepted[one.name]} for one in self._rounds.figures],
+            "priors": known_spreads.figure_priors(self._rounds.figures, self._told),
+            "duet": self._rounds.facts(self.stagedir),
             "answers": [asdict(answer) for answer in self.answers],
             "rank_count": asdict(self.rank_count) if self.rank_count else None,
             "ranks": self.layout.ranks,
@@ -197,14 +203,14 @@ class ContainerCheck(BuiltCheck, VariantSides):
         amount = self.rounds if len(self._sides) > 1 else 1
         # See node/job/awake.py: what a daemon starts has a share of the processors of its own.
         started_here = self.site.is_here and all(
-            side.container is None or runtimes.starts_by_itself(side.container.runtime) for side in self._sides
+            side.container is None or side.container.runtime.starts_containers for side in self._sides
         )
         files, awake = tuple(self.output_files), self.keep_awake and started_here
         seconds = self._allowance.rounds or self.seconds
         prepare = allowance.prepare_limit(self.expected["before"]) if self._prepares else 0.0
-        return rounds_command.Rounds(amount, seconds, self.run_limit, local_ranks, files, prepare, awake).command(
-            self.site
-        )
+        return rounds_command.Rounds(
+            amount, seconds, self.run_limit, local_ranks, files, prepare, awake, self.quiet
+        ).command(self.site)
 
     @run_before("sanity")
     def outlast_scheduler(self):
@@ -229,7 +235,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
         faults, changes = found.changes(self._sides, stagedir)
         problems = self._evaluation.final_problems() or found.start_problems(self._sides, stagedir) or faults
         early = found.early_end(self._evaluation, slurm.met_limit(self._job_state))
-        self.notes = texts.cleaned([*early, *self._evaluation.left_out, *found.disturbances])
+        self.notes = texts.cleaned([*filter(None, [self._rounds.note]), *early, *self._evaluation.left_out])
+        self.notes += texts.cleaned(found.disturbances)
         self.notes += texts.cleaned([*found.remarks(self._sides, stagedir), *changes])
         broken = not found.complete and not early
         if broken:
@@ -256,7 +263,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if self.is_dry_run():
             return
         self._outcome = Outcome(self.figures, self._sides, self._evaluation, self._expected, self.provenance["builds"])
-        self.results = self._outcome.rows()
+        self.results = [row.to_json() for row in self._outcome.rows()]
         for name, value, unit in self._outcome.performance():
             self.perf_variables[name] = make_performance_function(lambda value=value: float(f"{value:.6g}"), unit)
 

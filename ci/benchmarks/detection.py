@@ -3,9 +3,10 @@
     python ci/benchmarks/detection.py [--quick] [--rounds DIR]
 
 Prints tables: false failures and false passes under nine kinds of noise; the smallest slowdown that is found in 95 of
-100 within so many rounds; how many pass without overhead, after how many rounds, and how many seconds a pass takes.
-``--rounds DIR`` adds the same for real rounds of a program against itself (JSON files: a list of runs with ``round``,
-``side`` and ``figures``), drawn with replacement.
+100 within so many rounds; how many pass without overhead, after how many rounds, and how many seconds a pass takes; and
+of a check that fails, how many of the figures that are too slow it names. ``--rounds DIR`` adds the same for real
+rounds of a program against itself (JSON files: a list of runs with ``round``, ``side`` and ``figures``), drawn with
+replacement.
 
 The verdict takes the spread of a figure as known beforehand (:data:`PRIORS`): as it is, half of it, twice of it, or not
 at all (the default, which is wide). Beside it, on the same samples: **ranks** is the rule before, which counted signs
@@ -46,6 +47,8 @@ PRIORS = {"known": 1.0, "half": 0.5, "double": 2.0, "absent": None}
 #: Rounds within which slowdowns are found and figures pass.
 WITHIN = (2, 3, 4, 6, 8, 12, 20, 40)
 FIGURES = (1, 4, 14)
+#: Figures of a check, how many of them are slower, and by which factors.
+OF_HPCC, SLOW, FACTORS = 14, 3, (1.5, 2.0, 4.0)
 
 
 def known_as(prior, spread):
@@ -149,20 +152,47 @@ def passed(number, seed):
             averages = counted(own)
             for rule, facts in rules():
                 line = f"{100 * spread:<8g}{figures:4} {rule:10}"
-                print(
-                    line + _passes(judge(own, figures, True, averages=averages, **facts(spread)), figures), flush=True
-                )
+                judged = judge(own, figures, True, averages=averages, **facts(spread))
+                checked = checks(judged, figures, *([] if rule == "ranks" else [own, facts(spread)["known"]]))
+                print(line + _passes(checked), flush=True)
             verdicts = student(own, figures).reshape(-1, figures)
             fixed = f"{percent((verdicts > 0).all(axis=1)):7.1f}{percent((verdicts < 0).any(axis=1)):7.2f} failed"
             one_run = plain(own / math.sqrt(2)).reshape(-1, figures).min(axis=1)
             print(f"{'':13}fixed, n=4: {fixed};  plain, one run: {percent(one_run < 0):.2f} failed")
 
 
-def _passes(judged, figures):
-    checked = checks(judged, figures)
+def _passes(checked):
     cells = [percent((checked.verdict > 0) & (checked.rounds <= rounds)) for rounds in WITHIN]
     line = "".join(f"{one:7.1f}" for one in cells)
     return f"{line}{percent(checked.verdict < 0):9.2f}{np.mean(checked.rounds):8.1f}"
+
+
+def named(number, seed):
+    """Print how many of the figures that are too slow a check names, and what that takes.
+
+    :param number: checks per cell.
+    """
+    print(f"\n{SLOW} of {OF_HPCC} figures slower by a factor, normal noise, {number} checks a cell: rounds on average,")
+    print("and until 95 of 100 checks have ended; all that are slow named, and any that is not (percent of checks).")
+    print("`first`: a check ends with its first failure, and its figures share the error probability to the end.")
+    header = f"{'spread':8}{'factor':>7} {'rule':8}{'rounds':>8}{'95 %':>6}{'all named':>11}{'falsely':>9}"
+    print(f"{header}   first:{'rounds':>8}{'all named':>11}")
+    for spread in (0.03, 0.06, 0.15, 0.20):
+        noise = spread * normal(np.random.default_rng(seed), (HORIZON, OF_HPCC * number))
+        for factor in FACTORS:
+            changes = noise.reshape(HORIZON, number, OF_HPCC).copy()
+            changes[:, :, :SLOW] += math.log(factor)
+            changes = changes.reshape(HORIZON, -1)
+            averages = counted(changes)
+            for prior in PRIORS:
+                known = known_as(prior, spread)
+                judged = judge(changes, OF_HPCC, True, known=known, averages=averages)
+                first, now = checks(judged, OF_HPCC), checks(judged, OF_HPCC, changes, known)
+                every, other = (percent((one.figures[:, :SLOW] < 0).all(axis=1)) for one in (now, first))
+                falsely = percent((now.figures[:, SLOW:] < 0).any(axis=1))
+                cells = f"{now.rounds.mean():8.1f}{np.quantile(now.rounds, 0.95):6.0f}{every:11.1f}{falsely:9.2f}"
+                line = f"{100 * spread:<8g}{factor:7g} {prior:8}{cells}"
+                print(f"{line}         {first.rounds.mean():8.1f}{other:11.1f}", flush=True)
 
 
 def real_pairs(path):
@@ -219,6 +249,7 @@ def main():
     false_verdicts(14_000 if options.quick else 140_000, options.seed)
     passed(2800 if options.quick else 14_000, options.seed)
     found(700 if options.quick else 5600, options.seed)
+    named(100 if options.quick else 1000, options.seed)
     if options.rounds:
         real(options.rounds, 700 if options.quick else 7000, options.seed)
     print(f"\n{time.monotonic() - began:.0f} s")

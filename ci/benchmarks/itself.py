@@ -26,6 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from containercheck.results.row import Row
 from twice import CHECKS, Case, SessionError, Sessions, Stopped, chosen, columns
 
 USUAL = ("PingPong", "HPL", "WordCount", "StartUp", "GROMACS")
@@ -110,15 +111,15 @@ class Tally:
 
     def figures(self) -> list[str]:
         """Return the names of the figures."""
-        return list(dict.fromkeys(row["figure"] for case in self.cases for row in case.rows))
+        return list(dict.fromkeys(row.figure for case in self.cases for row in case.rows))
 
-    def rows(self, figure: str) -> list[dict[str, Any]]:
+    def rows(self, figure: str) -> list[Row]:
         """Return what the sessions say of a figure."""
-        return [row for case in self.cases for row in case.rows if row["figure"] == figure]
+        return [row for case in self.cases for row in case.rows if row.figure == figure]
 
     def count(self, figure: str, verdict: str) -> int:
         """Return how many sessions ended with this verdict on a figure."""
-        return sum(row["verdict"] == verdict for row in self.rows(figure))
+        return sum(row.verdict == verdict for row in self.rows(figure))
 
     def false_failures(self) -> int:
         """Return how many comparisons failed that must not."""
@@ -133,7 +134,7 @@ class Tally:
         """Return the sessions in which the work was found, missed, and neither."""
         sessions: dict[str, list[Case]] = {"found": [], "missed": [], "open": []}
         for case in self.cases:
-            verdicts = [row["verdict"] for row in case.rows if row["figure"] in self.shows]
+            verdicts = [row.verdict for row in case.rows if row.figure in self.shows]
             missed = bool(verdicts) and all(one == "pass" for one in verdicts)
             sessions["found" if "fail" in verdicts else "missed" if missed else "open"].append(case)
         return sessions
@@ -149,7 +150,7 @@ def line(case: Case) -> str:
     if case.skipped or case.broken:
         return f"{case.check} {'skipped' if case.skipped else 'BROKEN'}: {case.skipped or case.broken}"
     shown = {"pass": "passes", "fail": "FAILS", "inconclusive": "open"}[case.verdict]
-    names = [row["figure"] for row in case.rows if row["verdict"] == case.verdict]
+    names = [row.figure for row in case.rows if row.verdict == case.verdict]
     which = "" if case.verdict == "pass" else f" ({', '.join(names)})"
     rounds = f"{case.rounds} round{'s'[: case.rounds != 1]}"
     return f"{case.check} {shown}{which}, {rounds}, {case.seconds:.0f} s"
@@ -163,13 +164,13 @@ def summary(tallies: Mapping[str, Tally]) -> list[str]:
         for figure in tally.figures():
             found = tally.rows(figure)
             counts = [tally.count(figure, verdict) for verdict in ("pass", "fail", "inconclusive")]
-            accepted = f"{found[-1]['accepted'][1]:g} {found[-1]['overhead_unit']}"
-            overhead = f"{statistics.median(row['overhead'] for row in found):+.2g}"
+            accepted = f"{found[-1].accepted[1]:g} {found[-1].overhead_unit}"
+            overhead = f"{statistics.median(row.overhead for row in found):+.2g}"
             name = figure + (" +" if figure in tally.shows else "")
             numbers = map(str, (len(found), *counts))
             rows.append((check, name, accepted, overhead, *numbers, middle(tally.decided_after(figure)), seconds))
             check, seconds = "", ""
-    verdicts = [row["verdict"] for tally in tallies.values() for case in tally.cases for row in case.rows]
+    verdicts = [row.verdict for tally in tallies.values() for case in tally.cases for row in case.rows]
     closed = sum(one != "inconclusive" for one in verdicts)
     share = f"{closed} of {len(verdicts)} comparisons closed ({100 * closed / max(1, len(verdicts)):.0f} %)"
     false = sum(tally.false_failures() for tally in tallies.values())

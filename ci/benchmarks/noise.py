@@ -35,8 +35,8 @@ import statistics
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from containercheck.results.row import Row
 from twice import Case, SessionError, Sessions, Stopped, applications, chosen, columns
 
 
@@ -149,16 +149,16 @@ def of_length(iterations: float, length: Length) -> str:
 HEADER = ("figure", "accepted", "spread", "correlation", "between", "within", "length")
 
 
-def row_of(figure: dict[str, Any], more: Sequence[str]) -> tuple[str, ...]:
+def row_of(figure: Row, more: Sequence[str]) -> tuple[str, ...]:
     """Return what the table says of a figure, with its last columns."""
-    correlation = shown(figure["correlation"])
-    accepted = f"{figure['accepted'][1]:g} {figure['overhead_unit']}"
-    return (figure["figure"], accepted, shown(figure["spread"]), correlation, *more)
+    correlation = shown(figure.correlation)
+    accepted = f"{figure.accepted[1]:g} {figure.overhead_unit}"
+    return (figure.figure, accepted, shown(figure.spread), correlation, *more)
 
 
-def closes_last(rows: Sequence[dict[str, Any]]) -> str:
+def closes_last(rows: Sequence[Row]) -> str:
     """Return the figure whose spread is the greatest part of what is accepted."""
-    return max(rows, key=lambda row: (row["spread"] or 0.0) / (abs(row["accepted"][1]) or math.inf))["figure"]
+    return max(rows, key=lambda row: (row.spread or 0.0) / (abs(row.accepted[1]) or math.inf)).figure
 
 
 def compared(length: Length, short: Case, long: Case) -> list[str]:
@@ -173,7 +173,7 @@ def compared(length: Length, short: Case, long: Case) -> list[str]:
     rows = [HEADER]
     last = closes_last(long.rows)
     for figure in long.rows:
-        name = figure["figure"]
+        name = figure.figure
         pairs = [case.told["pairs"].get(name) for case in (short, long)]
         if None in pairs:
             continue
@@ -190,7 +190,7 @@ def of_one_length(case: Case) -> list[str]:
     seconds = statistics.median(case.told["seconds"])
     first = f"{case.check}: no variable sets its length; a run takes {seconds:.3g} s ({case.rounds} rounds)"
     last = closes_last(case.rows)
-    rows = [row_of(row, ("-", "-", "*" if row["figure"] == last else " ")) for row in case.rows]
+    rows = [row_of(row, ("-", "-", "*" if row.figure == last else " ")) for row in case.rows]
     return [first, *columns([HEADER, *rows], 2)]
 
 

@@ -55,7 +55,7 @@ def cell(case: Case | None, remarks: list[str]) -> str:
 
     if case is None:
         return "-"
-    row = next((row for row in case.rows if row["figure"] == FIGURES[case.application] and "overhead" in row), None)
+    row = next((row for row in case.rows if row.figure == FIGURES[case.application] and row.is_comparison), None)
     if row is None:
         return f"no {numbered(' '.join(case.reason.split()) or case.result)}"
     started = [note for note in case.notes if note.startswith("ranks are started ")]

@@ -1,7 +1,7 @@
 """Noise, and the verdicts on many figures at once: what ci/benchmarks/detection.py and the tests simulate with.
 
-:func:`judge` and :func:`checks` are ``sequential.Pairs`` and ``sequential.more_would_tell`` for many figures;
-ci/tests/test_sequential_promises.py proves that they agree.
+:func:`judge` and :func:`checks` are ``sequential.Pairs`` and ``together.more_would_tell`` for many figures;
+ci/tests/unit/test_sequential_promises.py proves that they agree.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
-from containercheck.node.stats import boundaries, openness, prospects, sequential
+from containercheck.node.stats import boundaries, moderated, openness, prospects, sequential, together
 from containercheck.node.stats.boundaries import HORIZON, PRIOR_DEGREES, boundary, critical
 from containercheck.node.stats.prior import Prior
 from containercheck.node.stats.scale import ROUNDING
@@ -147,18 +147,20 @@ class Moments:
 
     :param changes: (rounds, figures), in log scale.
     :param known: the known spread, in log scale, of all or of each.
+    :ivar assumed: what counts as known after each round.
     """
 
     def __init__(self, changes, known):
         """Add them up."""
-        self.known = known
         number = np.arange(1, len(changes) + 1)[:, None]
         self.mean = np.cumsum(changes, axis=0) / number
         squares = np.maximum(np.cumsum(changes**2, axis=0) - number * self.mean**2, 0)
-        self.scale = np.sqrt((PRIOR_DEGREES * known**2 + squares) / (PRIOR_DEGREES + number - 1))
         limits = np.array([boundaries.contradicted(one) for one in range(1, len(changes) + 1)])[:, None]
-        self.trusted = squares <= limits * known**2
-        self._error = np.where(self.trusted, self.scale, np.inf) / np.sqrt(number)
+        self.assumed = np.array(np.broadcast_to(known, changes.shape), dtype=float)
+        while (wider := squares > limits * self.assumed**2).any():
+            self.assumed[wider] *= moderated.WIDER
+        self.scale = np.sqrt((PRIOR_DEGREES * self.assumed**2 + squares) / (PRIOR_DEGREES + number - 1))
+        self._error = self.scale / np.sqrt(number)
 
     def margin(self, kind, figures=1):
         """Return by how much the mean must be off a bound."""
@@ -231,9 +233,9 @@ def _hopeless(changes, figures, after, moments, alone):
         gaps = {"pass": BOUND - centre + favour, "fail": centre - BOUND + favour, "zero": centre + favour}
         reached = {kind: gaps[kind] >= reach[kind] * scale for kind in kinds}
         if moments:
-            known = np.broadcast_to(moments.known, changes.shape[1])[asked]
+            known = moments.assumed[rounds - 1, asked]
             both = np.sqrt((PRIOR_DEGREES * known**2 + (HORIZON - 1) * scale**2) / (PRIOR_DEGREES + HORIZON - 1))
-            error = np.where(moments.trusted[rounds - 1, asked], both, np.inf) / math.sqrt(HORIZON)
+            error = both / math.sqrt(HORIZON)
             for kind in kinds:
                 reached[kind] |= gaps[kind] >= critical(kind, HORIZON, figures) * error
         hopeless[rounds - 1, asked] = ~(reached["pass"] | (reached["fail"] & reached["zero"])) | (rounds == HORIZON)
@@ -249,10 +251,14 @@ def _gap(bound):
     return high
 
 
-def checks(judged, figures):
+def checks(judged, figures, changes=None, known=None):
     """Return what comes of whole checks of so many figures each, as :data:`Checked`.
 
-    A check ends as ``sequential.more_would_tell`` says.
+    A check ends as ``together.more_would_tell`` says.
+
+    :param changes: what was judged, (rounds, figures), in log scale. Without it a check ends with its first failure,
+        as it did by the rules before; with it, its other figures are named, too.
+    :param known: the known spread, as it was judged.
     """
     verdict, after = (one.reshape(-1, figures) for one in judged[:2])
     hopeless = judged.hopeless.reshape(len(judged.hopeless), -1, figures)
@@ -260,7 +266,32 @@ def checks(judged, figures):
     for rounds in range(len(hopeless), 0, -1):
         ended[(hopeless[rounds - 1] | (after <= rounds)).all(axis=1) & (ended > rounds)] = rounds
     seen = np.where(after <= ended[:, None], verdict, 0)
-    return Checked(np.where((seen < 0).any(axis=1), -1, np.where((seen > 0).all(axis=1), 1, 0)), ended, seen)
+    failed = (seen < 0).any(axis=1)
+    if changes is not None:
+        known = None if known is None else np.broadcast_to(known, changes.shape[1]).reshape(-1, figures)
+        for one in np.nonzero(failed)[0]:
+            own = changes.reshape(len(changes), -1, figures)[:, one]
+            seen[one], ended[one] = _as_the_job_does(own, None if known is None else known[one])
+    return Checked(np.where(failed, -1, np.where((seen > 0).all(axis=1), 1, 0)), ended, seen)
+
+
+def _as_the_job_does(changes, known):
+    """Return the verdicts of a check's figures, and its rounds.
+
+    :param changes: of its figures, (rounds, figures).
+    :param known: of each, the known spread; None for none.
+    """
+    figures = changes.shape[1]
+    priors = [None] * figures if known is None else [Prior(100 * one, "simulated") for one in known]
+    pairs = [sequential.Pairs("lower", "ratio", -math.inf, TOLERANCE, figures, prior=prior) for prior in priors]
+    rounds = 0
+    while rounds < len(changes) and together.more_would_tell(pairs, rounds):
+        for one, change in zip(pairs, changes[rounds]):
+            one.add(1.0, math.exp(change))
+        together.step_down(pairs)
+        rounds += 1
+    numbers = {sequential.PASS: 1, sequential.FAIL: -1}
+    return [numbers.get(one.verdict, 0) for one in pairs], rounds
 
 
 def student(changes, figures):

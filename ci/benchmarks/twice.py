@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from containercheck.results.formatting import columns  # noqa: F401 - for those that import this file
-from containercheck.results.open_verdicts import EMULATED
+from containercheck.results.row import EMULATED, Row, rows_of
 from containercheck.session.reframe_process import Relay
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -81,7 +81,7 @@ class Case:
     """One check, as it came out of a session.
 
     :ivar check: its name, with the partition where the session ran on several.
-    :ivar rows: a comparison each; see :meth:`containercheck.verdict.outcome.Outcome.rows`.
+    :ivar rows: a comparison each.
     :ivar seconds: how long the application itself ran, all rounds together.
     :ivar told: see :class:`bare_twice.BareTwice`.
     :ivar skipped: why it was skipped; empty where it was not.
@@ -89,7 +89,7 @@ class Case:
     """
 
     check: str
-    rows: Sequence[dict[str, Any]] = ()
+    rows: Sequence[Row] = ()
     seconds: float = 0.0
     told: Mapping[str, Any] = field(default_factory=dict)
     skipped: str = ""
@@ -97,14 +97,14 @@ class Case:
 
     @property
     def verdict(self) -> str:
-        """``pass``, ``fail`` or ``inconclusive``, as sequential.outcome says of a check."""
-        verdicts = {row["verdict"] for row in self.rows}
+        """``pass``, ``fail`` or ``inconclusive``, as together.outcome says of a check."""
+        verdicts = {row.verdict for row in self.rows}
         return next((one for one in ("fail", "inconclusive") if one in verdicts), "pass")
 
     @property
     def rounds(self) -> int:
         """How many rounds counted."""
-        return max((row["rounds"] for row in self.rows), default=0)
+        return max((row.rounds for row in self.rows), default=0)
 
 
 def applications() -> dict[str, str]:
@@ -209,11 +209,11 @@ def _case(raw: Mapping[str, Any], place: str) -> Case:
     check = raw["display_name"].split()[0] + place
     if raw["result"] == "skip":
         return Case(check, skipped=raw.get("skip_reason") or "no reason told")
-    rows = tuple(raw.get("results") or ())
-    if any(row["verdict"] == EMULATED for row in rows):
+    rows = tuple(rows_of(raw))
+    if any(row.verdict == EMULATED for row in rows):
         return Case(check, skipped="the processors are emulated, and nothing is judged there")
     # What fails without a figure that fails has another reason than the verdict.
-    failed = any(row["verdict"] == "fail" for row in rows)
+    failed = any(row.verdict == "fail" for row in rows)
     broken = "" if raw["result"] == "pass" or failed else _reason(raw)
     return Case(check, rows, raw.get("application_seconds") or 0.0, raw.get("told") or {}, broken=broken)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import os
@@ -134,10 +135,12 @@ def facts_of(
     earlier: Iterable[dict[str, dict[str, float]]] = (),
     emulated: bool = False,
     priors: Mapping[str, tuple[float, str]] | None = None,
+    duet: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return what a check with a tolerance of 5 % writes into facts.json.
 
     :param expected: the range of a figure's overhead, where a reference gives one.
+    :param duet: what the job is told of sides that run at the same time.
     :param priors: of figures whose spread is known: that, and from where.
     """
     expected = expected or {}
@@ -154,6 +157,7 @@ def facts_of(
         "priors": dict(priors or {}),
         "sides": list(sides),
         "earlier": list(earlier),
+        "duet": duet,
     }
 
 
@@ -191,19 +195,28 @@ def record_of(*runs: dict[str, Any], **facts: Any) -> Any:
     return Record(list(runs), **known)
 
 
+def write_site(path: Path, partitions: Mapping[str, Mapping[str, Any]]) -> str:
+    """Write a site file with these partitions of this machine, and return its path."""
+    usual = {"scheduler": "local", "launcher": "mpirun", "environs": ["builtin"]}
+    described = [{**usual, "name": name, **facts} for name, facts in partitions.items()]
+    system = {"name": "here", "hostnames": [".*"], "partitions": described}
+    path.write_text(f"site_configuration = {{'systems': [{system!r}]}}\n")
+    return str(path)
+
+
 @pytest.fixture
 def site(tmp_path):
     """Write a site file with one partition for this machine, and return its path. Its extras are ours."""
 
     def write(extras: Mapping[str, Any] = MappingProxyType({}), **facts: Any) -> str:
-        partition = {"name": "only", "scheduler": "local", "launcher": "mpirun", "environs": ["builtin"], **facts}
-        partition["extras"] = {"containercheck": dict(extras)}
-        system = {"name": "here", "hostnames": [".*"], "partitions": [partition]}
-        path = tmp_path / "site.py"
-        path.write_text(f"site_configuration = {{'systems': [{system!r}]}}\n")
-        return str(path)
+        return write_site(tmp_path / "site.py", {"only": {**facts, "extras": {"containercheck": dict(extras)}}})
 
     return write
+
+
+def words(name: str) -> list[str]:
+    """Return the words of a case's name: the check's, and each parameter with its value."""
+    return name.replace("%", "").split()
 
 
 @dataclass
@@ -216,55 +229,63 @@ class Session:
     stage: Path = Path()
 
     def case(self, variant: str, name: str = "") -> dict[str, Any]:
-        """Return the one case of this variant, without those of the full axes."""
-        cases = [case for case in self.cases if "full axes" not in (case["skip_reason"] or "")]
-        (found,) = [case for case in cases if case["variant"] == variant and name in case["name"]]
+        """Return the one case of this variant.
+
+        :param name: a word of its name, whole: the check's, or a parameter with its value.
+        """
+        (found,) = [
+            case for case in self.cases if case["variant"] == variant and (not name or name in words(case["name"]))
+        ]
         return found
+
+
+def reframe_command(
+    directory: Path, *arguments: str, checks: Path = PLANTED, **environment: str
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the command of a session of ReFrame in this directory, and what it is to be started with."""
+    words = [str(Path(sys.executable).parent / "reframe"), "-c", str(checks)]
+    words += ["-r"] if "--dry-run" not in arguments else []
+    words += ["--keep-stage-files", "--nocolor", f"--report-file={directory / 'report.json'}"]
+    facts = {
+        "env": {**os.environ, "PYTHONPATH": str(REPOSITORY / "checks"), **environment},
+        "cwd": directory,
+        "text": True,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+    }
+    return [*words, f"--prefix={directory}", *arguments], facts
+
+
+def run_session(directory: Path, *arguments: str, checks: Path = PLANTED, **environment: str) -> Session:
+    """Run ReFrame for real, in this directory."""
+    report = directory / "report.json"
+    report.unlink(missing_ok=True)
+    command, facts = reframe_command(directory, *arguments, checks=checks, **environment)
+    result = subprocess.run(command, timeout=900, **facts)
+    cases = json.loads(report.read_text())["runs"][-1]["testcases"] if report.exists() else []
+    return Session(result.returncode, result.stdout, cases, directory / "stage")
 
 
 @pytest.fixture
 def reframe(tmp_path):
     """Make the command of a session of ReFrame in a directory of the test's own, and what it is to be started with."""
-
-    def command(*arguments: str, checks: Path = PLANTED, **environment: str) -> tuple[list[str], dict[str, Any]]:
-        words = [str(Path(sys.executable).parent / "reframe"), "-c", str(checks)]
-        words += ["-r"] if "--dry-run" not in arguments else []
-        words += ["--keep-stage-files", "--nocolor", f"--report-file={tmp_path / 'report.json'}"]
-        facts = {
-            "env": {**os.environ, "PYTHONPATH": str(REPOSITORY / "checks"), **environment},
-            "cwd": tmp_path,
-            "text": True,
-            "stdout": subprocess.PIPE,
-            "stderr": subprocess.STDOUT,
-        }
-        return [*words, f"--prefix={tmp_path}", *arguments], facts
-
-    return command
+    return functools.partial(reframe_command, tmp_path)
 
 
 @pytest.fixture
-def session(tmp_path, reframe):
+def session(tmp_path):
     """Run ReFrame for real, in a directory of the test's own."""
-
-    def run(*arguments: str, checks: Path = PLANTED, **environment: str) -> Session:
-        report = tmp_path / "report.json"
-        report.unlink(missing_ok=True)
-        command, facts = reframe(*arguments, checks=checks, **environment)
-        result = subprocess.run(command, timeout=900, **facts)
-        cases = json.loads(report.read_text())["runs"][-1]["testcases"] if report.exists() else []
-        return Session(result.returncode, result.stdout, cases, tmp_path / "stage")
-
-    return run
+    return functools.partial(run_session, tmp_path)
 
 
 @pytest.fixture
 def start_rounds(tmp_path):
     """Start the runner on the scripts of one side or two."""
 
-    def start(baseline, subject=None, count=2, limit=10, *options, directory=tmp_path, figures=(), stderr=None):
+    def start(baseline, subject=None, count=2, limit=10, *options, directory=tmp_path, stderr=None, **facts):
         directory.mkdir(exist_ok=True)
         sides = [BARE] if subject is None else [BARE, GENERIC]
-        (directory / "facts.json").write_text(json.dumps(facts_of(figures, sides=sides)))
+        (directory / "facts.json").write_text(json.dumps(facts_of(**{"sides": sides, **facts})))
         for side, text in zip(sides, (baseline, subject)):
             (directory / f"{side['name']}.sh").write_text(text)
         # No number leaves it to the verdict.

@@ -28,7 +28,6 @@ START_UP = "^StartUp%.*image_in=shared%image_release=fitting%circumstances=usual
 PING_PONG = "^PingPong%.*num_nodes={nodes}%image_release=fitting"
 #: Where such tests can run at all.
 MARKS = [
-    pytest.mark.cluster,
     pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
     pytest.mark.skipif(not Path("/etc/debian_version").exists(), reason="userlands are of this machine's Debian"),
 ]

@@ -52,7 +52,7 @@ class Run:
         :param work: None where nobody knows.
         :param amount: of that work.
         """
-        if not work:
+        if not work or amount is None:
             return cls("", 0.0, 0.0, 0.0, UNKNOWN * limit, limit)
         itself = work.bytes_per_node + layout.ranks_per_node * layout.threads * work.bytes_per_core
         memory = amount * work.bytes_per_unit / layout.nodes + itself
@@ -92,8 +92,8 @@ def allow(
         person allows.
     """
     if site.known_memory and run.memory > site.known_memory:
-        needed, there = (f"{one / (1 << 30):.3g} GiB" for one in (run.memory, site.known_memory))
-        raise LayoutError(f"needs some {needed} of memory on a node: {site.partition} has {there}")
+        wanted, there = (f"{one / (1 << 30):.3g} GiB" for one in (run.memory, site.known_memory))
+        raise LayoutError(f"needs some {wanted} of memory on a node: {site.partition} has {there}")
     before, once = START + run.before, sides * run.seconds
     rounds = seconds if sides > 1 else 0.0
     at_most = SLOW_START + run.before + rounds + FAILURES * sides * run.limit

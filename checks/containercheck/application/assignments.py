@@ -5,15 +5,16 @@ ReFrame hands a check the values, and nothing of the names that it could not pla
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from typing import Any
 
 from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTest
 
+from containercheck.application.command_line import CommandLine
 from containercheck.site import extras
 from containercheck.site.extras import Software
 from containercheck.site.sites import Site
@@ -29,7 +30,7 @@ def require_known(of: type, argv: Sequence[str] | None = None) -> None:
     :param argv: the command line's words; ReFrame's own by default.
     :raises UnknownVariable: a variable does not exist, or no check of that name; the message has the nearest one.
     """
-    words = _assignments(sys.argv[1:] if argv is None else argv)
+    words = CommandLine.parse(argv).assignments
     # Once for all of them.
     loaded = {one.__name__: one for one in _below(RegressionTest)} if words else {}
     for word in words:
@@ -38,17 +39,7 @@ def require_known(of: type, argv: Sequence[str] | None = None) -> None:
             raise UnknownVariable(f"-S {word}: {problem}")
 
 
-def _assignments(argv: Sequence[str]) -> list[str]:
-    """Return the value of each ``-S``, as ReFrame reads them."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("-S", "--setvar", action="append", default=[])
-    # Letters that may stand before it in one word.
-    for letter in "RVhlqrv":
-        parser.add_argument(f"-{letter}", action="store_true")
-    return parser.parse_known_args(list(argv))[0].setvar
-
-
-def _problem(of: type, word: str, loaded: Mapping[str, type]) -> str:
+def _problem(of: Any, word: str, loaded: Mapping[str, Any]) -> str:
     """Return what is wrong with one setting, as far as it is for this check; an empty text where nothing is."""
     name, equals, _ = word.partition("=")
     if not equals:
@@ -71,7 +62,7 @@ def _problem(of: type, word: str, loaded: Mapping[str, type]) -> str:
     return f"there is no check {check}: {f'did you mean {near[0]}?' if near else ', '.join(sorted(names))}"
 
 
-def _unknown(of: type, variable: str, said: str) -> str:
+def _unknown(of: Any, variable: str, said: str) -> str:
     if variable in of.param_space.params:
         return f"{said} {variable}, which is a parameter: select by it, as in -n '{of.__name__}%{variable}=...'"
     # A namespace of ReFrame's, whose items it iterates over.
@@ -86,7 +77,7 @@ def _unknown(of: type, variable: str, said: str) -> str:
 
 def _below(of: type) -> set[type]:
     """Return all classes that are derived from one, as far as they were loaded."""
-    found = set(of.__subclasses__())
+    found: set[type] = set(of.__subclasses__())
     return found.union(*map(_below, found))
 
 

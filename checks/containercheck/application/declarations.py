@@ -25,7 +25,8 @@ def require(check: Any) -> None:
     :param check: a check after its initialisation.
     :raises SystemExit: it says what is wrong, and in which file.
     """
-    problem = _misspelt(type(check))
+    of: Any = type(check)
+    problem = _misspelt(of)
     if not problem and not check.figures and not check.only_runs and not _uses(type(check), "figures"):
         problem = f"has no figures: {NOTHING}"
     if problem:
@@ -40,7 +41,7 @@ NOTHING = "it would pass with nothing measured. State figures = [Figure(...)], o
 
 
 @functools.cache
-def _misspelt(of: type) -> str:
+def _misspelt(of: Any) -> str:
     """Return which fact a class sets under a name that nothing reads; an empty text for none.
 
     What the class declares as ReFrame's variables and parameters, and what its own methods read, is its own business.

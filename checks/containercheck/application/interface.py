@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, run_before, variable
 from reframe.core.exceptions import ReframeError
 
-from containercheck.application import assignments, declarations
+from containercheck.application import assignments, declarations, full_axes
 from containercheck.application.facts import PROGRAM, Answer, Figure, Identity, Step, Work
 from containercheck.node import texts
 from containercheck.site import node_commands, sites
@@ -110,10 +111,15 @@ class ApplicationFacts(rfm.RegressionTest):
     #: So many rounds, whatever the verdict; 0 lets the verdict and the time decide. A bare check, which compares
     #: nothing, runs once.
     rounds = variable(int, value=0)
+    #: Whether both sides run at the same time, each on half of the cores, and once more with the halves swapped: what
+    #: the host of a virtual machine does then hits both alike (duets.py). ``yes``, ``no``, or ``auto``.
+    duet = variable(str, value="no")
     #: Node-hours that a job may take; 0 for what its rounds and their limits come to.
     node_hours = variable(float, int, value=0)
     #: Whether the processors of a virtual machine are kept awake between and during the runs (node/job/awake.py).
     keep_awake = variable(typ.Bool, value=True)
+    #: Seconds without disturbance that the first round waits for: ReFrame reads for a moment what the job before left.
+    quiet = variable(float, int, value=2.0)
     #: Seconds that one run may take before it counts as hanging; in the full axes, where that takes longer.
     run_limit = variable(float, int, value=600.0)
     full_run_limit = variable(float, int, type(None), value=None)
@@ -125,7 +131,7 @@ class ApplicationFacts(rfm.RegressionTest):
     published = variable(str, value="")
     #: What a plain run takes of the check's own axes, by parameter; other cases belong to the full axes.
     plain = variable(dict, value={}, loggable=False)
-    #: Whether the cases of the full axes run too: ``-S full=yes``, or ``--mode=full`` with config/common.py.
+    #: Whether the cases of the full axes are generated too: ``-S full=yes``, or ``--mode=full`` with config/common.py.
     full = variable(typ.Bool, value=False)
     #: Whether this case belongs to the full axes, whatever ``plain`` says.
     full_only = variable(typ.Bool, value=False)
@@ -134,7 +140,7 @@ class ApplicationFacts(rfm.RegressionTest):
     expected = variable(dict, value={}, loggable=True)
     #: Why the check was not run; for the reports, which ReFrame's own does not tell.
     skip_reason = variable(str, value="", loggable=True)
-    #: A row for each figure: see :meth:`Outcome.rows`. For the reports.
+    #: A row for each figure (results/row.py), as it is stored. For the reports.
     results = variable(typ.List[dict], value=[], loggable=True)
     #: What has to be said of the run beside its figures: rounds that were replaced, a job that ended early. For the
     #: reports.
@@ -169,7 +175,15 @@ class ApplicationFacts(rfm.RegressionTest):
         ReFrame 4.10 reads all of it several times at each of its polls, and walks the stack because of ``variables``:
         that was most of the processor time that ReFrame takes beside what is measured.
         """
-        return [one for one in type(cls).loggable_attrs(cls) if one[0] not in ("variables", "env_vars")]
+        of_reframe: Any = type(cls)
+        return [one for one in of_reframe.loggable_attrs(cls) if one[0] not in ("variables", "env_vars")]
+
+    # ReFrame runs hooks with always_last in the reverse of their order: this one is the last of all.
+    @run_after("init", always_last=True)
+    def leave_out_full_axes(self):
+        """Generate no case of the full axes, unless somebody asks for them."""
+        if self.full_only and not self.full:
+            full_axes.leave_out(self)
 
     @run_after("init", always_last=True)
     def require_declarations(self):

@@ -14,14 +14,16 @@ from pathlib import Path
 
 from containercheck.command import parsers, run
 from containercheck.command.parsers import Parser
+from containercheck.node.container_runtimes import METADATA, RUNTIMES
 from containercheck.report import table, versions
-from containercheck.results import open_verdicts, selections
+from containercheck.results import selections
 from containercheck.results.cases import Case
 from containercheck.results.formatting import columns, say, speak_as
+from containercheck.results.row import EMULATED, NOT_JUDGED, PASS
 from containercheck.session.reframe_process import Workplace
 
 #: Commands of runtimes that a module may bring.
-COMMANDS = ("apptainer", "singularity")
+COMMANDS = tuple(runtime.command for runtime in RUNTIMES if runtime.builds)
 #: Verdicts on a case, and on the whole; the worst comes first.
 REJECTED, UNDECIDED, ACCEPTED = "rejected", "undecided", "accepted"
 STATUS = {ACCEPTED: 0, REJECTED: 1, UNDECIDED: 2}
@@ -34,7 +36,7 @@ class UnknownCandidate(Exception):
 def is_image(word: str) -> bool:
     """Tell whether a word names an image: a file of Singularity's format, an unpacked one, or an address."""
     path = Path(word)
-    if "://" in word or (path / ".singularity.d").is_dir():
+    if "://" in word or (path / METADATA).is_dir():
         return True
     try:
         with path.open("rb") as file:
@@ -91,8 +93,8 @@ def verdict(case: Case) -> str:
     """Return what is to be said of a case."""
     if selections.failure(case):
         return REJECTED
-    found = {row.get("verdict") for row in case.rows}
-    return ACCEPTED if found == {"pass"} else UNDECIDED
+    found = {row.verdict for row in case.rows}
+    return ACCEPTED if found == {PASS} else UNDECIDED
 
 
 def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequence[str]) -> int:
@@ -124,9 +126,9 @@ def reason(case: Case, word: str) -> str:
     if run:
         return "; ".join(run.reason.splitlines()) or run.result
     if word == UNDECIDED:
-        if any(row.get("verdict") == open_verdicts.EMULATED for row in case.rows):
-            return open_verdicts.NOT_JUDGED
-        left = [row["figure"] for row in case.rows if row.get("verdict") != "pass"]
+        if any(row.verdict == EMULATED for row in case.rows):
+            return NOT_JUDGED
+        left = [row.figure for row in case.rows if row.verdict != PASS]
         return f"open: {', '.join(left)}" if case.rows else "nothing was compared"
     return ""
 

@@ -181,7 +181,7 @@ def confirm(session: Session, proposals: Sequence[Change]) -> list[Case]:
         return []
     rounds: dict[str, int] = {}
     for case in cases:
-        before = max((row.get("rounds", 0) for row in case.rows), default=0)
+        before = max((row.rounds for row in case.rows), default=0)
         own = min(MOST_ROUNDS, max(ROUNDS, MORE * before))
         rounds[case.application] = max(rounds.get(case.application, 0), own)
     say(f"{len(proposals)} figure(s) moved since earlier nights; run again with more rounds: {names(cases)}")

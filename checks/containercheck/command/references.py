@@ -235,7 +235,7 @@ def propose(arguments: Sequence[str], known: argparse.Namespace, place: Workplac
     path = known.database or reframe_process.named_database(arguments, place)
     since, until = period(known.period)
     # What began before may have ended since then.
-    stored = database.read(path, since - LONGEST)
+    stored: database.Stored[tuple[database.StoredSession, ...]] = database.read(path, since - LONGEST)
     cases = [case for session in stored.sessions for case in session.testcases if selected(case, known)]
     found = [run for run in passed(cases, site["name"]) if since <= run.when < until]
     runs = [run for run in found if run.partition in where]

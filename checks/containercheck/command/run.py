@@ -79,7 +79,7 @@ def session(
         current = Session(settings, place, relay, compared=compared)
         try:
             if settings.estimate:
-                return estimated(collect([current.foresee()]))
+                return estimated(collect([current.foresee()]), reframe_process.of_full_axes(place.log))
             problems = current.resume() if settings.only_open else current.begin()
         except UsageError as error:
             say(f"error: {error}")
@@ -104,11 +104,15 @@ def session(
     return status
 
 
-def estimated(cases: Sequence[Case]) -> int:
-    """Print what a session is expected to take, and return the exit status."""
+def estimated(cases: Sequence[Case], full_axes: str) -> int:
+    """Print what a session is expected to take, and return the exit status.
+
+    :param full_axes: the line about cases that were not generated; empty for none.
+    """
     run = selections.ran(cases)
     failed = [case for case in run if selections.failure(case)]
-    print("\n".join([*table.skips(cases), *table.failures(failed), *(estimate.lines(run) if run else [])]), flush=True)
+    lines = [*table.skips(cases), *table.failures(failed), *(estimate.lines(run) if run else [])]
+    print("\n".join([*lines, full_axes] if full_axes else lines), flush=True)
     return ended(selections.problems(cases))
 
 

@@ -64,7 +64,7 @@ def standing(all_series: Sequence[Series]) -> list[Change]:
     watch = Watch(measured(followed))
     again = {columns[point.night.name] for one in followed for point in one.points if point.confirmation}
     confirmed, proposed = _replay(watch, again, len(columns) - 1)
-    changes = []
+    changes: list[Change] = []
     for number, one in enumerate(followed):
         where = [columns[point.night.name] for point in one.points]
         levels = watch.levels[number, where]

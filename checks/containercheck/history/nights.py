@@ -10,6 +10,7 @@ from typing import Any
 
 from containercheck.results.cases import Case, Key, collect
 from containercheck.results.database import StoredSession
+from containercheck.results.row import VERSION
 
 #: What ci/nightly says of its sessions (``--session-extras``): the night's name, which pass of it they are, and what
 #: was changed on purpose before it.
@@ -22,8 +23,8 @@ OF_SESSION = (NIGHT, PASS, CHANGED, "time_start_unix")
 OF_CASE = ("system", "partition", "environ", "name", "display_name", "unique_name", "fixture", "variant", "num_nodes")
 OF_CASE += ("result", "fail_phase", "runtimes", "compared_images")
 OF_WORK = ("ranks", "amount")
-OF_FIGURE = ("figure", "unit", "better", "baseline_label", "baseline", "baseline_error", "subject_label", "subject")
-OF_FIGURE += ("overhead", "overhead_unit", "accepted", "spread", "rounds")
+OF_FIGURE = (VERSION, "figure", "unit", "better", "baseline_label", "baseline", "baseline_error", "subject_label")
+OF_FIGURE += ("subject", "overhead", "overhead_unit", "accepted", "spread", "rounds", "emulated", "duet")
 
 
 @dataclass(frozen=True)

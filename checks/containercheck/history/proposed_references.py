@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from containercheck.results.row import rows_of
+
 #: Fewest nights that say something of the next one.
 NIGHTS = 10
 #: Of a normal distribution, the quantile that one value in 1000 is above.
@@ -175,21 +177,21 @@ def alike(runs: Sequence[Run], index: Collection[str]) -> tuple[list[Run], int]:
 def series(runs: Iterable[Run]) -> list[Series]:
     """Return the figures of runs, the latest last; what is derived from two sides (an overhead) is none.
 
-    Nor is what emulated processors took.
+    Nor is what emulated processors took, or half of a node (a duet).
 
     In the container variants a figure is the container's: the bare one's has the bare variant.
     """
     found: dict[str, Series] = {}
     for run in runs:
-        rows = {row["figure"]: row for row in run.facts.get("results") or () if not row.get("emulated")}
+        rows = {row.figure: row for row in rows_of(run.facts) if not (row.emulated or row.duet)}
         for key, (value, *_, unit, _) in run.facts["perfvalues"].items():
             figure = key.rpartition(":")[2]
             if figure not in rows or value is None:
                 continue
-            one = found.setdefault(figure, Series(figure, unit, rows[figure].get("better")))
+            one = found.setdefault(figure, Series(figure, unit, rows[figure].better or None))
             if one.unit != unit:
                 # The check measures something else since then.
-                one = found[figure] = Series(figure, unit, rows[figure].get("better"))
-            one.better = rows[figure].get("better")
+                one = found[figure] = Series(figure, unit, rows[figure].better or None)
+            one.better = rows[figure].better or None
             one.values.setdefault(run.night, []).append(value)
     return list(found.values())

@@ -38,8 +38,8 @@ class Table:
 
     def between(self, first: int, end: int) -> Table:
         """Return some of the nights: from the first one on, without the end."""
-        values, errors, levels = (one[..., first:end] for one in (self.values, self.errors, self.levels))
-        return Table(values, errors, self.least, levels)
+        nights = (..., slice(first, end))
+        return Table(self.values[nights], self.errors[nights], self.least, self.levels[nights])
 
     @property
     def present(self) -> Mask:
@@ -74,7 +74,7 @@ class Unit:
         filled = np.sort(np.where(known, table.errors, np.inf), axis=-1)
         middle = np.maximum(known.sum(-1) - 1, 0) // 2
         error = np.maximum(np.take_along_axis(filled, middle[..., None], -1)[..., 0], quiet)
-        measured = known.any(-1)
+        measured: Mask = np.asarray(known.any(-1))
         return cls(
             np.where(measured, error, np.maximum(table.least, quiet)), measured, np.where(measured, error, quiet)
         )

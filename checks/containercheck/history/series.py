@@ -14,6 +14,7 @@ from typing import Any
 
 from containercheck.history.nights import CONFIRMATION, Night
 from containercheck.results.cases import Case, Key
+from containercheck.results.row import Row
 
 OVERHEAD, BARE = "overhead", "bare"
 #: Results with which a case has measured something.
@@ -82,7 +83,7 @@ class Series:
 
 
 #: A case, and its row of a figure.
-Told = tuple[Case, Mapping[str, Any]]
+Told = tuple[Case, Row]
 #: What tells series apart: kind, what identifies a case, and figure; the first facts of a Series, in its order.
 Name = tuple[Any, ...]
 
@@ -144,12 +145,10 @@ def series(nights: Sequence[Night]) -> list[Series]:
     return [one.series() for one in found.values()]
 
 
-def _rows(case: Case) -> Iterator[Mapping[str, Any]]:
+def _rows(case: Case) -> Iterator[Row]:
     """Return what was compared with bare, or is the bare value itself; nothing where processors are emulated."""
     for row in case.rows:
-        if row.get("emulated"):
-            continue
-        if row.get("baseline_label", "bare") == "bare" and row.get("subject_label", case.variant) == case.variant:
+        if not row.emulated and row.baseline_label == "bare" and row.subject_label in ("", case.variant):
             yield row
 
 
@@ -160,13 +159,13 @@ def _measured(night: Night) -> Iterator[Told]:
                 yield case, row
 
 
-def _before_confirmation(case: Case, figure: str) -> Mapping[str, Any]:
-    """Return the row of the last run of the night before it was run again to confirm; empty where there is none."""
+def _before_confirmation(case: Case, figure: str) -> Row | None:
+    """Return the row of the last run of the night before it was run again to confirm; None where there is none."""
     if case.nightly_pass == CONFIRMATION:
         for run in reversed(case.earlier):
             if run.nightly_pass != CONFIRMATION and run.result in MEASURED:
-                return next((row for row in _rows(run) if row["figure"] == figure), {})
-    return {}
+                return next((row for row in _rows(run) if row.figure == figure), None)
+    return None
 
 
 def _finite(value: Any) -> bool:
@@ -175,23 +174,23 @@ def _finite(value: Any) -> bool:
 
 def _overheads(night: Night) -> Iterator[_Seen]:
     for case, row in _measured(night):
-        if not _finite(row.get("overhead")):
+        if not _finite(row.overhead):
             continue
-        spread, rounds = row.get("spread"), row.get("rounds") or 0
-        before = _before_confirmation(case, row["figure"]).get("overhead")
+        spread, rounds, earlier = row.spread, row.rounds, _before_confirmation(case, row.figure)
+        before = earlier.overhead if earlier else None
         point = Point(
             night,
-            row["overhead"],
+            row.overhead,
             spread / math.sqrt(rounds) if spread is not None and rounds > 1 else None,
             case.nightly_pass == CONFIRMATION,
             case.provenance,
             before if _finite(before) else None,
             (case.key,),
         )
-        unit = row.get("overhead_unit", "%")
-        work = (*_work(case), unit, row["unit"])
-        name = _name(OVERHEAD, case, case.variant, row["figure"])
-        yield _Seen(name, case.label, unit, row.get("better") or "", _least(row), work, point)
+        unit = row.overhead_unit
+        work = (*_work(case), unit, row.unit, *(["duet"] if row.duet else []))
+        name = _name(OVERHEAD, case, case.variant, row.figure)
+        yield _Seen(name, case.label, unit, row.better, _least(row), work, point)
 
 
 def _name(kind: str, case: Case, variant: str, figure: str) -> Name:
@@ -202,14 +201,14 @@ def _work(case: Case) -> tuple[Any, ...]:
     return (case.expected.get("ranks"), case.expected.get("amount"), case.provenance.get("input"))
 
 
-def _least(row: Mapping[str, Any]) -> float:
+def _least(row: Row) -> float:
     """Return the smallest change of an overhead that is worth telling, in its unit."""
-    low, high = row.get("accepted") or (None, None)
-    if row.get("overhead_unit", "%") == "%":
+    low, high = row.accepted
+    if row.overhead_unit == "%":
         return LEAST
     if not _finite(high):
         # Whatever it is, it is accepted: what counts is how large it is.
-        return LEAST / 100 * abs(row.get("subject") or row["overhead"])
+        return LEAST / 100 * abs(row.subject or row.overhead)
     return LEAST_PART * (high - low if _finite(low) else abs(high))
 
 
@@ -217,12 +216,13 @@ def _bare(night: Night) -> Iterator[_Seen]:
     """Return the bare values: the median of what container cases measured beside theirs, or the bare case's own."""
     groups: dict[Name, list[Told]] = {}
     for case, row in _measured(night):
-        if _finite(row.get("baseline")):
-            groups.setdefault(_name(BARE, case, "", row["figure"]), []).append((case, row))
+        # In a duet it is of half a node.
+        if _finite(row.baseline) and not row.duet:
+            groups.setdefault(_name(BARE, case, "", row.figure), []).append((case, row))
     for name, every in groups.items():
-        found = [(case, row) for case, row in every if "subject" in row] or every
+        found = [(case, row) for case, row in every if row.subject is not None] or every
         case, row = found[-1]
-        facts = (case.label, row["unit"], row.get("better") or "", LEAST, (*_work(case), row["unit"]))
+        facts = (case.label, row.unit, row.better, LEAST, (*_work(case), row.unit))
         yield _Seen(name, *facts, _bare_point(night, found))
 
 
@@ -232,8 +232,8 @@ def _bare_point(night: Night, found: Sequence[Told]) -> Point:
     rows = [row for _, row in fresh or found]
     return Point(
         night,
-        statistics.median(row["baseline"] for row in rows),
-        _error([row.get("baseline_error") for row in rows]),
+        statistics.median(row.baseline for row in rows),
+        _error([row.baseline_error for row in rows]),
         bool(fresh),
         _of_baseline((fresh or found)[-1][0].provenance),
         _unconfirmed(found) if fresh else None,
@@ -243,8 +243,10 @@ def _bare_point(night: Night, found: Sequence[Told]) -> Point:
 
 def _unconfirmed(found: Sequence[Told]) -> float | None:
     """Return the median of what these cases measured before some of them were run again."""
-    again = [(case.nightly_pass == CONFIRMATION, _before_confirmation(case, row["figure"]), row) for case, row in found]
-    values = [(before if repeated else row).get("baseline") for repeated, before, row in again]
+    before = [
+        _before_confirmation(case, row.figure) if case.nightly_pass == CONFIRMATION else row for case, row in found
+    ]
+    values = [row.baseline for row in before if row]
     return statistics.median(filter(_finite, values)) if any(map(_finite, values)) else None
 
 

@@ -20,6 +20,7 @@ from scipy.special import chdtri
 
 from containercheck.history.nights import name_of
 from containercheck.results.database import StoredSession
+from containercheck.results.row import Row, rows_of
 
 #: By partition, name of the case and figure: what is known, as the file for the checks has it.
 Known = dict[str, dict[str, dict[str, dict[str, Any]]]]
@@ -112,14 +113,14 @@ def kept(testcases: Iterable[Mapping[str, Any]]) -> Known:
     known: Known = {}
     for raw in testcases:
         partition, name = _place(raw)
-        for row in raw.get("results") or ():
+        for row in rows_of(raw):
             figures = known.setdefault(partition, {}).setdefault(name, {})
             # Of several runs the last one counts.
-            figures.pop(row["figure"], None)
-            is_closed = row.get("verdict") in CLOSED or row.get("open_kind") == FASTER
-            if is_closed and row.get("spread_source"):
-                told = {"spread": row["known_spread"], "source": row["spread_source"], "unit": row["overhead_unit"]}
-                figures[row["figure"]] = told
+            figures.pop(row.figure, None)
+            is_closed = row.verdict in CLOSED or row.open_kind == FASTER
+            if is_closed and row.spread_source:
+                told = {"spread": row.known_spread, "source": row.spread_source, "unit": row.overhead_unit}
+                figures[row.figure] = told
     return merged(known, {})
 
 
@@ -155,28 +156,26 @@ def _weighted_median(values: Iterable[tuple[float, int]]) -> float:
 def samples(raw: Mapping[str, Any]) -> dict[str, Sample]:
     """Return the samples of a test case as ReFrame stored it, by figure; none of a figure that was not compared."""
     found = {}
-    for row in raw.get("results") or ():
-        if "overhead" not in row:
-            continue
+    for row in (row for row in rows_of(raw) if row.is_comparison):
         changes = list(_changes(row, raw.get("measured") or ()))
         if len(changes) < 2:
             continue
         mean = math.fsum(changes) / len(changes)
         squares = math.fsum((change - mean) ** 2 for change in changes)
-        high = abs(row["accepted"][1] or 0.0) if row.get("accepted") else 0.0
+        high = abs(row.accepted[1] or 0.0)
         least = max(LEAST_PART * high, 1e-9)
-        found[row["figure"]] = Sample(row["overhead_unit"], squares, len(changes) - 1, least)
+        found[row.figure] = Sample(row.overhead_unit, squares, len(changes) - 1, least)
     return found
 
 
-def _changes(row: Mapping[str, Any], rounds: Iterable[Mapping[str, Mapping[str, float]]]) -> Iterator[float]:
+def _changes(row: Row, rounds: Iterable[Mapping[str, Mapping[str, float]]]) -> Iterator[float]:
     """Yield d of each round in the unit of the overhead: 100 times the logarithm of the ratio, or the difference."""
     for values in rounds:
-        pair = [(values.get(side) or {}).get(row["figure"]) for side in (BASELINE, SUBJECT)]
+        pair = [(values.get(side) or {}).get(row.figure) for side in (BASELINE, SUBJECT)]
         if None in pair:
             continue
         baseline, subject = pair
-        if row["overhead_unit"] != "%":
+        if row.overhead_unit != "%":
             yield subject - baseline
         elif baseline > 0 and subject > 0:
             yield 100 * (math.log(subject) - math.log(baseline))

@@ -110,7 +110,7 @@ class Watch:
         table, first = self._table(night)
         which = self._measured.confirmations[..., first : night + 1]
         asked = (proposed.at >= 0) & which[..., -1]
-        p = np.full(proposed.at.shape, np.nan)
+        p: Array = np.full(proposed.at.shape, np.nan)
         for start in np.unique(proposed.at[asked]):
             for own in self._groups():
                 told = evidence.one_sided(_only(table, own), start - first, proposed.sign[..., own], which[..., own, :])
@@ -149,8 +149,8 @@ class Watch:
 
 def _only(table: Table, which: NDArray[np.int_]) -> Table:
     """Return some of the series."""
-    values, errors, levels = (one[..., which, :] for one in (table.values, table.errors, table.levels))
-    return Table(values, errors, table.least[..., which], levels)
+    those = (..., which, slice(None))
+    return Table(table.values[those], table.errors[those], table.least[..., which], table.levels[those])
 
 
 def _median(values: Array, mask: Mask) -> Array:

@@ -6,9 +6,9 @@ which run here would inherit.
 """
 
 import importlib
-import importlib.util
 import os
 import sys
+import types
 
 #: Program: its module.
 PROGRAMS = {
@@ -61,11 +61,13 @@ def main():
 
 def load_package():
     """Load the package ``containercheck`` from the directory above this file's."""
-    init = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__init__.py")
-    spec = importlib.util.spec_from_file_location("containercheck", init)
-    package = importlib.util.module_from_spec(spec)
-    sys.modules["containercheck"] = package
-    spec.loader.exec_module(package)
+    directory = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    init = os.path.join(directory, "__init__.py")
+    package = types.ModuleType("containercheck")
+    package.__path__, package.__file__ = [directory], init
+    sys.modules[package.__name__] = package
+    with open(init) as source:
+        exec(compile(source.read(), init, "exec"), vars(package))
 
 
 if __name__ == "__main__":

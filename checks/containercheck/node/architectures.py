@@ -120,7 +120,8 @@ def processor(cpuinfo: str) -> Optional[str]:
     for one in KNOWN.values():
         found = re.search("^" + one.processor + "$", cpuinfo, re.MULTILINE)
         if found:
-            return _ARM_PARTS.get(found.groups()) or " ".join(found.groups()).strip()
+            parts = found.groups()
+            return _ARM_PARTS.get((parts[0], parts[-1])) or " ".join(parts).strip()
     return None
 
 

@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from pathlib import Path
-from typing import ContextManager, Iterator, Optional
+from typing import ContextManager, Iterator, List, Optional
 
 from containercheck.node import lock_directories
 from containercheck.node.lock_files import LockError, holder_of, named, note_of, open_lock_file
@@ -54,7 +54,7 @@ class _Wait:
 
     def __init__(self, path: Path, waiting: str, patience: float) -> None:
         self._path, self._waiting, self._patience = path, waiting, patience
-        self.began = None  # type: Optional[float]
+        self.began: Optional[float] = None
         self._told = ""
 
     def announce(self, holder: str) -> float:
@@ -115,7 +115,7 @@ def _flock_within(descriptor: int, operation: int, wait: _Wait) -> None:
     holder = holder_of(descriptor)
     left = wait.announce(holder)
     guard, state = threading.Lock(), {"done": False, "left": False}
-    errors = []  # type: List[OSError]
+    errors: List[OSError] = []
 
     def get() -> None:
         try:

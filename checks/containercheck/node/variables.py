@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Dict, Mapping, Tuple
 
 from containercheck.node import texts
+from containercheck.node.container_runtimes import RUNTIMES
 
 # fmt: off
 #: Variables whose values may be told: names, and beginnings of names (with ``_`` at the end). Settings of MPI, its
@@ -24,7 +25,8 @@ PUBLIC = frozenset([
     "TZ", "TMPDIR", "PS1", "PROMPT_COMMAND", "HOSTNAME", "WM_PROJECT_DIR", "FOAM_SIGFPE", "FOAM_ETC", "ESPRESSO_PSEUDO",
     "JSM_JSRUN_PORT", "CUDA_", "ROCR_", "HIP_", "NVIDIA_", "NCCL_", "OMP_", "GOMP_", "KMP_", "OMPI_", "OPAL_", "PMIX_",
     "PRTE_", "PMI_", "HWLOC_", "UCX_", "UCC_", "FI_", "PSM2_", "MPICH_", "MPIR_CVAR_", "I_MPI_", "MV2_", "MKL_",
-    "OPENBLAS_", "BLIS_", "GMX_", "TF_", "MALLOC_", "LC_", "SLURM_", "APPTAINER_", "SINGULARITY_", "CONTAINERCHECK_",
+    "OPENBLAS_", "BLIS_", "GMX_", "TF_", "MALLOC_", "LC_", "SLURM_", "CONTAINERCHECK_",
+    *(runtime.settings for runtime in RUNTIMES if runtime.settings),
 ])
 # fmt: on
 #: Words in a name that make it a secret's all the same (SLURM_JWT, APPTAINER_DOCKER_PASSWORD, and the key that Open

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from containercheck.results import open_verdicts
 from containercheck.results.cases import Case
 from containercheck.results.formatting import names, number
+from containercheck.results.row import Row
 
 
 def lines(cases: Sequence[Case]) -> list[str]:
@@ -24,19 +24,19 @@ def questions(cases: Iterable[Case]) -> list[str]:
     return found + [f"QUESTION: {names([case])}: {_asked(rows)}" for case, rows in fast if rows]
 
 
-def _together(rows: Iterable[Mapping[str, Any]]) -> str:
+def _together(rows: Iterable[Row]) -> str:
     """Return the overheads of figures, those together that were above the same tolerance in as many rounds."""
     found: dict[str, list[str]] = {}
     for row in rows:
-        unit, accepted = row.get("overhead_unit", "%"), (row.get("accepted") or (None, None))[1]
-        above = f", above {number(accepted, 3)} {unit} in {row.get('above', 0)} of {row.get('rounds', 0)} rounds"
-        overhead = f"{row['figure']} {number(row.get('overhead'), 2, '+')} {unit}"
+        unit, accepted = row.overhead_unit, row.accepted[1]
+        above = f", above {number(accepted, 3)} {unit} in {row.above} of {row.rounds} rounds"
+        overhead = f"{row.figure} {number(row.overhead, 2, '+')} {unit}"
         found.setdefault("" if accepted is None else above, []).append(overhead)
     return "; ".join(f"{', '.join(overheads)}{above}" for above, overheads in found.items())
 
 
-def _asked(rows: Iterable[Mapping[str, Any]]) -> str:
-    return "; ".join(f"{row['figure']} is {open_verdicts.describe(row)}" for row in rows)
+def _asked(rows: Iterable[Row]) -> str:
+    return "; ".join(f"{row.figure} is {open_verdicts.describe(row)}" for row in rows)
 
 
 def tallies(cases: Iterable[Case]) -> list[str]:

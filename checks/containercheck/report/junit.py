@@ -55,7 +55,7 @@ def _testcase(case: Case) -> ElementTree.Element:
         _said(found, "failure" if selections.is_regression(run) else "error", run.reason or run.result)
     elif case.result == "skip":
         _said(found, "skipped", case.reason or "ReFrame skipped it")
-    told = [f"{row['figure']}: {open_verdicts.describe(row)}" for row in open_verdicts.open_rows(case)]
+    told = [f"{row.figure}: {open_verdicts.describe(row)}" for row in open_verdicts.open_rows(case)]
     tally = open_verdicts.tally(run or case)
     if tally:
         text = FORBIDDEN.sub("?", "\n".join([tally, *told]))

@@ -25,8 +25,8 @@ def images(cases: Sequence[Case]) -> list[str]:
             who = f"{case.label} {case.variant}{f' ({side})' if side else ''}"
             users.setdefault(image, []).append(who)
     found = []
-    for (path, digest), who in users.items():
-        named = list(dict.fromkeys(who))
+    for (path, digest), those in users.items():
+        named = list(dict.fromkeys(those))
         more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
         found.append(f"image: {path}, {digest}: {', '.join(named[:NAMED])}{more}")
     return found

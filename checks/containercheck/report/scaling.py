@@ -10,13 +10,14 @@ is time(1) / time(n) (weak scaling).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from containercheck.results import selections
 from containercheck.results.cases import Case, Key
 from containercheck.results.formatting import number
+from containercheck.results.row import Row
 
 #: Ends of units of work in a time, whatever the amount of work is.
 WORK = ("FLOPS", "FLOP/s", "images/s")
@@ -24,7 +25,7 @@ WORK = ("FLOPS", "FLOP/s", "images/s")
 SAME = 1e-9
 
 #: A case, and its row of the figure.
-Measured = tuple[Case, Mapping[str, Any]]
+Measured = tuple[Case, Row]
 #: What there is to add to a row of the results, by case, figure, and label of the subject; that is empty without one.
 ByRow = dict[tuple[Key, str, str], dict[str, Any]]
 
@@ -109,8 +110,8 @@ def _of_variant(cases: Sequence[Case]) -> Iterator[Scaling]:
     found: dict[tuple[str, str], dict[int, Measured]] = {}
     for case in cases:
         for row in case.rows if _was_measured(case) else ():
-            if row.get("scaling") and _has_values(row):
-                over = found.setdefault((row["figure"], row.get("subject_label") or ""), {})
+            if row.scaling and _has_values(row):
+                over = found.setdefault((row.figure, row.subject_label), {})
                 over.setdefault(case.nodes, (case, row))
     for (_, label), over in found.items():
         if len(over) > 1:
@@ -123,13 +124,13 @@ def _was_measured(case: Case) -> bool:
     return all(run.result not in selections.FAILED or selections.was_slow(run) for run in (*case.earlier, case))
 
 
-def _has_values(row: Mapping[str, Any]) -> bool:
-    values = [row[side] for side in _sides(row)]
-    return bool(values) and all(value is not None and math.isfinite(value) and value > 0 for value in values)
+def _has_values(row: Row) -> bool:
+    values = [getattr(row, side) for side in _sides(row)]
+    return all(value is not None and math.isfinite(value) and value > 0 for value in values)
 
 
-def _sides(row: Mapping[str, Any]) -> list[str]:
-    return [side for side in ("baseline", "subject") if side in row]
+def _sides(row: Row) -> list[str]:
+    return ["baseline", "subject"] if row.is_comparison else ["baseline"]
 
 
 def _scaling(label: str, measured: Sequence[Measured], others: Iterable[Case]) -> Scaling:
@@ -140,8 +141,8 @@ def _scaling(label: str, measured: Sequence[Measured], others: Iterable[Case]) -
         label=case.label,
         where=case.partition + ("" if environ in ("", "builtin") else f" {environ}"),
         variant=case.variant,
-        figure=row["figure"],
-        unit=row["unit"],
+        figure=row.figure,
+        unit=row.unit,
         subject_label=label,
         kind="weak" if max(work) > 1 + SAME else "strong",
         sides=tuple(_side(which, measured, work) for which in _sides(row)),
@@ -157,7 +158,7 @@ def _work(measured: Sequence[Measured]) -> list[float]:
     """
     amounts = [case.expected.get("amount") or 0.0 for case, _ in measured]
     if min(amounts) <= 0:
-        weak = measured[0][1]["scaling"] == "weak"
+        weak = measured[0][1].scaling == "weak"
         amounts = [case.nodes if weak else 1 for case, _ in measured]
     return [amount / amounts[0] for amount in amounts]
 
@@ -165,25 +166,26 @@ def _work(measured: Sequence[Measured]) -> list[float]:
 def _side(which: str, measured: Sequence[Measured], work: Sequence[float]) -> Side:
     (first, base), points = measured[0], []
     for (case, row), times in zip(measured, work):
-        up = _speed(row, row[which], times) / _speed(base, base[which], 1.0)
+        value = getattr(row, which)
+        up = _speed(row, value, times) / _speed(base, getattr(base, which), 1.0)
         # Against itself there is no doubt.
         spread = 0.0 if row is base else math.hypot(_relative_error(base, which), _relative_error(row, which))
         ideal = case.nodes / first.nodes
-        points.append(Point(case.key, case.nodes, row[which], times, up, up / ideal, up * spread or None))
+        points.append(Point(case.key, case.nodes, value, times, up, up / ideal, up * spread or None))
     usual = first.variant if which == "subject" else "bare"
-    return Side(which, base.get(f"{which}_label") or usual, tuple(points))
+    return Side(which, getattr(base, f"{which}_label") or usual, tuple(points))
 
 
-def _speed(row: Mapping[str, Any], value: float, work: float) -> float:
+def _speed(row: Row, value: float, work: float) -> float:
     """Return work in a time, up to a factor that is the same for all nodes."""
-    if row["better"] == "lower":
+    if row.better == "lower":
         return work / value
-    return value if row["unit"].endswith(WORK) else work * value
+    return value if row.unit.endswith(WORK) else work * value
 
 
-def _relative_error(row: Mapping[str, Any], which: str) -> float:
-    error = row.get(f"{which}_error")
-    return error / row[which] if error is not None and math.isfinite(error) else 0.0
+def _relative_error(row: Row, which: str) -> float:
+    error = getattr(row, f"{which}_error")
+    return error / getattr(row, which) if error is not None and math.isfinite(error) else 0.0
 
 
 def lines(cases: Iterable[Case]) -> list[str]:

@@ -48,13 +48,14 @@ def notes(cases: Sequence[Case]) -> list[str]:
             kind, told = _read(note)
             found.setdefault(kind, {}).setdefault(name, _Told()).add(told)
     lines = []
-    for kind, told in found.items():
-        if len(told) > FEW:
+    for kind, by_case in found.items():
+        if len(by_case) > FEW:
             together = _Told()
-            for one in told.values():
+            for one in by_case.values():
                 together.add(one)
-            told = {f"{len(told)} cases ({', '.join(list(told)[:NAMED])} and {len(told) - NAMED} more)": together}
-        lines += [f"{name}: {_text(kind, one)}" for name, one in told.items()]
+            title = f"{len(by_case)} cases ({', '.join(list(by_case)[:NAMED])} and {len(by_case) - NAMED} more)"
+            by_case = {title: together}
+        lines += [f"{name}: {_text(kind, one)}" for name, one in by_case.items()]
     return lines
 
 
@@ -86,8 +87,8 @@ def _spread(cases: Sequence[Case]) -> str:
     spreads: dict[str, list[float]] = {}
     for case in cases:
         for row in case.rows:
-            if row.get("overhead_unit") == "%" and row.get("spread") is not None:
-                spreads.setdefault(case.application, []).append(row["spread"])
+            if row.overhead_unit == "%" and row.spread is not None:
+                spreads.setdefault(case.application, []).append(row.spread)
     if not spreads:
         return ""
     medians = sorted((statistics.median(values), name) for name, values in spreads.items())
@@ -97,7 +98,7 @@ def _spread(cases: Sequence[Case]) -> str:
 
 def _kinds(cases: Sequence[Case]) -> str:
     """Say how many open verdicts are of which kind, the most urgent first."""
-    found = collections.Counter(row.get("open_kind") for case in cases for row in open_verdicts.open_rows(case))
+    found = collections.Counter(row.open_kind for case in cases for row in open_verdicts.open_rows(case))
     said = [f"{found[kind]} {words}" for kind, words in open_verdicts.KINDS.items() if found[kind]]
     return f" ({', '.join(said)})" if said else ""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from typing import Any
 
 from containercheck.report import answers, ran, scaling, summary
 from containercheck.results import open_verdicts, selections
 from containercheck.results.cases import Case
 from containercheck.results.formatting import columns, number
+from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, Row
 
 #: An interval wider than this many percent is no more than that.
 WIDEST = 100.0
@@ -35,12 +35,14 @@ def table(cases: Sequence[Case]) -> list[str]:
     found = [(case, row) for case in cases if case.result != "skip" for row in case.rows]
     if not found:
         return []
-    bare = all(row.get("baseline_label", "bare") == "bare" for _, row in found)
-    usual = all(row.get("subject_label", case.variant) == case.variant for case, row in found)
+    bare = all(row.baseline_label == "bare" for _, row in found)
+    usual = all(row.subject_label in ("", case.variant) for case, row in found)
     headings = ("bare" if bare else "baseline", "container" if usual else "subject")
-    text = [("application", "partition", "variant", "nodes", "figure", *headings, "overhead", "verdict")]
+    text: list[tuple[str, ...]] = [
+        ("application", "partition", "variant", "nodes", "figure", *headings, "overhead", "verdict")
+    ]
     for case, row in found:
-        head = (case.label, case.partition, case.variant, str(case.nodes), row["figure"])
+        head = (case.label, case.partition, case.variant, str(case.nodes), row.figure)
         sides = (side(row, "baseline", not bare), side(row, "subject", not usual))
         text.append((*head, *sides, overhead(row), verdict(row, rounds=True) or in_rounds(case, row, cases)))
     if len({case.partition for case in cases if case.result != "skip"}) < 2:
@@ -82,19 +84,16 @@ def what_failed(case: Case, run: Case) -> str:
     return f"{case.label} {case.variant}, {case.nodes} node(s): {run.reason or run.result}"
 
 
-def overhead(row: dict[str, Any]) -> str:
+def overhead(row: Row) -> str:
     """Return a row's overhead with its interval; nothing where nothing was compared."""
-    if "overhead" not in row:
-        return ""
-    return f"{number(row['overhead'], 2, '+')} {_interval(row)}"
+    return f"{number(row.overhead, 2, '+')} {_interval(row)}" if row.is_comparison else ""
 
 
-def _interval(row: dict[str, Any]) -> str:
-    unit = row.get("overhead_unit", "%")
-    half, low, high = row.get("interval"), row.get("low"), row.get("high")
+def _interval(row: Row) -> str:
+    unit, half, low, high = row.overhead_unit, row.interval, row.low, row.high
     if _finite(half):
         # To fail takes more than to pass, so that one end may be much farther off than the other.
-        if _finite(low) and _finite(high) and abs(high + low - 2 * row["overhead"]) > LOPSIDED * half:
+        if _finite(low) and _finite(high) and abs(high + low - 2 * row.overhead) > LOPSIDED * half:
             return f"({number(low, 2, '+')} to {number(high, 2, '+')}) {unit}"
         if unit == "%" and half > WIDEST:
             return f"±>{WIDEST:g} %"
@@ -111,48 +110,47 @@ def _finite(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
 
 
-def side(row: dict[str, Any], which: str, labelled: bool) -> str:
+def side(row: Row, which: str, labelled: bool) -> str:
     """Return the value of a row's baseline or subject, with its label where that is asked for."""
-    if which not in row:
+    value, label = getattr(row, which), getattr(row, f"{which}_label")
+    if value is None:
         return ""
-    label = f" ({row[f'{which}_label']})" if labelled and row.get(f"{which}_label") else ""
-    return f"{number(row[which])} {row['unit']}{label}"
+    return f"{number(value)} {row.unit}" + (f" ({label})" if labelled and label else "")
 
 
-def verdict(row: dict[str, Any], rounds: bool = False) -> str:
+def verdict(row: Row, rounds: bool = False) -> str:
     """Return a row's verdict, with what has to be said of it.
 
     :param rounds: whether that is after how many rounds a closed one fell, too.
     """
-    word = row.get("verdict", "")
-    if word == open_verdicts.EMULATED:
-        word = open_verdicts.NOT_JUDGED
-    elif word == open_verdicts.OPEN:
+    word = row.verdict
+    if word == EMULATED:
+        word = NOT_JUDGED
+    elif word == OPEN:
         word = open_verdicts.describe(row)
-    elif word and rounds and row.get("rounds"):
-        word += f", {row['rounds']} round{'s'[: row['rounds'] > 1]}"
-    said = ["expected overhead"] if row.get("expected") and row.get("verdict") != open_verdicts.EMULATED else []
-    said += ["rounds spread more than is known of them"] if row.get("contradicted") else []
-    said += [row["difference"]] if row.get("difference") else []
-    said += [] if row.get("answers_compared", True) else ["answers not compared"]
+    elif word and rounds and row.rounds:
+        word += f", {row.rounds} round{'s'[: row.rounds > 1]}"
+    said = ["expected overhead"] if row.expected and row.verdict != EMULATED else []
+    said += ["rounds spread more than is known of them"] if row.contradicted else []
+    said += [row.difference] if row.difference else []
+    said += [] if row.answers_compared else ["answers not compared"]
     return word + (f" ({'; '.join(said)})" if said else "")
 
 
-def in_rounds(case: Case, row: dict[str, Any], cases: Sequence[Case]) -> str:
+def in_rounds(case: Case, row: Row, cases: Sequence[Case]) -> str:
     """Return what bare was in the rounds of its containers, where a bare run by itself saw another machine; else "".
 
     Of a check's cases only the axes that bare has too count.
     """
     twins = [one for one in cases if one is not case and one.identity_as(case.variant) == case.identity]
+    # In a duet a side has half of the node.
+    twins = [one for one in twins if not any(row.duet for row in one.rows)]
     values = [
-        sides[BASELINE][row["figure"]]
-        for one in twins
-        for sides in one.measured
-        if row["figure"] in sides.get(BASELINE, ())
+        sides[BASELINE][row.figure] for one in twins for sides in one.measured if row.figure in sides.get(BASELINE, ())
     ]
-    if not values:
+    if not values or row.baseline is None:
         return ""
-    middle, alone = statistics.median(values), row["baseline"]
+    middle, alone = statistics.median(values), row.baseline
     if abs(middle - alone) <= OTHER_LOAD * max(abs(middle), abs(alone)):
         return ""
-    return f"one run by itself; {number(middle)} {row['unit']} in the containers' rounds"
+    return f"one run by itself; {number(middle)} {row.unit} in the containers' rounds"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from containercheck.results.cases import Case
 from containercheck.results.formatting import columns, number
+from containercheck.results.row import Row
 
 
 def lines(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str]:
@@ -17,13 +17,13 @@ def lines(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str]:
     """
     text = [("application", "variant", "nodes", "figure", "bare", *titles)]
     for case in cases:
-        for row in {row["figure"]: row for row in case.rows}.values():
-            sides = [_median(case, side, row["figure"]) for side in ("baseline", *titles)]
+        for row in {row.figure: row for row in case.rows}.values():
+            sides = [_median(case, side, row.figure) for side in ("baseline", *titles)]
             if None not in sides:
-                head = (case.label, case.variant, str(case.nodes), row["figure"])
+                head = (case.label, case.variant, str(case.nodes), row.figure)
                 bare, *others = sides
                 told = (f"{number(one)} ({_more(row, bare, one)})" for one in others)
-                text.append((*head, f"{number(bare)} {row['unit']}", *told))
+                text.append((*head, f"{number(bare)} {row.unit}", *told))
     if len(text) == 1:
         return []
     legend = [f"{name}: {title}" for name, title in titles.items()]
@@ -35,8 +35,8 @@ def _median(case: Case, side: str, figure: str) -> float | None:
     return statistics.median(values) if values else None
 
 
-def _more(row: Mapping[str, Any], bare: float, value: float) -> str:
+def _more(row: Row, bare: float, value: float) -> str:
     """Return what a version has more than bare: a part of it, or the difference, as the verdict takes it."""
-    if row.get("overhead_unit", "%") == "%" and bare:
+    if row.overhead_unit == "%" and bare:
         return f"{number(100 * (value / bare - 1), 2, '+')} %"
     return number(value - bare, 2, "+")

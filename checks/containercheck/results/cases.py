@@ -11,6 +11,7 @@ from typing import Any
 
 from containercheck.results import atomic_files
 from containercheck.results.request import Asked
+from containercheck.results.row import Row, require_readable, rows_of
 
 #: Parameters that every check has, which have columns of their own.
 COMMON = ("variant", "num_nodes")
@@ -34,7 +35,7 @@ class Case:
     :ivar result: ReFrame's: pass, fail, skip, abort, fail_deps, xfail or xpass.
     :ivar phase: in which of ReFrame's phases it failed, and with which exception; empty where it did not.
     :ivar reason: why it failed or was skipped.
-    :ivar rows: the figures; ``containercheck`` describes the keys.
+    :ivar rows: the figures.
     :ivar notes: what has to be said of the run beside its figures.
     :ivar expected: what the job is expected to take; ``interface.ApplicationFacts.expected`` has the keys.
     :ivar seconds: how long the application itself ran, all rounds together; None where that is not known.
@@ -68,7 +69,7 @@ class Case:
     phase: str = ""
     error: str = ""
     reason: str = ""
-    rows: tuple[dict[str, Any], ...] = ()
+    rows: tuple[Row, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float | None = None
     expected: Mapping[str, Any] = field(default_factory=dict)
@@ -108,12 +109,14 @@ class Case:
 def load(path: Path) -> dict[str, Any]:
     """Return a report as ReFrame wrote it.
 
-    :raises ReportError: there is none, or the file is no report.
+    :raises ReportError: there is none, the file is no report, or another version of this library wrote its results.
     """
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
         if not all(isinstance(run["testcases"], list) for run in report["runs"]):
             raise ValueError("it has no test cases")
+        for raw in (raw for run in report["runs"] for raw in run["testcases"]):
+            require_readable(raw.get("results") or ())
     except FileNotFoundError:
         raise ReportError("no check was run: nothing matches the selection, or no check file loads") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -193,7 +196,7 @@ def _case(raw: dict[str, Any], asked: Asked) -> Case:
         phase=raw.get("fail_phase") or "",
         error=(raw.get("fail_info") or {}).get("exc_type") or "",
         reason=(reason or "").strip(),
-        rows=tuple(raw.get("results") or ()),
+        rows=tuple(rows_of(raw)),
         notes=tuple(raw.get("notes") or ()),
         seconds=raw.get("application_seconds"),
         expected=raw.get("expected") or {},

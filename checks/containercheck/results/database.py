@@ -23,6 +23,7 @@ from typing import Any, Generic, TypeVar
 import fasteners
 
 from containercheck.results.formatting import typed
+from containercheck.results.row import RowError, require_readable
 
 #: Version of the tables that this reads: that of ReFrame 4.10.
 SCHEMA = "1.0"
@@ -247,6 +248,12 @@ def _sessions(
             if isinstance(error, sqlite3.OperationalError):
                 raise
             damage.append(f"session {uuid} in {path} is damaged, and left out: {error}")
+            continue
+        try:
+            for case in session.testcases if session else ():
+                require_readable(case.get("results") or ())
+        except RowError as error:
+            damage.append(f"session {uuid} in {path} is left out: {error}")
             continue
         # None: somebody has just deleted it.
         if session is not None:

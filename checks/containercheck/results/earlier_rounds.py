@@ -13,7 +13,6 @@ from typing import Any
 from reframe.core.exceptions import ReframeError
 
 from containercheck.node import contract
-from containercheck.sides import runtimes
 from containercheck.sides.sides import Side
 from containercheck.site.layout import Layout
 
@@ -66,7 +65,7 @@ def compared_in(
     :param stagedir: the job's stage directory, with the records of its images; where it lies makes no difference.
     """
     contained = [side for side in sides if side.container]
-    commands = {side.name: side.container.command or runtimes.command_of(side.container.runtime) for side in contained}
+    commands = {side.name: side.container.typed for side in contained}
     return {
         "side": {side.name: _label(side) for side in sides},
         "runtime": commands,
@@ -76,10 +75,17 @@ def compared_in(
             "ranks on a node": str(layout.ranks_per_node),
             "threads of a rank": str(layout.threads),
         },
-        "work": {name: str(value) for name, value in work.items()},
-        # Files beside the stage directory lie in directories whose names are other ones each time: axes.own_directory.
-        "command": {name: OWN.sub("", text.replace(stagedir, ".")) for name, text in scripts.items()},
+        "work": {name: _lasting(str(value), stagedir) for name, value in work.items()},
+        "command": {name: _lasting(text, stagedir) for name, text in scripts.items()},
     }
+
+
+def _lasting(text: str, stagedir: str) -> str:
+    """Return a text without what is another name in each session: the stage directory, and directories of the job's.
+
+    Those lie beside the stage directory too: see axes.own_directory.
+    """
+    return OWN.sub("", text.replace(stagedir, "."))
 
 
 def _label(side: Side) -> str:

@@ -9,27 +9,24 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
+from containercheck.node.stats.boundaries import HORIZON
+from containercheck.node.stats.openness import CLOSE, FASTER, NOISY, SLOWER
+from containercheck.node.stats.prospects import PATIENCE
 from containercheck.results.cases import Case, Key
+from containercheck.results.row import FAIL, OPEN, PASS, Row
 
-OPEN = "inconclusive"
-#: Kinds of an open verdict (``Pairs.open_kind``), the most urgent first, with what is said of how many there are.
-SLOWER, FASTER, CLOSE, NOISY = "slower", "faster", "close", "noisy"
+#: Kinds of an open verdict, the most urgent first, with what is said of how many there are.
 KINDS = {SLOWER: "too slow", FASTER: "too fast", CLOSE: "close to the tolerance", NOISY: "too noisy to tell"}
 #: Those that are told first: something may be wrong.
 QUESTIONS = (SLOWER, FASTER)
-#: What a row says where nothing is judged, and what is said of it.
-EMULATED, NOT_JUDGED = "emulated", "emulated: overheads are reported, not judged"
 #: With fewer rounds than this a job goes on in any case, and a forecast that there is no end says nothing yet.
-TELLING = 10
+TELLING = PATIENCE
 #: By ranks no figure passes after fewer. That is the forecast where one round is all that is known of the spread.
 FEWEST = 6
 #: Seconds that a case takes besides its rounds: ReFrame, its build step, what the job asks the runtime (4 to 9 s here).
 START = 10.0
-#: No job has more rounds.
-HORIZON = 40
 #: The forecast is about the median of what it takes, and rounds are replaced now and then. A job that needs less time
 #: than it has ends sooner.
 MARGIN = 1.3
@@ -75,38 +72,38 @@ class Plan:
     figures: int
 
 
-def judged(case: Case) -> list[dict[str, Any]]:
+def judged(case: Case) -> list[Row]:
     """Return the figures that have a verdict or should: a check that failed has its own, and its others are not open.
 
-    The rounds end with the first figure that failed. Where processors are emulated none has a verdict.
+    The rounds end soon after the first figure that failed. Where processors are emulated none has a verdict.
     """
-    found = [row for row in case.rows if row.get("verdict") not in (None, EMULATED)]
-    if case.result != "pass" or any(row["verdict"] == "fail" for row in found):
-        return [row for row in found if row["verdict"] != OPEN]
+    found = [row for row in case.rows if row.is_judged]
+    if case.result != "pass" or any(row.verdict == FAIL for row in found):
+        return [row for row in found if row.verdict != OPEN]
     return found
 
 
-def open_rows(case: Case) -> list[dict[str, Any]]:
+def open_rows(case: Case) -> list[Row]:
     """Return the figures of a case that are open, the most urgent kinds first."""
     ranks = {kind: place for place, kind in enumerate(KINDS)}
-    found = [row for row in judged(case) if row["verdict"] == OPEN]
-    return sorted(found, key=lambda row: ranks.get(row.get("open_kind"), len(ranks)))
+    found = [row for row in judged(case) if row.verdict == OPEN]
+    return sorted(found, key=lambda row: ranks.get(row.open_kind, len(ranks)))
 
 
-def asking(case: Case, kinds: Sequence[str] = QUESTIONS) -> list[dict[str, Any]]:
+def asking(case: Case, kinds: Sequence[str] = QUESTIONS) -> list[Row]:
     """Return the open figures of a case that are of these kinds."""
-    return [row for row in open_rows(case) if row.get("open_kind") in kinds]
+    return [row for row in open_rows(case) if row.open_kind in kinds]
 
 
-def describe(row: Mapping[str, Any]) -> str:
+def describe(row: Row) -> str:
     """Return what is known of an open figure; of one that an earlier version judged, only that it is open."""
-    return row.get("answer") or "open"
+    return row.answer or "open"
 
 
 def tally(case: Case) -> str:
     """Return what the figures of a case came to: ``13 of 14 pass, 1 open``; empty where none was judged."""
-    words = [row["verdict"] for row in case.rows if row.get("verdict") not in (None, EMULATED)]
-    counts = [(words.count(word), name) for word, name in (("fail", "fail"), ("pass", "pass"), (OPEN, "open"))]
+    words = [row.verdict for row in case.rows if row.is_judged]
+    counts = [(words.count(word), name) for word, name in ((FAIL, "fail"), (PASS, "pass"), (OPEN, "open"))]
     said = [(count, name) for count, name in counts if count]
     if len(said) < 2:
         return "".join(f"all {count} {name}" if count > 1 else name for count, name in said)
@@ -116,12 +113,7 @@ def tally(case: Case) -> str:
 
 def open_figures(cases: Iterable[Case]) -> set[tuple[Key, str, str]]:
     """Return the figures that are open: case, figure, and label of the subject."""
-    return {
-        (case.key, row["figure"], row.get("subject_label", ""))
-        for case in cases
-        for row in judged(case)
-        if row["verdict"] == OPEN
-    }
+    return {(case.key, row.figure, row.subject_label) for case in cases for row in judged(case) if row.verdict == OPEN}
 
 
 def need(case: Case) -> Need | None:
@@ -136,12 +128,12 @@ def need(case: Case) -> Need | None:
 
 def _steps(case: Case) -> list[Need]:
     """Return what the case needs for the first of its figures to close, for two of them, and so on."""
-    still = [] if case.seconds == 0 else [_foreseen(row) for row in judged(case) if row["verdict"] == OPEN]
-    known = sorted((row for row in still if row.get("rounds_needed") is not None), key=_missing)
+    still = [] if case.seconds == 0 else [_foreseen(row) for row in judged(case) if row.verdict == OPEN]
+    known = sorted((row for row in still if row.rounds_needed is not None), key=_missing)
     if known:
         most = itertools.accumulate(map(_with_margin, known), max)
         return [Need(case, _missing(row), longest, n) for n, (row, longest) in enumerate(zip(known, most), 1)]
-    early = [(TELLING - row["rounds"]) * row["round_seconds"] for row in still if row["rounds"] < TELLING]
+    early = [(TELLING - row.rounds) * row.round_seconds for row in still if row.rounds < TELLING]
     return [Need(case, max(early), MARGIN * max(early), 0)] if early else []
 
 
@@ -155,20 +147,20 @@ def _can_wait(one: Need) -> bool:
     return not asking(one.case, [SLOWER])
 
 
-def _foreseen(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def _foreseen(row: Row) -> Row:
     """Return the row of an open figure, with a forecast where it has but one round."""
-    return {**row, "rounds_needed": FEWEST} if row["rounds"] == 1 and row["rounds_needed"] is None else row
+    return replace(row, rounds_needed=FEWEST) if row.rounds == 1 and row.rounds_needed is None else row
 
 
-def _missing(row: Mapping[str, Any]) -> float:
+def _missing(row: Row) -> float:
     """Return how many seconds of rounds a figure with a forecast needs."""
-    return max(1, row["rounds_needed"] - row["rounds"]) * row["round_seconds"]
+    return max(1, row.rounds_needed - row.rounds) * row.round_seconds
 
 
-def _with_margin(row: Mapping[str, Any]) -> float:
+def _with_margin(row: Row) -> float:
     """Return the same with a margin. What is forecast are the rounds in all: it is as wrong when few are missing."""
-    rounds = min(MARGIN * row["rounds_needed"], HORIZON) - row["rounds"]
-    return max(rounds * row["round_seconds"], MARGIN * _missing(row))
+    rounds = min(MARGIN * row.rounds_needed, HORIZON) - row.rounds
+    return max(rounds * row.round_seconds, MARGIN * _missing(row))
 
 
 def needs(cases: Iterable[Case]) -> list[Need]:

@@ -25,8 +25,8 @@ def node_hours(case: Case, seconds: str = "expected") -> float:
 def lines(cases: Sequence[Case]) -> list[str]:
     """Return the table: a line for each application, partition and number of nodes, and one for all."""
     several = len({case.partition for case in cases}) > 1
-    text = [("application", "partition", "nodes", "ranks", "input", "of it a rank", "memory", "a run", "rounds")]
-    text[0] += ("jobs", "node-hours", "at most")
+    heading = ("application", "partition", "nodes", "ranks", "input", "of it a rank", "memory", "a run", "rounds")
+    text: list[tuple[str, ...]] = [(*heading, "jobs", "node-hours", "at most")]
     for group in _grouped(cases):
         text.append((*_inputs(group[0]), _rounds(group), str(len(group)), *_hours(group)))
     if not several:
@@ -45,7 +45,9 @@ def cheapest_first(cases: Iterable[Case]) -> list[Case]:
 
 def affordable(cases: Iterable[Case], budget: float) -> tuple[list[Case], list[Case]]:
     """Return the cases that fit into a budget of node-hours, each after those before it, and those that do not."""
-    chosen, left, taken = [], [], 0.0
+    chosen: list[Case] = []
+    left: list[Case] = []
+    taken = 0.0
     for case in cases:
         fits = taken + node_hours(case) <= budget
         taken += node_hours(case) if fits else 0.0

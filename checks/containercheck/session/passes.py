@@ -198,7 +198,8 @@ class Session:
         if self._settings.node_hours or not foreseen["runs"]:
             # With the seconds that checks got meanwhile; and for ReFrame's own error.
             foreseen = self.foresee()
-        chosen, options = self._budget.begin(foreseen, self._choice(selections.ran(collect([foreseen]))))
+        choice = self._choice or estimate.cheapest_first
+        chosen, options = self._budget.begin(foreseen, choice(selections.ran(collect([foreseen]))))
         save(self._place.selection, selection(foreseen, chosen))
         return only(foreseen, chosen), [*options, f"--restore-session={self._place.selection}", "--failed"]
 

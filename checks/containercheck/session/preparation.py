@@ -72,7 +72,8 @@ def builds(report: dict[str, Any], wanted: Iterable[Key]) -> list[Build]:
     :param report: of the dry run, whose stage directories are still there.
     :param wanted: which of its cases are run.
     """
-    wanted, scripts = set(wanted), {}
+    wanted = set(wanted)
+    scripts: dict[str, list[tuple[Path, Case]]] = {}
     known = {case.key: case for case in selections.ran(collect([report])) if case.key in wanted}
     for raw in (raw for run in report["runs"] for raw in run["testcases"]):
         case, directory = known.get(key(raw)), raw.get("stagedir") or ""

@@ -40,7 +40,8 @@ class Priority:
 
         Each gets the shortest first pass. Jobs in a queue run beside each other, so that minutes say nothing of them.
         """
-        ordered, chosen = self.order(cases), []
+        ordered = self.order(cases)
+        chosen: list[Case] = []
         for case in ordered:
             local = [one for one in (*chosen, case) if one.scheduler == "local"]
             takes = open_verdicts.shortest_takes(local)

@@ -165,7 +165,7 @@ class Screen:
             sys.stdout.buffer.flush()
         except BrokenPipeError:
             # As if somebody had asked for it. Only the main thread is woken by it from its waiting.
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGTERM)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
 
 @contextlib.contextmanager

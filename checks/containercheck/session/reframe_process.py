@@ -25,7 +25,9 @@ from containercheck.session import options, progress, usage
 
 #: What ReFrame warns of when it leaves out a file or a check that it cannot load.
 LEFT_OUT = re.compile(r"WARNING: (.*(?:skipping test|is not copyable).*)")
-#: The same of a results database that it cannot write to.
+#: What is said at the end of cases that were not generated (application/full_axes.py).
+FULL_AXES = re.compile(r"^\d+ more cases? belongs? to the full axes.*", re.MULTILINE)
+#: What ReFrame warns of where it cannot write to the results database.
 NOT_STORED = re.compile(r"WARNING: failed to store results in the database: (.*)")
 #: From linux/prctl.h: orphaned descendants become children of this process instead of init's.
 PR_SET_CHILD_SUBREAPER = 36
@@ -204,7 +206,7 @@ def ask(arguments: Sequence[str], place: Workplace) -> Any:
     :raises UsageError: these arguments are none of ReFrame's.
     """
     words = [program(), "--nocolor", *arguments]
-    facts = {"cwd": place.directory, "env": environment(place), "stdin": subprocess.DEVNULL}
+    facts: dict[str, Any] = {"cwd": place.directory, "env": environment(place), "stdin": subprocess.DEVNULL}
     result = subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **facts)
     try:
         return json.loads(result.stdout)
@@ -309,7 +311,7 @@ def reframe(
 
 def copy(process: subprocess.Popen[bytes], log: BinaryIO, screen: progress.Screen, current: progress.Progress) -> None:
     """Show, log and count what a process prints, until it prints no more."""
-    for line in process.stdout:
+    for line in process.stdout or ():
         with contextlib.suppress(ValueError):  # the log was closed: see the end of reframe()
             log.write(line)
             log.flush()
@@ -322,6 +324,12 @@ def not_stored(log: Path) -> str:
     text = progress.COLOR.sub("", log.read_text(encoding="utf-8", errors="replace")) if log.exists() else ""
     found = [match[1] for match in NOT_STORED.finditer(text)]
     return found[-1].strip() if found else ""
+
+
+def of_full_axes(log: Path) -> str:
+    """Return the line about cases of the full axes that were selected and not generated; empty where there is none."""
+    found = FULL_AXES.search(progress.COLOR.sub("", log.read_text(encoding="utf-8", errors="replace")))
+    return found[0] if found else ""
 
 
 def left_out(log: Path) -> list[str]:

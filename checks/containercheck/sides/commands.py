@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from containercheck.application.facts import PROGRAM
-from containercheck.node import contract
-from containercheck.sides import host_mpi_scripts, runtimes
+from containercheck.node import container_runtimes, contract
+from containercheck.sides import host_mpi_scripts
 from containercheck.sides.sides import Container, Needs, Side
 from containercheck.site import node_commands
 from containercheck.site.layout import Layout
@@ -18,7 +18,8 @@ from containercheck.site.sites import Site
 #: The program in our images that says who started its ranks (checks/src/ranks), and what tells whether it is there.
 RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
 #: Writes the files of an image, as an archive, without what the runtime binds in; some are for their owner only.
-UNPACK = "cd / && tar -cf - --ignore-failed-read $(ls -d .singularity.d bin etc lib* opt sbin srv usr var 2>/dev/null)"
+_DIRECTORIES = f"{container_runtimes.METADATA} bin etc lib* opt sbin srv usr var"
+UNPACK = f"cd / && tar -cf - --ignore-failed-read $(ls -d {_DIRECTORIES} 2>/dev/null)"
 #: Prints what a process in a container sees: variables, a NUL after each; mounts; limits. For
 #: node/job/container_view.py only.
 SURROUNDINGS = "sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
@@ -146,7 +147,6 @@ class _InContainer:
         self._name, self._program, self._stagedir = side.name, side.program, stagedir
         self._launcher = side.launcher
         self._container: Container = side.container
-        self._command = self._container.command or runtimes.command_of(self._container.runtime)
         self._links = f"{contract.WORKDIR}/{contract.mpi_links(side.name)}"
         self.host_mpi = f"{self._links}/{contract.MPI_PRELOAD}"
 
@@ -175,8 +175,8 @@ class _InContainer:
         files: tuple[str, ...] = ()
         ranks = layout.ranks_per_node if self._program.mpi else 0
         own = [] if container.host_mpi else ["--own-environment"]
-        words = [f"--command={self._command}", f"--ranks={ranks}", *own]
-        words += [f"--image={container.image}"] if runtimes.has_image_files(container.runtime) else []
+        words = [f"--command={container.typed}", f"--ranks={ranks}", *own]
+        words += [] if container.runtime.storage else [f"--image={container.image}"]
         if container.copied_to:
             files = (str(Path(container.copied_to).parent),)
             words.append(f"--copy-to={container.copied_to}")
@@ -209,23 +209,28 @@ class _InContainer:
 
     def _launch(self, command: str, container: Container) -> str:
         # What has to stand before the runtime is known in the job: see node/job/runtime_start.py and
-        # node/job/rank_trial.py.
-        platform = runtimes.create(container.runtime, self._command)
+        # node/job/rank_trial.py. So are the options that the node's runtime needs, and that the host's MPI does.
+        options = [f"$(cat {contract.options_file(self._name)})"]
+        # What a daemon runs is found by its label.
+        options += [container.runtime.label.format(label=f"{contract.RUN}=${contract.RUN}")]
+        options += container.options
+        options += [f"$(cat {contract.mpi_options_file(self._name)})"] if container.host_mpi else []
         copied = container.copied_to and shlex.quote(container.copied_to)
-        platform.image = container.unpacked_to or copied or container.image
-        platform.with_cuda = container.gpus
-        platform.command = command
-        platform.mount_points = []
-        # What the node's runtime needs is known there: see node/job/runtime_start.py and node/job/host_mpi.py.
-        platform.options = [*runtimes.own_options(container.runtime, self._name), *container.options]
-        if container.host_mpi:
-            platform.options.append(f"$(cat {contract.mpi_options_file(self._name)})")
-        return f"$(cat {contract.start_file(self._name)}) {platform.launch_command(self._stagedir)}"
+        line = container.runtime.command_line(
+            command,
+            container.unpacked_to or copied or container.image,
+            [(self._stagedir, contract.WORKDIR)],
+            contract.WORKDIR,
+            filter(None, options),
+            container.gpus,
+            container.typed,
+        )
+        return f"$(cat {contract.start_file(self._name)}) {line}"
 
     def _plan_host_mpi(self, site: Site) -> str:
         """Find the host's MPI in the job."""
         host = self._container.host_mpi
-        options = [f"--bind={runtimes.bind_option(self._container.runtime)}", f"--side={self._name}"]
+        options = [f"--bind={self._container.runtime.bind}", f"--side={self._name}"]
         options += [f"--libmpi={host.library}"] if host.library else []
         options += [f"--family={host.family}"] if host.family else []
         plan = node_commands.in_job(site, "hostmpi", "plan", *options, host.program)

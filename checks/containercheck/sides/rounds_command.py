@@ -8,6 +8,9 @@ from containercheck.node import contract
 from containercheck.site import node_commands
 from containercheck.site.sites import Site
 
+#: Seconds that a job waits for unless somebody says otherwise, as its program does.
+QUIET = 2.0
+
 
 @dataclass(frozen=True)
 class Rounds:
@@ -20,6 +23,7 @@ class Rounds:
     :ivar collect: files that every run writes.
     :ivar prepare: seconds that the script which makes the input may take; 0 where there is none.
     :ivar keep_awake: whether the processors are kept awake, where they are a virtual machine's.
+    :ivar quiet: seconds without disturbance that the first round waits for.
     """
 
     amount: int
@@ -29,11 +33,13 @@ class Rounds:
     collect: tuple[str, ...]
     prepare: float
     keep_awake: bool
+    quiet: float = QUIET
 
     def command(self, site: Site) -> str:
         """Return the command that runs all sides in rounds."""
         words = [f"--rounds={self.amount}" if self.amount else f"--seconds={self.seconds:g}", f"--limit={self.limit:g}"]
         words += [f"--local-ranks={self.local_ranks}", *(f"--collect={name}" for name in self.collect)]
         words += [f"--prepare={contract.PREPARE}", f"--prepare-limit={self.prepare:g}"] if self.prepare else []
+        words += [f"--quiet={self.quiet:g}"] * (self.quiet != QUIET)
         words += ["--keep-awake"] * self.keep_awake + ["--alone"] * (not site.locks_machine)
         return node_commands.in_job(site, "rounds", *words)

@@ -3,7 +3,7 @@
 A side says what runs and where; it says nothing of how it came to be chosen. Two runtimes, or two images, are two sides
 like any others::
 
-    image = Container("Apptainer", "hpcc.sif")
+    image = Container(runtime, "hpcc.sif")
     old = Side("old", "apptainer 1.3.6", program, launcher, replace(image, command="/opt/old/bin/apptainer"))
     new = Side("new", "apptainer 1.4.5", program, launcher, image, compared_with="old")
 """
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from containercheck.application.facts import Step
+from containercheck.node.container_runtimes import Runtime
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,8 @@ class HostMpi:
 class Container:
     """A container that a side runs in.
 
-    :ivar runtime: ReFrame's name of the container platform.
     :ivar image: path of the image, or its name in a registry.
-    :ivar command: what to type for the runtime; None for the platform's usual command.
+    :ivar command: what to type for the runtime; None for its usual command.
     :ivar host_mpi: the host's MPI, for the integrated variant; None where the image brings its own.
     :ivar copied_to: path of the node that the image is copied to for the job; None to run it from where it lies.
     :ivar unpacked_to: directory that the image is unpacked to for the job, and runs from; None to run it as a file.
@@ -114,7 +114,7 @@ class Container:
         image's own.
     """
 
-    runtime: str
+    runtime: Runtime
     image: str
     command: str | None = None
     host_mpi: HostMpi | None = None
@@ -126,13 +126,18 @@ class Container:
     required_program: str | None = None
     software_trees: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def typed(self) -> str:
+        """What to type for the runtime."""
+        return self.command or self.runtime.command
+
 
 @dataclass(frozen=True)
 class Candidate:
     """What takes its turn in a container's place, beside others: a runtime, or an image.
 
     :ivar name: of its side.
-    :ivar command: what to type for the runtime; None for the platform's usual command.
+    :ivar command: what to type for the runtime; None for its usual command.
     :ivar image: a ready image; None for the recipe's.
     :ivar builds: whether its image is one that this runtime built, and no other's.
     :ivar arguments: values of the recipe's own arguments, for an image that is built with them; an empty one for an

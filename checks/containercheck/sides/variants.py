@@ -10,8 +10,9 @@ from reframe.core.pipeline import RegressionTestPlugin
 
 from containercheck.application import axes
 from containercheck.node import contract, mpi
-from containercheck.sides import launchers, runtimes
+from containercheck.sides import launchers
 from containercheck.sides.sides import Candidate, Container, HostMpi, Launcher, Program, Side
+from containercheck.site import extras
 
 
 class VariantSides(RegressionTestPlugin):
@@ -109,7 +110,7 @@ class VariantSides(RegressionTestPlugin):
             copied_to=f"{axes.own_directory(self.image_directory)}/image.sif" if self.image_directory else None,
             unpacked_to=axes.UNPACKED if self.unpacked else None,
             gpus=self.gpu and self.site.gpus > 0,
-            options=(*runtimes.bind_options(self.runtime, binds), *self.container_options),
+            options=(*self.runtime.bind_words(extras.bound(binds)), *self.container_options),
             needs=self._of_runtime,
             required_program=self._in_image if own.image or own.image_executable else None,
             software_trees=own.trees,

@@ -1,1 +1,1 @@
-"""What is known of a partition: the site file, its hosts, its scheduler, and how ranks lie on its nodes."""
+"""Facts about a partition: the site file, its hosts, its scheduler, and the layout of ranks on its nodes."""

@@ -1,6 +1,7 @@
-"""What a site file says beyond ReFrame's own keys: how extras are declared, and how what was given is checked.
+"""The extras of a site file: the keys that this library reads beyond ReFrame's own, their declarations and checks.
 
-Ours are in ``extras["containercheck"]`` of a partition. What lies beside them is other libraries', and not looked at.
+They are in ``extras["containercheck"]`` of a partition. Other keys of ``extras`` belong to other libraries, and are
+ignored.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from reframe.core.runtime import runtime
 
 from containercheck.node.project import CHECKS
 
-#: Key of ours among the extras of a partition.
+#: Key of this library among the extras of a partition.
 NAMESPACE = "containercheck"
-#: How a file names its checks.
+#: Definition of a check in a file.
 _CHECK = re.compile(r"^@(?:\w+\.)?simple_test\nclass (\w+)", re.MULTILINE)
 
 
@@ -30,53 +31,55 @@ class SiteError(Exception):
 
 @dataclass(frozen=True)
 class Size:
-    """State which numbers can be meant by a size.
+    """The range of plausible numbers for a size.
 
-    :ivar unit: in the plural, for the message.
-    :ivar example: a number as it is written, and what it stands for.
+    :ivar lowest: smallest plausible number.
+    :ivar highest: largest plausible number.
+    :ivar unit: unit in the plural, for the message.
+    :ivar example: a number as it is written, and its meaning.
     """
 
-    least: float
-    most: float
+    lowest: float
+    highest: float
     unit: str
     example: str
 
 
-#: Memory of a node: less than 128 MiB runs no Linux of today, and 128 TiB is more than any node has.
+#: Memory of a node: no current Linux runs in less than 128 MiB, and no node has more than 128 TiB.
 NODE_MEMORY = Size(1 << 27, 1 << 47, "bytes", "96 << 30 for 96 GiB")
 NODE_COUNT = Size(1, 1 << 20, "nodes", "16 for jobs on up to 16 nodes")
-#: An overhead that is accepted everywhere: below a tenth of a percent, a fraction of 1 is meant.
+#: An accepted overhead: a number below 0.1 is probably a fraction, not a percentage.
 PERCENT = Size(0.1, 1000, "percent", "5.0 for 5 %")
 
 
 def extra(kind: Any, default: Any = None, size: Size | None = None) -> Any:
-    """Return the field of a dataclass that the site file may give.
+    """Return a field of a dataclass whose value the site file may set.
 
-    :param kind: the type that it must have, ReFrame's where it is of something.
-    :param default: its value where nothing is given; ``list`` or ``dict`` for an empty one.
-    :param size: for a number, what it may be.
+    :param kind: type of the value; one of ReFrame's for a list or dictionary of something.
+    :param default: default value; ``list`` or ``dict`` for an empty one.
+    :param size: range of a number.
     """
-    made = {"default_factory": default} if isinstance(default, type) else {"default": default}
-    return field(metadata={"type": kind, "size": size}, **made)
+    default_argument = {"default_factory": default} if isinstance(default, type) else {"default": default}
+    return field(metadata={"type": kind, "size": size}, **default_argument)
 
 
 @dataclass(frozen=True)
 class Software:
-    """The site's own software for one application: what it names takes the place of the check's, and of ``-S``.
+    """The site's own software for one application, which takes precedence over the check's and over ``-S``.
 
-    :ivar modules: what the job and the build step load for the bare program.
-    :ivar environ: variables that the bare program has, as they are, and no container.
+    :ivar modules: modules that the job and the build step load for the bare program.
+    :ivar environ: environment variables of the bare program, which containers do not get.
     :ivar executable: the bare program, a path or a name on the PATH; nothing is built or installed for it then.
     :ivar spack: environment of Spack that the bare program comes from: a name in spack-envs/, or a directory.
     :ivar easybuild: easyconfig that it comes from: a name in easyconfigs/ or of EasyBuild's own, or a path.
     :ivar image: a ready image: a path, or a name in a registry.
     :ivar image_executable: the program in the image.
-    :ivar binds: what containers of this application have too, as ``path`` or ``path:target``. MPI that is loaded from
-        there counts as the image's own.
+    :ivar binds: directories bound into containers of this application, as ``path`` or ``path:target``. MPI that is
+        loaded from them counts as the image's own.
     :ivar launcher_options: more options of the launcher, for bare and container.
     :ivar image_launcher_options: options of the launcher for generic containers only, after those.
-    :ivar tolerance: accepted overhead in percent, for figures that name none of their own. The extra ``tolerances``,
-        which is by figure, goes before it.
+    :ivar tolerance: accepted overhead in percent, for figures that have no tolerance of their own. The extra
+        ``tolerances``, which is by figure, takes precedence.
     :ivar input: the published input; the same as in the extra ``inputs``.
     :ivar options: options of the program, for a check whose program only sites have.
     :ivar patterns: regular expressions, by figure or answer of such a check; group 1 of each is the value.
@@ -100,7 +103,8 @@ class Software:
     def check_patterns(self, where: str) -> None:
         """Refuse a pattern from which no value could be read.
 
-        :raises SiteError: one is no regular expression, or has not one group.
+        :param where: place in the site file, for the message.
+        :raises SiteError: a pattern is no regular expression, or does not have exactly one group.
         """
         for name, pattern in self.patterns.items():
             try:
@@ -112,73 +116,80 @@ class Software:
 
     @property
     def trees(self) -> dict[str, str]:
-        """What is bound: paths of the host, by their place in the container."""
+        """Return the bound paths of the host, by path in the container."""
         return {target: source for source, target in bound(self.binds)}
 
 
 def bound(binds: Iterable[str]) -> list[tuple[str, str]]:
-    """Return source and target of what a site has bound into containers, each given as ``path`` or ``path:target``."""
+    """Return source and target of each bind, which is given as ``path`` or ``path:target``."""
     return [(source, target or source) for source, _, target in (bind.partition(":") for bind in binds)]
 
 
-def ours(of: type, given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return what the extras of a partition have for us.
+def ours(declaration: type, extras: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return this library's keys from the extras of a partition.
 
-    :param of: the dataclass whose fields they are.
-    :raises SiteError: it is no dictionary; or a key of ours lies beside it, where it was until our keys had a place of
-        their own, and where another library may have one of the same name.
+    :param declaration: dataclass whose fields declare them.
+    :param where: place in the site file, for the message.
+    :raises SiteError: they are no dictionary; or one of them lies beside the dictionary, as in older site files, where
+        it could also be another library's.
     """
-    found = given.get(NAMESPACE)
-    if found is not None and not isinstance(found, dict):
-        raise SiteError(f"{where}: {NAMESPACE} is {found!r}, and must be a dictionary of what is ours")
-    found = found or {}
-    for name in (one.name for one in fields(of) if "type" in one.metadata):
-        if name in given and name not in found:
+    settings = extras.get(NAMESPACE)
+    if settings is not None and not isinstance(settings, dict):
+        raise SiteError(f"{where}: {NAMESPACE} is {settings!r}, and must be a dictionary of what is ours")
+    settings = settings or {}
+    for name in declared(declaration):
+        if name in extras and name not in settings:
             raise SiteError(
                 f"{where}: {name!r} goes into 'extras': {{{NAMESPACE!r}: {{{name!r}: ...}}}}; if it is another "
                 f"library's, write {name!r}: None in there"
             )
-    return found
+    return settings
 
 
-def checked(of: type, given: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return what was given for the fields of a dataclass; None stands for what was not.
+def declared(declaration: type) -> dict[str, Mapping[str, Any]]:
+    """Return the fields of a dataclass that are made by :func:`extra`: their metadata, by name."""
+    return {member.name: member.metadata for member in fields(declaration) if "type" in member.metadata}
 
-    :raises SiteError: a key is unknown, or a value is of the wrong type or of a size that cannot be meant.
+
+def checked(declaration: type, settings: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return the values that are set for the fields of a dataclass, without those that are None.
+
+    :param where: place in the site file, for the message.
+    :raises SiteError: a key is unknown, or a value is of the wrong type or of an implausible size.
     """
-    known = {one.name: one.metadata for one in fields(of) if "type" in one.metadata}
-    refuse_unknown(given, known, sorted(known), where)
-    found = {name: value for name, value in given.items() if value is not None}
-    for name, value in found.items():
+    known = declared(declaration)
+    refuse_unknown(settings, known, sorted(known), where)
+    values = {name: value for name, value in settings.items() if value is not None}
+    for name, value in values.items():
         kind, size = known[name]["type"], known[name]["size"]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise SiteError(
                 f"{where}: {name} is {value!r}, and must be of the type {getattr(kind, '__name__', str(kind))}"
             )
-        if size and not size.least <= value <= size.most:
+        if size and not size.lowest <= value <= size.highest:
             raise SiteError(f"{where}: {name} is {value} {size.unit}, which cannot be meant: write {size.example}")
-    return found
+    return values
 
 
-def refuse_unknown(given: Iterable[str], allowed: Iterable[str], known: list[str], where: str, hint: str = "") -> None:
+def refuse_unknown(names: Iterable[str], allowed: Iterable[str], known: list[str], where: str, hint: str = "") -> None:
     """Refuse a name that is not allowed.
 
-    :param known: names to be suggested.
-    :param hint: what else may be done about it.
-    :raises SiteError: it has the nearest name that is known, or all of them.
+    :param known: names that the message may suggest.
+    :param where: place in the site file, for the message.
+    :param hint: further advice at the end of the message.
+    :raises SiteError: a name is not allowed; the message has the nearest known name, or all of them.
     """
-    for name in sorted(set(given) - set(allowed)):
+    for name in sorted(set(names) - set(allowed)):
         near = difflib.get_close_matches(name, known, 1)
-        meant = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}."
-        raise SiteError(f"{where}: unknown {name!r}: {meant}{hint}")
+        advice = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}."
+        raise SiteError(f"{where}: unknown {name!r}: {advice}{hint}")
 
 
 def checks() -> list[str]:
-    """Return the names of the checks: ours, and those where this session looks for others. No file is imported."""
+    """Return the names of all checks, this library's and those on the session's search path, without an import."""
     option = runtime().get_option
-    names = "**/*.py" if option("general/0/check_search_recursive") else "*.py"
+    pattern = "**/*.py" if option("general/0/check_search_recursive") else "*.py"
     files = [*CHECKS.glob("*.py")]
-    for place in (Path(path).expanduser() for path in option("general/0/check_search_path")):
-        files += [place] if place.is_file() else place.glob(names)
-    found = (_CHECK.findall(one.read_text(errors="replace")) for one in files)
-    return sorted({name for one in found for name in one})
+    for path in (Path(text).expanduser() for text in option("general/0/check_search_path")):
+        files += [path] if path.is_file() else path.glob(pattern)
+    return sorted({name for file in files for name in _CHECK.findall(file.read_text(errors="replace"))})

@@ -1,4 +1,7 @@
-"""What the hosts of a partition say of themselves: asked where jobs run, never of the machine that loads the checks."""
+"""Facts that the hosts of a partition report about themselves: their C library and their MPI.
+
+They are asked where jobs run, not on the machine that loads the checks.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +24,15 @@ from containercheck.site import schedulers, waiting
 from containercheck.site.releases import Version
 from containercheck.site.sites import Site
 
-#: What a node is asked of its C library: glibc says "glibc 2.36", another one nothing. And of its MPI: what the loader
-#: finds by name.
+#: Command that prints the version of the C library: "glibc 2.36", or nothing for another library.
 QUESTION = "getconf GNU_LIBC_VERSION"
+#: Command that prints the names of the MPI libraries that the loader finds.
 OF_MPI = r"""(IFS=:; for place in $LD_LIBRARY_PATH; do ls "$place"; done; PATH=$PATH:/sbin ldconfig -p) 2>/dev/null |
     grep -o '\<libmpi[^ /]*\.so\.[^ /]*' | sort -u"""
-#: Seconds that a job which asks this may take, and that it is waited for, where the site's ``max_pending_time`` says
-#: nothing else: a session cannot go on before.
-PROMPT, PATIENCE = 300.0, 1800.0
+#: Time limit of the job that runs these commands, in seconds.
+PROMPT = 300.0
+#: Longest wait for that job, without which a session cannot go on, where the site has no ``max_pending_time``; seconds.
+PATIENCE = 1800.0
 
 
 class UnknownError(Exception):
@@ -38,18 +42,18 @@ class UnknownError(Exception):
 def libc_of(site: Site) -> Version:
     """Return the version of the GNU C library on a partition's hosts.
 
-    A partition whose jobs do not run on this machine is asked by a job of its own, once in a session.
+    If its jobs do not run on this machine, a job asks one of its nodes, once in a session.
 
-    :raises UnknownError: it did not answer, or has another C library.
+    :raises UnknownError: the node did not answer, or has another C library.
     """
     if site.is_here:
-        said, problem = os.confstr("CS_GNU_LIBC_VERSION") or "", ""
+        output, problem = os.confstr("CS_GNU_LIBC_VERSION") or "", ""
     else:
-        said, problem = _asked(site.partition)
-    found = re.search(r"^glibc (\d+)\.(\d+)", said, re.MULTILINE)
-    if not found:
-        raise UnknownError(problem or f"{QUESTION} printed {said.strip() or 'nothing'}")
-    return int(found[1]), int(found[2])
+        output, problem = _ask(site.partition)
+    version = re.search(r"^glibc (\d+)\.(\d+)", output, re.MULTILINE)
+    if not version:
+        raise UnknownError(problem or f"{QUESTION} printed {output.strip() or 'nothing'}")
+    return int(version[1]), int(version[2])
 
 
 def mpi_libraries_of(site: Site) -> set[str]:
@@ -57,30 +61,30 @@ def mpi_libraries_of(site: Site) -> set[str]:
 
     :raises UnknownError: a partition whose jobs do not run on this machine did not answer.
     """
-    said, problem = _asked(site.partition)
+    output, problem = _ask(site.partition)
     if problem:
         raise UnknownError(problem)
-    return {name for name in said.split() if mpi.SONAME.match(name)}
+    return {name for name in output.split() if mpi.SONAME.match(name)}
 
 
 @functools.cache
-def _asked(partition: str) -> tuple[str, str]:
-    """Return what a node of a partition printed, and why it printed nothing; it is not asked twice."""
-    asked = next(one for one in runtime().system.partitions if one.fullname == partition)
-    getlogger().info(f"asking a node of {partition} for its C library and MPI")
-    # Where nodes see it too.
+def _ask(name: str) -> tuple[str, str]:
+    """Return the output of the two commands on a node of a partition, and why there is none; run one job only."""
+    partition = next(candidate for candidate in runtime().system.partitions if candidate.fullname == name)
+    getlogger().info(f"asking a node of {name} for its C library and MPI")
+    # The stage directory is one that nodes see too.
     stage = Path(runtime().stage_prefix)
     stage.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ask-", dir=stage) as directory, osext.change_dir(directory):
         # Grid Engine takes a relative directory for one below the user's home.
-        facts = {"name": "ask-libc", "workdir": directory, "sched_access": asked.access}
-        job = Job.create(asked.scheduler, getlauncher("local")(), **facts)
+        facts = {"name": "ask-libc", "workdir": directory, "sched_access": partition.access}
+        job = Job.create(partition.scheduler, getlauncher("local")(), **facts)
         job.num_tasks, job.options = 1, schedulers.access_of(job)
-        job.max_pending_time = Site.of(asked).max_pending_time
+        job.max_pending_time = Site.of(partition).max_pending_time
         job.time_limit = PROMPT
         bounds = waiting.Bounds(job, PROMPT, job.max_pending_time or PATIENCE)
         try:
-            job.prepare([QUESTION, OF_MPI], [asked.local_env])
+            job.prepare([QUESTION, OF_MPI], [partition.local_env])
             job.submit()
             job.wait()
             if bounds.why:
@@ -89,9 +93,9 @@ def _asked(partition: str) -> tuple[str, str]:
                 raise job.exception
             return texts.tail(Path(job.stdout)), ""
         except (ReframeError, OSError) as error:
-            # Of a command that failed, the last that it said; ReFrame shows all of it.
-            said = str(getattr(error, "stderr", "")).strip().splitlines()[-1:] or [str(error)]
-            return "", f"its job failed: {said[0]}"
+            # The last line of a failed command; ReFrame's message has all of them.
+            message = str(getattr(error, "stderr", "")).strip().splitlines()[-1:] or [str(error)]
+            return "", f"its job failed: {message[0]}"
         finally:
             with contextlib.suppress(ReframeError, OSError):
                 if job.jobid and not job.scheduler.finished(job):

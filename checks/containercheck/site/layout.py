@@ -1,4 +1,4 @@
-"""How a program's ranks lie on the nodes of a partition."""
+"""The layout of a program's ranks on the nodes of a partition."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class LayoutError(Exception):
 
 @dataclass(frozen=True)
 class Layout:
-    """How a program's ranks lie on the nodes.
+    """The layout of a program's ranks on the nodes of a job.
 
-    :ivar nodes: nodes of the job.
-    :ivar ranks_per_node: ranks on each.
-    :ivar threads: threads, and cores, of a rank.
+    :ivar nodes: number of nodes.
+    :ivar ranks_per_node: ranks on each node.
+    :ivar threads: threads, and cores, of each rank.
     :ivar binding: one of ``sites.BINDINGS``.
     """
 
@@ -38,64 +38,66 @@ class Layout:
         nodes: int,
         ranks_per_node: int | None,
         threads: int,
-        least: int,
-        most: int | None = None,
+        min_ranks: int,
+        max_cores: int | None = None,
     ) -> Layout:
-        """Lay ranks on a partition's nodes.
+        """Return the layout for a partition.
 
         :param ranks_per_node: None for one on each core, or for each group of ``threads`` cores.
-        :param threads: of a rank; 0 for as many as make use of all cores.
-        :param least: fewest ranks that the program makes sense with.
-        :param most: most cores that its input has work for; None for any number.
-        :raises LayoutError: they do not fit, or the cores are not known.
+        :param threads: threads of a rank; 0 for as many as make use of all cores.
+        :param min_ranks: fewest ranks that the program can run with.
+        :param max_cores: most cores that its input has work for; None for any number.
+        :raises LayoutError: the ranks do not fit on the nodes, or the number of cores is not known.
         """
         if site.cores is None and (ranks_per_node is None or threads == 0):
             raise LayoutError(f"cores per node unknown: write 'processor' of {site.partition} into the site file")
+        cores = site.cores or 1
         if threads == 0:
-            threads = max(1, site.cores // (ranks_per_node or 1))
-        layout = cls(nodes, ranks_per_node or max(1, site.cores // threads), threads, site.binding)
+            threads = max(1, cores // (ranks_per_node or 1))
+        layout = cls(nodes, ranks_per_node or max(1, cores // threads), threads, site.binding)
         needed = layout.ranks_per_node * threads
         if site.cores is not None and needed > site.cores:
             raise LayoutError(f"needs {needed} cores per node: {site.partition} has {site.cores}")
-        if layout.ranks < least:
-            raise LayoutError(f"needs {least} ranks: {nodes} node(s) have {layout.ranks}")
-        if most is not None and layout.cores > most:
-            raise LayoutError(f"its input has work for {most} cores: {nodes} node(s) have {layout.cores}")
+        if layout.ranks < min_ranks:
+            raise LayoutError(f"needs {min_ranks} ranks: {nodes} node(s) have {layout.ranks}")
+        if max_cores is not None and layout.cores > max_cores:
+            raise LayoutError(f"its input has work for {max_cores} cores: {nodes} node(s) have {layout.cores}")
         return layout
 
-    def require_here(self, site: Site, there: int | None = None) -> None:
-        """Refuse a job on this machine that needs more processors than a session may use.
+    def require_here(self, site: Site, usable: int | None = None) -> None:
+        """Refuse a job on this machine that needs more processors than the session may use.
 
-        ReFrame keeps what it detects in ``~/.reframe/topology``, which a home directory takes to other machines.
+        ReFrame keeps the processors that it detects in ``~/.reframe/topology``, which machines with a common home
+        directory share.
 
-        :param there: number of processors that may be used; None to ask the machine.
+        :param usable: number of processors that the session may use; None to ask the machine.
         :raises ReframeError: there are too few.
         """
         if not site.is_here:
             return
-        there = processors.usable() if there is None else there
-        if self.ranks_per_node * self.threads > there:
+        usable = processors.usable() if usable is None else usable
+        if self.ranks_per_node * self.threads > usable:
             raise ReframeError(
-                f"{os.uname().nodename} has {there} core(s) for this session, the configuration says {site.cores}: "
+                f"{os.uname().nodename} has {usable} core(s) for this session, the configuration says {site.cores}: "
                 f"correct 'processor' of {site.partition} in the site file, or remove what ReFrame once detected "
                 "(~/.reframe/topology)"
             )
 
     @property
     def ranks(self) -> int:
-        """Ranks on all nodes."""
+        """Return the number of ranks on all nodes."""
         return self.nodes * self.ranks_per_node
 
     @property
     def cores(self) -> int:
-        """Cores that the ranks use on all nodes."""
+        """Return the number of cores that the ranks use on all nodes."""
         return self.ranks * self.threads
 
     def bound_by(self, launcher: str, family: str = "openmpi") -> list[str]:
-        """Return the options with which a launcher binds the ranks; none for one whose options are not known.
+        """Return the options with which a launcher binds the ranks; none for an unknown launcher.
 
-        :param launcher: ReFrame's name of it.
-        :param family: of the MPI that an ``mpirun`` belongs to, a key of ``mpi.FAMILIES``.
+        :param launcher: ReFrame's name of the launcher.
+        :param family: family of MPI that an ``mpirun`` belongs to, a key of ``mpi.FAMILIES``.
         """
         if self.binding == "launcher":
             return []
@@ -107,13 +109,13 @@ class Layout:
             return ["--bind-to none"]
         if self.threads == 1:
             return ["--bind-to core"]
-        # To one core for all threads, unless they are told how many each rank has.
+        # Without the number of threads, mpirun would bind all threads of a rank to one core.
         if family == "mpich":
             return [f"--bind-to core:{self.threads}"]
         return [f"--map-by slot:PE={self.threads}", "--bind-to core"]
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Rows and columns of a process grid as near to a square as the ranks allow; rows >= columns."""
+        """Return rows and columns of a process grid as near to a square as the ranks allow; rows >= columns."""
         columns = next(number for number in range(math.isqrt(self.ranks), 0, -1) if self.ranks % number == 0)
         return self.ranks // columns, columns

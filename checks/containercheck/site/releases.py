@@ -1,6 +1,6 @@
-"""Releases of Debian and Ubuntu: what hosts have, and which of them an image may be.
+"""Releases of Debian and Ubuntu: their libraries, and whether images may be built from them.
 
-The versions are those of the archives (packages.debian.org, packages.ubuntu.com), of November 2026.
+The versions are those of the archives (packages.debian.org, packages.ubuntu.com) in November 2026.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ Version = tuple[int, int]
 
 @dataclass(frozen=True)
 class Release:
-    """What a release has.
+    """A release of Debian or Ubuntu.
 
-    :ivar name: its code name.
-    :ivar title: what people call it.
+    :ivar name: code name.
+    :ivar title: name and number.
     :ivar libc: version of its GNU C library.
     :ivar openmpi: version of its Open MPI.
-    :ivar pmix: version of its PMIx, with which that starts ranks.
-    :ivar image: whether images may be of it: a Debian that its makers support.
+    :ivar pmix: version of its PMIx, with which Open MPI starts ranks.
+    :ivar image: whether images may be built from it: a Debian that is still supported.
     """
 
     name: str
@@ -30,21 +30,21 @@ class Release:
     image: bool
 
 
-#: From the oldest libc to the newest.
+#: The releases, by age of their libc, the oldest first.
 TABLE = (
     Release("jammy", "Ubuntu 22.04", (2, 35), "4.1.2", "4.1.2", image=False),
     Release("bookworm", "Debian 12", (2, 36), "4.1.4", "4.2.2", image=True),
     Release("noble", "Ubuntu 24.04", (2, 39), "4.1.6", "5.0.1", image=False),
     Release("trixie", "Debian 13", (2, 41), "5.0.7", "5.0.7", image=True),
 )
-#: Code names of the releases that an image may be, the oldest first.
+#: Code names of the releases for images, the oldest first.
 IMAGES = tuple(release.name for release in TABLE if release.image)
 
 
 def for_libc(version: Version) -> str:
-    """Return the release that an image is to be for hosts with this libc: the oldest that is not older than theirs.
+    """Return the release of images for hosts with this libc: the oldest whose libc is not older.
 
-    The host's MPI then finds all that it needs in the image (the integrated variant), and the image runs on most other
-    hosts too. For a host that is newer than all, it is the newest.
+    The host's MPI then finds the symbols that it needs in the image (the integrated variant), and the image runs on
+    most other hosts too. For hosts that are newer than all releases, it is the newest release.
     """
-    return next((one.name for one in TABLE if one.image and one.libc >= version), IMAGES[-1])
+    return next((release.name for release in TABLE if release.image and release.libc >= version), IMAGES[-1])

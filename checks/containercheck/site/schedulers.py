@@ -1,4 +1,4 @@
-"""What a job asks of its scheduler beyond what ReFrame's own backends write into it."""
+"""Options and settings of jobs that ReFrame's own backends of schedulers leave out."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from containercheck.site import slurm
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
 
-#: Variables that Slurm sets in an allocation, and PMI in a step of it; and such with these names as people and sites
-#: set.
+#: Names of variables that Slurm sets in an allocation, and PMI in a step of it.
 _OF_ALLOCATION = re.compile(r"SLURMD?_|PMI2?_|PMIX_(NAMESPACE|RANK|SERVER|SYSTEM|SECURITY|HOSTNAME|VERSION)")
+#: Names of variables among them that users and sites set.
 _SETTINGS = ("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_MPI_TYPE", "SLURM_TIME_FORMAT")
 
 
 def options_of(job: Job, site: Site, layout: Layout) -> list[str]:
-    """Return the options that ReFrame 4.10 leaves out, for the schedulers that it is known of.
+    """Return the options of a job that ReFrame 4.10 leaves out.
 
-    Grid Engine: the partition's ``access``, and slots on nodes. PBS: nodes without others. LSF gets all.
-    Slurm is not to start a job again: the second start would mix its results with those of the first.
+    Grid Engine: the partition's ``access``, and slots on nodes. PBS: exclusive nodes. Slurm: no requeueing, because a
+    second start would mix its results with those of the first. LSF: none.
 
-    :raises LayoutError: the site file lacks what it takes.
+    :raises LayoutError: Grid Engine needs a parallel environment, and the site file names none.
     """
     scheduler = job.scheduler.registered_name
     if scheduler == "sge":
@@ -34,22 +34,22 @@ def options_of(job: Job, site: Site, layout: Layout) -> list[str]:
 
 
 def first_commands(job: Job) -> list[str]:
-    """Return the commands that a job begins with, so that its steps have its environment.
+    """Return the first commands of a job, which make its steps inherit its environment.
 
-    With ``--export=NONE`` among a site's options, Slurm's ``srun`` would hand on nothing of what the job sets.
+    With ``--export=NONE`` among a site's options, Slurm's ``srun`` would pass no variable of the job to its steps.
     """
     options = " ".join([*job.sched_access, *job.options, *job.cli_options])
-    cut = slurm.is_slurm(job) and re.search(r"--export[= ](NONE|NIL)\b", options, re.IGNORECASE)
-    return ["export SLURM_EXPORT_ENV=ALL"] if cut else []
+    is_cut_off = slurm.is_slurm(job) and re.search(r"--export[= ](NONE|NIL)\b", options, re.IGNORECASE)
+    return ["export SLURM_EXPORT_ENV=ALL"] if is_cut_off else []
 
 
 def leave_allocation(job: Job, environ: MutableMapping[str, str]) -> None:
-    """Remove what the allocation that the session was started in (``salloc ci/run``) says of itself.
+    """Remove the variables of the allocation that the session was started in (``salloc ci/run``).
 
-    The scheduler's commands would hand it on to jobs that have nothing to do with it: ``srun`` takes ranks, memory and
-    nodes from there. Where jobs run on this machine, the allocation is theirs, and is left alone.
+    The scheduler's commands would pass them to jobs outside of the allocation, in which ``srun`` would take ranks,
+    memory and nodes from them. Jobs on this machine run in the allocation, and keep the variables.
 
-    :param environ: of this process, which the scheduler's commands inherit.
+    :param environ: environment of this process, which the scheduler's commands inherit.
     """
     if job.scheduler.is_local or "SLURM_JOB_ID" not in environ:
         return
@@ -58,14 +58,14 @@ def leave_allocation(job: Job, environ: MutableMapping[str, str]) -> None:
 
 
 def access_of(job: Job) -> list[str]:
-    """Return the partition's ``access`` where ReFrame leaves it out."""
+    """Return the partition's ``access`` for schedulers with which ReFrame leaves it out."""
     return [*job.sched_access] if job.scheduler.registered_name == "sge" else []
 
 
 def _slots(site: Site, layout: Layout) -> list[str]:
-    """Return the slots of a job: whole nodes, where it is to have them to itself."""
-    own = layout.ranks_per_node * layout.threads
-    slots = layout.nodes * (site.cores or own if site.exclusive else own)
+    """Return the option for the slots of a job: all slots of its nodes on an exclusive partition."""
+    cores = layout.ranks_per_node * layout.threads
+    slots = layout.nodes * (site.cores or cores if site.exclusive else cores)
     if slots == 1:
         return []
     if not site.parallel_environment:

@@ -1,7 +1,7 @@
-"""What is known of a partition: the site file's own keys, and what the library reads beyond them, its extras.
+"""Facts about a partition from the site file: ReFrame's own keys, and the extras that this library reads.
 
-Everything is asked of the partition: the machine that loads checks is not the one that runs them. Only where jobs run
-on this very machine (ReFrame's local scheduler) may this machine answer.
+The machine that loads the checks need not be like the nodes that run them. It is asked only where jobs run on it
+(ReFrame's local scheduler).
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from containercheck.node.build.cache import private_directory
 from containercheck.site import extras, processors, releases
 from containercheck.site.extras import NODE_COUNT, NODE_MEMORY, SiteError, Software, extra
 
-#: The node axis: powers of two, to the largest run of the documents (D12.6 section 6.9.1, 256 nodes).
+#: Node counts of the node axis: powers of two, to the largest published run (D12.6 section 6.9.1, 256 nodes).
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-#: What to do about a check of the site's own that this session does not look for.
+#: Advice for a check of the site's own that is not on this session's search path.
 _OWN_CHECK = " (A check of your own that not every session looks for goes into 'own_checks'.)"
-#: How ranks are bound: to their cores, not at all, or as the launcher does it by itself.
+#: Ways to bind ranks: to their cores, not at all, or by the launcher's default.
 BINDINGS = ("cores", "none", "launcher")
 
 
 def path_of(text: str) -> Path:
-    """Return the path that a site file or a user gives, with its $VARIABLES and ~ filled in."""
+    """Return the path of a text from a site file or a user, with $VARIABLES and ~ expanded."""
     return Path(os.path.expandvars(text)).expanduser()
 
 
 @dataclass(frozen=True)
 class Site:
-    """A partition. Its extras are the fields made by ``extra``; config/template.py says what each is for.
+    """A partition of the site file. The fields made by ``extra`` are its extras, which config/template.py describes.
 
-    :ivar partition: its full name.
+    :ivar partition: full name.
     :ivar is_here: whether its jobs run on this machine.
-    :ivar architecture: of its nodes, as ``uname -m`` says it; None where the site file does not tell.
-    :ivar arch: the processor of its nodes, as the site file calls it; None where it does not tell.
-    :ivar cores: physical cores of a node; None where the site file does not tell.
+    :ivar architecture: architecture of its nodes, as ``uname -m`` prints it; None if unknown.
+    :ivar arch: name of its nodes' processor in the site file; None if unknown.
+    :ivar cores: physical cores of a node; None if unknown.
     :ivar gpus: GPUs of a node.
-    :ivar hardware_threads: of a core; 1 where the site file does not tell.
-    :ivar time_limit: longest job in seconds: the partition's ``time_limit``; None where it has none.
+    :ivar hardware_threads: hardware threads of a core; 1 if unknown.
+    :ivar time_limit: longest job in seconds: the partition's ``time_limit``; None without one.
     """
 
     partition: str
@@ -103,15 +103,15 @@ class Site:
 
     @classmethod
     def of(cls, partition: SystemPartition) -> Site:
-        """Read a partition, once.
+        """Return the facts about a partition, which is read once.
 
-        :raises SiteError: an extra is unknown, not where it belongs, or of the wrong type or size.
+        :raises SiteError: an extra is unknown, misplaced, or of the wrong type or size.
         """
         return _site(partition)
 
     @property
     def target(self) -> str | None:
-        """The processor that is compiled for, as archspec and Spack call it; None where it is not known."""
+        """Return the name of the processor that is compiled for, in archspec and Spack; None if unknown."""
         from archspec.cpu import TARGETS, host
 
         if self.arch in TARGETS:
@@ -120,62 +120,62 @@ class Site:
 
     @property
     def memory(self) -> int:
-        """Memory of a node in bytes: the site's, for local jobs this machine's, else a guess of 16 GiB."""
+        """Return the memory of a node in bytes: the site's, for local jobs this machine's, else a guess of 16 GiB."""
         return self.known_memory or 16 << 30
 
     @property
     def known_memory(self) -> int | None:
-        """The same without a guess; None where nobody says it."""
+        """Return the memory of a node in bytes: the site's, for local jobs this machine's; None if unknown."""
         if self.memory_per_node is None and self.is_here:
             return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         return self.memory_per_node
 
     @property
     def builds_on_node(self) -> bool:
-        """Whether the build step is a job: as the site says, or because nodes are of another architecture than here."""
+        """Tell whether the build step is a job: by the site's choice, or for nodes of another architecture."""
         if self.is_here or self.build_on_node is not None:
             return not self.is_here and bool(self.build_on_node)
         return self.architecture not in (None, platform.machine())
 
     @property
     def locks_machine(self) -> bool:
-        """Whether its measurements wait for others on the same machine: not where jobs have nodes to themselves."""
+        """Tell whether a measurement waits for others on the same machine: not on exclusive nodes, by default."""
         return self.is_here or not self.exclusive if self.machine_lock is None else self.machine_lock
 
     @property
     def mpi_family(self) -> str:
-        """Family of the MPI that its launcher starts: what the site says, what its library's name tells, or Open MPI.
+        """Return the family of the MPI that the launcher starts, a key of ``mpi.FAMILIES``.
 
-        A key of ``mpi.FAMILIES``.
+        That is the site's extra, else the family of the host's library by its name, else Open MPI.
         """
-        told = mpi.family_of(mpi.soname_of(self.host_mpi)) if self.host_mpi else None
-        return self.mpi or (told if told in mpi.FAMILIES else None) or "openmpi"
+        of_library = mpi.family_of(mpi.soname_of(self.host_mpi)) if self.host_mpi else None
+        return self.mpi or (of_library if of_library in mpi.FAMILIES else None) or "openmpi"
 
     def input_of(self, check: str, published: str) -> str:
-        """Return the published input for a check: the one that is asked for, or the site's; empty for neither."""
+        """Return the published input for a check: the given one, else the site's; empty without either."""
         return published or self.software_of(check).input or (self.inputs or {}).get(check, "")
 
     def software_of(self, check: str) -> Software:
-        """Return the site's own software for a check: an empty value where it has none."""
+        """Return the site's own software for a check; an empty value for none."""
         return (self.software or {}).get(check, Software())
 
     def tolerances_of(self, check: str, figures: Collection[str]) -> dict[str, float]:
-        """Return the site's own tolerances for the figures of a check.
+        """Return the site's own tolerances for the figures of a check, by figure.
 
         :raises ReframeError: they name a figure that the check does not have.
         """
-        found = (self.tolerances or {}).get(check, {})
-        if unknown := found.keys() - set(figures):
+        tolerances = (self.tolerances or {}).get(check, {})
+        if unknown := tolerances.keys() - set(figures):
             raise ReframeError(
                 f"site file, extras of {self.partition}: {extras.NAMESPACE}: tolerances: {check} has no figure "
                 f"{', '.join(sorted(unknown))}; it has {', '.join(sorted(figures))}"
             )
-        return found
+        return tolerances
 
     def cache(self, setting: str) -> Path:
-        """Return a directory for what is built once: the site's ``<name>_cache``, or one below the user's own cache.
+        """Return the directory of a cache: the site's, or one below the user's own cache.
 
-        :param setting: the extra, such as ``image_cache``; its default lies in ``images``.
+        :param setting: the extra, such as ``image_cache``, whose default is called ``images``.
         """
         configured = getattr(self, setting)
         return path_of(configured) if configured else private_directory(setting)
@@ -183,27 +183,28 @@ class Site:
 
 @functools.cache
 def _site(partition: SystemPartition) -> Site:
+    """Read a partition: see :meth:`Site.of`."""
     where = f"site file, extras of {partition.fullname}"
     given = extras.ours(Site, partition.extras, where)
     where = f"{where}: {extras.NAMESPACE}"
-    found = extras.checked(Site, given, where)
+    settings = extras.checked(Site, given, where)
     for name, allowed in (("binding", BINDINGS), ("mpi", mpi.FAMILIES), ("release", releases.IMAGES)):
-        if found.get(name) not in (None, *allowed):
-            raise SiteError(f"{where}: {name} is {found[name]!r}, and must be one of {', '.join(allowed)}")
-    if found.get("image_launcher"):
+        if settings.get(name) not in (None, *allowed):
+            raise SiteError(f"{where}: {name} is {settings[name]!r}, and must be one of {', '.join(allowed)}")
+    if settings.get("image_launcher"):
         try:
-            getlauncher(found["image_launcher"])
+            getlauncher(settings["image_launcher"])
         except ReframeError as error:
             raise SiteError(f"{where}: image_launcher: {error}") from None
-    if found.get("max_pending_time"):
+    if settings.get("max_pending_time"):
         try:
-            typ.Duration(found["max_pending_time"])
+            typ.Duration(settings["max_pending_time"])
         except ValueError:
-            text = found["max_pending_time"]
+            text = settings["max_pending_time"]
             raise SiteError(
                 f"{where}: max_pending_time is {text!r}, which is no time: write '12h', or '1d6h'"
             ) from None
-    found.update(_by_check(found, where))
+    settings.update(_by_check(settings, where))
     is_here = partition.scheduler.registered_name == "local"
     gpus = sum(device.num_devices for device in partition.select_devices("gpu"))
     return Site(
@@ -215,27 +216,30 @@ def _site(partition: SystemPartition) -> Site:
         (partition.processor.info and partition.processor.num_cpus_per_core) or 1,
         None if partition.time_limit is None else typ.Duration(partition.time_limit),
         _arch(partition),
-        # Slurm binds nothing where a centre does not want it to.
-        **{"binding": "launcher" if is_here else "cores", **found},
+        # Some centres configure Slurm to bind nothing by itself.
+        **{"binding": "launcher" if is_here else "cores", **settings},
     )
 
 
-def _by_check(found: dict[str, Any], where: str) -> dict[str, Any]:
-    """Check what is given by check, and return the software as values."""
-    given = {name: found[name] for name in ("software", "inputs", "tolerances") if found.get(name)}
+def _by_check(settings: dict[str, Any], where: str) -> dict[str, Any]:
+    """Check the extras whose keys are checks, and return the software as :class:`Software`, by check.
+
+    :raises SiteError: a check is unknown, or an entry is wrong.
+    """
+    given = {name: settings[name] for name in ("software", "inputs", "tolerances") if settings.get(name)}
     known = extras.checks() if given else []
     for name, entries in given.items():
-        allowed = {*known, *found.get("own_checks", ())}
+        allowed = {*known, *settings.get("own_checks", ())}
         extras.refuse_unknown(entries, allowed, known, f"{where}: {name}", _OWN_CHECK)
     software = {
         check: Software(**extras.checked(Software, entry, f"{where}: software: {check}"))
         for check, entry in given.get("software", {}).items()
     }
-    for check, own in software.items():
-        own.check_patterns(f"{where}: software: {check}")
-        if own.spack and own.easybuild:
+    for check, entry in software.items():
+        entry.check_patterns(f"{where}: software: {check}")
+        if entry.spack and entry.easybuild:
             raise SiteError(f"{where}: software: {check}: spack or easybuild, not both: leave one out")
-    for check in sorted(given.get("inputs", {}).keys() & {check for check, own in software.items() if own.input}):
+    for check in sorted(given.get("inputs", {}).keys() & {check for check, entry in software.items() if entry.input}):
         raise SiteError(f"{where}: the input of {check} is named in inputs and in software: leave one out")
     return {"software": software} if software else {}
 
@@ -248,7 +252,7 @@ def _architecture(partition: SystemPartition, is_here: bool) -> str | None:
     arch = _arch(partition)
     if arch is None:
         return platform.machine() if is_here else None
-    # ReFrame's processor.arch is archspec's name of a microarchitecture, or any other.
+    # ReFrame's processor.arch may be archspec's name of a microarchitecture, or any other text.
     from archspec.cpu import TARGETS
 
     return TARGETS[arch].family.name if arch in TARGETS else arch
@@ -269,32 +273,32 @@ def current() -> tuple[Site, ...]:
 
 
 def node_counts() -> list[int]:
-    """Return the node counts that some partition of the current system has."""
+    """Return the node counts of the node axis that a partition of the current system can run."""
     top = max((site.max_nodes for site in current()), default=1)
     return [count for count in NODE_COUNTS if count <= top] or [1]
 
 
 def partitions_with(nodes: int) -> list[str]:
-    """Return the partitions of the current system that have so many nodes, as ReFrame's ``valid_systems``."""
+    """Return the partitions of the current system for jobs on this number of nodes, as ReFrame's ``valid_systems``."""
     return [site.partition for site in current() if site.max_nodes >= nodes]
 
 
 def core_counts() -> list[int]:
-    """Return 1, 2, 4 ... below the cores of the largest node of the current system; 1 where none is known."""
+    """Return the powers of two below the number of cores of the largest node of the current system; at least 1."""
     top = max((site.cores or 1 for site in current()), default=1)
     return [1, *(1 << power for power in range(1, 16) if 1 << power < top)]
 
 
 def file_systems() -> list[str]:
-    """Return the names of the file systems that the site offers for measurements (extra ``file_systems``)."""
+    """Return the names of the site's file systems for measurements (extra ``file_systems``)."""
     return sorted({name for site in current() for name in site.file_systems or ()})
 
 
 def instruction_sets() -> list[str]:
-    """Return GROMACS's instruction sets of the partitions of the current system, plain C first."""
+    """Return GROMACS's names of the current partitions' instruction sets, plain C first."""
     return architectures.kernels([site.architecture for site in current()])
 
 
 def partitions_with_instructions(wanted: str) -> list[str]:
-    """Return the partitions whose architecture has such an instruction set."""
+    """Return the partitions whose architecture has an instruction set, in GROMACS's name."""
     return [site.partition for site in current() if architectures.has_kernels(site.architecture, wanted)]

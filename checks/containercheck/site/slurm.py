@@ -1,4 +1,4 @@
-"""What Slurm knows of a job that ReFrame's squeue has lost, and of the nodes that a job would wait for."""
+"""Slurm's state of jobs that ReFrame's squeue no longer lists, and of the nodes that a job would wait for."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ from reframe.core.schedulers import Job
 
 from containercheck.node import texts
 
-#: States in which a job still runs, or will.
+#: States of a job that runs, or waits to run.
 _ALIVE = {"PENDING", "CONFIGURING", "RUNNING", "SUSPENDED"}
-#: States that a job passes through, and may never leave: what sees to it hangs, or a person has to.
+#: Transient states that a job may never leave, because a program of the site hangs or a person has to act.
 STUCK = {
     *("COMPLETING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD", "RESIZING"),
     *("REVOKED", "SIGNALING", "STAGE_OUT", "STOPPED"),
 }
-#: States of a job that ended, or was given up, in the queue.
+#: States of a job that ended in the queue.
 _NEVER_STARTED = {"PENDING", "CANCELLED", "DEADLINE"}
-#: States of a job that met its time limit, or had to make room: what it had done counts.
+#: States of a job that met its time limit, or was preempted: its finished rounds count.
 _MET_LIMIT = {"TIMEOUT", "DEADLINE", "PREEMPTED"}
-#: Seconds for which a controller that does not answer is waited for, and a job that stays in such a state.
+#: Longest wait, in seconds, for a controller that does not answer, and for a job in a transient state.
 PATIENCE = 300
+#: Seconds between two questions to the controller.
 _INTERVAL = 2
-#: States of a node, in sinfo's words, in which it gets no job before a person has seen to it. Not what is reserved, is
-#: asleep to save power, or starts again.
+#: sinfo's states of a node that gets no job until a person acts. Reserved, sleeping or rebooting nodes are not in them.
 _OUT = {"down", "drained", "draining", "fail", "failing", "error", "inval"}
-#: So many of such nodes are named, and so many seconds sinfo has to tell of them.
-_NAMED, _PROMPT = 3, 30
+#: Most nodes that a message names.
+_NAMED = 3
+#: Time limit of Slurm's commands, in seconds.
+_PROMPT = 30
 
 
 class Unreachable(Exception):
@@ -45,44 +47,50 @@ def is_slurm(job: Job) -> bool:
 
 
 def state_of(jobid: str) -> str | None:
-    """Return the state of a job (``NODE_FAIL``, say), or None if Slurm has forgotten it.
+    """Return the state of a job, such as ``NODE_FAIL``; None if Slurm no longer knows the job.
 
     :raises Unreachable: the controller does not answer.
     """
-    return _told(jobid, "JobState")
+    return _value_of(jobid, "JobState")
 
 
 def restarts_of(jobid: str) -> int:
-    """Return how often Slurm has started a job again; otherwise as :func:`state_of`."""
-    return int(_told(jobid, "Restarts") or 0)
+    """Return the number of times that Slurm has started a job again.
+
+    :raises Unreachable: the controller does not answer.
+    """
+    return int(_value_of(jobid, "Restarts") or 0)
 
 
 def is_alive(state: str | None) -> bool:
-    """Tell whether a job in this state still runs, or will."""
+    """Tell whether a job in this state runs, or waits to run."""
     return state in _ALIVE or state in STUCK
 
 
-def _told(jobid: str, name: str) -> str | None:
-    """Return one of the values that scontrol tells of a job; otherwise as :func:`state_of`."""
+def _value_of(jobid: str, name: str) -> str | None:
+    """Return a value that scontrol shows for a job; None if Slurm no longer knows the job.
+
+    :raises Unreachable: the controller does not answer.
+    """
     command = ["scontrol", "show", "job", "-o", jobid]
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=_PROMPT)
     except subprocess.TimeoutExpired:
         raise Unreachable(f"scontrol has not answered for {_PROMPT} s") from None
-    if found := re.search(rf"\b{name}=(\S+)", result.stdout):
-        return found[1]
+    if match := re.search(rf"\b{name}=(\S+)", result.stdout):
+        return match[1]
     if "Invalid job id" in result.stderr:
         return None
     raise Unreachable(result.stderr.strip())
 
 
 def outlast(job: Job, finished: Callable[[], bool]) -> str | None:
-    """Wait until the job has really ended and return its last state, or None where Slurm does not know.
+    """Wait until the job has really ended, and return its last state; None if Slurm does not know it.
 
-    ReFrame takes a job for ended when squeue prints nothing of it, as it does while the controller is restarted. One
-    that does not leave its state is not waited for for ever: it may be COMPLETING because an epilog hangs.
+    ReFrame takes a job for ended when squeue does not list it, as happens while the controller is restarted. The wait
+    for a job in a transient state ends after :data:`PATIENCE`: it may stay COMPLETING because an epilog hangs.
 
-    :param finished: tells from what the job wrote that nothing needs to be waited for.
+    :param finished: function that tells from the job's files that there is nothing to wait for.
     """
     silent_since, stuck_since = None, time.monotonic()
     while not finished():
@@ -102,10 +110,10 @@ def outlast(job: Job, finished: Callable[[], bool]) -> str | None:
 
 
 def lost_node(job: Job) -> str:
-    """Return how Slurm says that a job lost one of its nodes, or nothing: that spoils its last runs.
+    """Return Slurm's statement that a job lost one of its nodes, which spoils its last runs; empty without one.
 
-    A job whose runs fail soon enough comes to its end by itself before Slurm gives the node up, and its state need not
-    be ``NODE_FAIL`` then; it stays ``COMPLETING`` until the node is down.
+    A job whose runs fail quickly ends before Slurm declares the node down. Its state need not be ``NODE_FAIL`` then; it
+    stays ``COMPLETING`` until the node is down.
     """
     if not is_slurm(job):
         return ""
@@ -113,7 +121,7 @@ def lost_node(job: Job) -> str:
     if outlast(job, lambda: time.monotonic() > deadline) == "NODE_FAIL":
         return "Slurm says NODE_FAIL"
     try:
-        nodes = _told(job.jobid, "NodeList")
+        nodes = _value_of(job.jobid, "NodeList")
     except Unreachable:
         return ""
     down = [node.problem for node in _nodes(f"--nodes={nodes}") if node.is_down] if nodes else []
@@ -121,15 +129,15 @@ def lost_node(job: Job) -> str:
 
 
 def met_limit(state: str | None) -> bool:
-    """Tell whether a job met its time limit, as far as Slurm knows; without Slurm, whatever ended it in order did."""
+    """Tell whether a job met its time limit or was preempted; without a state, any orderly end is taken for that."""
     return state is None or state in _MET_LIMIT
 
 
 @dataclass(frozen=True)
 class _Node:
-    """A node in one of its partitions, in sinfo's words.
+    """A node in one of its partitions, as sinfo lists it.
 
-    :ivar partition: with an asterisk for the default one.
+    :ivar partition: name of the partition, with an asterisk for the default one.
     :ivar available: state of the partition.
     """
 
@@ -141,85 +149,88 @@ class _Node:
 
     @property
     def problem(self) -> str:
-        """Why it gets no job; empty where it does."""
+        """Return why the node gets no job; empty where it does."""
         if self.available != "up":
             return f"partition {self.partition.rstrip('*')} is {self.available}"
-        why = f" ({self.reason})" if self.reason not in ("", "none") else ""
-        return f"{self.name} {self._plain}{why}" if self._plain in _OUT else ""
+        reason = f" ({self.reason})" if self.reason not in ("", "none") else ""
+        return f"{self.name} {self._base_state}{reason}" if self._base_state in _OUT else ""
 
     @property
     def is_down(self) -> bool:
-        """Whether Slurm has given it up, by itself or because it was told to."""
-        return self._plain == "down"
+        """Tell whether the node is down, by Slurm's or a person's decision."""
+        return self._base_state == "down"
 
     @property
-    def _plain(self) -> str:
-        # An asterisk: it does not answer. A dollar sign: it is reserved for maintenance.
+    def _base_state(self) -> str:
+        """Return the state without flags: an asterisk for no answer, a dollar sign for a maintenance reservation."""
         return self.state.lower().rstrip("*$")
 
 
 def out_of_service(job: Job, nodes: int) -> str:
-    """Return why a job on so many nodes would wait until a person sees to them, with their states.
+    """Return why a job would wait until a person repairs nodes; empty if enough are in service, or without Slurm.
 
-    Slurm takes such a job, and keeps it as pending; of the reasons that it gives for that, ReFrame 4.10 cancels a job
-    for one only, ``ReqNodeNotAvail``, and another is also given while nodes are merely reserved. Empty where enough
-    nodes of the job's partition are in service, and where there is no Slurm, or it does not tell.
+    Slurm accepts such a job, and keeps it pending. ReFrame 4.10 cancels it for the reason ``ReqNodeNotAvail`` only,
+    which Slurm does not always give.
+
+    :param nodes: number of nodes that the job needs.
     """
-    wanted = _partitions(job) if is_slurm(job) else None
-    if wanted is None:
+    named = _partitions(job) if is_slurm(job) else None
+    if named is None:
         return ""
-    own = [one for one in _nodes() if (one.partition.rstrip("*") in wanted if wanted else "*" in one.partition)]
-    every = {one.name for one in own}
-    ready = {one.name for one in own if not one.problem}
-    # More than there are Slurm refuses by itself.
-    if len(ready) >= nodes or len(every) < nodes:
+    usable = [node for node in _nodes() if (node.partition.rstrip("*") in named if named else "*" in node.partition)]
+    existing = {node.name for node in usable}
+    ready = {node.name for node in usable if not node.problem}
+    # Slurm itself refuses a job that needs more nodes than there are.
+    if len(ready) >= nodes or len(existing) < nodes:
         return ""
-    problems = list(dict.fromkeys(one.problem for one in own if one.name not in ready))
-    names = ", ".join(sorted({one.partition.rstrip("*") for one in own}))
+    problems = list(dict.fromkeys(node.problem for node in usable if node.name not in ready))
+    names = ", ".join(sorted({node.partition.rstrip("*") for node in usable}))
     more = f", and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
     return (
-        f"needs {nodes} node(s), and Slurm's partition {names} has {len(ready)} of {len(every)} in service: "
+        f"needs {nodes} node(s), and Slurm's partition {names} has {len(ready)} of {len(existing)} in service: "
         f"{', '.join(problems[:_NAMED])}{more}"
     )
 
 
 def _partitions(job: Job) -> set[str] | None:
-    """Return the partitions that a job's options name, or none for the default one; None for another cluster's."""
+    """Return the partitions that a job's options name, empty for the default one; None for a job on another cluster."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("-p", "--partition", nargs="?")
     parser.add_argument("-M", "--clusters", nargs="?")
     options: Sequence[str] = (*job.sched_access, *job.options, *job.cli_options)
-    asked, _ = parser.parse_known_args([word for option in options for word in option.split()])
-    return None if asked.clusters else set(filter(None, (asked.partition or "").split(",")))
+    arguments, _ = parser.parse_known_args([word for option in options for word in option.split()])
+    return None if arguments.clusters else set(filter(None, (arguments.partition or "").split(",")))
 
 
 def _nodes(*options: str) -> list[_Node]:
-    """Return what sinfo tells of all nodes, or of those that options choose; nothing where it does not."""
+    """Return the nodes that sinfo lists, all of them or those that its options choose; none where sinfo fails."""
     command = ["sinfo", "--all", "--noheader", "--Node", "--format=%P|%a|%N|%T|%E", *options]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=_PROMPT).stdout
+        output = subprocess.run(command, capture_output=True, text=True, timeout=_PROMPT).stdout
     except (OSError, subprocess.TimeoutExpired):
         return []
-    found = (line.strip().split("|", 4) for line in told.splitlines())
-    return [_Node(*words) for words in found if len(words) == 5]
+    rows = (line.strip().split("|", 4) for line in output.splitlines())
+    return [_Node(*columns) for columns in rows if len(columns) == 5]
 
 
 def end_of_job(job: Job, state: str | None, stderr: Path, max_pending_time: float | None) -> str:
-    """Return why a job ended early, as far as can be told: Slurm's state of it, and the last line that it printed.
+    """Return why a job ended early, as far as is known: its state in Slurm, and the last line of its output.
 
-    :param job: for its scheduler, of which there are others.
-    :param state: None where there is no Slurm, or it does not know.
-    :param stderr: the job's, which is there once the job has started.
+    :param job: the job, of any scheduler.
+    :param state: state in Slurm; None without Slurm, or if Slurm does not know the job.
+    :param stderr: error file of the job, which exists once the job has started.
     :param max_pending_time: seconds after which ReFrame cancels a job that waits in the queue.
     """
     if stderr.exists():
-        errors = texts.tail(stderr).strip().splitlines()
-        said = errors[-1].removeprefix("error: ") if errors else f"it printed nothing ({stderr.parent})"
-        return f"Slurm says {state}: {said}" if state else said
+        lines = texts.tail(stderr).strip().splitlines()
+        last = lines[-1].removeprefix("error: ") if lines else f"it printed nothing ({stderr.parent})"
+        return f"Slurm says {state}: {last}" if state else last
     if state is None:
-        known = f" and says {job.state}" if job.state and not is_slurm(job) else ""
-        said = f"{job.scheduler.registered_name} took it as job {job.jobid}{known}, and it left no output"
-        return f"{said}: was it started, and do the nodes see {stderr.parent}?"
+        seen = f" and says {job.state}" if job.state and not is_slurm(job) else ""
+        return (
+            f"{job.scheduler.registered_name} took it as job {job.jobid}{seen}, and it left no output: was it started, "
+            f"and do the nodes see {stderr.parent}?"
+        )
     if state in _NEVER_STARTED:
         waited = f"; it may wait {max_pending_time:g} s in the queue" if max_pending_time else ""
         return f"Slurm says {state}, the job never started (pending time{waited})"

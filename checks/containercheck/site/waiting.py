@@ -1,4 +1,4 @@
-"""How long a job is waited for: ReFrame itself waits as long as a scheduler shows it as not ended."""
+"""Limits to the wait for a job: ReFrame itself waits as long as the scheduler does not show the job as ended."""
 
 from __future__ import annotations
 
@@ -14,39 +14,41 @@ from reframe.core.schedulers import Job
 
 from containercheck.site import slurm
 
-#: Seconds that a job on this very machine may wait for its turn, while others measure or build.
+#: Longest wait of a job on this machine for others that measure or build, in seconds.
 TURN = 6 * 3600.0
-#: Seconds beyond its limit after which a job that still runs is given up; so long its scheduler has to end it.
+#: Time that a scheduler has to end a job after its limit, in seconds; then the job is given up.
 BEYOND = 600.0
 #: Seconds between two questions to Slurm.
 INTERVAL = 15.0
-#: Seconds in which what a job wrote appears here: file systems of the network keep what they last saw of a directory.
+#: Longest delay with which files of a job appear on this machine, in seconds: network file systems cache directories.
 LATE = 30.0
+#: Seconds between two questions to the scheduler.
 _POLL = 1.0
 
 
 class Bounds:
-    """What stands in the place of a job's scheduler, and takes the job for ended where that does not come to an end.
+    """A wrapper of a job's scheduler that takes the job for ended when it takes too long.
 
-    A job that is given up is cancelled. What its runs left behind counts all the same. Everything but the end is the
+    A job that is given up is cancelled, and the results of its finished runs count. All other methods are the
     scheduler's own.
 
-    :param job: not yet submitted.
-    :param limit: seconds that it may take, once it runs.
-    :param pending: seconds that it may wait and run in all; None for as long as the queue takes.
-    :ivar why: why it was given up; empty where it was not.
+    :param job: a job that is not yet submitted.
+    :param limit: longest run time of the job in seconds.
+    :param pending: longest time from the job's submission to its end in seconds; None for any.
+    :ivar why: reason for which the job was given up; empty if it was not.
     """
 
     def __init__(self, job: Job, limit: float, pending: float | None = None) -> None:
-        """Take the scheduler's place."""
+        """Replace the job's scheduler."""
         self._scheduler, self._job = job.scheduler, job
         self._is_local = self._scheduler.registered_name == "local"
         self._limit, self._pending, self.why = limit, pending, ""
-        self._asked, self._since = 0.0, {}
+        self._asked = 0.0
+        self._since: dict[str, tuple[str, float]] = {}
         job._scheduler = self
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the scheduler has by this name."""
+        """Return the scheduler's attribute of this name."""
         if name == "_scheduler":
             raise AttributeError(name)
         return getattr(self._scheduler, name)
@@ -61,19 +63,19 @@ class Bounds:
                 getlogger().warning(f"job {job.jobid} is given up: {self.why}")
                 with contextlib.suppress(ReframeError, OSError):
                     self._scheduler.cancel(job)
-        # Here it ends within seconds, and the runner writes down what it has.
+        # A job on this machine ends within seconds, in which its runner writes the results.
         return bool(self.why) and not self._is_local
 
     def wait(self, job: Job) -> None:
-        """Wait until it has ended, or was given up."""
+        """Wait until the job has ended, or was given up."""
         while not self.finished(job):
             self._scheduler.poll(job)
             time.sleep(_POLL)
 
     def outlast(self, finished: Callable[[], bool]) -> str | None:
-        """Wait until the job has really ended, and what it wrote is there; return Slurm's state of it, if there is one.
+        """Wait until the job has really ended and its files are visible; return its state in Slurm, if there is one.
 
-        :param finished: tells from what the job wrote that nothing needs to be waited for.
+        :param finished: function that tells from the job's files that there is nothing to wait for.
         """
         if self.why or self._is_local:
             return None
@@ -89,12 +91,16 @@ class Bounds:
         return self.why or slurm.end_of_job(self._job, state, stderr, max_pending_time)
 
     def _overdue(self, job: Job) -> str:
-        """Return why the job is not to be waited for any more; empty where it is."""
+        """Return why the job is given up; empty while it is still waited for."""
         elapsed = time.time() - job.submit_time
         if self._is_local:
-            most = self._limit + TURN
-            said = f"it takes longer than {most:.0f} s: {self._limit:.0f} s of its own, and {TURN:.0f} s to wait for"
-            return f"{said} others who measure or build on this machine" if elapsed > most else ""
+            longest = self._limit + TURN
+            if elapsed <= longest:
+                return ""
+            return (
+                f"it takes longer than {longest:.0f} s: {self._limit:.0f} s of its own, and {TURN:.0f} s to wait for "
+                "others who measure or build on this machine"
+            )
         if self._pending is not None and elapsed > self._pending:
             return f"it had not ended after {self._pending:.0f} s ({self._scheduler.registered_name} says {job.state})"
         if self._lasts("RUNNING" if job.state == "RUNNING" else "", self._limit + BEYOND):
@@ -105,6 +111,7 @@ class Bounds:
         return self._stuck(job)
 
     def _stuck(self, job: Job) -> str:
+        """Return why Slurm will not end the job by itself; empty while it may."""
         try:
             state, restarts = slurm.state_of(job.jobid), slurm.restarts_of(job.jobid)
         except slurm.Unreachable:
@@ -119,9 +126,13 @@ class Bounds:
         return f"Slurm has said {state} for {slurm.PATIENCE:g} s"
 
     def _lasts(self, kind: str, seconds: float, of: str = "job") -> bool:
-        """Tell whether something has been as it is for so long; an empty text for what may be so."""
-        known, since = self._since.get(of, ("", 0.0))
-        if kind != known:
+        """Tell whether a state has lasted for longer than ``seconds``.
+
+        :param kind: the state; empty for one that may last.
+        :param of: name of the thing whose state it is.
+        """
+        previous, since = self._since.get(of, ("", 0.0))
+        if kind != previous:
             since = time.monotonic()
             self._since[of] = kind, since
         return bool(kind) and time.monotonic() - since > seconds

@@ -98,7 +98,8 @@ class BuiltCheck(ApplicationFacts):
     def work_facts(self) -> dict[str, object]:
         """What the runs work on, once it is known how its input is made: rounds of other work cannot be compared."""
         amount = {name: self.expected[name] for name in ("amount", "unit")}
-        return {**amount, "input": self.published_path, "making of the input": "; ".join(self.input_commands)}
+        order = {"order of the sides": "at the same time"} if self._rounds.at_once else {}
+        return {**amount, **order, "input": self.published_path, "making of the input": "; ".join(self.input_commands)}
 
     @run_after("setup")
     @run_after("compile")

@@ -43,7 +43,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
             "system's modules_system into the site file"
         )
     command = command_of("EasyBuild", site.easybuild, wanted, site)
-    words = ["--easyconfig", easyconfig, *(f"--robot={path}" for path in robot), "--easybuild", command]
+    words: list[object] = ["--easyconfig", easyconfig, *(f"--robot={path}" for path in robot), "--easybuild", command]
     words += ["--architecture", architecture_of(site), "--target", site.target]
     words += [f"--compiled-for={flags}"] if (flags := compiled_for(site)) else []
     words += ["--cache", site.cache("easybuild_cache"), "--link", contract.EASYBUILD]

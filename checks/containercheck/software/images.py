@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
+from typing import Any
 
 from reframe.core.exceptions import ReframeError
 
 from containercheck.node import contract, texts
 from containercheck.node.build import recipes
 from containercheck.node.build.cache import CacheError
-from containercheck.sides import runtimes
+from containercheck.node.container_runtimes import REGISTRY_SCHEME, RUNTIMES, Runtime, Storage
 from containercheck.sides.sides import Candidate
 from containercheck.site import hosts, node_commands, releases
 from containercheck.site.sites import Site, path_of
@@ -32,12 +33,11 @@ def provide(wanted: Wanted, site: Site) -> Provision:
         return Provision()
     if wanted.runtime is None:
         raise Unavailable(
-            f"no container runtime: none of {', '.join(runtimes.COMMANDS.values())} is on the PATH, and the site file "
-            "has no container_platforms"
+            f"no container runtime: none of {', '.join(one.command for one in RUNTIMES)} is on the PATH, and the site "
+            "file has no container_platforms"
         )
-    command = runtimes.command_of(wanted.runtime)
-    if wanted.unpacked and command not in runtimes.BUILDERS:
-        raise Unavailable(f"no image: {command} runs none that is unpacked")
+    if wanted.unpacked and wanted.runtime.storage:
+        raise Unavailable(f"no image: {wanted.runtime.command} runs none that is unpacked")
     own = [one for one in wanted.candidates if one.has_own_image]
     if not own:
         return _image(wanted, site, LINK)
@@ -51,7 +51,7 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
 
     :param candidate: whose it is alone.
     """
-    recipe, command = wanted.recipe, runtimes.command_of(wanted.runtime)
+    recipe, command = wanted.recipe, wanted.runtime.command
     if candidate and candidate.image:
         return _ready(candidate.image, f"is compared as {candidate.name}", wanted.runtime, site, link)
     told = candidate.arguments if candidate else None
@@ -69,10 +69,10 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
     if site.is_here and not wanted.runtime_modules and shutil.which(command) is None:
         # Where nobody names one, it is one that is there.
         raise Misconfigured(
-            f"no container runtime: the site file's container_platforms name {wanted.runtime}, and no {command} is on "
-            "the PATH"
+            f"no container runtime: the site file's container_platforms name {wanted.runtime.name}, and no {command} "
+            "is on the PATH"
         )
-    if command not in runtimes.BUILDERS:
+    if not wanted.runtime.builds:
         instead = "" if told is not None else "; name a ready one in the site's extras, images"
         raise Unavailable(f"no image: {command} cannot build {recipe}{instead}")
     builder = ["--runtime", candidate.command, "--own"] if candidate and candidate.builds else ["--runtime", command]
@@ -102,12 +102,11 @@ def _release(wanted: Wanted, site: Site) -> str:
         ) from None
 
 
-def _ready(ready: str, of: str, runtime: str, site: Site, link: str) -> Provision:
-    command = runtimes.command_of(runtime)
+def _ready(ready: str, of: str, runtime: Runtime, site: Site, link: str) -> Provision:
     architecture = ["--architecture", site.architecture] if site.architecture else []
-    words = ["pull", "--runtime", command, "--cache", site.cache("image_cache")]
-    if command not in runtimes.BUILDERS:
-        return _kept(ready, runtime, words, site)
+    words = ["pull", "--runtime", runtime.command, "--cache", site.cache("image_cache")]
+    if runtime.storage:
+        return _kept(ready, runtime.storage, words, site)
     if "://" in ready:
         return Provision(
             image=link, build=(node_commands.in_build(site, *words, *architecture, "--link", link, ready),)
@@ -119,15 +118,14 @@ def _ready(ready: str, of: str, runtime: str, site: Site, link: str) -> Provisio
     return Provision(image=link, build=(node_commands.in_build(site, "image", *words),))
 
 
-def _kept(ready: str, runtime: str, words: list[object], site: Site) -> Provision:
+def _kept(ready: str, storage: Storage, words: list[Any], site: Site) -> Provision:
     """Return an image that the runtime keeps where it keeps its images."""
-    name = re.sub("^docker:(//)?", "", ready)
-    image, provenance = runtimes.name_of_kept(runtime, name), {"image": texts.without_credentials(name)}
-    if runtime == "Sarus" and name.startswith("load/"):
-        # From an archive: it is in no registry.
+    name = re.sub(f"^{REGISTRY_SCHEME}:(//)?", "", ready)
+    image = storage.run.format(name=name, identifier=f"$(cat {contract.IMAGE_ID})")
+    provenance = {"image": texts.without_credentials(name)}
+    if storage.is_loaded(name):
         return Provision(image=image, provenance=provenance)
-    if runtime == "Docker" and not site.is_here:
-        # Every node has images of its own.
+    if storage.per_node and not site.is_here:
         pull = f"{node_commands.in_job(site, *words, name)} || exit 1"
         return Provision(image=image, activate=(pull,), provenance=provenance)
     return Provision(image=image, build=(node_commands.in_build(site, *words, name),), provenance=provenance)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from reframe.core.exceptions import ReframeError
 
@@ -55,17 +56,18 @@ def filled_in(
     :raises Misconfigured: there is none for a figure, or for the rank count.
     """
     given, where = site.software_of(check).patterns, f"{_place(check, site)}, patterns"
-    known = sorted(one.name for one in (*figures, *answers, rank_count))
+    all_facts: tuple[Any, ...] = (*figures, *answers, rank_count)
+    known = sorted(one.name for one in all_facts)
     if unknown := sorted(given.keys() - set(known)):
         raise ReframeError(f"{where}: {check} has no {', '.join(unknown)}; it has {', '.join(known)}")
 
-    def with_patterns(facts):
+    def with_patterns(facts: Iterable[Any]) -> list[Any]:
         return [replace(one, pattern=given.get(one.name, one.pattern)) for one in facts]
 
     figures, answers, (rank_count,) = (with_patterns(facts) for facts in (figures, answers, [rank_count]))
     if lacking := [one.name for one in (*figures, rank_count) if one.pattern == SITES]:
         raise Misconfigured(f"no pattern of {', '.join(lacking)}: only a site knows what {check} prints: {where}")
-    return figures, [one for one in answers if one.pattern != SITES], rank_count
+    return list(figures), [one for one in answers if one.pattern != SITES], rank_count
 
 
 def copy_command(path: str) -> str:

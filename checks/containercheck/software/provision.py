@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from reframe.core.exceptions import ReframeError
 
 from containercheck.node import project
+from containercheck.node.container_runtimes import Runtime
 from containercheck.sides.sides import Candidate
 from containercheck.site.sites import Site, path_of
 
@@ -40,7 +41,7 @@ class Wanted:
     :ivar recipe: of the image; None for a check that runs in none.
     :ivar image: a ready image that takes its place: a path, or a name in a registry.
     :ivar candidates: runtimes or images that are compared, if there are any.
-    :ivar runtime: ReFrame's name of the container platform; None for a check without, or where there is none.
+    :ivar runtime: None for a check without, or where there is none.
     :ivar portable: whether what is built for the image is to run on any machine of the partition's architecture.
     :ivar unpacked: whether the image is to be unpacked.
     :ivar runtime_modules: what the job loads for the runtime.
@@ -68,7 +69,7 @@ class Wanted:
     recipe: str | None = None
     image: str | None = None
     candidates: tuple[Candidate, ...] = ()
-    runtime: str | None = None
+    runtime: Runtime | None = None
     portable: bool = False
     unpacked: bool = False
     runtime_modules: tuple[str, ...] = ()

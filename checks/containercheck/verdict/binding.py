@@ -42,6 +42,20 @@ def problem(run: dict[str, Any], measure: dict[str, Any]) -> str | None:
     return f"{where}: its ranks {what}: they are bound to {_said(own)}, those of {measure['side']} to {_said(others)}"
 
 
+def stray(run: dict[str, Any]) -> str | None:
+    """Return why a run was not confined to its half of the node, where both sides ran at the same time; else None.
+
+    :param run: of the record; ``processors`` are those of its half.
+    """
+    half, seen = run.get("processors"), run.get("bound", [])
+    if not half or _all(seen) <= cores_of(half):
+        return None
+    return (
+        f"round {run['round']}, {run['side']}: its ranks are bound to {_said(seen)}, outside of its half of the node, "
+        f"{half}: the launcher moves them; run the sides one after the other (-S duet=no)"
+    )
+
+
 def unseen(label: str, run: dict[str, Any] | None, against: str, measure: dict[str, Any] | None) -> str | None:
     """Return that two sides cannot be compared: a run may be over before all its ranks were seen. Else None.
 

@@ -1,4 +1,4 @@
-"""One figure of two sides compared: what is said of it, and its row in the results."""
+"""One figure of two sides compared: what is said of it, and its row of the results."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 from containercheck.application.facts import Figure
 from containercheck.node.stats.openness import CLOSE, FASTER, SLOWER
 from containercheck.node.stats.sequential import FAIL, HORIZON, INCONCLUSIVE, Pairs
+from containercheck.results.row import EMULATED, Row
 
-#: The verdict on a figure where processors are emulated, and what is said of it.
-EMULATED = "emulated"
-NOT_JUDGED = "emulated: overheads are reported, not judged"
 #: Correlation of successive rounds above which the promises of the verdict do not hold (notes of the method:
 #: sequential.py). For n independent rounds it scatters by 1 / sqrt(n).
 CORRELATED = 0.3
+#: Part of its half width by which the middle of an interval may be off the estimate, and still be given as ±; to fail
+#: takes more than to pass, so that one end may be much farther off. And the largest end that is given.
+LOPSIDED, LARGEST = 0.3, 1000.0
 
 
 @dataclass(frozen=True)
@@ -58,26 +58,43 @@ class Comparison:
 
     def __str__(self) -> str:
         """One line: the figure, its overhead in this session with the interval, and what is accepted."""
-        estimate, unit = self.pairs.estimate, self.figure.overhead_unit
-        worse = "worse" if estimate > 0 else "better"
+        worse = f"{self.size}{self.uncertainty} {self.direction} than {self.baseline_label}"
+        return f"{self.figure.name} is {worse} in this session ({self.details})"
+
+    @property
+    def size(self) -> str:
+        """The overhead without its sign, with its unit."""
+        return f"{short(abs(self.pairs.estimate), 3)} {self.figure.overhead_unit}"
+
+    @property
+    def direction(self) -> str:
+        """``worse`` or ``better``."""
+        return "worse" if self.pairs.estimate > 0 else "better"
+
+    @property
+    def details(self) -> str:
+        """What is accepted, in how many rounds the overhead was above it, and which builds were compared if not one."""
+        unit = self.figure.overhead_unit
         if self.expected:
             least = "at most" if math.isinf(self.pairs.lowest) else f"{short(self.pairs.lowest, 3)} to"
             accepted = f"expected: {least} {short(self.pairs.highest, 3)} {unit}"
         else:
             accepted = f"tolerance {self.pairs.highest:g} {unit}"
         above = f"above it in {self.pairs.above_tolerance} of {self.pairs.rounds} rounds"
-        above += f"; {self.difference}" if self.difference else ""
-        return (
-            f"{self.figure.name} is {short(abs(estimate), 3)} {unit}{self._uncertainty()} {worse} than "
-            f"{self.baseline_label} in this session ({accepted}; {above})"
-        )
+        return f"{accepted}; {above}" + (f"; {self.difference}" if self.difference else "")
 
-    def _uncertainty(self) -> str:
+    @property
+    def uncertainty(self) -> str:
+        """How far the overhead may be off, to follow its size; empty where there are too few rounds to say."""
         if self.interval is None:
             return ""
-        if self.figure.compare == "ratio" and self.interval > 100:
-            return " (± more than 100 %)"
-        return f" ± {short(self.interval)} {self.figure.overhead_unit}"
+        low, high = self.pairs.interval
+        wide = self.figure.compare == "ratio" and self.interval > 100
+        lopsided = abs(low + high - 2 * self.pairs.estimate) > LOPSIDED * self.interval
+        if (wide or lopsided) and max(-low, high) < LARGEST:
+            ends = (low, high) if self.direction == "worse" else (-high, -low)
+            return f" ({short(ends[0])} to {short(ends[1])} {self.figure.overhead_unit})"
+        return " (± more than 100 %)" if wide else f" ± {short(self.interval)} {self.figure.overhead_unit}"
 
     @property
     def centre(self) -> float:
@@ -91,16 +108,20 @@ class Comparison:
         return middle + change if self.figure.compare == "difference" else middle * (1 + change / 100)
 
     @property
+    def vanished(self) -> bool:
+        """Whether it is better than what a reference expects."""
+        return self.pairs.estimate < self.pairs.lowest
+
+    @property
     def failure(self) -> str:
         """The line about a failed comparison."""
-        vanished = self.pairs.estimate < self.pairs.lowest
-        return f"{self}" + (": better than its reference, which needs a new value" if vanished else "")
+        return f"{self}" + (": better than its reference, which needs a new value" if self.vanished else "")
 
     @property
     def doubt(self) -> str:
         """The line about an open one: what is known, and what it would take."""
         if self.pairs.open_kind == FASTER and not self.expected:
-            return f"{self}: does it compute the same? If so, say it by a reference that expects this"
+            return f"{self}: does it compute the same? If it does, add a reference that expects this gain"
         return f"{self}: {self.answer}; {self.remedy}"
 
     @property
@@ -119,7 +140,7 @@ class Comparison:
             return f"{gain} better than {self.baseline_label}: does it compute the same?"
         if kind == CLOSE:
             return f"close to the {'range' if self.expected else 'tolerance'}" + (f", {most}" if most else "")
-        untold = f"{self._accepted} cannot be told here in {in_words(self.pairs.rounds * self.round_seconds)}"
+        untold = f"{in_words(self.pairs.rounds * self.round_seconds)} here is too short to tell {self._accepted}"
         return f"{most}; {untold}" if most else untold
 
     @property
@@ -151,13 +172,15 @@ class Comparison:
 
     @property
     def _contradiction(self) -> str:
-        prior, spread = self.pairs.prior, self.pairs.spread
-        if not self.pairs.contradicted or prior is None or spread is None:
+        prior, spread, assumed = self.pairs.prior, self.pairs.spread, self.pairs.assumed_spread
+        if not self.pairs.contradicted or prior is None or spread is None or assumed is None:
             return ""
         unit = self.figure.overhead_unit
+        known = f"{short(prior.spread)} {unit}"
+        known = f"the default of {known}" if prior.source == "default" else f"the {known} known from {prior.source}"
         return (
-            f"{self.figure.name}: its rounds spread by {short(spread)} {unit}, which the {short(prior.spread)} {unit} "
-            f"known from {prior.source} do not allow: only their ranks decide"
+            f"{self.figure.name}: its rounds spread by {short(spread)} {unit}, more than {known}: it is judged with "
+            f"{short(assumed)} {unit} instead"
         )
 
     @property
@@ -170,51 +193,59 @@ class Comparison:
             "promised: repeat it at another time"
         )
 
-    def row(self) -> dict[str, Any]:
-        """Return what the reports read of it; see :meth:`Outcome.rows`."""
+    def row(self, answers_compared: bool = True) -> Row:
+        """Return what is stored of it.
+
+        :param answers_compared: whether the check has answers.
+        """
         low, high = (end if math.isfinite(end) else None for end in self.pairs.interval)
-        row = {
-            "figure": self.figure.name,
-            "unit": self.figure.unit,
-            "better": self.figure.better,
-            "baseline": statistics.median(self.baseline),
-            "baseline_label": self.baseline_label,
-            "subject": self.centre,
-            "subject_label": self.subject_label,
-            "overhead": self.pairs.estimate,
-            "low": low,
-            "high": high,
-            "interval": self.interval,
-            "overhead_unit": self.figure.overhead_unit,
-            "accepted": [self.pairs.lowest if math.isfinite(self.pairs.lowest) else None, self.pairs.highest],
-            "expected": self.expected,
-            "verdict": self.verdict,
-            "rounds": self.pairs.rounds,
-            "above": self.pairs.above_tolerance,
-            "spread": self.pairs.spread,
-            "correlation": self.pairs.correlation,
-            "rounds_needed": self.pairs.rounds_needed if self.verdict == INCONCLUSIVE else None,
-            "round_seconds": round(self.round_seconds, 2),
-        }
-        if self.verdict == INCONCLUSIVE:
-            row.update({"open_kind": self.pairs.open_kind, "bound": self.pairs.bound, "answer": self.answer})
-        if self.pairs.prior:
-            row.update({"known_spread": self.pairs.prior.spread, "spread_source": self.pairs.prior.source})
-        if self.pairs.contradicted:
-            row["contradicted"] = True
-        if self.difference:
-            row["difference"] = self.difference
-        if self.figure.scaling:
-            row["scaling"] = self.figure.scaling
-        for name, values in (("baseline_error", self.baseline), ("subject_error", self.subject)):
-            if len(values) > 1:
-                row[name] = mean_error(values)
-        return row
+        lowest = self.pairs.lowest if math.isfinite(self.pairs.lowest) else None
+        is_open, prior = self.verdict == INCONCLUSIVE, self.pairs.prior
+        return Row(
+            figure=self.figure.name,
+            unit=self.figure.unit,
+            better=self.figure.better,
+            baseline=statistics.median(self.baseline),
+            baseline_label=self.baseline_label,
+            baseline_error=mean_error(self.baseline),
+            subject=self.centre,
+            subject_label=self.subject_label,
+            subject_error=mean_error(self.subject),
+            overhead=self.pairs.estimate,
+            overhead_unit=self.figure.overhead_unit,
+            low=low,
+            high=high,
+            interval=self.interval,
+            accepted=(lowest, self.pairs.highest),
+            expected=self.expected,
+            verdict=self.verdict,
+            rounds=self.pairs.rounds,
+            above=self.pairs.above_tolerance,
+            spread=self.pairs.spread,
+            correlation=self.pairs.correlation,
+            rounds_needed=self.pairs.rounds_needed if is_open else None,
+            round_seconds=round(self.round_seconds, 2),
+            open_kind=self.pairs.open_kind if is_open else "",
+            bound=self.pairs.bound if is_open else None,
+            answer=self.answer if is_open else "",
+            known_spread=prior.spread if prior else None,
+            spread_source=prior.source if prior else "",
+            contradicted=self.pairs.contradicted,
+            difference=self.difference,
+            scaling=self.figure.scaling or "",
+            emulated=self.emulated,
+            answers_compared=answers_compared,
+        )
 
     @property
     def failed(self) -> bool:
         """Whether it failed."""
         return self.verdict == FAIL
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether it is open and looks as if it would fail."""
+        return self.verdict == INCONCLUSIVE and self.pairs.may_fail
 
 
 def short(value: float, digits: int = 2) -> str:
@@ -237,6 +268,6 @@ def in_words(seconds: float) -> str:
     return "a minute" if seconds < 90 else f"{round(seconds / 60)} minutes"
 
 
-def mean_error(values: Sequence[float]) -> float:
-    """Return sigma / sqrt(n), the mean error (D12.6 section 9.2.1), of two values or more, in their unit."""
-    return statistics.stdev(values) / math.sqrt(len(values))
+def mean_error(values: Sequence[float]) -> float | None:
+    """Return sigma / sqrt(n), the mean error (D12.6 section 9.2.1), in the unit of the values; None for one value."""
+    return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None

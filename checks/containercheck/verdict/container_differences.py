@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from containercheck.node import contract
+from containercheck.node.container_runtimes import RUNTIMES
+
 #: Variables that are of one process or one job, or tell the runtime's own version and command, where it was typed, and
 #: which image it is.
+_OF_RUNTIME = "|".join(runtime.settings for runtime in RUNTIMES if runtime.settings)
 _OWN = re.compile(
-    r"^(_|PWD|OLDPWD|SHLVL|USER_PATH|CONTAINERCHECK_RUN|(APPTAINER|SINGULARITY)_(COMMAND|VERSION|INSTANCE|CONTAINER|NAME))$"
+    rf"^(_|PWD|OLDPWD|SHLVL|USER_PATH|{contract.RUN}|({_OF_RUNTIME})(COMMAND|VERSION|INSTANCE|CONTAINER|NAME))$"
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ class Record:
     :ivar kept_awake: whether the processors of a virtual machine were kept awake.
     :ivar why: why there were no more rounds; empty while that is not known.
     :ivar took: seconds of the job, with what came before the rounds.
+    :ivar halves: processors of each half of the node where both sides ran at the same time; else none.
     """
 
     runs: list[dict[str, Any]]
@@ -43,6 +44,7 @@ class Record:
     kept_awake: bool
     why: str
     took: float
+    halves: list[str] = field(default_factory=list)
 
     @classmethod
     def read(cls, stagedir: Path) -> Record:
@@ -54,7 +56,8 @@ class Record:
             known = json.loads((stagedir / contract.RECORD).read_text())
             replaced = {int(number): who for number, who in known["replaced"].items()}
             names = ("runs", "complete", "ended", "host", "machine", "busy", "kept_awake", "why", "took")
-            return cls(replaced=replaced, **{name: known[name] for name in names})
+            halves = known.get("halves", [])
+            return cls(replaced=replaced, halves=halves, **{name: known[name] for name in names})
         except (OSError, ValueError, KeyError):
             raise UnreadableError("no rounds were run") from None
 
@@ -97,6 +100,7 @@ class Record:
             "runtimes": {},
             "started": {side: known["started"] for side, known in self._starts(stagedir).items()},
         }
+        found.update({"halves": self.halves} if self.halves else {})
         for side in dict.fromkeys(run["side"] for run in self.runs):
             # As the side's processes saw them.
             paths = {path for run in self.runs if run["side"] == side for path in run["mpi"]}
@@ -146,7 +150,8 @@ class Record:
         First lines that are faults: programs that find other variables are other programs, unless their images are
         others too. Then what is said of it: mounts, limits, and the runtimes' configuration.
         """
-        faults, remarks = [], []
+        faults: list[str] = []
+        remarks: list[str] = []
         images = {side.name: side.container.image for side in sides if side.container}
         for side in sides:
             if not side.replaces:
@@ -212,7 +217,10 @@ class Record:
         return [problem] if problem else []
 
     def binding_problems(self, sides: Sequence[Side]) -> list[str]:
-        """Return why the ranks of a side have fewer cores than those of the side that it is compared with."""
+        """Return why the ranks of a side have other cores than they should, or fewer than those that it is against."""
+        strays = [problem for run in self.runs if (problem := binding.stray(run))]
+        if strays:
+            return strays[:1]
         best = self._roomiest(sides)
         pairs = [(best[side.name], best.get(side.compared_with)) for side in sides]
         return [problem for own, other in pairs if own and other and (problem := binding.problem(own, other))]

@@ -91,7 +91,9 @@ def ticks_below(own: List[int]) -> Dict[int, int]:
 
     :param own: process ids of what was started, which the runtime's command became, or is the parent of.
     """
-    ticks, found, todo = {}, [], [os.getpid()]  # type: Dict[int, int], List[int], List[int]
+    ticks: Dict[int, int] = {}
+    found: List[int] = []
+    todo = [os.getpid()]
     while todo:
         for task in Path("/proc", str(todo.pop()), "task").glob("*/children"):
             children = [int(word) for word in task.read_text().split()]

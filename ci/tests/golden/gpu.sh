@@ -18,23 +18,23 @@ cat >baseline.sh <<'END'
 srun --cpus-per-task=10 --cpu-bind=cores gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
 END
 cat >subject.sh <<'END'
-srun --cpus-per-task=10 --cpu-bind=cores $(cat subject.start) singularity exec -B"$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir" --nv --pwd /rfm_workdir $(cat subject.options) image.sif gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
+srun --cpus-per-task=10 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir $(cat subject.options) image.sif gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
 END
 cat >subject.ranks.sh <<'END'
-srun --cpus-per-task=10 --cpu-bind=cores $(cat subject.start) singularity exec -B"$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir" --nv --pwd /rfm_workdir $(cat subject.options) image.sif mpi-ranks
+srun --cpus-per-task=10 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir $(cat subject.options) image.sif mpi-ranks
 END
 cat >subject.ranks.inside.sh <<'END'
-$(cat subject.start) singularity exec -B"$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir" --nv --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 16 --map-by slot:PE=10 --bind-to core mpi-ranks
+$(cat subject.start) singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 16 --map-by slot:PE=10 --bind-to core mpi-ranks
 END
 cat >subject.lookup.sh <<'END'
-$(cat subject.start) singularity exec -B"$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir" --nv --pwd /rfm_workdir $(cat subject.options) image.sif sh -c 'command -v mpi-ranks'
+$(cat subject.start) singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir $(cat subject.options) image.sif sh -c 'command -v mpi-ranks'
 END
 cat >subject.inside.sh <<'END'
-$(cat subject.start) singularity exec -B"$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir" --nv --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 16 --map-by slot:PE=10 --bind-to core gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
+$(cat subject.start) singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 16 --map-by slot:PE=10 --bind-to core gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
 END
 cat >prepare.sh <<'END'
-python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=2 --own-environment --image=image.sif subject
-python3 $REPOSITORY/checks/containercheck ranks --ranks=16 --nodes=8 '--launcher=srun --cpus-per-task=10 --cpu-bind=cores' subject
+python3 $REPOSITORY/checks/containercheck/node runtime --command=singularity --ranks=2 --own-environment --image=image.sif subject
+python3 $REPOSITORY/checks/containercheck/node ranks --ranks=16 --nodes=8 '--launcher=srun --cpus-per-task=10 --cpu-bind=cores' subject
 sh $REPOSITORY/checks/src/gromacs/prepare gmx_mpi 5
 END
-python3 $REPOSITORY/checks/containercheck rounds --seconds=100 --limit=600 --local-ranks=2 --collect=md.log --prepare=prepare.sh --prepare-limit=648.6 --alone
+python3 $REPOSITORY/checks/containercheck/node rounds --seconds=100 --limit=600 --local-ranks=2 --collect=md.log --prepare=prepare.sh --prepare-limit=648.6 --alone

@@ -14,9 +14,9 @@ cat >baseline.sh <<'END'
 db12 multiple 32
 END
 cat >subject.sh <<'END'
-$(cat subject.start) singularity exec -B"$TMP/stage/cc-in2p3/cpu/builtin/DB12_68eae1e2:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) image.sif db12 multiple 32
+$(cat subject.start) singularity exec -B$TMP/stage/cc-in2p3/cpu/builtin/DB12_68eae1e2:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif db12 multiple 32
 END
 cat >prepare.sh <<'END'
-python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=0 --own-environment --image=image.sif subject
+python3 $REPOSITORY/checks/containercheck/node runtime --command=singularity --ranks=0 --own-environment --image=image.sif subject
 END
-python3 $REPOSITORY/checks/containercheck rounds --seconds=135 --limit=300 --local-ranks=0 --prepare=prepare.sh --prepare-limit=600 --alone
+python3 $REPOSITORY/checks/containercheck/node rounds --seconds=135 --limit=300 --local-ranks=0 --prepare=prepare.sh --prepare-limit=600 --alone

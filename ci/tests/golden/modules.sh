@@ -21,20 +21,20 @@ srun --cpus-per-task=1 --cpu-bind=cores pw.x -in SiH4.in
 END
 cat >subject.sh <<'END'
 rm -rf scratch
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B"$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh pw.x -in SiH4.in
+srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh pw.x -in SiH4.in
 END
 cat >subject.ranks.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B"$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpi-ranks
+srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpi-ranks
 END
 cat >subject.ranks.inside.sh <<'END'
-$(cat subject.start) singularity exec -B"$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpirun -np 96 --bind-to core mpi-ranks
+$(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpirun -np 96 --bind-to core mpi-ranks
 END
 cat >subject.lookup.sh <<'END'
-$(cat subject.start) singularity exec -B"$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh -c 'command -v mpi-ranks'
+$(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh -c 'command -v mpi-ranks'
 END
 cat >subject.inside.sh <<'END'
 rm -rf scratch
-$(cat subject.start) singularity exec -B"$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpirun -np 96 --bind-to core pw.x -in SiH4.in
+$(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpirun -np 96 --bind-to core pw.x -in SiH4.in
 END
 cat >subject.host-mpi.sh <<'END'
 export LD_LIBRARY_PATH=/rfm_workdir/subject.host-mpi${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -50,11 +50,11 @@ case $first in
 esac
 END
 cat >prepare.sh <<'END'
-python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=48 --image=image.sif subject
-python3 $REPOSITORY/checks/containercheck hostmpi plan '--bind=-B{source}:{target}' --side=subject pw.x
-$(cat subject.start) singularity exec -B"$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/subject.preflight.sh pw.x >subject.preflight.out 2>&1 || true
-python3 $REPOSITORY/checks/containercheck hostmpi verify subject
-python3 $REPOSITORY/checks/containercheck ranks --ranks=96 --nodes=2 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' --host-mpi subject
+python3 $REPOSITORY/checks/containercheck/node runtime --command=singularity --ranks=48 --image=image.sif subject
+python3 $REPOSITORY/checks/containercheck/node hostmpi plan '--bind=-B{source}:{target}' --side=subject pw.x
+$(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/subject.preflight.sh pw.x >subject.preflight.out 2>&1 || true
+python3 $REPOSITORY/checks/containercheck/node hostmpi verify subject
+python3 $REPOSITORY/checks/containercheck/node ranks --ranks=96 --nodes=2 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' --host-mpi subject
 cp "${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"/Si.pz-vbc.UPF "${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"/H.pz-vbc.UPF .
 END
-python3 $REPOSITORY/checks/containercheck rounds --seconds=60 --limit=300 --local-ranks=48 --prepare=prepare.sh --prepare-limit=600 --alone
+python3 $REPOSITORY/checks/containercheck/node rounds --seconds=60 --limit=300 --local-ranks=48 --prepare=prepare.sh --prepare-limit=600 --alone

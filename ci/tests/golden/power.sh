@@ -17,22 +17,22 @@ cat >baseline.sh <<'END'
 srun --cpus-per-task=1 --cpu-bind=cores hpcc
 END
 cat >subject.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B"$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) image.sif hpcc
+srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif hpcc
 END
 cat >subject.ranks.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B"$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) image.sif mpi-ranks
+srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif mpi-ranks
 END
 cat >subject.ranks.inside.sh <<'END'
-$(cat subject.start) singularity exec -B"$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 640 --bind-to core mpi-ranks
+$(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 640 --bind-to core mpi-ranks
 END
 cat >subject.lookup.sh <<'END'
-$(cat subject.start) singularity exec -B"$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) image.sif sh -c 'command -v mpi-ranks'
+$(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif sh -c 'command -v mpi-ranks'
 END
 cat >subject.inside.sh <<'END'
-$(cat subject.start) singularity exec -B"$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 640 --bind-to core hpcc
+$(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 640 --bind-to core hpcc
 END
 cat >prepare.sh <<'END'
-python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=40 --own-environment --image=image.sif subject
-python3 $REPOSITORY/checks/containercheck ranks --ranks=640 --nodes=16 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' subject
+python3 $REPOSITORY/checks/containercheck/node runtime --command=singularity --ranks=40 --own-environment --image=image.sif subject
+python3 $REPOSITORY/checks/containercheck/node ranks --ranks=640 --nodes=16 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' subject
 END
-python3 $REPOSITORY/checks/containercheck rounds --seconds=90 --limit=300 --local-ranks=40 --collect=hpccoutf.txt --prepare=prepare.sh --prepare-limit=600 --alone
+python3 $REPOSITORY/checks/containercheck/node rounds --seconds=90 --limit=300 --local-ranks=40 --collect=hpccoutf.txt --prepare=prepare.sh --prepare-limit=600 --alone

@@ -17,19 +17,19 @@ cat >baseline.sh <<'END'
 srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
 END
 cat >subject.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B"$TMP/stage/marenostrum4/main/openmpi/PingPong_e7e5c5a6:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh pingpong 1.5 40
+srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/marenostrum4/main/openmpi/PingPong_e7e5c5a6:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh pingpong 1.5 40
 END
 cat >subject.ranks.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B"$TMP/stage/marenostrum4/main/openmpi/PingPong_e7e5c5a6:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpi-ranks
+srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/marenostrum4/main/openmpi/PingPong_e7e5c5a6:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpi-ranks
 END
 cat >subject.ranks.inside.sh <<'END'
-$(cat subject.start) singularity exec -B"$TMP/stage/marenostrum4/main/openmpi/PingPong_e7e5c5a6:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpirun -np 12288 --bind-to core mpi-ranks
+$(cat subject.start) singularity exec -B$TMP/stage/marenostrum4/main/openmpi/PingPong_e7e5c5a6:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpirun -np 12288 --bind-to core mpi-ranks
 END
 cat >subject.lookup.sh <<'END'
-$(cat subject.start) singularity exec -B"$TMP/stage/marenostrum4/main/openmpi/PingPong_e7e5c5a6:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh -c 'command -v mpi-ranks'
+$(cat subject.start) singularity exec -B$TMP/stage/marenostrum4/main/openmpi/PingPong_e7e5c5a6:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh -c 'command -v mpi-ranks'
 END
 cat >subject.inside.sh <<'END'
-$(cat subject.start) singularity exec -B"$TMP/stage/marenostrum4/main/openmpi/PingPong_e7e5c5a6:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpirun -np 12288 --bind-to core pingpong 1.5 40
+$(cat subject.start) singularity exec -B$TMP/stage/marenostrum4/main/openmpi/PingPong_e7e5c5a6:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpirun -np 12288 --bind-to core pingpong 1.5 40
 END
 cat >subject.host-mpi.sh <<'END'
 export LD_LIBRARY_PATH=/rfm_workdir/subject.host-mpi${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -45,10 +45,10 @@ case $first in
 esac
 END
 cat >prepare.sh <<'END'
-python3 $REPOSITORY/checks/containercheck runtime --command=singularity --ranks=48 --image=image.sif subject
-python3 $REPOSITORY/checks/containercheck hostmpi plan '--bind=-B{source}:{target}' --side=subject ./bin/pingpong
-$(cat subject.start) singularity exec -B"$TMP/stage/marenostrum4/main/openmpi/PingPong_e7e5c5a6:/rfm_workdir" --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/subject.preflight.sh pingpong >subject.preflight.out 2>&1 || true
-python3 $REPOSITORY/checks/containercheck hostmpi verify subject
-python3 $REPOSITORY/checks/containercheck ranks --ranks=12288 --nodes=256 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' --host-mpi subject
+python3 $REPOSITORY/checks/containercheck/node runtime --command=singularity --ranks=48 --image=image.sif subject
+python3 $REPOSITORY/checks/containercheck/node hostmpi plan '--bind=-B{source}:{target}' --side=subject ./bin/pingpong
+$(cat subject.start) singularity exec -B$TMP/stage/marenostrum4/main/openmpi/PingPong_e7e5c5a6:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/subject.preflight.sh pingpong >subject.preflight.out 2>&1 || true
+python3 $REPOSITORY/checks/containercheck/node hostmpi verify subject
+python3 $REPOSITORY/checks/containercheck/node ranks --ranks=12288 --nodes=256 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' --host-mpi subject
 END
-python3 $REPOSITORY/checks/containercheck rounds --seconds=70 --limit=300 --local-ranks=48 --prepare=prepare.sh --prepare-limit=600 --alone
+python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 --local-ranks=48 --prepare=prepare.sh --prepare-limit=600 --alone

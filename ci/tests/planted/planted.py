@@ -25,7 +25,7 @@ class Planted(ContainerCheck):
     recipe = "mpi"
     executable = "sh"
     ranks_per_node = 1
-    figures = [Figure("time", r"^time (\S+)", "s", better="lower")]
+    figures = [Figure("time", r"^time (\S+)", "s", better="lower", duet=True)]
     answers = [Answer("sum", r"^sum (\d+)")]
     identity = [Identity("version", r"^version (\S+)"), Identity("instruction set", r"^version .* with (\S+)")]
 

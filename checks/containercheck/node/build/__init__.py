@@ -1,1 +1,1 @@
-"""What runs in the build step: it gets software, images and inputs into caches."""
+"""Programs of the build step, which provide software, images and inputs in caches."""

@@ -1,4 +1,4 @@
-"""What the commands of a build print: where it goes while they run, where it stays, and what of it tells most.
+"""The log of a build: where the output of its commands is written and kept, and which line of it names the failure.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -11,71 +11,72 @@ import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Any, Iterator, List
+from typing import Any, Iterator, List, Optional
 
 from containercheck.node import texts
 
 #: Seconds between two signs of life of a long build.
 HEARTBEAT = 30.0
-#: Most bytes that are read of a log, at its end.
-LOGGED = 16 << 20
-#: What programs say of a full disk.
-FULL = "No space left on device"
+#: Largest part of a log that is read, from its end, in bytes.
+MAX_LOG_BYTES = 16 << 20
+#: Message of programs that meet a full disk.
+DISK_FULL = "No space left on device"
 
 
 class CacheError(Exception):
-    """A thing cannot be had; the message says why and what to do, in one or two lines."""
+    """An entry of a cache cannot be provided; the message says why and what to do, in one or two lines."""
 
 
 class UnsupportedError(CacheError):
-    """The thing does not exist for machines like the partition's."""
+    """The entry does not exist for machines like the partition's."""
 
 
 class Logged:
-    """A thing that is built by commands, with a log of what they print.
+    """An entry of a cache that commands build, with a log of their output.
 
-    Of each user and machine there is the last build's, beside the thing. While it is built, the log is in the directory
-    that it is built in, which nobody else can have made.
+    The log of the last build by each user on each machine stays beside the entry. During the build the log lies in the
+    build directory, which no other user can have made.
     """
 
-    #: What it is called, and its place.
+    #: Name and path of the entry.
     name, path = "", Path()
-    #: What a check lacks without it, and what there is to do but to build it on another machine.
+    #: What a check lacks without the entry, and the alternative to a build on another machine; for messages.
     lacking, instead = "software", ""
-    #: What the cache is called in messages, and the extra of a site that moves it elsewhere.
+    #: Name of the cache in messages, and the extra of a site that sets its directory.
     kind, setting = "cache", "cache"
-    #: What is done to have it, in messages.
+    #: Verb for the build, in messages.
     doing, done = "building", "built"
-    #: The log while it is built.
-    _open_log = None  # type: Optional[Path]
+    #: Path of the log during the build.
+    _open_log: Optional[Path] = None
 
     @property
     def log(self) -> Path:
-        """Where the log stays."""
+        """Return the path at which the log is kept."""
         return self.path.parent / f"{self.name}-{os.geteuid()}-{os.uname().nodename}.log"
 
     @property
     def written_log(self) -> Path:
-        """Where the log is now."""
+        """Return the path at which the log is now."""
         return self._open_log or self.log
 
     @contextlib.contextmanager
     def logging_in(self, work: Path) -> Iterator[None]:
-        """Have the log in a directory of ours, and leave it beside the thing afterwards."""
+        """Write the log into a build directory, and keep it beside the entry afterwards."""
         self._open_log = work / "log"
         try:
             yield
         finally:
             written, self._open_log = self._open_log, None
-            # Another user may have put something there, which is not followed, and may not be ours to replace.
+            # Another user may have put a file there: a link is not followed, and we may not be allowed to replace it.
             with contextlib.suppress(OSError):
                 written.replace(self.log)
 
     def run(self, commands: List[List[str]], **options: Any) -> None:
-        """Run commands of the build into the log, with a sign of life from time to time.
+        """Run commands of the build, write their output to the log, and print a sign of life from time to time.
 
-        :param options: for :func:`subprocess.run`.
-        :raises CacheError: one is not there, or fails; says what it printed.
+        :param options: passed to :func:`subprocess.run`.
+        :raises UnsupportedError: the program of a command is not on the PATH.
+        :raises CacheError: a command fails; the message has the line of its output that says why.
         """
         with self.alive(), self.written_log.open("wb") as stream:
             for command in commands:
@@ -93,7 +94,7 @@ class Logged:
 
     @contextlib.contextmanager
     def alive(self) -> Iterator[None]:
-        """Print a sign of life from time to time."""
+        """Print a sign of life from time to time, until the block ends."""
         finished = threading.Event()
         started = time.monotonic()
 
@@ -109,27 +110,27 @@ class Logged:
             finished.set()
 
     def _failure(self) -> str:
-        """Say what went wrong, from the end of the build's log."""
+        """Return the message of a failed build, from the end of its log."""
         if self.space_ran_out():
             advice = f"free some, or set {self.setting} in the site's extras"
             return f"no space left while {self.doing} {self.name} in {self.path.parent}: {advice}"
         return self.failed(self.last_words())
 
     def space_ran_out(self) -> bool:
-        """Tell whether that is why a command failed."""
-        said = texts.tail(self.written_log)
-        return FULL in said or shutil.disk_usage(str(self.path.parent)).free < 16 << 20
+        """Tell whether a command failed because the disk is full."""
+        output = texts.tail(self.written_log)
+        return DISK_FULL in output or shutil.disk_usage(str(self.path.parent)).free < 16 << 20
 
     def failed(self, why: str) -> str:
-        """Say in one line or two what could not be had."""
+        """Return the message of a failed build, in one or two lines."""
         return f"building {self.name} failed: {why}\nthe whole log: {self.log}"
 
     def lines(self) -> List[str]:
-        """Return the lines of the log, without the colours that some programs print where none are wanted."""
-        return re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", texts.tail(self.written_log, LOGGED)).splitlines()
+        """Return the lines of the log, without the escape sequences of colours."""
+        return re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", texts.tail(self.written_log, MAX_LOG_BYTES)).splitlines()
 
     def last_words(self) -> str:
-        """Return the line of the log that tells most: the last error, or the last of all."""
+        """Return the line of the log that says why the build failed: the last error, or the last line."""
         lines = [line.strip() for line in self.lines() if line.strip()] or ["it printed nothing"]
         telling = [line for line in lines if line.startswith(("FATAL", "E: ", "ERROR", "Error response"))] or lines
         return telling[-1]

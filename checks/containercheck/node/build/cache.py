@@ -1,7 +1,7 @@
-"""Things that are built once into a cache: images, Python environments, jars, programs, inputs.
+"""A cache of entries that are built once: images, Python environments, jars, programs, inputs.
 
-A thing and its record, ``<name>-<key>.json`` beside it, count only together. It is built once, however many ask for it
-at the same time, and what a killed build leaves behind is never taken for finished.
+An entry counts only together with its record, ``<name>-<key>.json`` beside it. It is built once, however many processes
+ask for it at the same time, and the remains of a killed build are never taken for a finished entry.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -22,83 +22,85 @@ from containercheck.node import contract, lock_files, locks, texts
 from containercheck.node.build import file_trees, ownership
 from containercheck.node.build.build_logs import CacheError, Logged, UnsupportedError
 
-#: What is read of a record, at most, in bytes.
-LONGEST_RECORD = 16 << 20
+#: Largest record that is read, in bytes.
+MAX_RECORD_BYTES = 16 << 20
 
 
 def private_directory(setting: str) -> Path:
-    """Return the user's own directory for what is built once.
+    """Return the user's own directory of a cache.
 
-    :param setting: the extra of a site that names another one, such as ``image_cache``: that of images lies in
-        ``images``.
+    :param setting: the extra of a site that sets another directory, such as ``image_cache``, for which the directory is
+        called ``images``.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     return cache / "containercheck" / setting.replace("_cache", "s")
 
 
 class Entry(Logged):
-    """A thing in the cache. Subclasses say how it is built and how to tell that it is intact.
+    """An entry of a cache. Subclasses define how it is built and how to tell that it is intact.
 
-    :param name: what it is called, in messages, logs and locks.
-    :param path: its place; the directory above it is the cache.
-    :param architecture: of the machines that it is for, as ``uname -m`` says it; None for all.
+    :param name: name in messages, logs and locks.
+    :param path: path of the entry; its parent directory is the cache.
+    :param architecture: architecture of the machines that it is for, as ``uname -m`` prints it; None for all.
     """
 
-    #: Free space that a build is started with, in bytes.
+    #: Free space that a build needs, in bytes.
     needed_space = 1 << 30
-    #: What is said of one that is there, and not what was built.
+    #: Adjective for an entry that is not as it was built, in messages.
     broken = "corrupt"
 
     def __init__(self, name: str, path: Path, architecture: Optional[str] = None) -> None:
-        """Nothing is built before :meth:`ensure`."""
+        """Name the entry; :meth:`ensure` builds it."""
         self.name, self.path, self.architecture = name, path, architecture
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether the content is what was built; OSError counts as no."""
+        """Tell whether the content is as it was built; an OSError means that it is not."""
         raise NotImplementedError
 
     def prepare(self) -> None:
-        """Get what it is built from, if that is in a cache too.
+        """Provide the cache entries that this one is built from.
 
-        It comes first: one build within another could wait for a measurement that waits for the outer one.
+        This comes before the build: a build within another could wait for a measurement that waits for the outer one.
 
-        :raises CacheError: that cannot be had.
+        :raises CacheError: one of them cannot be provided.
         """
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
-        """Build in ``work``, or at the final place; return where it is, its ``bytes`` and what :meth:`intact` needs.
+        """Build the entry in ``work`` or at its final path, and return that path and the record.
 
-        :raises CacheError: it cannot be built.
+        The record has the size (``bytes``) and what :meth:`intact` needs.
+
+        :raises CacheError: the build fails.
         """
         raise NotImplementedError
 
     @property
     def record(self) -> Path:
-        """File that makes a finished thing of it."""
+        """Return the path of the record, without which the entry counts as unfinished."""
         return self.path.parent / f"{self.path.stem if self.path.suffix == '.sif' else self.path.name}.json"
 
     @property
     def lock_file(self) -> Path:
-        """File whose lock a build holds."""
+        """Return the path of the file whose lock a build holds."""
         return self.path.parent / f"{self.name}.lock"
 
     def read_record(self) -> Dict[str, Any]:
-        """Return the record.
+        """Return the content of the record.
 
-        :raises CacheError: it is gone again.
+        :raises CacheError: the record has been removed, or cannot be read.
         """
         try:
             with self.record.open() as stream:
-                return json.loads(stream.read(LONGEST_RECORD))
+                return json.loads(stream.read(MAX_RECORD_BYTES))
         except (OSError, ValueError) as error:
             raise CacheError(f"{self.record} cannot be read: {error}") from None
 
     def move(self, directory: Path) -> None:
-        """Have another cache: nothing is moved of what lies in one."""
+        """Use another cache; no file is moved."""
         self.path = directory / self.path.name
 
     def is_intact(self) -> bool:
-        """Tell whether it is in the cache, with the content that was built, and nobody else's."""
+        """Tell whether the entry is in the cache, as it was built, and belongs to a trusted user."""
         try:
             ownership.require_cache(self.path.parent)
             ownership.require(self.record)
@@ -109,67 +111,70 @@ class Entry(Logged):
             return False
 
     def ensure(self) -> Path:
-        """Return its place; it is built now if there is none.
+        """Return the path of the entry, after a build if the cache does not have it.
 
-        Where the cache is not for this user to build in, the user's own is taken: a site may fill one for all, under an
-        account of its own (extra ``cache_owners``), and in a cache of several users each has their own things.
+        Where this user may not build in the given cache, the user's own is used: a site may fill one cache for all
+        users, under an account of its own (extra ``cache_owners``), and in a cache of several users each user has their
+        own entries.
 
-        :raises CacheError: it cannot be built; says why.
-        :raises UnsupportedError: it is for another architecture than this machine's.
+        :raises CacheError: the entry cannot be built; the message says why.
+        :raises UnsupportedError: the entry is for another architecture than this machine's.
         """
-        given, own = self.path.parent, private_directory(self.setting)
-        why, taken_only = None, bool(os.environ.get(contract.CACHED_ONLY))  # type: Optional[str], bool
-        elsewhere = self.architecture not in (None, platform.machine())
-        for place in dict.fromkeys((given, own)):
-            if place != self.path.parent:
-                self.move(place)
+        site_cache, user_cache = self.path.parent, private_directory(self.setting)
+        refusal: Optional[str] = None
+        may_not_build = bool(os.environ.get(contract.CACHED_ONLY))
+        is_foreign = self.architecture not in (None, platform.machine())
+        for directory in dict.fromkeys((site_cache, user_cache)):
+            if directory != self.path.parent:
+                self.move(directory)
             if self.is_intact():
                 self._mark_used()
                 return self.path
-            if taken_only or elsewhere:
+            if may_not_build or is_foreign:
                 continue
-            if why:
-                print(f"{self.name}: {why}: it goes to {place}", flush=True)
-            why = self._not_for_us()
-            if not why:
+            if refusal:
+                print(f"{self.name}: {refusal}: it goes to {directory}", flush=True)
+            refusal = self._refusal()
+            if not refusal:
                 break
-        if taken_only:
-            raise CacheError(f"no {self.lacking}: {self.name} is not in {given}")
-        if elsewhere:
+        if may_not_build:
+            raise CacheError(f"no {self.lacking}: {self.name} is not in {site_cache}")
+        if is_foreign:
             raise UnsupportedError(
                 f"no {self.lacking}: {self.name} is for {self.architecture}, and it would be built here on "
                 f"{platform.machine()}: set build_on_node in the site's extras{self.instead}"
             )
-        if why:
-            raise CacheError(f"{why}: set {self.setting} in the site's extras")
+        if refusal:
+            raise CacheError(f"{refusal}: set {self.setting} in the site's extras")
         self._build_once()
         return self.path
 
     def _mark_used(self) -> None:
-        """Let :mod:`cleaning` know: what nobody uses for long is removed."""
+        """Note the time of use in the record's time stamp: :mod:`cleaning` removes entries that were long not used."""
         with contextlib.suppress(OSError):
             os.utime(str(self.record))
 
-    def _not_for_us(self) -> Optional[str]:
-        """Return why it cannot be built in this cache by this user; None where it can."""
+    def _refusal(self) -> Optional[str]:
+        """Return why this user cannot build the entry in this cache; None where they can."""
         cache = self.path.parent
         try:
-            # It is made when something is built in it.
-            there = next(path for path in (cache, *cache.parents) if path.exists())
-            why = ownership.problem(cache, shared=True) if there == cache else None
-            if why:
-                return f"the {self.kind} cannot be used: {why}"
-            if not os.access(str(there), os.W_OK | os.X_OK):
-                read_only = os.statvfs(str(there)).f_flag & os.ST_RDONLY
-                return self._wrong(OSError(errno.EROFS, os.strerror(errno.EROFS if read_only else errno.EACCES)))
+            # The first build in a cache makes its directory.
+            existing = next(path for path in (cache, *cache.parents) if path.exists())
+            problem = ownership.problem(cache, shared=True) if existing == cache else None
+            if problem:
+                return f"the {self.kind} cannot be used: {problem}"
+            if not os.access(str(existing), os.W_OK | os.X_OK):
+                read_only = os.statvfs(str(existing)).f_flag & os.ST_RDONLY
+                return self._describe(OSError(errno.EROFS, os.strerror(errno.EROFS if read_only else errno.EACCES)))
             for path in (self.path, self.record):
                 if os.path.lexists(str(path)) and not ownership.can_remove(path):
                     return f"{ownership.problem(path) or path}, and is not what is needed"
             return lock_files.refusal(self.lock_file)
         except OSError as error:
-            return self._wrong(error)
+            return self._describe(error)
 
     def _build_once(self) -> None:
+        """Build the entry under its lock, unless another process has built it by then."""
         self.prepare()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -182,9 +187,10 @@ class Entry(Logged):
                     with locks.building():
                         self._build()
         except OSError as error:
-            raise CacheError(self._problem(error)) from None
+            raise CacheError(self._advise(error)) from None
 
-    def _wrong(self, error: OSError) -> str:
+    def _describe(self, error: OSError) -> str:
+        """Return what is wrong with the cache."""
         cache = f"the {self.kind} {self.path.parent}"
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
             return f"{cache} cannot be written ({error.strerror})"
@@ -192,24 +198,26 @@ class Entry(Logged):
             return f"no space left in {cache}"
         return f"{cache} cannot be used: {error}"
 
-    def _problem(self, error: OSError) -> str:
+    def _advise(self, error: OSError) -> str:
+        """Return what is wrong with the cache, and what to do."""
         free = "free some, or " if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
-        return f"{self._wrong(error)}: {free}set {self.setting} in the site's extras"
+        return f"{self._describe(error)}: {free}set {self.setting} in the site's extras"
 
     def _sweep(self) -> None:
-        """Remove what our own builds left that were killed; what others left is theirs to remove."""
+        """Remove the build directories of this user's killed builds; other users remove theirs."""
         for stale in self.path.parent.glob(f".{self.name}-building-*"):
             with contextlib.suppress(OSError):
                 if os.lstat(str(stale)).st_uid == os.geteuid():
                     file_trees.remove(stale)
 
     def _build(self) -> None:
-        cache, me = self.path.parent, f"{os.geteuid()}-{os.uname().nodename}-{os.getpid()}"
+        """Build the entry in a directory of its own in the cache, with a log."""
+        cache, process = self.path.parent, f"{os.geteuid()}-{os.uname().nodename}-{os.getpid()}"
         self._sweep()
-        # Nobody but us is to be able to write what comes out of it, whatever the umask is elsewhere.
+        # No other user may be able to write the built files, whatever the umask is.
         umask = os.umask(0o077)
         os.umask(umask | 0o022)
-        work = Path(tempfile.mkdtemp(prefix=f".{self.name}-building-{me}-", dir=str(cache)))
+        work = Path(tempfile.mkdtemp(prefix=f".{self.name}-building-{process}-", dir=str(cache)))
         try:
             work.chmod(0o755)
             with self.logging_in(work):
@@ -219,7 +227,8 @@ class Entry(Logged):
             file_trees.remove(work)
 
     def _build_in(self, work: Path) -> None:
-        # Of a file system that nothing can be written to, mkdir speaks before the space does.
+        """Build the entry and its record, and move both to their places."""
+        # A read-only file system has made mkdir fail already.
         free = shutil.disk_usage(str(work)).free
         if free < self.needed_space:
             raise CacheError(
@@ -228,21 +237,21 @@ class Entry(Logged):
             )
         started = time.monotonic()
         print(f"{self.name}: {self.doing} {self.path.name}", flush=True)
-        built, known = self.build(work)
-        (work / "record").write_text(json.dumps({**known, "name": self.name}))
-        # The record first: a thing without its record counts as absent, a record without its thing does too.
+        built, record = self.build(work)
+        (work / "record").write_text(json.dumps({**record, "name": self.name}))
+        # The record first: an entry without a record counts as absent, and so does a record without an entry.
         (work / "record").replace(self.record)
         if built != self.path:
             built.replace(self.path)
         seconds = time.monotonic() - started
-        print(f"{self.name}: {self.done} in {seconds:.0f} s, {known['bytes'] >> 20} MiB", flush=True)
+        print(f"{self.name}: {self.done} in {seconds:.0f} s, {record['bytes'] >> 20} MiB", flush=True)
 
 
 class FileEntry(Entry):
-    """A thing that is one file, known by its size and digest."""
+    """An entry that is one file, identified by its size and digest."""
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether they are those of the file that was built."""
+        """Tell whether size and digest are those of the file that was built."""
         return self.path.stat().st_size == record["bytes"] and file_trees.known_digest_of(self.path) == record["sha256"]
 
     @staticmethod
@@ -251,27 +260,28 @@ class FileEntry(Entry):
         return {"bytes": built.stat().st_size, "sha256": file_trees.digest_of(built)}
 
     def facts(self) -> Dict[str, Any]:
-        """Return which file it is: path, digest and size; it must be there.
+        """Return path, digest and size of the file, which must be in the cache.
 
-        :raises CacheError: it is gone again.
+        :raises CacheError: the file has been removed.
         """
         # The digest was just compared with the record's: it need not be computed once more.
-        known = self.read_record()
+        record = self.read_record()
         try:
-            return {**file_trees.facts_of(self.path, known["sha256"]), "bytes": known["bytes"]}
+            return {**file_trees.facts_of(self.path, record["sha256"]), "bytes": record["bytes"]}
         except OSError as error:
             raise CacheError(f"{self.path} cannot be read: {error.strerror}") from None
 
 
 def deliver(get: Callable[[], Path], link: Optional[Path]) -> None:
-    """Print the path of a thing that ``get`` returns, and make ``link``, if any, a symbolic link to it.
+    """Print the path that ``get`` returns, and make ``link``, if any, a symbolic link to it.
 
-    :raises SystemExit: with the message of the error; the status tells :class:`UnsupportedError`.
+    :raises SystemExit: ``get`` raises an error, whose message is printed; the exit status is ``contract.UNSUPPORTED``
+        for :class:`UnsupportedError`.
     """
     try:
         target = get()
         if link:
-            # Under another name first: two that deliver to one place at once both end with a link, never with none.
+            # Under another name first: two processes that make the same link at once both end with a link.
             new = link.parent / f".{link.name}-{os.getpid()}"
             with contextlib.suppress(FileNotFoundError):
                 new.unlink()

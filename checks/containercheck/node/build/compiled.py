@@ -1,14 +1,14 @@
-"""Compiles a program of ours into a cache: C++ on top of a library takes a minute, which no job should spend twice.
+"""Compiles a program of this project into a cache: C++ that uses a large library takes a minute to compile.
 
     python3 checks/containercheck compile --source checks/src/palabos/flow.cpp --option=-O3 --option=-lplb \\
         --header palabos3D.h=libplb-dev --architecture x86_64 --mpi openmpi \\
         --cache ~/.cache/containercheck/programs --link palabos-flow palabos-flow
 
-makes ``palabos-flow`` a link to the program, and prints its path. It is keyed by the content of the source and of what
-lies beside it, by the options, the family of MPI and the architecture, and by what the compiler says of its version and
-of its MPI. It is compiled again when a header that it was compiled with, of a library or of MPI, has other content.
-Libraries that load another family's MPI, as Debian's all load Open MPI, are a reason to skip: with two in one program
-nothing that it says is true.
+makes ``palabos-flow`` a link to the program, and prints its path. The key of the program is a digest of the source and
+of the files beside it, of the options, the family of MPI and the architecture, and of what the compiler prints about
+its version and its MPI. The program is compiled again when a header that it includes, of a library or of MPI, has
+changed. Libraries that load another family's MPI, as Debian's all load Open MPI, are a reason to skip: the results of a
+program with two MPI libraries mean nothing.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -27,17 +27,17 @@ from containercheck.node import mpi
 from containercheck.node.build import cache
 from containercheck.node.build.cache import CacheError, UnsupportedError
 
-#: What all programs of ours are compiled with; options that come later change it.
+#: Options that all programs of this project are compiled with; later options override them.
 USUAL = ["-O2", "-Wall"]
-#: A line of compiler or linker that says what is wrong; not the one that says that the linker failed.
+#: Line of a compiler or linker that says what is wrong; not the one that says that the linker failed.
 _TELLING = re.compile(r"^(?!collect2: ).*(?:\berror: |undefined reference to|cannot find -l)")
 
 
 class Parts(NamedTuple):
-    """What a program is made of.
+    """The source of a program, and how it is compiled.
 
-    ``compiler`` is the command, ``options`` are those beside the usual ones, ``headers`` the ones that it cannot do
-    without, with the package that Debian has them in, and ``family`` is that of its MPI.
+    ``compiler`` is the command, ``options`` are those beside the usual ones, ``headers`` the headers that the source
+    needs, with the Debian package of each, and ``family`` is the family of MPI.
     """
 
     source: Path
@@ -50,8 +50,8 @@ class Parts(NamedTuple):
 class Program(cache.FileEntry):
     """The program of one source file.
 
-    :param directory: of the cache.
-    :param architecture: of the machines that it is for, as ``uname -m`` says it.
+    :param directory: directory of the cache.
+    :param architecture: architecture of the machines that it is for, as ``uname -m`` prints it.
     """
 
     kind, setting = "cache of programs", "program_cache"
@@ -60,7 +60,7 @@ class Program(cache.FileEntry):
     doing, done = "compiling", "compiled"
 
     def __init__(self, name: str, parts: Parts, directory: Path, architecture: str) -> None:
-        """Find its place in the cache.
+        """Determine the path in the cache.
 
         :raises CacheError: there is no such source, or the compiler does not run.
         :raises UnsupportedError: there is no such compiler.
@@ -71,20 +71,19 @@ class Program(cache.FileEntry):
             parts.source.read_bytes()
         except OSError as error:
             raise CacheError(f"no source {parts.source}: {error.strerror}") from None
-        said = print_by(parts.compiler, name)
-        facts = [content, parts.source.name, USUAL, parts.options, parts.family, said]
+        facts = [content, parts.source.name, USUAL, parts.options, parts.family, compiler_facts(parts.compiler, name)]
         key = hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
         super().__init__(name, directory / f"{name}-{architecture}-{key}", architecture)
         self.parts = parts
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether it is the program that was compiled, and whether that was with the headers of today."""
+        """Tell whether the program is as it was compiled, and its headers have not changed since."""
         return super().intact(record) and digest_of_all(record["headers"]) == record["headers_sha256"]
 
     def prepare(self) -> None:
-        """Look for the headers, and for the MPI that the libraries are for.
+        """Check that the headers are there, and that the libraries load the MPI of the partition.
 
-        :raises UnsupportedError: one is not there, or they are for another family's.
+        :raises UnsupportedError: a header is missing, or a library loads another family's MPI.
         """
         for header, package in self.parts.headers.items():
             question = f'#if !__has_include("{header}")\n#error absent\n#endif\n'
@@ -92,7 +91,7 @@ class Program(cache.FileEntry):
             process = subprocess.run(
                 command, input=question.encode(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment()
             )
-            # Whatever else it has to say, it says when it compiles.
+            # Other errors appear again when the source is compiled.
             if b"#error absent" in process.stdout:
                 raise UnsupportedError(
                     f"no software: {self.name} is built from source, and {self.parts.compiler} finds no {header}: "
@@ -100,44 +99,44 @@ class Program(cache.FileEntry):
                 )
 
         family = self.parts.family
-        for soname in sorted(self._loaded()):
+        for soname in sorted(self._loaded_libraries()):
             if mpi.family_of(soname) not in (None, family):
                 raise UnsupportedError(
                     f"no software: the libraries that {self.name} is built on load {mpi.title_of(soname)}, and the "
                     f"partition's MPI is {mpi.FAMILIES[family].title}: name a program in the site's extras, software"
                 )
 
-    def _loaded(self) -> Set[str]:
-        """Return the names of the libraries that a program with these options loads; none where that is not known."""
+    def _loaded_libraries(self) -> Set[str]:
+        """Return the names of the libraries that a program with these options loads; none where that is unknown."""
         with tempfile.TemporaryDirectory() as directory:
             empty = str(Path(directory) / "empty")
-            # Whatever a linker thinks of libraries that nothing is taken from.
+            # Linkers may drop libraries that the program takes nothing from.
             command = [self.parts.compiler, "-o", empty, "-x", "c++", "-", "-x", "none", "-Wl,--no-as-needed"]
-            facts = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "env": _environment()}
-            linked = subprocess.run([*command, *self.parts.options], input=b"int main() {}\n", **facts)
+            quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "env": _environment()}
+            linked = subprocess.run([*command, *self.parts.options], input=b"int main() {}\n", **quiet)
             if linked.returncode != 0 or shutil.which("ldd") is None:
                 return set()
-            lines = subprocess.run(["ldd", empty], **facts).stdout.decode(errors="replace").splitlines()
+            lines = subprocess.run(["ldd", empty], **quiet).stdout.decode(errors="replace").splitlines()
         return {Path(line.split()[0]).name for line in lines if line.strip()}
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
-        """Compile and link it.
+        """Compile and link the program.
 
-        :raises CacheError: that fails.
+        :raises CacheError: the compiler or the linker fails.
         """
         built, dependencies = work / "program", work / "dependencies"
         command = [self.parts.compiler, *USUAL, "-MD", "-MF", str(dependencies), "-o", str(built)]
-        # Libraries come after what uses them.
+        # Libraries come after the source that uses them.
         command += [str(self.parts.source), *self.parts.options]
         self.run([command], env={**_environment(), "TMPDIR": str(work)})
-        headers = self._foreign(dependencies.read_text(errors="replace"))
+        headers = self._library_headers(dependencies.read_text(errors="replace"))
         return built, {**self.known(built), "headers": headers, "headers_sha256": digest_of_all(headers)}
 
-    def _foreign(self, dependencies: str) -> List[str]:
-        """Return the files of a rule for make, without our own: those are in the key, and in any checkout."""
+    def _library_headers(self, dependencies: str) -> List[str]:
+        """Return the files that a rule for make names, without those beside the source, which the key covers."""
         _, _, names = dependencies.replace("\\\n", " ").partition(": ")
-        found = {name.replace("\\ ", " ") for name in re.findall(r"(?:\\ |\S)+", names)}
-        return sorted(name for name in found if Path(name).parent != self.parts.source.parent)
+        headers = {name.replace("\\ ", " ") for name in re.findall(r"(?:\\ |\S)+", names)}
+        return sorted(name for name in headers if Path(name).parent != self.parts.source.parent)
 
     def last_words(self) -> str:
         """Return the last line of the log that says what is wrong."""
@@ -145,14 +144,14 @@ class Program(cache.FileEntry):
         return telling[-1] if telling else super().last_words()
 
 
-def print_by(compiler: str, name: str) -> List[str]:
-    """Return what a compiler says of its version, and what an MPI's says that it adds.
+def compiler_facts(compiler: str, name: str) -> List[str]:
+    """Return the output of a compiler about its version, and that of MPI's wrapper about the options that it adds.
 
-    :param name: of the program that is to be compiled.
-    :raises UnsupportedError: it is not there.
-    :raises CacheError: it does not run.
+    :param name: name of the program that is to be compiled, for messages.
+    :raises UnsupportedError: the compiler is not on the PATH.
+    :raises CacheError: the compiler does not run.
     """
-    said = []
+    outputs = []
     for option in ("--version", "-show"):
         try:
             process = subprocess.run(
@@ -168,19 +167,19 @@ def print_by(compiler: str, name: str) -> List[str]:
             ) from None
         except OSError as error:
             raise CacheError(f"{compiler} cannot be run: {error.strerror}") from None
-        text = process.stdout.decode(errors="replace")
-        # Not every compiler knows the second.
+        output = process.stdout.decode(errors="replace")
+        # Not every compiler knows -show.
         if process.returncode != 0 and option == "--version":
-            last = (text.strip().splitlines() or ["it prints nothing"])[-1]
+            last = (output.strip().splitlines() or ["it prints nothing"])[-1]
             raise CacheError(f"{compiler} --version fails: {last}")
-        said.append(text)
-    return said
+        outputs.append(output)
+    return outputs
 
 
 def digest_of_all(paths: Iterable[str]) -> str:
-    """Return the SHA-256 of the content of files, in their order, in hexadecimal.
+    """Return the SHA-256 of the content of files, in the given order, in hexadecimal.
 
-    :raises OSError: one cannot be read.
+    :raises OSError: a file cannot be read.
     """
     digest = hashlib.sha256()
     for path in paths:
@@ -189,22 +188,24 @@ def digest_of_all(paths: Iterable[str]) -> str:
 
 
 def _environment() -> Dict[str, str]:
-    # What it says is a part of the key, and is searched for errors.
+    # The compiler's output is a part of the key, and is searched for English messages.
     return {**os.environ, "LC_ALL": "C"}
 
 
 def main() -> None:
-    """Print the path of the program, or one error; the exit status ``contract.UNSUPPORTED`` is a reason to skip."""
+    """Print the path of the program, or one error; the status ``contract.UNSUPPORTED`` means that a check skips."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", type=Path, required=True, help="file; what lies beside it counts too")
-    parser.add_argument("--compiler", default="mpicxx", help="command; by default that of the MPI on the PATH")
-    parser.add_argument("--option", action="append", default=[], help="of the compiler, as --option=-lplb")
-    parser.add_argument("--header", action="append", default=[], help="header=package of Debian, that it needs")
-    parser.add_argument("--architecture", required=True, help="of the partition, as uname -m says it")
+    parser.add_argument("--source", type=Path, required=True, help="source file; the files beside it count too")
+    parser.add_argument("--compiler", default="mpicxx", help="command of the compiler (%(default)s)")
+    parser.add_argument("--option", action="append", default=[], help="option of the compiler, as --option=-lplb")
+    parser.add_argument(
+        "--header", action="append", default=[], help="header that the source needs, as header=Debian package"
+    )
+    parser.add_argument("--architecture", required=True, help="architecture of the partition, as uname -m prints it")
     parser.add_argument("--mpi", choices=mpi.FAMILIES, required=True, help="family of the partition's MPI")
     parser.add_argument("--cache", type=Path, required=True, help="directory of the compiled programs")
     parser.add_argument("--link", type=Path, required=True, help="make this a symbolic link to the program")
-    parser.add_argument("name", help="what to call it")
+    parser.add_argument("name", help="name of the program")
     arguments = parser.parse_args()
     headers = dict(header.split("=", 1) for header in arguments.header)
     parts = Parts(arguments.source.resolve(), arguments.compiler, arguments.option, headers, arguments.mpi)

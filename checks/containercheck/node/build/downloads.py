@@ -4,8 +4,8 @@
         'https://host/case.tar.gz#sha256=0d73a23f...'
 
 makes ``published`` a link to the file or, of a tar archive, to the directory it is unpacked into, and prints the path.
-``&subdirectory=<path>`` at the end leads to a file or directory in it; the form is the one of pip's direct references.
-Proxies and certificates are those of the environment.
+``&subdirectory=<path>`` at the end of the address selects a file or directory in the archive; the form is that of pip's
+direct references. Proxies and certificates are those of the environment.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -25,24 +25,25 @@ from containercheck.node import texts
 from containercheck.node.build import cache, file_trees, ownership
 from containercheck.node.build.cache import CacheError
 
-#: Seconds that a server may be silent.
+#: Longest silence of a server, in seconds.
 SILENCE = 60.0
+#: Endings of the archives that are unpacked.
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 
 class Download(cache.Entry):
-    """One file, as it came or unpacked.
+    """A downloaded file, or the content of a downloaded archive.
 
-    :param reference: its address, ``#sha256=`` and the digest.
-    :param directory: of the cache.
+    :param reference: address, followed by ``#sha256=`` and the digest.
+    :param directory: directory of the cache.
     """
 
     kind, setting = "cache of inputs", "input_cache"
 
     def __init__(self, reference: str, directory: Path) -> None:
-        """Find its place in the cache.
+        """Determine the path in the cache.
 
-        :raises CacheError: it is not pinned.
+        :raises CacheError: the address has no digest.
         """
         self.address, _, fragment = reference.partition("#")
         self.shown = texts.without_credentials(self.address)
@@ -57,7 +58,7 @@ class Download(cache.Entry):
 
     @property
     def target(self) -> Path:
-        """What the check gets.
+        """Return the path that the check gets.
 
         :raises CacheError: the archive has no such member.
         """
@@ -65,12 +66,12 @@ class Download(cache.Entry):
             return self.path / self.name
         target, top = (self.path / self.inside).resolve(), self.path.resolve()
         if not target.exists() or top not in (target, *target.parents):
-            there = ", ".join(sorted(path.name for path in self.path.iterdir()))
-            raise CacheError(f"the input {self.shown} has no {self.inside!r}; it has {there}")
+            members = ", ".join(sorted(path.name for path in self.path.iterdir()))
+            raise CacheError(f"the input {self.shown} has no {self.inside!r}; it has {members}")
         return target
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether it is the pinned file, or what came out of it."""
+        """Tell whether the content is that of the pinned file or archive."""
         if record["sha256"] != self.pin or file_trees.content_of(self.path, ownership.require)[0] == 0:
             return False
         if not self.file.endswith(ARCHIVES):
@@ -78,18 +79,18 @@ class Download(cache.Entry):
         return file_trees.digest_of_tree(self.path) == record["tree"]
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
-        """Fetch it, check it, and unpack it.
+        """Fetch the file, check its digest, and unpack an archive.
 
-        :raises CacheError: it is not to be had, or another one than the pinned.
+        :raises CacheError: the file cannot be fetched, or is not the pinned one.
         """
         place = work / "content"
         place.mkdir()
         file = place / self.name
         with self.alive():
             self._fetch(file)
-        found = file_trees.digest_of(file)
-        if found != self.pin:
-            raise CacheError(f"the input {self.shown} is not the pinned one: its SHA-256 is {found}, not {self.pin}")
+        digest = file_trees.digest_of(file)
+        if digest != self.pin:
+            raise CacheError(f"the input {self.shown} is not the pinned one: its SHA-256 is {digest}, not {self.pin}")
         if self.file.endswith(ARCHIVES):
             archive = work / self.name
             file.replace(archive)
@@ -99,6 +100,7 @@ class Download(cache.Entry):
         return place, {"files": count, "bytes": size, "sha256": self.pin, "tree": file_trees.digest_of_tree(place)}
 
     def _fetch(self, file: Path) -> None:
+        """Write the content of the address into a file."""
         request = urllib.request.Request(self.address, headers={"User-Agent": "containercheck"})
         try:
             with urllib.request.urlopen(request, timeout=SILENCE) as source, file.open("wb") as stream:
@@ -109,7 +111,7 @@ class Download(cache.Entry):
 
 
 def main() -> None:
-    """Print the path of the input, or one error and exit status 1."""
+    """Print the path of the input; or print one error and exit with status 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cache", type=Path, required=True, help="directory of the fetched inputs")
     parser.add_argument("--link", type=Path, required=True, help="make this a symbolic link to the input")

@@ -1,12 +1,13 @@
-"""Installs an easyconfig with EasyBuild into a cache: once, with what it depends on, for modules to be loaded from.
+"""Installs an easyconfig and its dependencies into a cache with EasyBuild.
 
     python3 checks/containercheck easybuild --easyconfig easyconfigs/HPCC-1.5.0-gompi-system.eb --target zen4 \\
         --architecture x86_64 --cache ~/.cache/containercheck/easybuilds --link easybuild --program hpcc HPCC
 
-makes ``easybuild`` a link to a directory with the one module of that easyconfig, and prints its path. What it depends
-on is installed into one tree of the cache for each target, as EasyBuild does it: a name and a version are one thing
-there. ``easybuild/dependencies`` is a link to that. The easyconfig's own directory is keyed by its content, by
-EasyBuild's version, by the site's configuration file and by the target: a changed easyconfig disturbs no job that runs.
+makes ``easybuild`` a link to a directory with the module of that easyconfig, and prints its path. The dependencies are
+installed into one tree of the cache for each target, which all easyconfigs share: a name and a version identify a
+module there. ``easybuild/dependencies`` is a link to that tree. The key of the easyconfig's own directory is a digest
+of its content, of EasyBuild's version, of the site's configuration file and of the target, so that a changed easyconfig
+disturbs no running job.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -23,26 +24,27 @@ from containercheck.node import contract, locks, texts
 from containercheck.node.build import build_logs, cache, file_trees, ownership, tools
 from containercheck.node.build.cache import CacheError
 
-#: A line of what would be done: whether it is there, the easyconfig, and its module.
+#: Line of EasyBuild's dry run: whether the module is installed, the easyconfig, and the module.
 _PLANNED = re.compile(r"^ \* \[([ xFR])\] (\S.*) \(module: (\S+)\)$")
-#: A line of EasyBuild's that says what is wrong, with what stands before it.
+#: Line of EasyBuild that reports an error.
 _ERROR = re.compile(r"^(?:== .*?)?ERROR:? *(\S.*)")
-#: Where it says that a command's output is, and lines of that which tell why it failed: those that report an error, and
-#: where there are none, those that speak of one.
+#: Line of EasyBuild that names the file with the output of a failed command.
 _OUTPUT = re.compile(r"^ *output \(.*\) +-> +(/.*)$")
+#: Lines of that output that say why the command failed: a reported error or, where there is none, a mentioned one.
 _TELLING = tuple(re.compile(pattern, re.I) for pattern in (r"\berror:|undefined reference", r"\berror\b"))
-#: Where it says that all it did is written down.
+#: Line of EasyBuild that names its own log.
 _WRITTEN = re.compile(r"^== Results of the build can be found in the log file\(s\) (/.*)$")
-#: What it ends a module with, in the comment of either language.
+#: Last comment of a module file, in Lua or Tcl.
 _END = re.compile(r"^(?:--|#) Built with EasyBuild version", re.MULTILINE)
 
 
 class Parts(NamedTuple):
-    """What is installed, and how.
+    """An easyconfig, and how EasyBuild installs it.
 
-    ``easyconfig`` is a file, or the name of one that EasyBuild has; ``robot`` the directories that it looks into before
-    its own; ``site`` the site's configuration file, if it has one; ``compiled_for`` what EasyBuild is told of the
-    processor, empty where it is this machine's; ``command`` that of EasyBuild; ``program`` what is to be there.
+    ``easyconfig`` is a file, or the name of one that EasyBuild has; ``robot`` are the directories that EasyBuild
+    searches before its own; ``site`` is the site's configuration file, if it has one; ``compiled_for`` the value of
+    EasyBuild's ``--optarch``, empty for this machine's processor; ``command`` the command of EasyBuild; ``program`` the
+    program that must be installed.
     """
 
     easyconfig: str
@@ -53,109 +55,112 @@ class Parts(NamedTuple):
     program: str
 
     def content(self) -> List[str]:
-        """Return the content of the files; of one that EasyBuild has it is in its version.
+        """Return the content of easyconfig and configuration file; empty for an easyconfig of EasyBuild's own.
 
-        :raises CacheError: one of them cannot be read.
+        :raises CacheError: a file cannot be read.
         """
-        found = []
+        contents = []
         for path in (Path(self.easyconfig) if os.sep in self.easyconfig else None, self.site):
             try:
-                found.append(path.read_text() if path else "")
+                contents.append(path.read_text() if path else "")
             except OSError as error:
                 raise CacheError(f"no software: EasyBuild's file {path} cannot be read: {error.strerror}") from None
-        return found
+        return contents
 
 
 class Module(cache.Entry):
-    """What one easyconfig installs: software, and the module that makes it available.
+    """The software that an easyconfig installs, and its module.
 
-    :param directory: of the cache.
+    :param directory: directory of the cache.
     """
 
     kind, setting = "cache of EasyBuild's software", "easybuild_cache"
     broken = "not complete"
     doing, done = "installing", "installed"
-    #: Of a toolchain that is built too, many times that.
+    #: A toolchain among the dependencies needs many times that.
     needed_space = 4 << 30
 
     def __init__(self, name: str, parts: Parts, directory: Path, architecture: str, target: str) -> None:
-        """Find its place in the cache.
+        """Determine the path in the cache.
 
         :raises CacheError: a file cannot be read, or EasyBuild does not run.
         :raises UnsupportedError: there is no EasyBuild.
         """
-        # It says the machine's name too.
+        # EasyBuild prints the name of the machine too.
         version = re.sub(r" on host \S+$", "", tools.version_of("EasyBuild", parts.command, name))
         facts = [parts.easyconfig, parts.content(), parts.compiled_for, version]
         key = hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
         super().__init__(name, directory / f"{Path(parts.easyconfig).stem}-{target}-{key}", architecture)
         self.parts = parts
-        #: What other easyconfigs share.
+        #: Tree of dependencies, which all easyconfigs of the target share.
         self.tree = directory / f"tree-{target}"
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether the module and the program are still there."""
-        made = [self.path / record[name] for name in ("modulefile", "program")]
-        ownership.require_below(self.path, made)
-        return all(path.is_file() for path in made)
+        installed = [self.path / record[name] for name in ("modulefile", "program")]
+        ownership.require_below(self.path, installed)
+        return all(path.is_file() for path in installed)
 
     def move(self, directory: Path) -> None:
-        """Have another cache, with a tree of its own."""
+        """Use another cache, which has a tree of its own."""
         super().move(directory)
         self.tree = directory / self.tree.name
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
-        """Install it, where it stays: the module knows its place.
+        """Install the easyconfig at its final path, because the module has that path in it.
 
-        :raises CacheError: that fails, or what it installed has no such program.
+        :raises CacheError: EasyBuild fails, or the program is not among the installed files.
         """
         if self._half_written():
             with self._alone_in_tree():
                 for path in self._half_written():
                     print(f"{self.name}: {path} was never finished, installing it again", flush=True)
                     path.unlink()
-        *before, (_, _, module) = self._plan(work)
-        before = [path for there, path, _ in before if there != "x"]
-        if before:
+        *dependencies, (_, _, module) = self._plan(work)
+        missing = [easyconfig for installed, easyconfig, _ in dependencies if installed != "x"]
+        if missing:
             with self._alone_in_tree():
-                self._install(work, self.tree, before)
+                self._install(work, self.tree, missing)
         try:
             self._install(work, self.path, [self.parts.easyconfig])
             (self.path / contract.EASYBUILD_DEPENDENCIES).symlink_to(self.tree)
-            record = self._found(module)
+            record = self._record_of(module)
         except BaseException:
             file_trees.remove(self.path)
             raise
         return self.path, record
 
     def _alone_in_tree(self) -> ContextManager[bool]:
+        """Hold the lock of the tree of dependencies."""
         waiting = f"{self.name}: somebody else is installing what it depends on"
         return locks.flocked(self.tree.parent / f"{self.tree.name}.lock", shared=False, waiting=waiting)
 
     def _half_written(self) -> List[Path]:
-        """Return modules of the tree that EasyBuild takes for installed, and a full disk cut short."""
+        """Return the module files of the tree that a full disk cut short, and that EasyBuild takes for complete."""
         modules = [path for path in (self.tree / contract.EASYBUILD_MODULES).rglob("[!.]*") if path.is_file()]
         contents = {path: path.read_text(errors="replace") for path in modules}
-        # A site's hook may write another end.
+        # A hook of the site may write another last line.
         return [path for path, text in contents.items() if not text.endswith("\n") and not _END.search(text)]
 
     def _plan(self, work: Path) -> List[Tuple[str, str, str]]:
-        """Return what is to be installed, in its order: whether it is there, its easyconfig and its module.
+        """Return whether it is installed, the easyconfig and the module for each step of the installation, in order.
 
-        :raises CacheError: EasyBuild finds no easyconfig for something, or says nothing that can be read.
+        :raises CacheError: EasyBuild finds no easyconfig for a dependency, or its output cannot be read.
         """
         self._run(work, [*self._options(work, self.tree), "--dry-run", self.parts.easyconfig])
-        found = [match.groups() for match in map(_PLANNED.match, self.lines()) if match]
-        if not found:
+        steps = [match.groups() for match in map(_PLANNED.match, self.lines()) if match]
+        if not steps:
             raise CacheError(self.failed(f"{self.parts.command} --dry-run names no module"))
-        return found  # type: ignore[return-value]
+        return steps  # type: ignore[return-value]
 
     def _install(self, work: Path, prefix: Path, easyconfigs: List[str]) -> None:
-        # Its own locks outlive a build that was killed. Ours do not, and are held here.
+        """Install easyconfigs into a prefix."""
+        # EasyBuild's own locks outlive a killed build. The locks of this cache, which are held here, do not.
         self._run(work, [*self._options(work, prefix), "--ignore-locks", *easyconfigs])
 
     def _options(self, work: Path, prefix: Path) -> List[str]:
-        # The colon at the end keeps its own.
+        """Return the options of EasyBuild."""
+        # The colon at the end keeps EasyBuild's own directories.
         words = ["--robot=" + "".join(f"{path}:" for path in self.parts.robot)] if self.parts.robot else ["--robot"]
         words += [f"--installpath={prefix}", "--module-naming-scheme=EasyBuildMNS"]
         words += [f"--buildpath={work / 'build'}", f"--tmpdir={work / 'tmp'}"]
@@ -164,25 +169,25 @@ class Module(cache.Entry):
         return words
 
     def _run(self, work: Path, words: List[str]) -> None:
-        # It takes easyconfigs from its working directory, and from below.
+        """Run EasyBuild in an empty directory: it would read easyconfigs in and below its working directory."""
         empty = work / "empty"
         empty.mkdir(exist_ok=True)
         (work / "tmp").mkdir(exist_ok=True)
         self.run([[self.parts.command, *words]], cwd=str(empty), env=self._environment())
 
     def _environment(self) -> Dict[str, str]:
-        """Return variables with which it finds what is in the tree, and writes what is searched for errors."""
-        known = os.environ.get("MODULEPATH")
-        paths = [str(self.tree / contract.EASYBUILD_MODULES), *([known] if known else [])]
-        facts = {"LC_ALL": "C", "MODULEPATH": ":".join(paths)}
+        """Return the environment in which EasyBuild finds the modules of the tree, and prints English messages."""
+        inherited = os.environ.get("MODULEPATH")
+        paths = [str(self.tree / contract.EASYBUILD_MODULES), *([inherited] if inherited else [])]
+        variables = {"LC_ALL": "C", "MODULEPATH": ":".join(paths)}
         if "EASYBUILD_SOURCEPATH" not in os.environ and self.parts.site is None:
-            facts["EASYBUILD_SOURCEPATH"] = str(self.tree.parent / "sources")
-        return {**os.environ, **facts}
+            variables["EASYBUILD_SOURCEPATH"] = str(self.tree.parent / "sources")
+        return {**os.environ, **variables}
 
-    def _found(self, module: str) -> Dict[str, Any]:
-        """Return the record of what was just installed.
+    def _record_of(self, module: str) -> Dict[str, Any]:
+        """Return the record of a module that was just installed.
 
-        :raises CacheError: it has no module, or no such program.
+        :raises CacheError: there is no module file, or no such program.
         """
         software, modules = self.path / "software" / module, self.path / contract.EASYBUILD_MODULES
         names = [name for name in (f"{module}.lua", module) if (modules / name).is_file()]
@@ -200,71 +205,75 @@ class Module(cache.Entry):
         }
 
     def facts(self) -> Dict[str, Any]:
-        """Return what was installed: the module, and the SHA-256 of the easyconfig that EasyBuild has kept.
+        """Return the installed module, and the SHA-256 of the easyconfig that EasyBuild keeps beside the software.
 
-        :raises CacheError: it is gone again.
+        :raises CacheError: the record has been removed.
         """
-        known = self.read_record()
-        kept = sorted((self.path / "software" / known["module"] / "easybuild").glob("*.eb"))
+        module = self.read_record()["module"]
+        kept = sorted((self.path / "software" / module / "easybuild").glob("*.eb"))
         digest = file_trees.digest_of(kept[0]) if kept else ""
-        return {"module": known["module"], "easyconfig": Path(self.parts.easyconfig).name, "sha256": digest}
+        return {"module": module, "easyconfig": Path(self.parts.easyconfig).name, "sha256": digest}
 
     def failed(self, why: str) -> str:
-        """Say in two lines what could not be had."""
+        """Return the message of a failed installation, in two lines."""
         return f"{self.doing} {self.name} failed: {why}\nthe whole log: {self.log}"
 
     def space_ran_out(self) -> bool:
-        """Tell whether that is why it failed: of a module that could not be written, only its own log says it."""
-        written = [Path(match.group(1)) for match in map(_WRITTEN.match, self.lines()) if match]
-        said = (texts.tail(path) for path in written if path.is_file())
-        return super().space_ran_out() or any(build_logs.FULL in text for text in said)
+        """Tell whether a full disk made it fail: for a module file, only EasyBuild's own log says so."""
+        logs = [Path(match.group(1)) for match in map(_WRITTEN.match, self.lines()) if match]
+        contents = (texts.tail(path) for path in logs if path.is_file())
+        return super().space_ran_out() or any(build_logs.DISK_FULL in content for content in contents)
 
     def last_words(self) -> str:
-        """Return the line that says what is wrong: of the command that failed, where there is one."""
+        """Return the line that says why EasyBuild failed: one of the failed command's output, where there is any."""
         lines = self.lines()
         for match in filter(None, map(_OUTPUT.match, lines)):
             output = Path(match.group(1))
             if not output.is_file():
                 continue
-            # It lies in a directory that is removed with the build.
-            text = texts.tail(output, build_logs.LOGGED)
+            # The file is removed together with the build directory.
+            text = texts.tail(output, build_logs.MAX_LOG_BYTES)
             with self.written_log.open("a") as stream:
                 stream.write(text)
-            lines_of_it = [line.strip() for line in text.splitlines()]
+            output_lines = [line.strip() for line in text.splitlines()]
             for pattern in _TELLING:
-                telling = next(filter(pattern.search, lines_of_it), None)
+                telling = next(filter(pattern.search, output_lines), None)
                 if telling:
                     return telling
         errors = [match.group(1).strip() for match in map(_ERROR.match, lines) if match]
         if not any(errors):
             return super().last_words()
-        # Of what only its makers hand out.
-        told = re.search(r"^Download instructions:\n\n *(\S.*)$", "\n".join(lines), re.MULTILINE)
-        return errors[-1].replace("the download instructions above", f"'{told[1]}'") if told else errors[-1]
+        # For sources that only the program's makers hand out.
+        instructions = re.search(r"^Download instructions:\n\n *(\S.*)$", "\n".join(lines), re.MULTILINE)
+        if not instructions:
+            return errors[-1]
+        return errors[-1].replace("the download instructions above", f"'{instructions[1]}'")
 
 
 def main() -> None:
-    """Print the path of what was installed, or one error; the status ``contract.UNSUPPORTED`` is a reason to skip."""
+    """Print the path of the software, or one error; the status ``contract.UNSUPPORTED`` means that a check skips."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--easyconfig", required=True, help="file, or the name of one that EasyBuild has")
-    parser.add_argument("--robot", type=Path, action="append", default=[], help="look here before EasyBuild's own")
-    parser.add_argument("--easybuild", default="eb", help="command; by default that on the PATH")
+    parser.add_argument(
+        "--robot", type=Path, action="append", default=[], help="directory that is searched before EasyBuild's own"
+    )
+    parser.add_argument("--easybuild", default="eb", help="command of EasyBuild (%(default)s)")
     parser.add_argument("--site", type=Path, help="the site's configuration file")
-    parser.add_argument("--target", required=True, help="what is compiled for, one of archspec's names")
-    parser.add_argument("--compiled-for", default="", help="the same as EasyBuild's --optarch; by default this machine")
-    parser.add_argument("--architecture", required=True, help="of the partition, as uname -m says it")
-    parser.add_argument("--cache", type=Path, required=True, help="directory of what is installed")
+    parser.add_argument("--target", required=True, help="processor that is compiled for, one of archspec's names")
+    parser.add_argument("--compiled-for", default="", help="value of EasyBuild's --optarch; by default this machine's")
+    parser.add_argument("--architecture", required=True, help="architecture of the partition, as uname -m prints it")
+    parser.add_argument("--cache", type=Path, required=True, help="directory of the installed software")
     parser.add_argument("--link", type=Path, required=True, help="make this a symbolic link to it")
-    parser.add_argument("--program", required=True, help="what has to be there then")
-    parser.add_argument("name", help="what to call it")
+    parser.add_argument("--program", required=True, help="program that must be installed")
+    parser.add_argument("name", help="name of the software")
     arguments = parser.parse_args()
 
     def get() -> Path:
         easyconfig, robot = arguments.easyconfig, [path.resolve() for path in arguments.robot]
         if os.sep in easyconfig:
             easyconfig = str(Path(easyconfig).resolve())
-        facts = (arguments.site, arguments.compiled_for, arguments.easybuild, arguments.program)
-        parts = Parts(easyconfig, robot, *facts)
+        options = (arguments.site, arguments.compiled_for, arguments.easybuild, arguments.program)
+        parts = Parts(easyconfig, robot, *options)
         module = Module(arguments.name, parts, arguments.cache.resolve(), arguments.architecture, arguments.target)
         module.ensure()
         record = arguments.link.parent / contract.EASYBUILD_RECORD

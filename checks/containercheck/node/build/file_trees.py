@@ -1,4 +1,4 @@
-"""Files and directories: what is in them, and how they are removed. Standard library only, Python 3.6 or newer."""
+"""Digests and sizes of files and directories, and their removal. Standard library only, Python 3.6 or newer."""
 
 import contextlib
 import hashlib
@@ -11,19 +11,19 @@ from typing import Any, Callable, Dict, Tuple
 
 from containercheck.node.build import ownership
 
-#: Seconds for which a file that was changed is read each time: clocks of file systems may be that coarse, so that
-#: another change would not be seen.
+#: Age in seconds below which a digest is not kept: the clock of a file system may be so coarse that two changes within
+#: that time have the same time stamp.
 SETTLED = 3.0
 
 
-def _nothing(_path: Path, _found: os.stat_result) -> None:
-    """Look at nothing."""
+def _ignore(_path: Path, _status: os.stat_result) -> None:
+    """Do nothing."""
 
 
 def digest_of(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal.
 
-    :raises OSError: it cannot be read.
+    :raises OSError: the file cannot be read.
     """
     digest = hashlib.sha256()
     with path.open("rb") as stream:
@@ -33,37 +33,37 @@ def digest_of(path: Path) -> str:
 
 
 def facts_of(path: Path, digest: str) -> Dict[str, Any]:
-    """Return which file it is: path, digest and size, and what tells on a node whether it is still the same.
+    """Return path, digest and size of a file, and inode and time stamp, by which a node sees that it has not changed.
 
-    :raises OSError: it is not there.
+    :raises OSError: the file does not exist.
     """
-    found = path.stat()
-    known = {"path": str(path), "sha256": digest, "bytes": found.st_size}
-    return {**known, "inode": found.st_ino, "mtime_ns": found.st_mtime_ns}
+    status = path.stat()
+    facts = {"path": str(path), "sha256": digest, "bytes": status.st_size}
+    return {**facts, "inode": status.st_ino, "mtime_ns": status.st_mtime_ns}
 
 
 def known_digest_of(path: Path) -> str:
-    """Return the same; a file that is what it was when it was read last is not read again.
+    """Return the SHA-256 of a file, in hexadecimal, without reading the file if it has not changed since the last call.
 
-    An image of a gigabyte takes seconds, and each case asks for it. Path, inode, size and times of change of a file are
-    kept with its digest in the user's cache, a file for each path.
+    An image of a gigabyte takes seconds, and each case asks for its digest. Path, inode, size and time stamps of a file
+    are kept with its digest in the user's cache, in one file for each path.
 
-    :raises OSError: it cannot be read.
+    :raises OSError: the file cannot be read.
     """
     path = path.resolve()
-    facts = path.stat()
-    stamp = [str(path), facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns]
+    status = path.stat()
+    stamp = [str(path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
     name = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:24]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "containercheck" / "digests"
     kept = cache / f"{name}.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         ownership.require(kept)
-        known = json.loads(kept.read_text())
-        if known["stamp"] == stamp:
-            return str(known["sha256"])
+        record = json.loads(kept.read_text())
+        if record["stamp"] == stamp:
+            return str(record["sha256"])
     digest = digest_of(path)
-    if time.time() - max(facts.st_mtime, facts.st_ctime) > SETTLED:
-        # Where nothing can be kept, it is read each time.
+    if time.time() - max(status.st_mtime, status.st_ctime) > SETTLED:
+        # Where the digest cannot be kept, each call reads the file.
         with contextlib.suppress(OSError):
             cache.mkdir(parents=True, exist_ok=True)
             new = cache / f".{name}-{os.getpid()}"
@@ -72,49 +72,50 @@ def known_digest_of(path: Path) -> str:
     return digest
 
 
-def content_of(directory: Path, look: Callable[[Path, os.stat_result], None] = _nothing) -> Tuple[int, int]:
-    """Return the number of files and their bytes; without what Python compiles by itself whenever it likes.
+def content_of(directory: Path, look: Callable[[Path, os.stat_result], None] = _ignore) -> Tuple[int, int]:
+    """Return the number of files below a directory and their size in bytes, without Python's ``__pycache__``.
 
-    :param look: is given every file and directory, those of Python's too, and what ``lstat`` says of it.
+    :param look: function that is called with the path and the status of every file and directory, ``__pycache__``
+        included.
     """
     files = size = 0
-    for place, _, names in os.walk(directory):
-        look(Path(place), os.lstat(place))
-        counts = "__pycache__" not in Path(place).relative_to(directory).parts
+    for parent, _, names in os.walk(directory):
+        look(Path(parent), os.lstat(parent))
+        counts = "__pycache__" not in Path(parent).relative_to(directory).parts
         for name in names:
-            path = Path(place, name)
-            found = os.lstat(path)
-            look(path, found)
+            path = Path(parent, name)
+            status = os.lstat(path)
+            look(path, status)
             if counts:
                 files += 1
-                size += found.st_size
+                size += status.st_size
     return files, size
 
 
 def digest_of_tree(directory: Path) -> str:
-    """Return the SHA-256 of a directory: of the names in it, what links lead to, and what is in files.
+    """Return the SHA-256 of a directory: of all names, targets of links, and contents of files below it.
 
     :raises OSError: a file cannot be read.
     """
     lines = []
-    for place, directories, names in os.walk(directory):
-        for path in sorted(Path(place, name) for name in (*directories, *names)):
-            kind = path.relative_to(directory).as_posix()
+    for parent, directories, names in os.walk(directory):
+        for path in sorted(Path(parent, name) for name in (*directories, *names)):
+            relative = path.relative_to(directory).as_posix()
             if path.is_symlink():
-                lines.append(f"{kind} -> {os.readlink(path)}")
+                lines.append(f"{relative} -> {os.readlink(path)}")
             else:
-                lines.append(f"{kind} {digest_of(path) if path.is_file() else ''}")
+                lines.append(f"{relative} {digest_of(path) if path.is_file() else ''}")
     return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
 
 
 def remove(path: Path) -> None:
-    """Remove what a build left, directories without the right to write included; what is above it stays as it is.
+    """Remove a file or a directory, including directories without the permission to write.
 
     :raises OSError: it cannot be removed.
     """
 
     def unlock(function: Callable[[str], None], entry: str, info: Any) -> None:
-        # Also where a whole directory could not be listed: what else went wrong is not for a mode to mend.
+        # A change of mode helps against missing permissions only, also those to list a directory.
         if not isinstance(info[1], PermissionError):
             raise info[1]
         for inside in (Path(entry).parent, Path(entry)):

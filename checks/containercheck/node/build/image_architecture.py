@@ -1,7 +1,8 @@
-"""Which architecture an image is for: asked of the image, because a machine that emulates others would run any.
+"""The architecture of an image, read from its files.
 
-A kernel with binfmt_misc starts programs of any architecture that qemu knows. An x86 node with it runs an image for Arm
-without a word, many times slower, and ``uname -m`` in there says Arm. Standard library only, Python 3.6 or newer.
+Running the image would not tell: a kernel with binfmt_misc starts programs of any architecture that qemu knows. An x86
+node with it runs an image for Arm without a message, many times slower, and ``uname -m`` in the image prints Arm.
+Standard library only, Python 3.6 or newer.
 """
 
 from pathlib import Path
@@ -10,17 +11,17 @@ from typing import Optional
 from containercheck.node import architectures
 from containercheck.node.build.cache import CacheError
 
-#: What a SIF file has after a script of 32 bytes, and where the two digits of its architecture are (its global header:
-#: sylabs/sif, pkg/sif/sif.go).
+#: Global header of a SIF file (sylabs/sif, pkg/sif/sif.go): the magic after a script of 32 bytes, the position of the
+#: two digits of the architecture, and the length that is read.
 _MAGIC, _DIGITS, _LENGTH = b"SIF_MAGIC\0", slice(45, 47), 48
-#: A program that every image has; by its place in an unpacked one.
+#: Paths in an unpacked image, of which every image has one.
 _PROGRAMS = ("bin/sh", "usr/bin/sh", "bin/bash", "usr/bin/bash", "usr/bin/dash", "bin/busybox")
 
 
 def read_architecture(path: Path) -> Optional[str]:
-    """Return the architecture of an image, a SIF file or a directory, as ``uname -m`` says it; None for an unknown one.
+    """Return the architecture of an image, a SIF file or a directory, as ``uname -m`` prints it; None if unknown.
 
-    :raises OSError: it cannot be read.
+    :raises OSError: the image cannot be read.
     """
     if not path.is_dir():
         with path.open("rb") as stream:
@@ -41,12 +42,13 @@ def read_architecture(path: Path) -> Optional[str]:
 def require(path: Path, architecture: Optional[str]) -> None:
     """Check that an image is for an architecture.
 
-    :param architecture: as ``uname -m`` says it; None for any. One that is not known here fits any image.
-    :raises CacheError: it is for another one.
+    :param architecture: as ``uname -m`` prints it; None for any. An architecture that is not in
+        :mod:`architectures` fits any image.
+    :raises CacheError: the image is for another architecture.
     """
-    found = read_architecture(path)
-    if architectures.is_known(architecture) and found not in (None, architecture):
+    actual = read_architecture(path)
+    if architectures.is_known(architecture) and actual not in (None, architecture):
         raise CacheError(
-            f"the image {path} is for {found}, and the partition's nodes are {architecture}: name one for these "
+            f"the image {path} is for {actual}, and the partition's nodes are {architecture}: name one for these "
             "in the site's extras, images"
         )

@@ -1,12 +1,15 @@
-"""What a container runtime that builds images is asked: its version, and how it can compress.
+"""What a container runtime that builds images is asked: its version, how it can compress, and where it works.
 
 Standard library only, Python 3.6 or newer.
 """
 
+import contextlib
 import re
 import subprocess
-from typing import List
+from pathlib import Path
+from typing import Dict, List
 
+from containercheck.node import container_runtimes
 from containercheck.node.build.cache import CacheError
 
 #: Of images. Programs and libraries are read page by page while they run; unpacking gzip, the default, then costs
@@ -28,8 +31,22 @@ def builder_of(runtime: str) -> str:
 
     :raises CacheError: it does not run.
     """
+    return re.sub(r"[^\w.]+", "-", _version_of(runtime))
+
+
+def build_environment(runtime: str, directory: Path) -> Dict[str, str]:
+    """Return the variables that let a runtime build in a directory."""
+    said = ""
+    # One that does not even tell its version says what is wrong when it is to build.
+    with contextlib.suppress(CacheError):
+        said = _version_of(runtime)
+    variable = container_runtimes.recognized(runtime, said).build_directory
+    return {variable: str(directory)} if variable else {}
+
+
+def _version_of(runtime: str) -> str:
+    words = [runtime, *container_runtimes.by_command(runtime).version]
     try:
-        said = subprocess.run([runtime, "--version"], stdout=subprocess.PIPE, check=True).stdout.decode()
+        return subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout.decode().strip()
     except (OSError, subprocess.CalledProcessError) as error:
-        raise CacheError(f"{runtime} --version fails: {error}") from None
-    return re.sub(r"[^\w.]+", "-", said.strip())
+        raise CacheError(f"{' '.join(words)} fails: {error}") from None

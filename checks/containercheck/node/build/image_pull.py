@@ -5,8 +5,8 @@
     python3 checks/containercheck pull --runtime sarus --cache ~/.cache/containercheck/images \\
         registry.example.org/hpcc@sha256:0d73a23f...
 
-Of Apptainer's and Singularity's image it makes a link; Docker, Sarus and Shifter keep theirs themselves, and what they
-call it is left in ``contract.IMAGE_ID``. Which one it is stands in ``contract.IMAGE_RECORD``. Whatever a tag leads to
+Of an image that is a file it makes a link; some runtimes keep theirs themselves, and what they call it is left in
+``contract.IMAGE_ID``. Which one it is stands in ``contract.IMAGE_RECORD``. Whatever a tag leads to
 tomorrow, it stays that image; and a job with many ranks pulls nothing. Who may pull, and through which proxy, the
 runtime's own settings say.
 
@@ -19,14 +19,15 @@ import subprocess
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
-from containercheck.node import contract, texts
+from containercheck.node import container_runtimes, contract, texts
 from containercheck.node.build import cache, image_architecture, image_build
 from containercheck.node.build.cache import CacheError, UnsupportedError
+from containercheck.node.container_runtimes import DEFAULT_REGISTRY, REGISTRY_SCHEME, Runtime
 
 #: Seconds that a pull may take, and that a runtime may take to say which images it has.
 LIMIT, PATIENCE = 1800.0, 60.0
 #: By what images are named whose digest the runtime compares, and what leads to a file, whose digest we compare.
-_VERIFIED, _FILES = ("docker", "oras"), ("https", "http")
+_VERIFIED, _FILES = (REGISTRY_SCHEME, "oras"), ("https", "http")
 _PIN = r"@sha256:(?P<digest>[0-9a-f]{64})"
 
 
@@ -40,7 +41,7 @@ def registry_of(reference: str) -> str:
     host, _, rest = name.partition("/")
     # As Docker tells the name of a host from that of a person.
     named = rest and (re.search(r"[.:]", host) or host == "localhost")
-    return host if named or scheme not in ("", "docker") else "docker.io"
+    return host if named or scheme not in ("", REGISTRY_SCHEME) else DEFAULT_REGISTRY
 
 
 class OfRegistry(cache.Entry):
@@ -81,7 +82,7 @@ class Pulled(OfRegistry, cache.FileEntry):
     """An image that is a file.
 
     :param directory: of the cache.
-    :param runtime: apptainer or singularity.
+    :param runtime: its command.
     """
 
     def __init__(self, reference: str, directory: Path, runtime: str, limit: float = LIMIT) -> None:
@@ -130,27 +131,26 @@ class Pulled(OfRegistry, cache.FileEntry):
 class Kept(OfRegistry):
     """An image that the runtime keeps; in the cache there is only the record of what it calls it.
 
-    Shifter's gateways before 22.02, and those without skopeo, pull by tag only: there a tag will do. The image that it
-    leads to when it is first asked for is the one that runs, by its identifier.
+    Where a tag will do, the image that it leads to when it is first asked for is the one that runs, by its identifier.
 
     :param directory: of the cache.
-    :param runtime: a key of :data:`KEEPERS`.
+    :param runtime: one that keeps images.
     """
 
     needed_space = 0
 
-    def __init__(self, reference: str, directory: Path, runtime: str, limit: float = LIMIT) -> None:
+    def __init__(self, reference: str, directory: Path, runtime: Runtime, limit: float = LIMIT) -> None:
         """Find the place of its record.
 
         :raises CacheError: it is not pinned.
         """
         match = re.fullmatch(rf"(?P<name>\w[\w./:-]*?)({_PIN})?", reference)
-        if not match or not (match["digest"] or runtime == "shifter"):
+        if not match or not (match["digest"] or runtime.storage.takes_tags):
             raise CacheError(_unpinned(reference))
-        self.digest, self.runtime = match["digest"], runtime
-        self.called = f"docker:{reference}" if runtime == "shifter" else reference
+        self.digest, self.storage = match["digest"], runtime.storage
+        self.called = self.storage.name.format(name=reference)
         name = re.sub(r"[^\w.-]", "_", match["name"])
-        path = directory / f"{runtime}-{name}-{(self.digest or 'tag')[:12]}"
+        path = directory / f"{runtime.command}-{name}-{(self.digest or 'tag')[:12]}"
         super().__init__(name, path, reference, limit)
 
     def intact(self, record: Dict[str, Any]) -> bool:
@@ -162,8 +162,8 @@ class Kept(OfRegistry):
 
         :raises CacheError: it does not say.
         """
-        look, said = KEEPERS[self.runtime][0], None
-        command = look if self.runtime == "sarus" else [*look, self.called]
+        look = self.storage.look
+        command = look if self.storage.lists_digests else (*look, self.called)
         try:
             said = subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=PATIENCE
@@ -175,7 +175,7 @@ class Kept(OfRegistry):
         except subprocess.TimeoutExpired:
             raise CacheError(self.failed(f"{' '.join(look)} was not done after {PATIENCE:g} s")) from None
         text = said.stdout.decode(errors="replace") if said.returncode == 0 else ""
-        if self.runtime == "sarus":
+        if self.storage.lists_digests:
             # Of those that were pulled, by the digest that they were pulled by.
             return f"sha256:{self.digest}" if f"sha256:{self.digest}" in text.split() else None
         return next((line.strip() for line in text.splitlines() if line.strip()), None)
@@ -187,7 +187,7 @@ class Kept(OfRegistry):
         """
         found = self.identifier()
         if found is None:
-            self.pull([*KEEPERS[self.runtime][1], self.called])
+            self.pull([*self.storage.pull, self.called])
             found = self.identifier()
         if found is None:
             # Shifter ends with 0 then too.
@@ -203,14 +203,6 @@ class Kept(OfRegistry):
         return {**known, "id": self.read_record()["id"]}
 
 
-#: Runtimes that keep images themselves: what tells whether they have one, and what pulls one.
-KEEPERS = {
-    "docker": (["docker", "image", "inspect", "--format={{.Id}}"], ["docker", "pull"]),
-    "sarus": (["sarus", "images", "--digests"], ["sarus", "pull"]),
-    "shifter": (["shifterimg", "lookup"], ["shifterimg", "pull"]),
-}
-
-
 def _unpinned(reference: str) -> str:
     return f"the image {texts.without_credentials(reference)} is not pinned: end its name with @sha256:<64 digits>"
 
@@ -218,18 +210,21 @@ def _unpinned(reference: str) -> str:
 def main() -> None:
     """Print the path or the name of the image, or one error and exit status 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runtime", required=True, help=f"apptainer, singularity, {', '.join(sorted(KEEPERS))}")
+    parser.add_argument("--runtime", required=True, help="command of the container runtime")
     parser.add_argument("--cache", type=Path, required=True, help="directory of the images")
     parser.add_argument("--link", type=Path, default=Path("image.sif"), help="make this a symbolic link to the image")
     parser.add_argument("--limit", type=float, default=LIMIT, help="give up after so many seconds (%(default)g)")
     parser.add_argument("--architecture", help="of the machines that are to run it, as uname -m says it")
     parser.add_argument("reference", help="address@sha256:digest")
     arguments = parser.parse_args()
-    kept = Path(arguments.runtime).name in KEEPERS
+    runtime, directory = container_runtimes.by_command(arguments.runtime), arguments.cache.resolve()
+    kept = runtime.storage is not None
 
     def get() -> Dict[str, Any]:
-        image = (Kept if kept else Pulled)(
-            arguments.reference, arguments.cache.resolve(), arguments.runtime, arguments.limit
+        image = (
+            Kept(arguments.reference, directory, runtime, arguments.limit)
+            if kept
+            else Pulled(arguments.reference, directory, arguments.runtime, arguments.limit)
         )
         image.ensure()
         facts = image.facts()

@@ -1,4 +1,4 @@
-"""What this machine's own configuration says: its Debian mirror, and a Python that can make environments.
+"""Facts about this machine: its Debian mirror, and a Python that can make virtual environments.
 
     python3 checks/containercheck machine mirror
     python3 checks/containercheck machine python
@@ -11,41 +11,42 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Sequence, Tuple
+from typing import Dict, List, Sequence, Tuple
 
 from containercheck.node.build.cache import CacheError, UnsupportedError
 
-#: What debootstrap checks Debian's packages with, and what it says where it does not.
+#: Keys with which debootstrap checks Debian's packages.
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+#: Warning of debootstrap that it does not check them.
 UNSIGNED = "Cannot check Release signature"
-#: Python that environments are made with, at least.
+#: Oldest Python for virtual environments.
 OLDEST = (3, 9)
 
 
 def own_codename() -> str:
-    """Return the code name of this machine's release (``bookworm``); an empty text where it has none."""
+    """Return the code name of this machine's release (``bookworm``); empty for a release without one."""
     try:
         release = Path("/etc/os-release").read_text(encoding="utf-8")
     except OSError:
         return ""
-    found = re.search(r"^VERSION_CODENAME=\"?([\w.-]+)", release, re.MULTILINE)
-    return found[1] if found else ""
+    match = re.search(r"^VERSION_CODENAME=\"?([\w.-]+)", release, re.MULTILINE)
+    return match[1] if match else ""
 
 
 def mirror() -> str:
-    """Return the Debian mirror that this machine's own apt uses; that of its own release comes first.
+    """Return the Debian mirror of this machine's apt, if possible that for this machine's release.
 
-    :raises CacheError: apt is not there, or has none.
+    :raises CacheError: there is no apt, or it has no Debian mirror.
     """
     command = ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(CODENAME)|$(SITE)", "Created-By: Packages"]
     try:
         listing = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout.decode()
     except (OSError, subprocess.CalledProcessError):
         listing = ""
-    sites = {}
+    sites: Dict[str, str] = {}
     for line in listing.splitlines():
         origin, label, codename, site = line.split("|", 3)
-        # Security updates come from elsewhere; not every mirror of them says so by the label.
+        # Not the mirrors of security updates, of which some lack the label.
         if origin == "Debian" and label != "Debian-Security" and not site.rstrip("/").endswith("-security"):
             sites.setdefault(codename, site)
     if sites:
@@ -57,15 +58,15 @@ def mirror() -> str:
 
 
 def require_keyring() -> None:
-    """Have what Debian's packages are checked with: without it debootstrap takes unsigned ones, and only warns.
+    """Check that the keys of Debian's packages are there: without them debootstrap only warns of unsigned packages.
 
-    :raises CacheError: it is not here, or not root's.
+    :raises CacheError: the file of keys does not exist, or other users than root can write it.
     """
     try:
-        found = KEYRING.stat()
+        status = KEYRING.stat()
     except OSError:
-        found = None
-    if not found or not found.st_size or found.st_uid not in (0, 65534) or found.st_mode & 0o022:
+        status = None
+    if not status or not status.st_size or status.st_uid not in (0, 65534) or status.st_mode & 0o022:
         raise CacheError(
             f"no {KEYRING}, or it can be written by others: Debian's packages are checked with it; install "
             "debian-archive-keyring, or name a ready image in the site's extras, images"
@@ -73,28 +74,31 @@ def require_keyring() -> None:
 
 
 def python(versions: Sequence[str] = ()) -> Tuple[str, str]:
-    """Return a Python that can make environments, and its version (``3.11``).
+    """Return a Python that can make virtual environments, and its version (``3.11``).
 
-    The system's own comes first: one from a home directory may be closed to other users, and missing on other nodes.
+    The system's Python comes first: one in a home directory may be closed to other users, and missing on other nodes.
 
-    :param versions: those that will do; none for all from :data:`OLDEST` on.
-    :raises CacheError: there is none, of any version.
-    :raises UnsupportedError: there is none of these versions.
+    :param versions: accepted versions; empty for all from :data:`OLDEST` on.
+    :raises CacheError: there is no such Python of any version.
+    :raises UnsupportedError: there is no such Python of the accepted versions.
     """
-    tell = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
-    found = []
+    print_version = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
+    found_versions: List[str] = []
     for name in ("/usr/bin/python3", sys.executable, "python3", *(f"python{version}" for version in versions)):
         try:
-            said = subprocess.run([name, "-c", tell], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+            process = subprocess.run(
+                [name, "-c", print_version], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
+            )
         except (OSError, subprocess.CalledProcessError):
             continue
-        version = said.stdout.decode().strip()
-        found += [] if version in found else [version]
+        version = process.stdout.decode().strip()
+        found_versions += [] if version in found_versions else [version]
         if version in versions or (not versions and tuple(int(part) for part in version.split(".")) >= OLDEST):
             return name, version
-    if found and versions:
+    if found_versions and versions:
         raise UnsupportedError(
-            f"no software: it is pinned for Python {', '.join(versions)}, and found was only {', '.join(found)}"
+            f"no software: it is pinned for Python {', '.join(versions)}, and found was only "
+            f"{', '.join(found_versions)}"
         )
     raise CacheError(
         f"no Python {OLDEST[0]}.{OLDEST[1]} or newer with its venv and ensurepip modules: install one as python3 "
@@ -103,7 +107,7 @@ def python(versions: Sequence[str] = ()) -> Tuple[str, str]:
 
 
 def main() -> None:
-    """Print the answer, or one error and exit status 1."""
+    """Print the mirror or the Python; or print one error and exit with status 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("question", choices=("mirror", "python"))
     arguments = parser.parse_args()

@@ -1,6 +1,6 @@
-"""Whose files a cache may have: one's own, root's, and those of users and groups whom the site trusts.
+"""Owners that files of a cache may have: this user, root, and the users and groups that the site trusts.
 
-What another user can write may be another thing the moment after it was looked at, whatever its digest was.
+A file that another user can write may change at any moment after its digest was checked.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -17,21 +17,22 @@ from containercheck.node import contract, lock_files
 
 
 class NotTrustedError(OSError):
-    """A file is another user's, or can be written by others; the message says which, and whose."""
+    """A file belongs to another user, or others can write it; the message says which file, and who."""
 
 
 def trusted() -> Tuple[Set[int], Set[int]]:
-    """Return the ids of users and of groups whose files are used: one's own, root's, and the site's.
+    """Return the ids of the trusted users and groups: this user, root, and those that the site trusts.
 
-    These are in the variable ``contract.CACHE_OWNERS``: names or numbers, of groups with an ``@`` before them. A name
-    that this machine does not know is nobody's.
+    The variable ``contract.CACHE_OWNERS`` has the latter: names or numbers, with an ``@`` before those of groups. Names
+    that this machine does not know are left out.
     """
     return _trusted(os.geteuid(), os.environ.get(contract.CACHE_OWNERS, ""))
 
 
 @functools.lru_cache(maxsize=None)
-def _trusted(me: int, names: str) -> Tuple[Set[int], Set[int]]:
-    users, groups = {me, 0}, set()  # type: Tuple[Set[int], Set[int]]
+def _trusted(user: int, names: str) -> Tuple[Set[int], Set[int]]:
+    users: Set[int] = {user, 0}
+    groups: Set[int] = set()
     for name in names.split(","):
         try:
             if name.startswith("@"):
@@ -43,42 +44,47 @@ def _trusted(me: int, names: str) -> Tuple[Set[int], Set[int]]:
     return users, groups
 
 
-def problem(path: Path, found: Optional[os.stat_result] = None, shared: bool = False) -> Optional[str]:
-    """Return why a file or directory is not to be used; None where it may be. A link is not followed.
+def problem(path: Path, status: Optional[os.stat_result] = None, shared: bool = False) -> Optional[str]:
+    """Return why a file or directory must not be used; None where it may be used. A link is not followed.
 
-    :param found: what ``lstat`` says of it, where that is known.
-    :param shared: whether it is a directory that others may put files of their own into, as into /tmp.
-    :raises OSError: it is not there.
+    :param status: result of ``lstat``, if the caller has it.
+    :param shared: whether others may put files of their own into the directory, as into /tmp.
+    :raises OSError: the path does not exist.
     """
-    found = os.lstat(str(path)) if found is None else found
+    status = os.lstat(str(path)) if status is None else status
     users, groups = trusted()
-    if found.st_uid not in users:
-        return f"{path} belongs to {lock_files.name_of(found.st_uid)}"
-    if stat.S_ISLNK(found.st_mode):
+    if status.st_uid not in users:
+        return f"{path} belongs to {lock_files.name_of(status.st_uid)}"
+    if stat.S_ISLNK(status.st_mode):
         return None
-    others = bool(found.st_mode & stat.S_IWOTH)
-    group = bool(found.st_mode & stat.S_IWGRP) and found.st_gid not in groups and not _is_of_one(found, users)
-    if (others or group) and not (shared and found.st_mode & stat.S_ISVTX):
-        return f"{path} can be written by {'others' if others else 'its group'} (mode {stat.S_IMODE(found.st_mode):o})"
+    by_others = bool(status.st_mode & stat.S_IWOTH)
+    by_group = bool(status.st_mode & stat.S_IWGRP) and status.st_gid not in groups
+    by_group = by_group and not _is_private_group(status, users)
+    if (by_others or by_group) and not (shared and status.st_mode & stat.S_ISVTX):
+        writer = "others" if by_others else "its group"
+        return f"{path} can be written by {writer} (mode {stat.S_IMODE(status.st_mode):o})"
     return None
 
 
-def require(path: Path, found: Optional[os.stat_result] = None) -> None:
-    """Refuse a file or directory of others.
+def require(path: Path, status: Optional[os.stat_result] = None) -> None:
+    """Refuse a file or directory that another user owns or can write.
 
-    :raises NotTrustedError: it is another user's, or can be written by others.
-    :raises OSError: it is not there.
+    :param status: result of ``lstat``, if the caller has it.
+    :raises NotTrustedError: another user owns it, or can write it.
+    :raises OSError: the path does not exist.
     """
-    why = problem(path, found)
+    why = problem(path, status)
     if why:
         raise NotTrustedError(why)
 
 
 def require_below(directory: Path, paths: Iterable[Path]) -> None:
-    """Refuse paths below a directory, and the directories between, where they are another's or others can write them.
+    """Refuse paths below a directory if another user owns or can write them or the directories between.
 
-    :raises NotTrustedError: one is; what does not lie there is not looked at.
-    :raises OSError: one is not there.
+    Paths outside of the directory are not checked.
+
+    :raises NotTrustedError: another user owns or can write one of them.
+    :raises OSError: a path does not exist.
     """
     for path in paths:
         if directory in path.parents:
@@ -89,31 +95,31 @@ def require_below(directory: Path, paths: Iterable[Path]) -> None:
 
 
 def require_cache(directory: Path) -> None:
-    """Refuse a directory in which others can replace what is there.
+    """Refuse a directory in which another user can replace files.
 
-    :raises NotTrustedError: it is another user's, or others can do that.
-    :raises OSError: it is not there.
+    :raises NotTrustedError: another user owns it, or can write it.
+    :raises OSError: the directory does not exist.
     """
     why = problem(directory, shared=True)
     if why:
         raise NotTrustedError(why)
 
 
-def _is_of_one(found: os.stat_result, users: Set[int]) -> bool:
-    """Tell whether the group of a file has no members but trusted users: many systems give each user such a group."""
+def _is_private_group(status: os.stat_result, users: Set[int]) -> bool:
+    """Tell whether the group of a file has only trusted users as members: many systems give each user such a group."""
     try:
-        group = grp.getgrgid(found.st_gid)
-        owner = pwd.getpwuid(found.st_uid)
+        group = grp.getgrgid(status.st_gid)
+        owner = pwd.getpwuid(status.st_uid)
         members = {pwd.getpwnam(name).pw_uid for name in group.gr_mem}
     except KeyError:
         return False
-    # Whose primary group it is, the group does not tell: of one with the user's own name it is nobody else's.
-    return group.gr_name == owner.pw_name and owner.pw_gid == found.st_gid and members <= users
+    # A group does not list the users whose primary group it is: one with the name of a user is taken for that user's.
+    return group.gr_name == owner.pw_name and owner.pw_gid == status.st_gid and members <= users
 
 
 def can_remove(path: Path) -> bool:
-    """Tell whether one may remove a name from its directory, as far as owner and mode say it."""
-    there, me = path.parent.stat(), os.geteuid()
-    if me == 0 or not there.st_mode & stat.S_ISVTX or there.st_uid == me:
+    """Tell whether this user may remove a name from its directory, by owner and mode."""
+    directory, user = path.parent.stat(), os.geteuid()
+    if user == 0 or not directory.st_mode & stat.S_ISVTX or directory.st_uid == user:
         return os.access(str(path.parent), os.W_OK | os.X_OK)
-    return os.lstat(str(path)).st_uid == me
+    return os.lstat(str(path)).st_uid == user

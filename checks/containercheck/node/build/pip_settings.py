@@ -1,6 +1,6 @@
-"""This machine's own settings of pip, for a pip inside an image.
+"""This machine's settings of pip, for a pip in an image.
 
-Which index is asked, with which certificates and through which proxy, is a matter of the machine: no recipe says it.
+Index, certificates and proxy are those of the machine: recipes do not name them.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -16,48 +16,48 @@ import sys
 from pathlib import Path
 from typing import Dict
 
-#: Of the files and directories that the settings may name, these go along; the others mean nothing in an image.
+#: Settings that name files or directories which are copied too.
 _PATHS = ("cert", "client-cert", "find-links")
-#: Of this machine only: where and how to install, and where to write.
+#: Settings that make sense on this machine only, and are left out.
 _DROPPED = ("cache-dir", "log", "prefix", "target", "user", "require-virtualenv", "python")
 
 
 def settings() -> Dict[str, Dict[str, str]]:
-    """Return section, name and value of what pip is told here, by files and by the environment, which outranks them."""
+    """Return pip's settings by section and name: from files and from the environment, which takes precedence."""
     for command in ([sys.executable, "-m", "pip"], ["/usr/bin/python3", "-m", "pip"], ["pip3"]):
         try:
-            said = subprocess.run(
+            process = subprocess.run(
                 [*command, "config", "list"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
             )
-            listing = said.stdout.decode()
+            listing = process.stdout.decode()
             break
         except (OSError, subprocess.CalledProcessError):
             listing = ""
-    found: Dict[str, Dict[str, str]] = {"global": {}}
+    sections: Dict[str, Dict[str, str]] = {"global": {}}
     environment = {}
     for section, name, value in re.findall(r"^([^.=]+)\.([^=]+)=(.*)$", listing, re.MULTILINE):
-        target = environment if section == ":env:" else found.setdefault(section, {})
+        target = environment if section == ":env:" else sections.setdefault(section, {})
         target[name] = str(ast.literal_eval(value))
     for name, value in environment.items():
-        for known in found.values():
-            known.pop(name, None)
-        found["global"][name] = value
-    common = found["global"]
-    # What pip takes from elsewhere: its own store of certificates differs from version to version.
+        for values in sections.values():
+            values.pop(name, None)
+        sections["global"][name] = value
+    common = sections["global"]
+    # The store of certificates that pip brings differs from version to version.
     certificates = os.environ.get("REQUESTS_CA_BUNDLE") or ssl.get_default_verify_paths().cafile
     if certificates:
         common.setdefault("cert", certificates)
     proxy = os.environ.get("https_proxy") or os.environ.get("HTTPS_PROXY")
     if proxy:
         common.setdefault("proxy", proxy)
-    return found
+    return sections
 
 
 def copy(directory: Path, seen_as: str) -> Path:
-    """Write the settings into ``directory``, as ``pip.conf``, with the files that they name; return the directory.
+    """Write the settings and the files that they name into ``directory``, as ``pip.conf``, and return the directory.
 
-    :param seen_as: where the image will have the directory.
-    :raises OSError: a file that a setting names cannot be read, or the copy not be written.
+    :param seen_as: path of the directory in the image.
+    :raises OSError: a file that a setting names cannot be read, or the copy cannot be written.
     """
     directory.mkdir()
     writer = configparser.RawConfigParser()
@@ -76,7 +76,7 @@ def copy(directory: Path, seen_as: str) -> Path:
 
 
 def _copied(word: str, directory: Path, seen_as: str) -> str:
-    """Copy a file or directory that a setting names, and return what the image is to be told: an address stays."""
+    """Copy a file or directory that a setting names, and return its path in the image; an address stays as it is."""
     path = Path(word)
     if "://" in word or not path.exists():
         return word if "://" in word else ""

@@ -1,56 +1,58 @@
-"""What a lock file of Spack's says. Standard library only, Python 3.6 or newer."""
+"""Facts read from the content of a lock file of Spack. Standard library only, Python 3.6 or newer."""
 
 from typing import Any, Dict, List, Set
 
-#: What a package depends on while it runs.
-_RUNNING = {"link", "run"}
+#: Types of dependencies that a program needs at run time.
+_RUN_TIME = {"link", "run"}
 
 
 def roots(locked: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
-    """Return the packages that were asked for, by their hashes."""
+    """Return the packages that the environment names, by their hashes."""
     return {root["hash"]: locked["concrete_specs"][root["hash"]] for root in locked["roots"]}
 
 
 def targets(locked: Dict[str, Any]) -> Dict[str, str]:
-    """Return what the packages that were asked for are compiled for, by their names: archspec's names."""
-    found = {one["name"]: one["arch"]["target"] for one in roots(locked).values()}
-    # Those of a vendor have more to them than a name.
-    return {name: one if isinstance(one, str) else one["name"] for name, one in found.items()}
+    """Return the processors, in archspec's names, that the packages of :func:`roots` are compiled for, by package."""
+    processors = {package["name"]: package["arch"]["target"] for package in roots(locked).values()}
+    # Generic processors are names, those of a vendor dictionaries.
+    return {name: target if isinstance(target, str) else target["name"] for name, target in processors.items()}
 
 
 def needed(locked: Dict[str, Any]) -> List[str]:
-    """Return the hashes of the packages that an environment needs while it runs.
-
-    Those that are not Spack's are not among them, nor is MPI.
-    """
-    return sorted(one for one in _running(locked) if "external" not in locked["concrete_specs"][one])
+    """Return the hashes of the packages that an environment needs at run time, without external packages and MPI."""
+    packages = locked["concrete_specs"]
+    return sorted(digest for digest in _needed_at_run_time(locked) if "external" not in packages[digest])
 
 
 def outside(locked: Dict[str, Any]) -> Dict[str, str]:
-    """Return the directories of the site's own libraries that an environment needs while it runs, by their names.
+    """Return the directories of the external libraries that an environment needs at run time, by package.
 
-    Those are not Spack's, nor MPI, nor the operating system's.
+    MPI and the libraries of the operating system are not among them.
     """
-    linked = (locked["concrete_specs"][one] for one, types in _running(locked).items() if "link" in types)
-    places = {one["name"]: one["external"]["path"] for one in linked if "external" in one}
-    return {name: path for name, path in sorted(places.items()) if path.rstrip("/") not in ("", "/usr")}
+    needs = _needed_at_run_time(locked).items()
+    libraries = (locked["concrete_specs"][digest] for digest, types in needs if "link" in types)
+    directories = {library["name"]: library["external"]["path"] for library in libraries if "external" in library}
+    return {name: path for name, path in sorted(directories.items()) if path.rstrip("/") not in ("", "/usr")}
 
 
-def _running(locked: Dict[str, Any]) -> Dict[str, Set[str]]:
-    """Return what an environment needs while it runs, and in which ways; of what is not Spack's, itself only."""
-    found: Dict[str, Set[str]] = {one: set() for one in roots(locked)}
-    todo = list(found)
+def _needed_at_run_time(locked: Dict[str, Any]) -> Dict[str, Set[str]]:
+    """Return the hashes of the packages that an environment needs at run time, each with the types of its dependence.
+
+    The dependencies of external packages are left out.
+    """
+    needs: Dict[str, Set[str]] = {digest: set() for digest in roots(locked)}
+    todo = list(needs)
     while todo:
         package = locked["concrete_specs"][todo.pop()]
         if "external" in package:
             continue
         for edge in package.get("dependencies", []):
-            # Before Spack 0.21 an edge says its types only.
-            more = edge.get("parameters", {"deptypes": edge.get("type", [])})
-            types = _RUNNING & set(more["deptypes"])
-            if not types or "mpi" in more.get("virtuals", []):
+            # Before Spack 0.21 an edge has its types only.
+            parameters = edge.get("parameters", {"deptypes": edge.get("type", [])})
+            types = _RUN_TIME & set(parameters["deptypes"])
+            if not types or "mpi" in parameters.get("virtuals", []):
                 continue
-            if edge["hash"] not in found:
+            if edge["hash"] not in needs:
                 todo.append(edge["hash"])
-            found.setdefault(edge["hash"], set()).update(types)
-    return found
+            needs.setdefault(edge["hash"], set()).update(types)
+    return needs

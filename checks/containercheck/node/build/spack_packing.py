@@ -1,11 +1,11 @@
-"""Packs an installed environment of Spack for an image: what its programs need while they run, for another place.
+"""Packs the run-time part of an installed environment of Spack for an image, with the image's paths in its files.
 
-The environment lies in somebody's home, or wherever nodes see it, and there a container has the host's directories. In
-an image its packages lie below :data:`PLACE`. Their programs and libraries have the old places written into them, so a
-place is replaced by one of the same length, with more slashes where it would be shorter: repeated ones are one.
+The environment lies in a home directory or another directory of the nodes, where a container has the host's files. In
+an image its packages lie below :data:`PLACE`. Their programs and libraries contain the old paths, so each path is
+replaced by one of the same length, padded with slashes: repeated slashes count as one.
 
-What is packed are the very files that the bare run has, where that is compiled for the same target. MPI is not among
-them, whoever built it: the image has its own, and a container may bring in the host's.
+The packed files are those of the bare run, if that is compiled for the same target. MPI is not packed, whether Spack
+built it or not: the image has its own, and a container may use the host's.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -21,20 +21,20 @@ from containercheck.node import contract
 from containercheck.node.build import spack_install, spack_lock
 from containercheck.node.build.cache import CacheError
 
-#: Directory of an image with the packages, and the name of the environment's view in there.
+#: Directory of an image with the packages, and the name of the environment's view in it.
 PLACE, VIEW = "/opt/env", "view"
-#: In each prefix and in a view: names of what Spack knows of it.
-_KNOWN = (".spack", ".spack-view")
-#: Endings of files that only compilers read: in the tree that WRF is built in they are most of it.
+#: Directories of Spack's own data, in each prefix and in a view.
+_SPACK_DATA = (".spack", ".spack-view")
+#: Endings of files that only compilers read; most of WRF's tree are such files.
 _FOR_COMPILERS = (".a", ".mod", ".o")
 
 
 class Source(NamedTuple):
-    """Where the environments of images come from.
+    """The installation of Spack that provides the environments of images.
 
-    ``command`` is Spack's, ``site`` the site's file, if it has one, ``target`` what archspec calls the processor that
-    is compiled for, and ``cache`` the directory of the environments. ``directory`` is that of the environment which
-    takes the place of the recipes' own: the bare program's, if it comes from one.
+    ``command`` is the command of Spack, ``site`` the site's file, if it has one, ``target`` archspec's name of the
+    processor that is compiled for, and ``cache`` the directory of the environments. ``directory`` is that of an
+    environment that replaces the recipes' own: the bare program's, if it comes from one.
     """
 
     command: str
@@ -46,8 +46,8 @@ class Source(NamedTuple):
     def environment(self, directory: Path, architecture: str) -> spack_install.Environment:
         """Return the environment of a recipe.
 
-        :param directory: that the recipe names.
-        :raises CacheError: one of its files cannot be read, or Spack does not run.
+        :param directory: directory that the recipe names.
+        :raises CacheError: a file of the environment cannot be read, or Spack does not run.
         :raises UnsupportedError: there is no Spack.
         """
         directory = (self.directory or directory).resolve()
@@ -58,12 +58,12 @@ class Source(NamedTuple):
 
 
 def places(names: Dict[str, str]) -> Dict[str, str]:
-    """Return the path in the image for each directory, of the same length.
+    """Return the path in the image, of the same length, for each directory.
 
-    :param names: what each is called in :data:`PLACE`.
-    :raises CacheError: the path of one is too short for that.
+    :param names: names in :data:`PLACE`, by directory.
+    :raises CacheError: a directory's path is shorter than the path in the image.
     """
-    found = {}
+    image_paths = {}
     for path, name in names.items():
         slashes = len(os.fsencode(path)) - len(PLACE) - len(name)
         if slashes < 1:
@@ -71,31 +71,31 @@ def places(names: Dict[str, str]) -> Dict[str, str]:
                 f"{path} is too short a path to be replaced by {PLACE}/{name}, the image's\n"
                 "set a longer one: spack_cache in the site's extras, or install_tree in the site's Spack file"
             )
-        found[path] = PLACE + "/" * slashes + name
-    return found
+        image_paths[path] = PLACE + "/" * slashes + name
+    return image_paths
 
 
 def replacing(new: Dict[str, str]) -> Callable[[bytes], bytes]:
-    """Return the function that replaces paths in the content of a file.
+    """Return a function that replaces paths in the content of a file.
 
-    :param new: path by old path, of the same length.
+    :param new: new path by old path, of the same length.
     """
-    changed = {os.fsencode(old): os.fsencode(path) for old, path in new.items()}
-    # A path may be the beginning of another one.
-    pattern = re.compile(b"|".join(map(re.escape, sorted(changed, key=len, reverse=True))))
-    return lambda content: pattern.sub(lambda match: changed[match.group()], content)
+    replacements = {os.fsencode(old): os.fsencode(path) for old, path in new.items()}
+    # Longer paths first: a path may be the beginning of another one.
+    pattern = re.compile(b"|".join(map(re.escape, sorted(replacements, key=len, reverse=True))))
+    return lambda content: pattern.sub(lambda match: replacements[match.group()], content)
 
 
 def refuse_outside(environment: spack_install.Environment) -> None:
-    """Refuse an environment that needs libraries of the site's own; it is concretised for that, and not installed.
+    """Refuse an environment that needs libraries of the site's own; it is concretised for that, but not installed.
 
-    :raises CacheError: it does, or cannot be concretised.
+    :raises CacheError: it needs such libraries, or cannot be concretised.
     """
-    found = spack_lock.outside(spack_install.read(environment.lock.ensure()))
-    others = ", ".join(f"{name} ({path})" for name, path in found.items())
-    if others:
+    directories = spack_lock.outside(spack_install.read(environment.lock.ensure()))
+    libraries = ", ".join(f"{name} ({path})" for name, path in directories.items())
+    if libraries:
         raise CacheError(
-            f"no image can have what is outside of Spack and of the operating system: {others}\n"
+            f"no image can have what is outside of Spack and of the operating system: {libraries}\n"
             "leave it to Spack, or name a ready image in the site's extras, images"
         )
 
@@ -103,7 +103,7 @@ def refuse_outside(environment: spack_install.Environment) -> None:
 def pack(environment: spack_install.Environment, archive: Path) -> None:
     """Write an archive (tar) of an installed environment, whose paths begin in the image's root.
 
-    :raises CacheError: Spack does not tell where its packages are, or a path is too short.
+    :raises CacheError: Spack fails, or a path is too short.
     :raises OSError: a file cannot be read, or the archive cannot be written.
     """
     content, prefixes = environment.locked(), environment.prefixes()
@@ -112,7 +112,7 @@ def pack(environment: spack_install.Environment, archive: Path) -> None:
         if digest not in prefixes:
             raise CacheError(environment.failed(f"{digest}, which its lock has, is not installed"))
         names[prefixes[digest]] = f"{content['concrete_specs'][digest]['name']}-{digest[:7]}"
-    # The view's own path is a link to where Spack put it.
+    # The view's path is a link, whose target programs may contain too.
     view = environment.path / contract.SPACK_VIEW
     new = places({**names, str(view): VIEW, str(view.resolve()): VIEW})
     with tarfile.open(str(archive), "w", format=tarfile.GNU_FORMAT) as stream:
@@ -121,6 +121,7 @@ def pack(environment: spack_install.Environment, archive: Path) -> None:
 
 
 def _add(archive: tarfile.TarFile, directory: str, name: str, change: Callable[[bytes], bytes]) -> None:
+    """Add a directory to the archive under another name, with changed files and links, as root's."""
     for path in (directory, *_below(directory)):
         entry = archive.gettarinfo(path, name + path[len(directory) :])
         entry.uid = entry.gid = 0
@@ -134,12 +135,14 @@ def _add(archive: tarfile.TarFile, directory: str, name: str, change: Callable[[
 
 
 def _below(directory: str) -> Iterator[str]:
+    """Yield the paths below a directory, without Spack's own data and files for compilers."""
+
     def refuse(error: OSError) -> None:
         raise error
 
-    for place, directories, names in os.walk(directory, onerror=refuse):
-        if place == directory:
-            for found in (directories, names):
-                found[:] = [name for name in found if name not in _KNOWN]
-        yield from (os.path.join(place, name) for name in sorted(directories))
-        yield from (os.path.join(place, name) for name in sorted(names) if not name.endswith(_FOR_COMPILERS))
+    for parent, directories, names in os.walk(directory, onerror=refuse):
+        if parent == directory:
+            for listing in (directories, names):
+                listing[:] = [name for name in listing if name not in _SPACK_DATA]
+        yield from (os.path.join(parent, name) for name in sorted(directories))
+        yield from (os.path.join(parent, name) for name in sorted(names) if not name.endswith(_FOR_COMPILERS))

@@ -3,10 +3,10 @@
     python3 checks/containercheck venv --requirements checks/src/db12/requirements.txt --architecture x86_64 \\
         --cache ~/.cache/containercheck/venvs --link venv db12
 
-makes ``venv`` a link to a complete environment, and prints its path. It is keyed by the content of the requirements, by
-the version of Python and by the architecture. An environment cannot be moved (its scripts name their interpreter), so
-it is built at its place, and its record, which is written last, is what makes it complete. pip uses the machine's own
-settings. Where the pinned files are not for every machine, a comment in the requirements says for which (``pins``).
+makes ``venv`` a link to a complete environment, and prints its path. The key of the environment is a digest of the
+requirements, and the version of Python and the architecture. An environment cannot be moved (its scripts name their
+interpreter), so it is built at its final path, and complete when its record has been written. pip uses the machine's
+own settings. Where the pinned files are not for every machine, a comment in the requirements says for which (``pins``).
 
 Standard library only, Python 3.6 or newer.
 """
@@ -23,10 +23,10 @@ from containercheck.node.build.cache import CacheError, UnsupportedError
 
 
 class Environment(cache.Entry):
-    """The environment of one requirements file.
+    """The virtual environment of a requirements file.
 
-    :param directory: of the cache.
-    :param architecture: of the machines that it is for, as ``uname -m`` says it.
+    :param directory: directory of the cache.
+    :param architecture: architecture of the machines that it is for, as ``uname -m`` prints it.
     """
 
     kind, setting = "cache of Python environments", "venv_cache"
@@ -34,7 +34,7 @@ class Environment(cache.Entry):
     needed_space = 3 << 30
 
     def __init__(self, name: str, requirements: Path, directory: Path, architecture: str) -> None:
-        """Find its place in the cache.
+        """Determine the path in the cache.
 
         :raises CacheError: there is no such file, or no Python.
         :raises UnsupportedError: the requirements are pinned for other machines.
@@ -52,12 +52,12 @@ class Environment(cache.Entry):
         super().__init__(name, directory / f"{name}-{architecture}-python{version}-{key}", architecture)
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether all files are there, and the Python that it was made with."""
+        """Tell whether all files are there, and the Python that the environment was made with."""
         count, size = file_trees.content_of(self.path, ownership.require)
         return (count, size) == (record["files"], record["bytes"]) and (self.path / "bin" / "python").exists()
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
-        """Make the environment and install into it.
+        """Make the environment and install the requirements.
 
         :raises CacheError: Python or pip fails.
         """
@@ -78,13 +78,13 @@ class Environment(cache.Entry):
 
 
 def main() -> None:
-    """Print the path of the environment, or one error; the exit status ``contract.UNSUPPORTED`` is a reason to skip."""
+    """Print the path of the environment, or one error; the status ``contract.UNSUPPORTED`` means that a check skips."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requirements", type=Path, required=True, help="file with pinned requirements")
-    parser.add_argument("--architecture", required=True, help="of the partition, as uname -m says it")
+    parser.add_argument("--architecture", required=True, help="architecture of the partition, as uname -m prints it")
     parser.add_argument("--cache", type=Path, required=True, help="directory of the environments")
     parser.add_argument("--link", type=Path, required=True, help="make this a symbolic link to the environment")
-    parser.add_argument("name", help="what to call it")
+    parser.add_argument("name", help="name of the environment")
     arguments = parser.parse_args()
 
     def get() -> Path:

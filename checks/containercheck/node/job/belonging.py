@@ -25,11 +25,14 @@ _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", *(["JOB_ID"] i
 #: Seconds after which a process has the environment that it keeps: before it calls exec, its parent's is seen.
 _SETTLED = 10.0
 _TICKS = float(os.sysconf("SC_CLK_TCK"))
+#: Whether this process runs one of two runs that go on at the same time: see :func:`begin_anew`.
+_IS_ONE_OF_TWO = False
 #: When the processes that are not ours began, so that none is read again; and those that are: one that has ended, and
 #: that nobody has waited for yet, has no environment any more.
-_STRANGERS, _KNOWN = {}, {}  # type: Dict[int, int], Dict[int, int]
+_STRANGERS: Dict[int, int] = {}
+_KNOWN: Dict[int, int] = {}
 #: Daemons that started something for us: what they wait for is our own work.
-DAEMONS = set()  # type: Set[int]
+DAEMONS: Set[int] = set()
 
 
 def environment() -> Dict[str, str]:
@@ -38,9 +41,23 @@ def environment() -> Dict[str, str]:
     return {**os.environ, name: value}
 
 
+def begin_anew() -> None:
+    """Take for ours from now on what this process starts, and nothing of the one that it was forked from.
+
+    For two runs that go on at the same time, each below a process of its own. Only what descends from that is looked
+    at: the scheduler's number of the job would be the other run's too.
+    """
+    global MARK, _IS_ONE_OF_TWO
+    MARK, _IS_ONE_OF_TWO = f"{contract.RUN}={uuid.uuid4().hex}", True
+    for known in (_STRANGERS, _KNOWN, DAEMONS):
+        known.clear()
+
+
 def processes_of_run() -> Set[int]:
     """Return the processes on this node that belong to the run in progress, ended ones that still show among them."""
     own = processes.descendants(os.getpid(), ended=True)
+    if _IS_ONE_OF_TWO:
+        return own
     others = _of_others(own)
     return own | others | processes.descendants(*others, ended=True) - {os.getpid()}
 
@@ -54,7 +71,7 @@ def marked() -> Set[int]:
 def kill_all() -> List[str]:
     """Kill every descendant of this process, and all with our variable; return what they were called, sorted."""
     names = processes.kill_descendants()
-    killed = {}  # type: Dict[int, str]
+    killed: Dict[int, str] = {}
     # Again and again, because a process can fork while the others are being killed.
     for _ in range(100):
         living = marked()

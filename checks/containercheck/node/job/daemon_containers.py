@@ -2,7 +2,8 @@
 
 A container of Docker or Podman goes on when ``docker run`` is killed, and need not have its environment. So each has a
 label with the number of its runner (see belonging.py), and what has it is removed when its run is over. The daemon of
-this node is asked; of a job with several nodes, the others' containers end with their commands or not at all.
+this node is asked; of a job with several nodes, the others' containers end with their commands or not at all. All
+engines understand the same commands.
 """
 
 import json
@@ -10,11 +11,9 @@ import subprocess
 from pathlib import Path
 from typing import List, Set
 
-from containercheck.node import contract, texts
+from containercheck.node import container_runtimes, contract, texts
 from containercheck.node.job import belonging, processes
 
-#: Runtimes that leave the running to somebody else.
-ENGINES = ("docker", "podman")
 #: Seconds that one may take to say what it runs, or to remove it.
 PATIENCE = 60.0
 
@@ -45,13 +44,14 @@ def _tell(engine: str, *words: str) -> None:
 
 
 def _engines() -> Set[str]:
-    """Return the commands of such runtimes among those of the job's sides (see runtime.py)."""
+    """Return the commands of such runtimes among those of the job's sides (see runtime_start.py)."""
     found = set()
     for path in Path().glob(contract.runtime_file("*")):
         try:
-            command = json.loads(path.read_text())["command"]
+            known = json.loads(path.read_text())
+            command = known["command"]
         except (OSError, ValueError, KeyError):
             continue
-        if Path(command).name in ENGINES:
+        if container_runtimes.recognized(command, known.get("version", "")).is_engine:
             found.add(command)
     return found

@@ -60,7 +60,7 @@ class Look(NamedTuple):
 def look() -> Look:
     """Return the processor time, in ticks, of every process that is not the run's and no kernel thread, and steal."""
     own = {os.getpid(), *processes.HELPERS, *belonging.processes_of_run()}
-    usage = {}  # type: Dict[int, Usage]
+    usage: Dict[int, Usage] = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) in own:
             continue
@@ -90,7 +90,7 @@ def _steal() -> int:
 
 def ancestors() -> Set[int]:
     """Return this process's ancestors: what they waited for was our own work."""
-    found = set()  # type: Set[int]
+    found: Set[int] = set()
     pid = os.getppid()
     while pid > 0 and pid not in found:
         found.add(pid)
@@ -132,7 +132,7 @@ def _called(pid: int, after: Look) -> str:
 
 def _ticks_between(before: Look, after: Look, ours: Set[int]) -> Dict[int, float]:
     most = capacity(before, after)
-    taken = {}  # type: Dict[int, float]
+    taken: Dict[int, float] = {}
     for pid, now in after.usage.items():
         then = before.usage.get(pid)
         if then is None or then.began != now.began:

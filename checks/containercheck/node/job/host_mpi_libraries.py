@@ -30,7 +30,7 @@ class AbsentError(HostMpiError):
 
 def needed_libraries(paths: List[str]) -> Dict[str, str]:
     """Return what the loader would load for these programs or libraries: file by SONAME."""
-    found = {}  # type: Dict[str, str]
+    found: Dict[str, str] = {}
     # ldd of many files at once is far quicker than one by one.
     output = _said(["ldd", *paths])
     for match in re.finditer(r"^\s+(\S+) => (/\S+) \(0x", output, re.MULTILINE):

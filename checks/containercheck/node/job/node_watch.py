@@ -50,7 +50,7 @@ class Lines:
     def __init__(self, path: Path) -> None:
         """Nothing is read yet."""
         self._path, self._offset = path, 0
-        self._waiting = []  # type: List[Tuple[float, float, Dict[str, float]]]
+        self._waiting: List[Tuple[float, float, Dict[str, float]]] = []
 
     def between(self, first: float, last: float) -> List[Tuple[float, float, Dict[str, float]]]:
         """Return when, the capacity, and who took what, of the lines between two moments; earlier ones are forgotten.
@@ -80,7 +80,7 @@ class Lines:
 
 
 #: What was read of each node's file.
-_READ = {}  # type: Dict[Path, Lines]
+_READ: Dict[Path, Lines] = {}
 
 
 def _parsed(line: bytes) -> Optional[Tuple[float, float, Dict[str, float]]]:
@@ -103,7 +103,7 @@ def disturbers(began: float, ended: float) -> List[str]:
         if path.stem == os.uname().nodename:
             continue
         capacity = 0.0
-        taken = {}  # type: Dict[str, float]
+        taken: Dict[str, float] = {}
         for _, most, who_took in _READ.setdefault(path.resolve(), Lines(path)).between(began + INTERVAL, ended):
             capacity += most
             for who, ticks in who_took.items():

@@ -40,7 +40,7 @@ class Watch:
 
     def __init__(self, paths: Iterable[Path], end: Callable[[], None], most: int = contract.MOST_PRINTED) -> None:
         """Nothing is looked at before :meth:`start`."""
-        self._paths, self._end, self._most = list(paths), end, most  # type: List[Path], Callable[[], None], int
+        self._paths, self._end, self._most = list(paths), end, most
         self._finished = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self.has_ended = False

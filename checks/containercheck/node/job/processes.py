@@ -18,7 +18,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 #: Seconds between two looks at whether the work is done, and the session that a job belongs to is still there.
 _WATCH = 0.2
 #: Processes of the runner's own, which belong to no run, and which it collects itself: see awake.py.
-HELPERS = set()  # type: Set[int]
+HELPERS: Set[int] = set()
 
 
 class Terminated(SystemExit):
@@ -148,10 +148,10 @@ def descendants(*roots: int, ended: bool = False) -> Set[int]:
 
     :param ended: those too that have ended and that nobody has waited for yet: what they took still shows.
     """
-    children = {}  # type: Dict[int, List[int]]
+    children: Dict[int, List[int]] = {}
     for pid, parent in _parents(ended).items():
         children.setdefault(parent, []).append(pid)
-    found = set()  # type: Set[int]
+    found: Set[int] = set()
     todo = list(roots)
     while todo:
         for child in children.get(todo.pop(), ()):
@@ -167,7 +167,7 @@ def mapped_mpi(pids: Set[int]) -> Dict[str, Dict[str, Any]]:
     Keys are the paths as the processes see them; values hold ``device`` and ``inode`` (which tell a host's file from
     an image's, whatever it is called inside) and ``pids``, sorted.
     """
-    libraries = {}  # type: Dict[str, Dict[str, Any]]
+    libraries: Dict[str, Dict[str, Any]] = {}
     for pid in sorted(pids):
         try:
             maps = Path("/proc", str(pid), "maps").read_text(errors="replace")
@@ -220,7 +220,7 @@ def wait_for_descendants(patience: float) -> None:
 
 def kill_descendants() -> List[str]:
     """Kill every descendant of this process and return what they were called, sorted."""
-    killed = {}  # type: Dict[int, str]
+    killed: Dict[int, str] = {}
     # Again and again, because a process can fork while the others are being killed.
     for _ in range(100):
         living = descendants(os.getpid())

@@ -26,7 +26,7 @@ MOST = 4 << 20
 NOT_CARRIED = re.compile(
     r"rfm_\w+\.(sh|out|err)|\.rfm_.*|build\.status|variables\.key|facts\.json|rounds\.json|.*\.surroundings"
 )
-DIRECTORIES = (contract.RUNS, contract.WATCH, contract.TRIALS)
+DIRECTORIES = (contract.RUNS, contract.WATCH, contract.TRIALS, contract.DUET)
 #: A file whose content the shell puts into a command.
 TAKEN_IN = re.compile(r"\$\(cat ([\w.-]+)\)( ?)")
 #: In the job's script, the first line that is no longer its environment: it writes the scripts of the sides.
@@ -63,29 +63,31 @@ case $side in
 {runs}
 esac
 sed -i "s|$stage|$work|g" run.sh
-bash run.sh
+{confined}bash run.sh
 exit
 {archive}
 {carried}
 """
 
 
-def write(sides: Sequence[Tuple[str, str]], job: Path, stage: Path) -> None:
+def write(sides: Sequence[Tuple[str, str]], job: Path, stage: Path, processors: str = "") -> None:
     """Write it into the stage directory. Where that fails, the rounds go on: nothing depends on it.
 
     :param sides: name and label of each.
     :param job: the job's script.
+    :param processors: of the half of the node that a side has to itself, as Linux lists them; empty for all.
     """
     try:
-        variables.write_private(Path(stage, contract.REPRODUCER), text_of(sides, job.read_text(), stage))
+        variables.write_private(Path(stage, contract.REPRODUCER), text_of(sides, job.read_text(), stage, processors))
     except (OSError, ValueError) as error:
         print(f"there is no {contract.REPRODUCER}: {error}", flush=True)
 
 
-def text_of(sides: Sequence[Tuple[str, str]], job: str, stage: Path) -> str:
+def text_of(sides: Sequence[Tuple[str, str]], job: str, stage: Path, processors: str = "") -> str:
     """Return the script.
 
     :param job: text of the job's script.
+    :param processors: see :func:`write`.
     """
     carried, large = archive(stage)
     head = environment_of(job)
@@ -106,6 +108,7 @@ def text_of(sides: Sequence[Tuple[str, str]], job: str, stage: Path) -> str:
         runs="\n".join(runs),
         archive=ARCHIVE,
         carried=carried,
+        confined=f"taskset -c {processors} " if processors else "",
     )
 
 
@@ -138,11 +141,10 @@ def expanded(script: str, stage: Path) -> str:
 
 def archive(stage: Path) -> Tuple[str, List[str]]:
     """Return the files of a stage directory as text, and the names of those that are too large for that."""
-    packed, left, large = io.BytesIO(), MOST, []  # type: io.BytesIO, int, List[str]
+    packed, left = io.BytesIO(), MOST
+    large: List[str] = []
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
-        for path in sorted(stage.iterdir()):
-            if path.name in DIRECTORIES or NOT_CARRIED.fullmatch(path.name) or path.name == contract.REPRODUCER:
-                continue
+        for path in found_by_runs(stage):
             size = size_of(path, left)
             if size > left:
                 large.append(path.name)
@@ -150,6 +152,12 @@ def archive(stage: Path) -> Tuple[str, List[str]]:
                 left -= size
                 tar.add(str(path), arcname=path.name)
     return base64.encodebytes(packed.getvalue()).decode().strip(), large
+
+
+def found_by_runs(stage: Path) -> List[Path]:
+    """Return what the runs find in a stage directory, in the order of its names."""
+    others = (*DIRECTORIES, contract.REPRODUCER)
+    return sorted(path for path in stage.iterdir() if path.name not in others and not NOT_CARRIED.fullmatch(path.name))
 
 
 def size_of(path: Path, enough: int) -> int:

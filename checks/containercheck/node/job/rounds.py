@@ -3,15 +3,18 @@
     python3 checks/containercheck rounds --seconds 60 --limit 300 --local-ranks 2
 
 A round runs the script of each side once (``baseline.sh``, ``subject.sh``), in an order that is drawn by coin: what
-comes first or second has no advantage, whatever the machine does. Rounds go on until every figure has its verdict, more
-would not tell, or the time is used up; a round that something else on the machine disturbed is replaced. Each run has
-its own time limit: the check's and, once bare's time is known, a multiple of that. A run that exceeds it is ended with
-all its processes, and the next goes on; the second failure of the same kind ends the rounds. With one side there is one
-run.
+comes first or second has no advantage, whatever the machine does. In a *duet* (``duet`` in ``facts.json``) both run at
+the same time, each on half of the cores, and a second time with the halves swapped, so that what the host does hits
+both alike (Bulej and others, Duet Benchmarking, 2020); who has which half first is drawn. Rounds go on until every
+figure has its verdict, more would not tell, or the time is used up; a round that something else on the machine
+disturbed is replaced. Each run has its own time limit: the check's and, once bare's time is known, a multiple of that.
+A run that exceeds it is ended with all its processes, and the next goes on; the second failure of the same kind ends
+the rounds. With one side there is one run.
 
-What runs print lies in ``rounds/<round>-<side>/``. ``rounds.json`` holds everything that is known about them: ``why``
-there were no more, ``"complete": true`` when the runner came to its end, and ``ended`` names the signal where it did
-not. It is read with ``facts.json`` after each run, and in the end by ReFrame's side, with the same code.
+What runs print lies in ``rounds/<round>-<side>/``, of swapped halves in ``...-swapped/``. ``rounds.json`` holds
+everything that is known about them: ``why`` there were no more, ``"complete": true`` when the runner came to its end,
+and ``ended`` names the signal where it did not. It is read with ``facts.json`` after each run, and in the end by
+ReFrame's side, with the same code.
 """
 
 import argparse
@@ -27,7 +30,8 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from containercheck.node import contract, locks
-from containercheck.node.job import awake, belonging, disturbance, node_state, node_watch, processes, reproducer
+from containercheck.node.job import awake, belonging, disturbance, halves, node_state, node_watch, processes, reproducer
+from containercheck.node.job.halves import Half
 from containercheck.node.job.prepare_script import prepare
 from containercheck.node.job.single_run import describe, remove, run_once
 from containercheck.node.outputs.evaluation import Evaluation, Facts
@@ -37,8 +41,8 @@ from containercheck.node.outputs.evaluation import Evaluation, Facts
 MOST_REPLACED, MOST_IN_A_ROW = 10, 3
 #: A run may take so many times as long as its baseline, and so many seconds in any case.
 SLOWEST, LEAST_LIMIT = 20.0, 60.0
-#: Seconds without disturbance before the first round, and how long they are waited for.
-QUIET, PATIENCE = 2.0, 12.0
+#: Seconds for which the wait before the first round goes on where the node is never undisturbed.
+PATIENCE = 12.0
 
 
 class Rounds:
@@ -60,25 +64,28 @@ class Rounds:
         self.labels = [(side.name, side.label) for side in self._facts.sides]
         self.left_out = self._evaluation.left_out
         self._against = {side.name: side.compared_with for side in self._facts.sides}
-        self._took = {}  # type: Dict[str, float]
+        self._took: Dict[str, float] = {}
         self._longest = 0.0
         self._in_a_row = 0
+        # Of each side, in the order of a round; none where they take turns.
+        self._halves = halves.halves(self._facts.duet["cores"], os.sched_getaffinity(0)) if self._facts.duet else ()
         self._started = 0.0
         seed = int.from_bytes(os.urandom(4), "big")
         self._coin = random.Random(seed)
-        self.record = {
+        self.record: Dict[str, Any] = {
             "host": os.uname().nodename,
             "machine": node_state.facts(),
             "seed": seed,
             "complete": False,
             "ended": None,
             "kept_awake": False,
+            "halves": [halves.listed(half) for half in self._halves],
             "why": "",
             "took": 0.0,
             "replaced": {},
             "busy": "",
             "runs": [],
-        }  # type: Dict[str, Any]
+        }
         self.write()
 
     def write(self) -> None:
@@ -90,6 +97,8 @@ class Rounds:
 
     def run(self) -> None:
         """Run rounds until there is a reason for no more."""
+        if self._halves:
+            halves.make_directories(self.sides, self._facts.duet["stagedir"])
         self._started = time.monotonic()
         number = 0
         while True:
@@ -119,18 +128,22 @@ class Rounds:
         return None
 
     def _round(self, number: int) -> None:
-        """Run each side once, and replace the round if something else disturbed it."""
+        """Run each side, and replace the round if something else disturbed it."""
         began = time.monotonic()
         sides = list(self.sides)
         self._coin.shuffle(sides)
         disturbers = []
-        for side in sides:
-            run = self._run(number, side)
-            disturbers += [run["disturbed_by"]] if run["disturbed_by"] else []
+        turns = [sides, sides[::-1]] if self._halves else [[side] for side in sides]
+        for turn in turns:
+            runs = self._run_both(number, turn, turn is not sides) if self._halves else [self._run(number, *turn)]
+            disturbers += [runs[0]["disturbed_by"]] if runs[0]["disturbed_by"] else []
             if self._evaluation.repeated():
                 # As it is read afterwards.
                 self._evaluation.end_round(False)
                 return
+            if self._halves and any(map(halves.has_failed, runs)):
+                # No pair comes of it any more.
+                break
         self._longest = max(self._longest, time.monotonic() - began)
         if len(sides) > 1 and disturbers:
             self._replace(number, disturbers)
@@ -164,15 +177,29 @@ class Rounds:
         output = Path(contract.RUNS, f"{number:02d}-{side}")
         script = Path(contract.script_file(side))
         run = run_once(script, output, self._limit(side), arguments.collect, arguments.local_ranks)
+        self._add(run, number, side)
+        return run
+
+    def _run_both(self, number: int, sides: List[str], swapped: bool) -> List[Dict[str, Any]]:
+        """Run both sides at the same time, the first on the first half."""
+        places = [Path(contract.RUNS, f"{number:02d}-{side}" + "-swapped" * swapped) for side in sides]
+        both = [Half(*one, self._limit(one[0])) for one in zip(sides, self._halves, places)]
+        runs = halves.run_both(both, self._arguments.collect, self._arguments.local_ranks)
+        for run, side in zip(runs, sides):
+            self._add(run, number, side)
+        return runs
+
+    def _add(self, run: Dict[str, Any], number: int, side: str) -> None:
+        """Add a run to the record, and read it."""
         run.update({"round": number, "side": side})
         # What failed may have failed at once, and is no measure of the others.
         if run["status"] == 0:
             self._took[side] = run["seconds"]
         self.record["runs"].append(run)
         self.write()
-        print(f"round {number} {side}: {describe(run)}", flush=True)
+        where = " on processors {}".format(run["processors"]) if self._halves else ""
+        print(f"round {number} {side}{where}: {describe(run)}", flush=True)
         self._evaluation.add(run)
-        return run
 
     def _limit(self, side: str) -> float:
         """Seconds that a run of this side may take."""
@@ -192,6 +219,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
     parser.add_argument(
         "--collect", action="append", default=[], help="a file that each run writes, to be kept with it"
     )
+    parser.add_argument("--quiet", type=float, default=2.0, help="seconds without disturbance before the first round")
     parser.add_argument("--keep-awake", action="store_true", help="the processors of a virtual machine")
     parser.add_argument("--alone", action="store_true", help="nobody else has jobs on this node: wait for nobody")
     parser.add_argument("--local-ranks", type=int, required=True, help="MPI processes expected on this node")
@@ -215,19 +243,22 @@ def main() -> None:
         # Not before: it would disturb somebody else's measurement.
         if arguments.prepare:
             prepare(arguments.prepare, arguments.prepare_limit)
-        rounds = Rounds(arguments, began)
+        try:
+            rounds = Rounds(arguments, began)
+        except halves.HalvesError as error:
+            sys.exit(f"error: {error}")
         # The options of the runtimes are known now.
-        reproducer.write(rounds.labels, Path(contract.JOB), Path.cwd())
+        reproducer.write(rounds.labels, Path(contract.JOB), Path.cwd(), "".join(rounds.record["halves"][:1]))
         for line in rounds.left_out:
             print(line, flush=True)
-        if len(rounds.sides) > 1:
-            disturbance.settle(QUIET, PATIENCE)
+        if len(rounds.sides) > 1 and arguments.quiet:
+            disturbance.settle(arguments.quiet, PATIENCE)
         try:
             with awake.kept(arguments.keep_awake and len(rounds.sides) > 1) as rounds.record["kept_awake"]:
                 rounds.run()
             rounds.record["complete"] = True
         except processes.Terminated as error:
-            rounds.record["ended"] = signal.Signals(error.code - 128).name
+            rounds.record["ended"] = signal.Signals(int(error.code or 0) - 128).name
             raise
         finally:
             rounds.write()

@@ -14,81 +14,74 @@ import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Dict, Iterable, List
+from typing import Any, Dict, Iterable, List, Tuple
 
-from containercheck.node import contract
+from containercheck.node import container_runtimes, contract
+from containercheck.node.container_runtimes import Runtime
 from containercheck.node.job import image_file, processes
 
 #: Variables that tell the host's MPI, loader and Python what to do.
 OF_THE_HOST = re.compile(r"(OMPI_MCA|OPAL|PMIX_MCA|PRTE_MCA|UCX|UCC|FI|MPICH|MPIR_CVAR|I_MPI|MV2|LD)_|PYTHON")
 #: Those of them that the library sets, for every container.
 OURS = ("PMIX_MCA_gds",)
-#: How Apptainer and Singularity answer ``--version``: "apptainer version 1.4.5", "singularity-ce version 4.1.0". What
-#: the file is called says too little: a site has ``apptainer-1.4``, or a wrapper.
-_BY_DAEMON = re.compile(r"^(docker|podman) version ", re.MULTILINE | re.IGNORECASE)
-_APPTAINER = re.compile(r"^(apptainer|singularity\S*) version ", re.MULTILINE)
 
 
-def options(command: str, ranks: int) -> List[str]:
+def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
     """Return the options for running an image as one of ``ranks`` ranks of MPI on this node.
 
-    ``--sharens`` puts the ranks of a node into one user namespace: in separate ones they cannot reach each other's
-    memory, and Open MPI and MPICH lose their single-copy transfers. Apptainer has it since 1.3. Only MPI's ranks wait
-    for each other, in MPI_Init: where one ends before another has joined it, Apptainer fails, one time in four
-    for a program of milliseconds ("could not open proc directory").
+    Ranks of a node in separate user namespaces cannot reach each other's memory, and Open MPI and MPICH lose their
+    single-copy transfers. Only MPI's ranks wait for each other, in MPI_Init: where one ends before another has joined
+    a shared namespace, Apptainer fails, one time in four for a program of milliseconds ("could not open proc
+    directory").
+
+    :param command: what is typed for the runtime.
     """
-    if _BY_DAEMON.search(version(command)):
-        # The daemon starts it with an environment of its own: see node/job/belonging.py.
-        return ["--env", contract.RUN]
-    if not _is_apptainer(command):
-        return []
-    chosen = []
-    if _is_crippled_root():
-        chosen.append("--userns")
-    if ranks > 1 and "--sharens" in processes.output_of([command, "exec", "--help"]):
-        chosen.append("--sharens")
+    # See node/job/belonging.py.
+    chosen = [*runtime.variable, contract.RUN] if runtime.variable else []
+    if runtime.user_namespace and _is_crippled_root():
+        chosen.append(runtime.user_namespace)
+    shared = runtime.shared_namespace
+    if shared and ranks > 1 and shared in processes.output_of([command, *runtime.help]):
+        chosen.append(shared)
     return chosen
 
 
-def hidden(command: str, names: Iterable[str], own_environment: bool) -> List[str]:
+def hidden(runtime: Runtime, names: Iterable[str], own_environment: bool) -> List[str]:
     """Return those of the job's variables that settings of the host's are in, and that a runtime would hand on.
 
-    What the launcher sets for its ranks is not among them: it is in no job's environment. Apptainer and Singularity
-    give every container an LD_LIBRARY_PATH of its own, and may need the host's themselves. With other runtimes the
-    host's directories would take the place of the image's, where the host's MPI is brought in too.
+    What the launcher sets for its ranks is not among them: it is in no job's environment. A runtime that gives every
+    container an LD_LIBRARY_PATH of its own may need the host's itself. With others the host's directories would take
+    the place of the image's, where the host's MPI is brought in too.
 
     :param own_environment: whether the image brings its own MPI and settings; else only LD_LIBRARY_PATH is kept out.
     """
-    kept = (*OURS, "LD_LIBRARY_PATH") if _is_apptainer(command) else OURS
+    kept = (*OURS, "LD_LIBRARY_PATH") if runtime.own_library_path else OURS
     names = [name for name in names if own_environment or name == "LD_LIBRARY_PATH"]
     return sorted(name for name in names if OF_THE_HOST.match(name) and name not in kept)
 
 
-def version(command: str) -> str:
-    """Return what the runtime says of its version, or an empty text."""
-    return processes.output_of([command, "--version"]).strip()
+def identify(command: str) -> Tuple[Runtime, str]:
+    """Return the runtime that a command is, and what it says of its version; an empty text for nothing."""
+    said = processes.output_of([command, *container_runtimes.by_command(command).version]).strip()
+    return container_runtimes.recognized(command, said), said
 
 
-def configuration(command: str) -> Dict[str, str]:
+def configuration(runtime: Runtime, command: str) -> Dict[str, str]:
     """Return what the runtime's configuration file says, by directive; nothing where it has none that can be read."""
-    found = re.search(r"^\w+_CONF_FILE=(.+)$", processes.output_of([command, "buildcfg"]), re.MULTILINE)
-    if not _is_apptainer(command) or not found:
+    said = processes.output_of([command, *runtime.configuration]) if runtime.configuration else ""
+    found = re.search(r"^\w+_CONF_FILE=(.+)$", said, re.MULTILINE)
+    if not found:
         return {}
     try:
         text = Path(found[1]).read_text(errors="replace")
     except OSError:
         return {}
     lines = re.findall(r"^(\w[\w /-]*?) *= *(.*?) *$", text, re.MULTILINE)
-    directives = {}  # type: Dict[str, List[str]]
+    directives: Dict[str, List[str]] = {}
     for name, value in lines:
         # Some, such as bind paths, are there several times.
         directives.setdefault(name, []).append(value)
     return {name: ", ".join(values) for name, values in directives.items()}
-
-
-def _is_apptainer(command: str) -> bool:
-    """Tell whether a runtime is Apptainer or Singularity, by its name or by what it says of itself."""
-    return Path(command).name in ("apptainer", "singularity") or _APPTAINER.search(version(command)) is not None
 
 
 def _is_crippled_root() -> bool:
@@ -120,13 +113,14 @@ def main() -> None:
         image_file.copy(arguments.image, arguments.copy_to)
     elif arguments.image:
         image_file.verify(arguments.image)
-    words = options(arguments.command, arguments.ranks)
+    runtime, version = identify(arguments.command)
+    words = options(runtime, arguments.command, arguments.ranks)
     Path(contract.options_file(arguments.side)).write_text(" ".join(words) + "\n")
-    kept_out = hidden(arguments.command, os.environ, arguments.own_environment)
+    kept_out = hidden(runtime, os.environ, arguments.own_environment)
     start = ["env", *(f"-u{name}" for name in kept_out)] if kept_out else []
     Path(contract.start_file(arguments.side)).write_text(" ".join(start) + "\n")
-    known = {"command": arguments.command, "version": version(arguments.command)}  # type: Dict[str, Any]
-    known["configuration"] = configuration(arguments.command)
+    known: Dict[str, Any] = {"command": arguments.command, "version": version}
+    known["configuration"] = configuration(runtime, arguments.command)
     Path(contract.runtime_file(arguments.side)).write_text(json.dumps(known))
 
 

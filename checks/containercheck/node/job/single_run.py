@@ -40,7 +40,8 @@ def watch_binding(libraries: Dict[str, Any], finished: threading.Event, seen: Di
     In MPI_Init hwloc binds a process to one processor after the other, to ask each what it is; GROMACS binds itself,
     when it has read its input.
     """
-    pause, before = CALM, []  # type: float, List[str]
+    pause = CALM
+    before: List[str] = []
     while not finished.wait(pause):
         now = processes.bound(libraries)
         # At the end, ranks go one by one.
@@ -50,20 +51,24 @@ def watch_binding(libraries: Dict[str, Any], finished: threading.Event, seen: Di
         before = now
 
 
-def run_once(script: Path, output: Path, limit: float, collect: List[str], local_ranks: int) -> Dict[str, Any]:
+def run_once(
+    script: Path, output: Path, limit: float, collect: List[str], local_ranks: int, alone: bool = True
+) -> Dict[str, Any]:
     """Run one script once and return its part of the record.
 
     :param output: directory for what it prints (``out``, ``err``) and for the files named in ``collect``.
     :param limit: seconds after which it is ended.
     :param local_ranks: processes on this node that are expected to load an MPI library; 0 for none.
+    :param alone: whether no other run goes on at the same time; who disturbs two of them is not looked at here.
     """
     output.mkdir(parents=True)
     for name in collect:
         remove(Path(name))
     timed_out = threading.Event()
     finished = threading.Event()
-    seen = {"mpi": {}, "bound": []}  # type: Dict[str, Any]
-    leftovers, left = [], []  # type: List[str], List[str]
+    seen: Dict[str, Any] = {"mpi": {}, "bound": []}
+    leftovers: List[str] = []
+    left: List[str] = []
     began, before = time.time(), disturbance.look()
     with Path(output, contract.OUT).open("wb") as out, Path(output, contract.ERR).open("wb") as err:
         started = time.monotonic()
@@ -128,7 +133,7 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
     for name in collect:
         if Path(name).exists():
             shutil.move(name, str(output / Path(name).name))
-    here = filter(None, [disturbance.between(before, after, log=True)])
+    disturbers = disturbed_by(began, before, after) if alone else ""
     return {
         "seconds": seconds,
         "limit": limit,
@@ -137,10 +142,19 @@ def run_once(script: Path, output: Path, limit: float, collect: List[str], local
         "printed_too_much": too_much,
         # Of a run that was ended, only its containers: nothing else of it would have gone on.
         "leftover_processes": [*leftovers, *left],
-        "disturbed_by": "; ".join([*here, *node_watch.disturbers(began, time.time())]),
+        "disturbed_by": disturbers,
         **seen,
         "output": str(output),
     }
+
+
+def disturbed_by(began: float, before: disturbance.Look, after: disturbance.Look) -> str:
+    """Return who disturbed the job's nodes between two looks at this one; empty for nobody.
+
+    :param began: when the first of them was, in seconds since 1970.
+    """
+    here = filter(None, [disturbance.between(before, after, log=True)])
+    return "; ".join([*here, *node_watch.disturbers(began, time.time())])
 
 
 def remove(path: Path) -> None:
@@ -153,6 +167,8 @@ def remove(path: Path) -> None:
 
 def describe(run: Dict[str, Any]) -> str:
     """Return the outcome of one run in a few words."""
+    if run.get("ended_with"):
+        return "ended after {:.1f} s, because {} had failed".format(run["seconds"], run["ended_with"])
     if run["printed_too_much"]:
         return "{} after {:.1f} s".format(contract.PRINTED_TOO_MUCH, run["seconds"])
     if run["timed_out"]:

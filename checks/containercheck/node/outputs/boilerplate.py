@@ -1,12 +1,15 @@
 """What launchers, container runtimes, loaders and languages print when a run fails: a table of patterns.
 
 Standard library only, Python 3.6 or newer. Read by :mod:`containercheck.node.outputs.reasons`. Each row is as good as
-the output that it was seen in: ``ci/tests/outputs/reasons`` has that, by program, and ``ci/tests/test_reasons.py``
+the output that it was seen in: ``ci/tests/outputs/reasons`` has that, by program, and ``ci/tests/unit/test_reasons.py``
 fails for a row that none of them needs. The first row that matches a line counts.
 """
 
 import collections
 import re
+from typing import Iterator
+
+from containercheck.node.container_runtimes import RUNTIMES
 
 #: How well a line tells why a run failed, the best first.
 #: CAUSE: known words for what was wrong. ERROR, WORDS: a program that no row knows says that something is an error, or
@@ -31,6 +34,13 @@ def _row(program: str, level: int, pattern: str, extent: str = LINE) -> Row:
     return Row(program, level, re.compile(pattern), extent)
 
 
+def _of_runtimes() -> Iterator[Row]:
+    for runtime in RUNTIMES:
+        for level, patterns in ((FOLLOW, runtime.follow_ups), (CAUSE, runtime.causes), (NOISE, runtime.noise)):
+            for pattern in patterns:
+                yield _row(runtime.name, level, pattern)
+
+
 #: Applied to a line without the tags that launchers put before it.
 ROWS = [
     # The dynamic loader (glibc's, musl's). What cannot be preloaded is ignored, as it says.
@@ -38,13 +48,8 @@ ROWS = [
     _row("ld.so", CAUSE, r"error while loading shared libraries: "),
     _row("ld.so", CAUSE, r"version `\S+' not found \(required by "),
     _row("ld.so", CAUSE, r"symbol lookup error: "),
-    # Apptainer and Singularity: one process of several failed, and what the others make of it.
-    _row("Apptainer", FOLLOW, r"^FATAL\b.* first process with --sharens has already exited"),
-    _row("Apptainer", FOLLOW, r"^FATAL\b.* could not open proc directory "),
-    _row("Apptainer", FOLLOW, r"^FATAL\b.* while executing starter: "),
-    _row("Apptainer", FOLLOW, r"^ERROR\b.* container cleanup failed: "),
-    _row("Apptainer", CAUSE, r"^(?:FATAL|ERROR) *(?:: |\[U=)"),
-    _row("Apptainer", NOISE, r"^(?:INFO|WARNING|VERBOSE|DEBUG) *(?:: |\[U=)"),
+    # Container runtimes: also one process of several failed, and what the others make of it.
+    *_of_runtimes(),
     # Python: see also reasons.py, for tracebacks.
     _row("Python", NOISE, r"^The above exception was the direct cause of|^During handling of the above exception"),
     _row("Python", CAUSE, r"^Fatal Python error: "),

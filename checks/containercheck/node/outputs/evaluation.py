@@ -7,14 +7,15 @@ import collections
 import json
 import types
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from containercheck.node import contract, texts
 from containercheck.node.outputs import problems, reading, run_failures
 from containercheck.node.outputs.problems import DIFFER, HANG, OUTPUT, RANKS, STATUS, UNREADABLE, WRONG, Problem
 from containercheck.node.outputs.reading import UnreadableError
-from containercheck.node.stats import sequential
+from containercheck.node.stats import together
 from containercheck.node.stats.prior import Prior
+from containercheck.node.stats.scale import middle
 from containercheck.node.stats.sequential import Pairs
 
 #: So many of a kind, and no more, are waited for: node-hours are not spent on proving it a third time.
@@ -35,6 +36,8 @@ class Facts:
     :ivar sides: ``name``, ``label`` and ``compared_with`` of each side; ``compared_with`` names the side that it is
         compared with, None for one that is only a measure. ``accepted`` are ranges for this side alone, by figure.
     :ivar emulated: whether the nodes' processors are emulated, so that no overhead says anything.
+    :ivar duet: ``cores`` of each side where both run at the same time, and the ``stagedir`` as their commands name it;
+        None where they take turns.
     :ivar earlier: the figures of rounds of an earlier job, which count: of each round side, figure and value.
     :ivar earlier_runtimes: ``command`` and ``version`` of the runtimes that they were measured with, by side.
     :ivar earlier_refused: why there are none though that job measured some; empty where that is not so.
@@ -46,15 +49,16 @@ class Facts:
         :raises KeyError: one is missing.
         """
         self.figures = [types.SimpleNamespace(**{"expected": None, **figure}) for figure in known["figures"]]
-        self.priors = known.get("priors", {})  # type: Dict[str, Tuple[float, str]]
+        self.priors: Dict[str, Tuple[float, str]] = known.get("priors", {})
         self.answers = [types.SimpleNamespace(**answer) for answer in known["answers"]]
         self.rank_count = types.SimpleNamespace(**known["rank_count"]) if known["rank_count"] else None
-        self.ranks = known["ranks"]  # type: int
+        self.ranks: int = known["ranks"]
         self.sides = [types.SimpleNamespace(**{"accepted": {}, **side}) for side in known["sides"]]
-        self.emulated = known["emulated"]  # type: bool
-        self.earlier = known["earlier"]  # type: List[Dict[str, Dict[str, float]]]
-        self.earlier_runtimes = known.get("earlier_runtimes", {})  # type: Dict[str, Dict[str, str]]
-        self.earlier_refused = known.get("earlier_refused", "")  # type: str
+        self.emulated: bool = known["emulated"]
+        self.duet: Optional[Dict[str, Any]] = known.get("duet")
+        self.earlier: List[Dict[str, Dict[str, float]]] = known["earlier"]
+        self.earlier_runtimes: Dict[str, Dict[str, str]] = known.get("earlier_runtimes", {})
+        self.earlier_refused: str = known.get("earlier_refused", "")
 
     def label(self, name: str) -> str:
         """Return the label of the side with this name."""
@@ -70,22 +74,24 @@ class Evaluation:
     :ivar replaced: how many rounds were replaced because something else disturbed them.
     :ivar pairs: by side and figure, the pairs of all rounds with their verdict.
     :ivar emulated: whether that verdict is none, because the nodes' processors are emulated.
+    :ivar duet: whether both sides run at the same time, on each half of the node once a round.
     :ivar left_out: why rounds of an earlier job do not count, in a line; empty where they do, or there are none.
     """
 
     def __init__(self, facts: Facts, stagedir: Path) -> None:
         """No runs yet."""
         self._facts, self._stagedir = facts, stagedir
-        self.emulated = facts.emulated
-        self.problems = []  # type: List[Problem]
+        self.emulated, self.duet = facts.emulated, facts.duet is not None
+        self._runs_a_round = 2 if self.duet else 1
+        self.problems: List[Problem] = []
         self.seconds = 0.0
-        self.rounds = []  # type: List[Dict[str, Dict[str, float]]]
+        self.rounds: List[Dict[str, Dict[str, float]]] = []
         self.replaced = self._ended = 0
-        self.pairs = collections.OrderedDict()  # type: Dict[Tuple[str, str], Pairs]
-        self._round = {}  # type: Dict[str, Dict[str, float]]
-        self._answers = {}  # type: Dict[str, Dict[str, Any]]
-        self._runs = collections.Counter()  # type: Dict[str, int]
-        self._leftovers = {}  # type: Dict[str, List[str]]
+        self.pairs: Dict[Tuple[str, str], Pairs] = collections.OrderedDict()
+        self._round: Dict[str, List[Dict[str, float]]] = {}
+        self._answers: Dict[str, Dict[str, Any]] = {}
+        self._runs: Dict[str, int] = collections.Counter()
+        self._leftovers: Dict[str, List[str]] = {}
         other = facts.earlier_refused or other_runtime(facts.earlier_runtimes, stagedir)
         self.left_out = [f"earlier rounds do not count, and all begin anew: {other}"] if other else []
         for values in [] if other else facts.earlier:
@@ -101,9 +107,14 @@ class Evaluation:
         self._ended += 1
         if replaced:
             self.replaced += 1
-        elif len(self._round) == len(self._facts.sides):
-            self._count(self._round)
+        elif all(len(self._round.get(side.name, ())) == self._runs_a_round for side in self._facts.sides):
+            self._count({side: self._middle(runs) for side, runs in self._round.items()})
         self._round, self._answers = {}, {}
+
+    def _middle(self, runs: List[Dict[str, float]]) -> Dict[str, float]:
+        """Return a side's figures of a round, of those that each of its runs has."""
+        told = [one for one in self._facts.figures if all(one.name in values for values in runs)]
+        return {one.name: middle([values[one.name] for values in runs], one.compare) for one in told}
 
     def _count(self, values: Dict[str, Dict[str, float]]) -> None:
         """Add the pairs of a round. How many figures are judged together is known from the first one."""
@@ -114,6 +125,7 @@ class Evaluation:
             against = next(side.compared_with for side in self._facts.sides if side.name == name)
             if figure in values[name] and figure in values[against]:
                 pairs.add(values[against][figure], values[name][figure])
+        together.step_down(self.pairs.values())
 
     def _begin_pairs(self, values: Dict[str, Dict[str, float]]) -> None:
         compared = [side for side in self._facts.sides if side.compared_with is not None]
@@ -140,12 +152,16 @@ class Evaluation:
             return True
         if self.emulated:
             return len(self.rounds) < WHERE_EMULATED
-        return sequential.more_would_tell(list(self.pairs.values()), len(self.rounds))
+        return together.more_would_tell(list(self.pairs.values()), len(self.rounds))
 
     def add(self, run: Dict[str, Any]) -> None:
         """Read one run of the record."""
         side = run["side"]
-        self.seconds += run["seconds"]
+        # Two runs that go on at the same time take the time of one.
+        self.seconds += run["seconds"] / self._runs_a_round
+        if run.get("ended_with"):
+            # It was no failure of its own.
+            return
         output = self._stagedir / run["output"]
         if run["leftover_processes"]:
             self._leftovers.setdefault(side, []).extend(run["leftover_processes"])
@@ -181,8 +197,8 @@ class Evaluation:
         place = "" if output is None else str(output)
         self.problems.append(Problem(kind, run["side"], run["round"], texts.sanitized(text), place))
 
-    def _read(self, run: Dict[str, Any], output: Path) -> None:
-        facts, side, output = self._facts, run["side"], reading.Output(output)
+    def _read(self, run: Dict[str, Any], directory: Path) -> None:
+        facts, side, output = self._facts, run["side"], reading.Output(directory)
         if facts.rank_count is not None:
             counted = reading.read_answer(facts.rank_count, output)
             if counted != facts.ranks:
@@ -200,7 +216,8 @@ class Evaluation:
             wrong = reading.problem(answer, own[answer.name])
             if wrong:
                 self._note(WRONG, run, f"wrong answer: {wrong}")
-        self._round[side] = {name: value for name, value in values.items() if value is not None}
+        found = {name: value for name, value in values.items() if value is not None}
+        self._round.setdefault(side, []).append(found)
         self._answers[side] = own
 
     def _compare_answers(self, number: int, latest: str) -> None:
@@ -222,7 +239,7 @@ class Evaluation:
 
     def values(self) -> Dict[str, Dict[str, List[float]]]:
         """Return figure, side, and its values of the rounds, in their order."""
-        found = collections.OrderedDict()  # type: Dict[str, Dict[str, List[float]]]
+        found: Dict[str, Dict[str, List[float]]] = collections.OrderedDict()
         for figure in self._facts.figures:
             for sides in self.rounds:
                 for side, values in sides.items():

@@ -5,7 +5,7 @@ Standard library only, Python 3.6 or newer.
 
 import collections
 import re
-from typing import Iterable, List, Mapping
+from typing import Dict, Iterable, List, Mapping
 
 #: What can be wrong with a run. The second of one kind, on one side, ends the check.
 HANG, OUTPUT, STATUS, RANKS, UNREADABLE, WRONG, DIFFER = (
@@ -27,7 +27,7 @@ def lines(problems: Iterable[Problem], runs: Mapping[str, int]) -> List[str]:
 
     :param runs: how many runs of each side there were.
     """
-    alike = collections.OrderedDict()  # type: Dict[tuple, List[Problem]]
+    alike: Dict[tuple, List[Problem]] = collections.OrderedDict()
     for problem in problems:
         alike.setdefault(_likeness(problem), []).append(problem)
     return [_line(group, runs.get(group[0].side, 1)) for group in alike.values()]

@@ -8,12 +8,12 @@ import math
 import re
 import statistics
 from pathlib import Path
-from typing import Any, List, Optional, Union
+from typing import Any, Callable, Dict, List, Optional, Union
 
 from containercheck.node import texts
 
 #: How the matches of a pattern become one value.
-REDUCE = {
+REDUCE: Dict[str, Callable[[List[float]], float]] = {
     "first": lambda values: values[0],
     "last": lambda values: values[-1],
     "median": statistics.median,
@@ -23,7 +23,7 @@ REDUCE = {
     "sum": math.fsum,
     "product": lambda values: _product(values),
     "span": lambda values: values[-1] - values[0],
-}  # type: Dict[str, Callable[[List[float]], float]]
+}
 
 #: How programs print long times: 1h 2m, 3m 4.05s, 5.6s.
 DURATION = re.compile(r"\s*(?:(\d+)h)?\s*(?:(\d+)m)?\s*(?:(\d+(?:\.\d*)?)s)?\s*")
@@ -42,7 +42,7 @@ class Output:
     def __init__(self, directory: Path) -> None:
         """Nothing is read before it is asked for."""
         self.directory = directory
-        self._texts = {}  # type: Dict[str, str]
+        self._texts: Dict[str, str] = {}
 
     @classmethod
     def of(cls, place: "Union[Path, Output]") -> "Output":
@@ -120,7 +120,7 @@ def disagreement(answer: Any, baseline: Union[str, float], subject: Union[str, f
     if not compared or baseline == subject:
         return None
     differ = f"{answer.name} is {subject!r}, {label} {baseline!r}"
-    if answer.words or isinstance(baseline, str):
+    if answer.words or isinstance(baseline, str) or isinstance(subject, str):
         return differ
     allowed = (answer.atol or 0.0) + (answer.rtol or 0.0) * abs(baseline)
     difference = abs(subject - baseline)

@@ -27,7 +27,7 @@ class Accepted(NamedTuple):
     :ivar low, high: the ends of what is accepted, as d.
     :ivar target: the d that is as it should be.
     :ivar figures: whose boundaries it takes.
-    :ivar known: standard deviation of d that is known, and not contradicted; None where there is none.
+    :ivar known: standard deviation of d that counts as known; None where there is none.
     """
 
     low: float

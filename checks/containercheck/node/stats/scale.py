@@ -5,11 +5,26 @@ Standard library only, Python 3.6 or newer.
 # ruff: noqa: UP006, UP035 - Python 3.6 has no list[float]
 
 import math
-from typing import Tuple
+from typing import Sequence, Tuple
 
 #: What figures differ by when they are equal but for rounding, relative to their size. A sum of two d that close to
 #: twice the bound is a tie: another libm must not come to another verdict.
 ROUNDING = 1e-9
+
+
+def middle(values: Sequence[float], compare: str) -> float:
+    """Return the value of a side in a round that ran it several times.
+
+    d of two such values is the mean of the d of their runs: of a ratio it is the geometric mean, else the mean.
+
+    :param values: one for each run; one that is not positive has no ratio, whatever is returned for it.
+    :param compare: ``ratio`` or ``difference``.
+    """
+    if len(values) == 1:
+        return values[0]
+    if compare == "ratio" and min(values) > 0:
+        return math.exp(math.fsum(map(math.log, values)) / len(values))
+    return math.fsum(values) / len(values)
 
 
 class Scale:

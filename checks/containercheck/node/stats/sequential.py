@@ -8,7 +8,7 @@ A *bound* is judged by two tests; either of them decides.
   are independent and d is symmetric about the bound, the signs are fair coins whatever their sizes, and one table of
   integers serves every noise. They decide from round 6 on.
 * **A moderated t** (moderated.py) uses sizes, and how far this figure's rounds are known to spread: on a quiet node it
-  decides after two rounds. Where the rounds contradict what is known, the ranks alone decide.
+  decides after two rounds. Where the rounds contradict what is known, three times as much is taken to be known.
 
 Each spends its part of the error probability alpha as alpha sqrt(n / 40) over the rounds (Lan and DeMets, Biometrika
 70, 1983): a look after each of them is paid for. ci/benchmarks/boundaries.py makes the table, ``boundaries.json``;
@@ -27,7 +27,7 @@ Standard library only, Python 3.6 or newer: the job asks after each round, ReFra
 # ruff: noqa: UP006, UP035 - Python 3.6 has no list[float]
 
 import math
-from typing import Iterable, List, Optional, Tuple
+from typing import List, Optional, Tuple
 
 from containercheck.node.stats import openness, prospects, robust
 from containercheck.node.stats.boundaries import HORIZON, boundary, critical, reaches
@@ -99,7 +99,7 @@ class Pairs:
             raise ValueError(f"{expected!r} is expected, but {lowest!r} to {highest!r} accepted")
         target = self._scale.change(expected)
         self._low, self._high, self._target = Bound(low), Bound(high), Bound(target)
-        self._row = 2 * figures if self._two_ended else figures
+        self._row = self._row_among(figures)
         boundary("fail", 1, self._row)  # refuses too many figures
         self._accepted = prospects.Accepted(low, high, target, self._row)
         self.prior, self._may_gain = prior, may_gain
@@ -120,7 +120,22 @@ class Pairs:
         self._t.add(change)
         for bound in (self._low, self._high, self._target):
             bound.add(self.changes, self._slacks)
-        if self._verdict == INCONCLUSIVE and not self._asks and self.rounds <= HORIZON:
+        self._decide()
+
+    def judge_beside(self, failed: int) -> None:
+        """Judge an open figure anew among fewer, as so many of the others have failed (see together.py)."""
+        if self._verdict == INCONCLUSIVE and not self._asks:
+            self._row = self._row_among(max(1, self.figures - failed))
+            self._accepted = self._accepted._replace(figures=self._row)
+            self._decide()
+
+    def _row_among(self, figures: int) -> int:
+        """Return the number of figures whose boundaries it takes: a range with two ends counts twice."""
+        return 2 * figures if self._two_ended else figures
+
+    def _decide(self) -> None:
+        """Give the verdict that its rounds allow, unless it has one."""
+        if self._verdict == INCONCLUSIVE and not self._asks and 0 < self.rounds <= HORIZON:
             self._verdict = self._judge()
             self.decided_after = self.rounds if self._verdict != INCONCLUSIVE or self._asks else None
 
@@ -212,6 +227,12 @@ class Pairs:
         return openness.NOISY if self._may_gain and kind == openness.FASTER else kind
 
     @property
+    def may_fail(self) -> bool:
+        """Whether an open figure lies outside of what is accepted, and not only by chance: the next round may tell."""
+        kind = self.open_kind
+        return kind == openness.SLOWER or (kind == openness.FASTER and self._low.value > -math.inf)
+
+    @property
     def bound(self) -> Optional[float]:
         """The largest overhead that the rounds do not exclude, in percent or the unit; None while there is none."""
         high = self.interval[1]
@@ -219,13 +240,18 @@ class Pairs:
 
     @property
     def contradicted(self) -> bool:
-        """Whether the rounds spread so much more than is known of them that only their ranks decide."""
+        """Whether the rounds spread more than is known of them; then :attr:`assumed_spread` counts instead."""
         return self._t.contradicted
 
     @property
+    def assumed_spread(self) -> Optional[float]:
+        """The spread that counts as known, in percent or the unit: what is, or more where the rounds contradict it."""
+        return None if self._t.assumed is None else self._t.assumed * self._scale.unit
+
+    @property
     def _forecast(self) -> prospects.Accepted:
-        """What forecasts go by: a known spread only while the rounds do not contradict it."""
-        return self._accepted._replace(known=self._t.trusted)
+        """What forecasts go by."""
+        return self._accepted._replace(known=self._t.assumed)
 
     @property
     def above_tolerance(self) -> int:
@@ -270,29 +296,4 @@ class Pairs:
     @property
     def rounds_expected(self) -> int:
         """After about how many rounds a figure on its target is decided, by its known spread; else the horizon."""
-        return prospects.rounds_expected(self._accepted._replace(known=self._t.trusted))
-
-
-def outcome(pairs_of_figures: Iterable[Pairs]) -> str:
-    """Return the verdict on a check: ``fail`` if any figure failed, ``pass`` if all passed, else ``inconclusive``.
-
-    A check without figures passes, as there is nothing to be compared.
-    """
-    verdicts = [pairs.verdict for pairs in pairs_of_figures]
-    if FAIL in verdicts:
-        return FAIL
-    return INCONCLUSIVE if INCONCLUSIVE in verdicts else PASS
-
-
-def more_would_tell(pairs_of_figures: Iterable[Pairs], rounds: int) -> bool:
-    """Return whether a check needs another round, and has something to expect of it.
-
-    Not if every figure has its verdict or one failed, or at the horizon. Nor, from round 10 on, if every open figure is
-    :attr:`Pairs.hopeless`: what users see is a verdict per figure, so one that may still come is waited for.
-
-    :param rounds: how many rounds are complete.
-    """
-    figures = list(pairs_of_figures)
-    if outcome(figures) != INCONCLUSIVE or rounds >= HORIZON:
-        return False
-    return not all(pairs.hopeless for pairs in figures if pairs.verdict == INCONCLUSIVE)
+        return prospects.rounds_expected(self._forecast)

@@ -6,7 +6,6 @@ import collections
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from containercheck.history.nights import Night
 from containercheck.report import table
@@ -18,6 +17,7 @@ from containercheck.report.page.states import state
 from containercheck.report.page.wording import Table, finite
 from containercheck.results.cases import Case
 from containercheck.results.formatting import number
+from containercheck.results.row import PASS, Row
 
 #: The check that measures what the runtime itself costs; the documents compare its versions by that (D12.6 section 9).
 START_UP = "StartUp"
@@ -88,17 +88,17 @@ def _have_figures(cases: Sequence[Case]) -> bool:
 def _figures(cases: Sequence[Case]) -> Table:
     """Return the figures; where they are many, those that did not pass, and of the others the first ones."""
     found = [(case, row) for case in cases for row in case.rows]
-    chosen = sorted(range(len(found)), key=lambda place: found[place][1].get("verdict", "pass") == "pass")[:MOST_ROWS]
+    chosen = sorted(range(len(found)), key=lambda place: found[place][1].verdict in ("", PASS))[:MOST_ROWS]
     rows = tuple(_figure(*found[place]) for place in sorted(chosen))
     caption = f"{cases[0].application}: {wording.shown_count(len(rows), len(found), 'figure')}"
     return Table(caption, FIGURES, rows, left=3)
 
 
-def _figure(case: Case, row: Mapping[str, Any]) -> tuple[str, ...]:
-    labelled = row.get("baseline_label", "bare") != "bare"
+def _figure(case: Case, row: Row) -> tuple[str, ...]:
+    labelled = row.baseline_label != "bare"
     sides = (table.side(row, side, labelled) for side in ("baseline", "subject"))
-    cells = (*sides, table.overhead(row), accepted(row), str(row.get("rounds", "")))
-    head = (wording.name(case), wording.partition(case), row["figure"])
+    cells = (*sides, table.overhead(row), accepted(row), str(row.rounds or ""))
+    head = (wording.name(case), wording.partition(case), row.figure)
     return (*head, *cells, table.verdict(row) or state(case).word)
 
 
@@ -106,9 +106,9 @@ def versions(prefix: str, nights: Sequence[Night]) -> list[Chart]:
     """Return the plots of start-up over the versions of the runtime, where a partition had several of them."""
     groups: dict[tuple[str, str], dict[tuple[str, str], list[float]]] = {}
     for case in (case for night in nights for case in night.cases if case.application == START_UP):
-        row = next((row for row in case.rows if row.get("overhead_unit") == row["unit"] == "s"), None)
+        row = next((row for row in case.rows if row.overhead_unit == row.unit == "s"), None)
         for variant, version, value in _started(case, row) if row else ():
-            group = groups.setdefault((f"{case.label}, {wording.partition(case)}", row["figure"]), {})
+            group = groups.setdefault((f"{case.label}, {wording.partition(case)}", row.figure), {})
             group.setdefault((variant, version), []).append(value)
     several = {key: those for key, those in groups.items() if len({version for _, version in those}) > 1}
     return [
@@ -117,14 +117,14 @@ def versions(prefix: str, nights: Sequence[Night]) -> list[Chart]:
     ]
 
 
-def _started(case: Case, row: Mapping[str, Any]) -> list[tuple[str, str, float]]:
+def _started(case: Case, row: Row) -> list[tuple[str, str, float]]:
     """Return variant, version of the runtime and seconds of the sides that ran in a container."""
     runtimes = case.provenance.get("runtimes") or {}
     found = []
     for side in ("baseline", "subject"):
-        one = runtimes.get(side) or runtimes.get(row.get(f"{side}_label")) or {}
-        if one.get("version") and finite(row.get(side)) is not None:
-            found.append((case.variant, one["version"], row[side]))
+        one, value = runtimes.get(side) or runtimes.get(getattr(row, f"{side}_label")) or {}, getattr(row, side)
+        if one.get("version") and finite(value) is not None:
+            found.append((case.variant, one["version"], value))
     return found
 
 

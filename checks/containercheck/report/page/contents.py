@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from containercheck.history.causes import causes
 from containercheck.history.change_points import Change
@@ -81,7 +82,7 @@ def page(nights: Sequence[Night], series: Sequence[Series], changes: Sequence[Ch
     of_applications = applications(nights, left)
     failed = failures.failures(cases)
     reasons = matrix.skips(cases)
-    targets = {one.name: one.anchor for one in of_applications}
+    targets: dict[Any, str] = {one.name: one.anchor for one in of_applications}
     kinds = {kind: Failures.of([one for _, one in failed if one.state is kind]) for kind in states.FAILED}
     told = {one.anchor for kind in kinds.values() for one in kind.told}
     targets.update({case.key: one.anchor for case, one in failed if one.anchor in told})

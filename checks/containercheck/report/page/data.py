@@ -14,6 +14,7 @@ from containercheck.report import scaling
 from containercheck.report.page.states import state
 from containercheck.report.page.wording import axes, plain
 from containercheck.results.cases import Case
+from containercheck.results.row import Row
 
 WHAT = ("system", "partition", "environ", "application", "axes", "variant", "nodes")
 RESULT = ("result", "state", "completed", "reason")
@@ -37,19 +38,20 @@ def figures(night: Night) -> str:
     """
     headings = ("night", *WHAT, *RESULT, *FIGURE, "accepted_low", "accepted_high", *JUDGED, *SCALING)
     scaled = scaling.by_row(night.cases)
-    rows = (_figure(night, case, row, scaled) for case in night.cases for row in (case.rows or ({},)))
+    rows = (_figure(night, case, row, scaled) for case in night.cases for row in (case.rows or (None,)))
     return _csv(headings, rows)
 
 
-def _figure(night: Night, case: Case, row: dict[str, Any], scaled: scaling.ByRow) -> list[Any]:
+def _figure(night: Night, case: Case, row: Row | None, scaled: scaling.ByRow) -> list[Any]:
     system, partition, environ, _ = case.key
     what = (system, partition, environ, case.application, axes(case.axes), case.variant, case.nodes)
     result = (case.result, state(case).word, _time(case.when), "" if row else case.reason)
-    low, high = row.get("accepted") or (None, None)
-    values = (row.get(name) for name in FIGURE)
-    told = scaled.get((case.key, row.get("figure", ""), row.get("subject_label") or ""), {})
-    judged = (row.get(name) for name in JUDGED)
-    return [night.name, *what, *result, *values, low, high, *judged, *(told.get(name) for name in SCALING)]
+    told = scaled.get((case.key, row.figure, row.subject_label), {}) if row else {}
+    # What was not compared has no rounds, and no unit of an overhead.
+    known = row.to_json() if row else {}
+    low, high = known.get("accepted") or (None, None)
+    figure, judged = ((known.get(name) for name in names) for names in (FIGURE, JUDGED))
+    return [night.name, *what, *result, *figure, low, high, *judged, *(told.get(name) for name in SCALING)]
 
 
 def series(all_series: Iterable[Series]) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import io
 import math
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
@@ -32,7 +33,7 @@ NIGHT_NAMES = 6
 LONGEST = 34
 #: What the legend calls what is no series.
 ACCEPTED, CONFIRMATION = "accepted", "confirmation"
-STYLE = {
+STYLE: Any = {
     "svg.fonttype": "none",
     # The same page twice is the same file.
     "svg.hashsalt": "containercheck",
@@ -71,7 +72,7 @@ def over_nodes(curves: Sequence[Curve], label: str, ideal: bool = False) -> str:
             axes.plot(nodes, [node / nodes[0] for node in nodes], color=light("edge"), linewidth=1, label="ideal")
         for place, curve in enumerate(curves):
             # Beside each other, where they are equal.
-            _draw(axes, curve, lambda x, place=place: x * 1.02**place)
+            _draw(axes, curve, factor=1.02**place)
         axes.set_xticks(nodes, labels=[f"{node:g}" for node in nodes])
         axes.minorticks_off()
         axes.set_xlim(nodes[0] * 0.85, nodes[-1] * 1.2)
@@ -85,7 +86,7 @@ def over_names(curves: Sequence[Curve], names: Sequence[str], label: str) -> str
     with matplotlib.rc_context(STYLE):
         figure, (axes,) = _figure(1, HEIGHT)
         for place, curve in enumerate(curves):
-            _draw(axes, curve, lambda x, place=place: x + 0.04 * place)
+            _draw(axes, curve, shift=0.04 * place)
         short = [shortened(plain(name), 72 // len(names)) for name in names]
         axes.set_xticks(range(len(names)), labels=short)
         axes.set_xlim(-0.5, len(names) - 0.5)
@@ -159,7 +160,7 @@ def over_nights(panels: Sequence[Panel], nights: Sequence[str], breaks: Sequence
 
 def _draw_panel(plot: Axes, panel: Panel) -> None:
     for curve in panel.curves:
-        _draw(plot, curve, lambda x, style=curve.style: x + 0.06 * style)
+        _draw(plot, curve, shift=0.06 * curve.style)
     low, high = plot.get_ylim()
     if high - low < panel.span:
         middle = (low + high) / 2
@@ -184,11 +185,16 @@ def _figure(
     return figure, axes
 
 
-def _draw(axes: Axes, curve: Curve, place: Callable[[float], float]) -> None:
+def _draw(axes: Axes, curve: Curve, factor: float = 1.0, shift: float = 0.0) -> None:
     """Draw a curve with its intervals.
 
-    :param place: says where an x is drawn.
+    :param factor: by which each x is multiplied, so that equal points do not hide each other.
+    :param shift: what is added to it.
     """
+
+    def place(x: float) -> float:
+        return x * factor + shift
+
     color, marker, line = SERIES[curve.style]
     x, y = [place(point[0]) for point in curve.points], [point[1] for point in curve.points]
     axes.plot(x, y, color=light(color), marker=marker, linestyle=line, label=plain(curve.label))
@@ -198,13 +204,13 @@ def _draw(axes: Axes, curve: Curve, place: Callable[[float], float]) -> None:
         axes.vlines(at, low, high, color=light(color), linewidth=1.2)
     rings = [(place(at), value) for at, value, *_ in curve.points if at in curve.rings]
     if rings:
-        ring = {"markersize": 12, "markerfacecolor": "none", "color": light("bad"), "linestyle": "none"}
+        ring: dict[str, Any] = {"markersize": 12, "markerfacecolor": "none", "color": light("bad"), "linestyle": "none"}
         axes.plot(*zip(*rings), marker="o", **ring, label=CONFIRMATION)
 
 
 def _finished(figure: Figure, axes: Sequence[Axes], labels: Sequence[str]) -> str:
     """Give the plots their labels and the legend of all, and return the SVG."""
-    named: dict[str, object] = {}
+    named: dict[str, Any] = {}
     for plot, label in zip(axes, labels):
         if label:
             # Above the axis, where a long one has room; with a place of its own, which matplotlib need not look for.

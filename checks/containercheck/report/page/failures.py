@@ -10,6 +10,7 @@ from containercheck.report.page import rerun, wording
 from containercheck.report.page.states import ALL, UNMEASURED, State, state
 from containercheck.results import open_verdicts, selections
 from containercheck.results.cases import Case
+from containercheck.results.row import Row
 
 #: Letters of a reason in its line; all of it is below.
 FIRST_LINE = 180
@@ -115,15 +116,14 @@ def still_open(cases: Sequence[Case]) -> list[Open]:
     for case in cases:
         rows = open_verdicts.open_rows(case)
         if rows:
-            figures = tuple(f"{row['figure']}: {open_verdicts.describe(row)} ({_rounds(row)})" for row in rows)
+            figures = tuple(f"{row.figure}: {open_verdicts.describe(row)} ({_rounds(row)})" for row in rows)
             name, tally = wording.name(case, where=True), open_verdicts.tally(case)
             found.append(Open(name, state(case), tally, figures, rerun.command([case], cases)))
     return sorted(found, key=lambda one: ALL.index(one.state))
 
 
-def _rounds(row: dict) -> str:
-    needed = row.get("rounds_needed")
-    after = f"after {wording.count(row.get('rounds', 0), 'round')}"
+def _rounds(row: Row) -> str:
+    needed, after = row.rounds_needed, f"after {wording.count(row.rounds, 'round')}"
     return f"{after}, {needed} are expected to do" if needed else f"{after}, no number of rounds is known to do"
 
 

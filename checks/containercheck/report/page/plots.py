@@ -7,9 +7,8 @@ would say nothing, as one over a single number of nodes, is not drawn.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from containercheck.report import scaling, table
 from containercheck.report.page import drawing, shapes
@@ -20,6 +19,7 @@ from containercheck.report.page.wording import Table, count, finite, measured
 from containercheck.report.scaling import Scaling, Side
 from containercheck.results.cases import Case
 from containercheck.results.formatting import number
+from containercheck.results.row import Row
 
 #: So many rows of intervals are drawn.
 MOST_ROWS = 18
@@ -64,14 +64,14 @@ def values(cases: Sequence[Case]) -> list[Value]:
     return list(found.values())
 
 
-def _sides(row: Mapping[str, Any]) -> Iterator[str]:
-    return (side for side in ("baseline", "subject") if finite(row.get(side)) is not None)
+def _sides(row: Row) -> Iterator[str]:
+    return (side for side in ("baseline", "subject") if finite(getattr(row, side)) is not None)
 
 
-def _value(case: Case, row: Mapping[str, Any], side: str) -> Value:
-    label = row.get(f"{side}_label") or (case.variant if side == "subject" else "bare")
-    facts = (row["figure"], row["unit"], row.get("better", ""), case.nodes)
-    return Value(label, *facts, row[side], finite(row.get(f"{side}_error")))
+def _value(case: Case, row: Row, side: str) -> Value:
+    label = getattr(row, f"{side}_label") or (case.variant if side == "subject" else "bare")
+    facts = (row.figure, row.unit, row.better, case.nodes)
+    return Value(label, *facts, getattr(row, side), finite(getattr(row, f"{side}_error")))
 
 
 def plots(prefix: str, heading: str, cases: Sequence[Case], most: int) -> list[Chart]:
@@ -87,9 +87,9 @@ def plots(prefix: str, heading: str, cases: Sequence[Case], most: int) -> list[C
 
 def _all(prefix: str, heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     """Yield the overheads by their units, then the speed-up of figures that scale, then the figures over nodes."""
-    rows = [(case, row) for case in cases for row in case.rows if finite(row.get("overhead")) is not None]
-    for place, unit in enumerate(dict.fromkeys(row.get("overhead_unit", "%") for _, row in rows)):
-        ones = [(case, row) for case, row in rows if row.get("overhead_unit", "%") == unit]
+    rows = [(case, row) for case in cases for row in case.rows if finite(row.overhead) is not None]
+    for place, unit in enumerate(dict.fromkeys(row.overhead_unit for _, row in rows)):
+        ones = [(case, row) for case, row in rows if row.overhead_unit == unit]
         yield overheads(f"{prefix}-overhead-{place}", heading, unit, ones)
     by_figure: dict[str, list[Value]] = {}
     for one in values(cases):
@@ -100,11 +100,11 @@ def _all(prefix: str, heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
         scaled.setdefault(found.figure, []).append(found)
     for place, (figure, those) in enumerate(scaled.items()):
         yield speed_up(f"{prefix}-speed-up-{place}", f"{heading}: speed-up of {figure}", those)
-    for place, (figure, ones) in enumerate(over.items()):
-        yield over_nodes(f"{prefix}-nodes-{place}", f"{heading}: {figure} over nodes", ones)
+    for place, (figure, found_values) in enumerate(over.items()):
+        yield over_nodes(f"{prefix}-nodes-{place}", f"{heading}: {figure} over nodes", found_values)
 
 
-def overheads(name: str, heading: str, unit: str, rows: Sequence[tuple[Case, Mapping[str, Any]]]) -> Chart:
+def overheads(name: str, heading: str, unit: str, rows: Sequence[tuple[Case, Row]]) -> Chart:
     """Return the overheads in one unit, with their intervals and what is accepted."""
     several = len({case.nodes for case, _ in rows}) > 1
     found = [_interval(case, row, several) for case, row in rows]
@@ -126,16 +126,15 @@ def overheads(name: str, heading: str, unit: str, rows: Sequence[tuple[Case, Map
     return Chart.of(name, title, text, drawing.intervals(drawn, f"overhead in {unit}; larger is worse"), data)
 
 
-def _cells(case: Case, row: Mapping[str, Any]) -> tuple[str, ...]:
+def _cells(case: Case, row: Row) -> tuple[str, ...]:
     """Return a row of the table of overheads."""
-    who = (row["figure"], row.get("subject_label") or case.variant, str(case.nodes))
-    return (*who, table.overhead(row), accepted(row), str(row.get("rounds", "")), table.verdict(row))
+    who = (row.figure, row.subject_label or case.variant, str(case.nodes))
+    return (*who, table.overhead(row), accepted(row), str(row.rounds or ""), table.verdict(row))
 
 
-def accepted(row: Mapping[str, Any]) -> str:
+def accepted(row: Row) -> str:
     """Return what is accepted of a row's overhead."""
-    low, high = row.get("accepted") or (None, None)
-    unit = row.get("overhead_unit", "%")
+    (low, high), unit = row.accepted, row.overhead_unit
     if low is not None and high is not None:
         return f"{number(low, 3, '+')} to {number(high, 3, '+')} {unit}"
     if high is not None:
@@ -143,11 +142,11 @@ def accepted(row: Mapping[str, Any]) -> str:
     return f"at least {number(low, 3, '+')} {unit}" if low is not None else ""
 
 
-def _interval(case: Case, row: Mapping[str, Any], several: bool) -> Interval:
-    where = f"{row['figure']}, {count(case.nodes, 'node')}" if several else row["figure"]
-    low, high = map(finite, row.get("accepted") or (None, None))
-    ends = (finite(row.get("low")), finite(row.get("high")))
-    return Interval(where, row.get("subject_label") or case.variant, 0, row["overhead"], *ends, (low, high))
+def _interval(case: Case, row: Row, several: bool) -> Interval:
+    where = f"{row.figure}, {count(case.nodes, 'node')}" if several else row.figure
+    low, high = map(finite, row.accepted)
+    ends = (finite(row.low), finite(row.high))
+    return Interval(where, row.subject_label or case.variant, 0, row.overhead, *ends, (low, high))
 
 
 def _styled(one: Interval, labels: Sequence[str]) -> Interval:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from containercheck.node.stats import openness
 from containercheck.results import open_verdicts, selections
+from containercheck.results import row as row_values
 from containercheck.results.cases import Case
 
 #: ReFrame's phases before the job: whatever fails there was not measured.
@@ -41,10 +43,10 @@ SKIP = State("skipped", "–", "muted", "was not run; the number leads to the re
 FAILED = (FAIL, UNMEASURED)
 #: By the most urgent kind of its open figures.
 OF_KIND = {
-    open_verdicts.SLOWER: SLOWER,
-    open_verdicts.FASTER: FASTER,
-    open_verdicts.CLOSE: CLOSE,
-    open_verdicts.NOISY: NOISY,
+    openness.SLOWER: SLOWER,
+    openness.FASTER: FASTER,
+    openness.CLOSE: CLOSE,
+    openness.NOISY: NOISY,
 }
 #: The worst one first.
 ALL = (FAIL, UNMEASURED, SLOWER, FASTER, CLOSE, NOISY, OPEN, KNOWN, PASS, EMULATED, BARE, SKIP)
@@ -59,12 +61,12 @@ def state(case: Case) -> State:
         return SKIP
     still_open = open_verdicts.open_rows(case)
     if still_open:
-        return OF_KIND.get(still_open[0].get("open_kind"), OPEN)
-    if any(row.get("verdict") == open_verdicts.EMULATED for row in case.rows):
+        return OF_KIND.get(still_open[0].open_kind, OPEN)
+    if any(row.verdict == row_values.EMULATED for row in case.rows):
         return EMULATED
-    if case.result in ("xfail", "xpass") or any(row.get("expected") for row in case.rows):
+    if case.result in ("xfail", "xpass") or any(row.expected for row in case.rows):
         return KNOWN
-    compared = any("overhead" in row for row in case.rows)
+    compared = any(row.is_comparison for row in case.rows)
     return PASS if compared or has_reference(case) or not case.rows else BARE
 
 

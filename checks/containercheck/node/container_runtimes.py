@@ -1,0 +1,244 @@
+"""The container runtimes that the library knows: a row each, and no other file names one.
+
+To add a runtime, write its row and put it into :data:`RUNTIMES`. What a row leaves out is as most runtimes have it.
+
+Standard library only, Python 3.6 or newer: programs of the build step and of the job read the table too.
+"""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Iterable, NamedTuple, Optional, Tuple
+
+#: Scheme of the addresses of images in a registry, whatever pulls them, and the registry that none of them names.
+REGISTRY_SCHEME, DEFAULT_REGISTRY = "docker", "docker.io"
+#: Directory in an image, as a file or unpacked, with what says how it was made.
+METADATA = ".singularity.d"
+
+
+class Storage(NamedTuple):
+    """How a runtime keeps images itself, in a place that only it knows.
+
+    ``look`` are the words that print what it calls an image, whose name follows; or, with ``lists_digests``, the
+    digests of all images that it has. ``pull`` are the words that get one, whose name follows. ``name`` is how an image
+    of a registry is called in both. ``run`` is what it is told to run, in the words of a job's script: ``{name}``, or
+    what the build step found (``{identifier}``). ``takes_tags`` tells whether an image without a digest will do;
+    ``loaded`` is how the names of images begin that are in no registry; ``per_node`` tells whether each node has
+    images of its own.
+    """
+
+    look: Tuple[str, ...]
+    pull: Tuple[str, ...]
+    name: str = "{name}"
+    run: str = "{name}"
+    lists_digests: bool = False
+    takes_tags: bool = False
+    loaded: str = ""
+    per_node: bool = False
+
+    def is_loaded(self, name: str) -> bool:
+        """Tell whether an image is in no registry."""
+        return bool(self.loaded) and name.startswith(self.loaded)
+
+
+class Runtime(NamedTuple):
+    """A container runtime.
+
+    What it is called: ``name`` is ReFrame's and the site file's, ``command`` what is typed, and ``answer`` matches what
+    it prints when it is asked its version with ``version``. Its file's name says too little: a site has
+    ``apptainer-1.4``, or a wrapper.
+
+    How it runs a program: ``launch`` are the words after the command, ``bind`` those that bind a directory, ``gpus``
+    those that let the container see the node's GPUs, ``variable`` those before the name of a variable that has to be
+    handed on, because the container has an environment of its own. ``label`` are those that mark a container of ours.
+    ``user_namespace`` lets root without all capabilities run images; ``shared_namespace`` puts the ranks of a node
+    into one user namespace, where what ``help`` prints has it. ``own_library_path`` tells whether it gives containers
+    an ``LD_LIBRARY_PATH`` of its own.
+
+    Who runs it: ``starts_containers`` tells whether its command starts the container itself, so that all processes of
+    that are its descendants; ``is_engine`` whether a container may outlive its command, and is found by its label.
+
+    Images: ``storage`` says how it keeps them itself, None for one that runs files and directories. ``builds`` tells
+    whether it builds one from a definition file, and ``build_directory`` is the variable that says where.
+
+    Its settings: ``configuration`` are the words that print the path of its configuration file, and ``settings`` how
+    the names of its variables begin.
+
+    What it prints when a run fails (node/outputs/boilerplate.py): ``follow_ups`` because another process failed,
+    ``causes``, and ``noise``.
+    """
+
+    name: str
+    command: str
+    answer: str
+    launch: Tuple[str, ...]
+    bind: str
+    version: Tuple[str, ...] = ("--version",)
+    gpus: str = ""
+    variable: Tuple[str, ...] = ()
+    label: str = ""
+    help: Tuple[str, ...] = ()
+    user_namespace: str = ""
+    shared_namespace: str = ""
+    own_library_path: bool = False
+    starts_containers: bool = False
+    is_engine: bool = False
+    storage: Optional[Storage] = None
+    builds: bool = False
+    build_directory: str = ""
+    configuration: Tuple[str, ...] = ()
+    settings: str = ""
+    follow_ups: Tuple[str, ...] = ()
+    causes: Tuple[str, ...] = ()
+    noise: Tuple[str, ...] = ()
+
+    def bind_words(self, binds: Iterable[Tuple[str, str]]) -> Tuple[str, ...]:
+        """Return the options, quoted, that bind sources of the host at targets in the container."""
+        return tuple(shlex.quote(self.bind.format(source=source, target=target)) for source, target in binds)
+
+    def command_line(
+        self,
+        program: str,
+        image: str,
+        binds: Iterable[Tuple[str, str]],
+        workdir: str,
+        options: Iterable[str] = (),
+        gpus: bool = False,
+        command: str = "",
+    ) -> str:
+        """Return the command that runs a program in an image, as a line of a shell script.
+
+        :param program: with its options, quoted.
+        :param image: quoted.
+        :param binds: sources of the host and their targets in the container.
+        :param workdir: of the program, in the container.
+        :param options: more options, quoted.
+        :param gpus: whether the container is to see the node's GPUs.
+        :param command: what is typed for the runtime; by default its usual command.
+        """
+        values = {
+            "binds": " ".join(self.bind_words(binds)),
+            "gpus": self.gpus if gpus else "",
+            "workdir": workdir,
+            "options": " ".join(options),
+            "image": image,
+            "program": program,
+        }
+        words = [shlex.quote(command or self.command), *(word.format(**values) for word in self.launch)]
+        return " ".join(filter(None, words))
+
+
+_APPTAINER = Runtime(
+    name="Apptainer",
+    command="apptainer",
+    answer=r"^apptainer version ",
+    launch=("exec", "{binds}", "{gpus}", "--pwd {workdir}", "{options}", "{image}", "{program}"),
+    bind="-B{source}:{target}",
+    gpus="--nv",
+    help=("exec", "--help"),
+    user_namespace="--userns",
+    # Since Apptainer 1.3.
+    shared_namespace="--sharens",
+    own_library_path=True,
+    starts_containers=True,
+    builds=True,
+    build_directory="APPTAINER_TMPDIR",
+    configuration=("buildcfg",),
+    settings="APPTAINER_",
+    follow_ups=(
+        r"^FATAL\b.* first process with --sharens has already exited",
+        r"^FATAL\b.* could not open proc directory ",
+        r"^FATAL\b.* while executing starter: ",
+        r"^ERROR\b.* container cleanup failed: ",
+    ),
+    causes=(r"^(?:FATAL|ERROR) *(?:: |\[U=)",),
+    noise=(r"^(?:INFO|WARNING|VERBOSE|DEBUG) *(?:: |\[U=)",),
+)
+
+#: All of them, in the order of preference where a site says nothing.
+RUNTIMES = (
+    _APPTAINER,
+    _APPTAINER._replace(
+        name="Singularity",
+        command="singularity",
+        # Also "singularity-ce version 4.1.0".
+        answer=r"^singularity\S* version ",
+        build_directory="SINGULARITY_TMPDIR",
+        settings="SINGULARITY_",
+        # It prints what Apptainer does.
+        follow_ups=(),
+        causes=(),
+        noise=(),
+    ),
+    Runtime(
+        name="Sarus",
+        command="sarus",
+        # It prints its number only.
+        answer="",
+        launch=("run", "{binds}", "-w {workdir}", "{options}", "{image}", "{program}"),
+        bind="--mount=type=bind,source={source},destination={target}",
+        storage=Storage(
+            look=("sarus", "images", "--digests"), pull=("sarus", "pull"), lists_digests=True, loaded="load/"
+        ),
+    ),
+    # As NERSC makes it: the one that ReFrame writes commands for became Sarus. It keeps the working directory, and
+    # binds directories only.
+    Runtime(
+        name="Shifter",
+        command="shifter",
+        answer="",
+        launch=("--image={image}", "{binds}", "{options}", "{program}"),
+        bind="--volume={source}:{target}",
+        storage=Storage(
+            look=("shifterimg", "lookup"),
+            pull=("shifterimg", "pull"),
+            name="docker:{name}",
+            # For a name every rank would ask the gateway; and a tag may lead to another image by then.
+            run="id:{identifier}",
+            # Its gateways before 22.02, and those without skopeo, know tags only.
+            takes_tags=True,
+        ),
+    ),
+    Runtime(
+        name="Docker",
+        command="docker",
+        # Podman goes by its name too.
+        answer=r"(?i)^(docker|podman) version ",
+        launch=("run --rm", "{binds}", "-w {workdir}", "{options}", "{image}", "{program}"),
+        bind="-v={source}:{target}",
+        variable=("--env",),
+        label="--label={label}",
+        is_engine=True,
+        storage=Storage(
+            look=("docker", "image", "inspect", "--format={{.Id}}"), pull=("docker", "pull"), per_node=True
+        ),
+    ),
+)
+
+#: A runtime that no row is for, in the job: nothing is known of it.
+UNKNOWN = Runtime("", "", "", (), "")
+
+
+def by_name(name: str) -> Runtime:
+    """Return the runtime that ReFrame and the site file call so.
+
+    :raises KeyError: there is none.
+    """
+    return {runtime.name: runtime for runtime in RUNTIMES}[name]
+
+
+def by_command(command: str) -> Runtime:
+    """Return the runtime with this command, a name or a path; :data:`UNKNOWN` where no row has it."""
+    return next((runtime for runtime in RUNTIMES if runtime.command == Path(command).name), UNKNOWN)
+
+
+def recognized(command: str, answer: str) -> Runtime:
+    """Return the runtime by what it says of its version; by its command where it says nothing that a row knows.
+
+    >>> recognized("/opt/bin/run-image", "INFO: of the centre\\nsingularity-ce version 4.1.0-focal").name
+    'Singularity'
+    >>> [recognized(command, "1.6.4").name for command in ("/usr/bin/sarus", "run-image")]
+    ['Sarus', '']
+    """
+    known = (runtime for runtime in RUNTIMES if runtime.answer and re.search(runtime.answer, answer, re.MULTILINE))
+    return next(known, None) or by_command(command)

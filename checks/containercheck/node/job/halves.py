@@ -1,0 +1,227 @@
+"""Two runs at the same time, each on half of the node's cores (Linux; standard library only, Python 3.6 or newer).
+
+Each has a process of its own below the runner, which stays on its half and so keeps all that it starts there, and a
+working directory of its own: two runs that write the same file would spoil each other's. In there lies what the stage
+directory has: small files as copies, large ones (an input) as further names of the same file, links as they are. The
+side's script is the one that would run in the stage directory, with the names of its own directory in it.
+"""
+
+import itertools
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+from containercheck.node import contract
+from containercheck.node.job import belonging, disturbance, processes, reproducer
+from containercheck.node.job.single_run import disturbed_by, run_once
+
+#: Where Linux tells which processors are hardware threads of one core, and in which socket.
+TOPOLOGY = "sys/devices/system/cpu/cpu{}/topology"
+#: Largest file that each side gets a copy of, in bytes: a program may change its input, but none of that size.
+COPIED = 64 << 20
+#: Seconds between two looks at whether a run has ended, and what both have to end when they are told to.
+INTERVAL, PATIENCE = 0.05, 20.0
+#: File in a run's directory with its part of the record. JSON.
+RUN = "run.json"
+
+
+class HalvesError(Exception):
+    """The node has no two halves of that size, or a run could not even be begun; the message says it."""
+
+
+class Half(NamedTuple):
+    """A run on half of the node: of ``side``, on these processors, for ``limit`` seconds at most."""
+
+    side: str
+    processors: Set[int]
+    output: Path
+    limit: float
+
+
+def halves(wanted: int, usable: Set[int], root: Path = Path("/")) -> Tuple[Set[int], Set[int]]:
+    """Return the processors of two halves: as many whole cores each, neighbours together; an odd one is left out.
+
+    :param wanted: cores that each must have.
+    :param usable: processors that may be used.
+    :param root: of the file system that tells which of them are one core.
+    :raises HalvesError: there are too few.
+    """
+    cores = {}  # type: Dict[Tuple[int, str], List[int]]
+    for processor in sorted(usable):
+        topology = root / TOPOLOGY.format(processor)
+        siblings = _text(topology / "thread_siblings_list") or str(processor)
+        cores.setdefault((int(_text(topology / "physical_package_id") or 0), siblings), []).append(processor)
+    ordered = sorted(cores.items(), key=lambda core: (core[0][0], core[1]))
+    size = len(ordered) // 2
+    if size < wanted:
+        raise HalvesError(
+            f"{os.uname().nodename} lets this job use {len(ordered)} core(s); each side needs {wanted} to itself: "
+            "run them one after the other (-S duet=no)"
+        )
+    first, second = ordered[:size], ordered[-size:]
+    return {one for _, core in first for one in core}, {one for _, core in second for one in core}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def listed(processors: Set[int]) -> str:
+    """Return processors as Linux lists them.
+
+    >>> listed({8, 0, 1, 2})
+    '0-2,8'
+    """
+    ranges = []
+    for _, group in itertools.groupby(enumerate(sorted(processors)), lambda pair: pair[1] - pair[0]):
+        own = [processor for _, processor in group]
+        ranges.append(str(own[0]) if len(own) == 1 else f"{own[0]}-{own[-1]}")
+    return ",".join(ranges)
+
+
+def directory_of(side: str) -> Path:
+    """Return a side's working directory, below the stage directory."""
+    return Path(contract.DUET, side)
+
+
+def make_directories(sides: Sequence[str], stagedir: str) -> None:
+    """Make the working directory of each side, in the stage directory, which is the current one.
+
+    :param stagedir: the stage directory as the sides' commands name it.
+    """
+    stage = Path.cwd()
+    shutil.rmtree(contract.DUET, ignore_errors=True)
+    for side in sides:
+        own = stage / directory_of(side)
+        own.mkdir(parents=True)
+        for path in reproducer.found_by_runs(stage):
+            if path.is_dir() and not path.is_symlink():
+                shutil.copytree(str(path), str(own / path.name), symlinks=True, copy_function=_copy)
+            else:
+                _copy(str(path), str(own / path.name))
+        script = reproducer.expanded(Path(contract.script_file(side)).read_text(), stage)
+        text = script.replace(stagedir, f"{stagedir}/{directory_of(side)}")
+        (own / contract.script_file(side)).write_text(text + "\n")
+
+
+def _copy(source: str, target: str) -> None:
+    if os.path.islink(source) or os.path.getsize(source) <= COPIED:
+        shutil.copy2(source, target, follow_symlinks=False)
+    else:
+        os.link(source, target)
+
+
+def run_both(both: Sequence[Half], collect: List[str], local_ranks: int) -> List[Dict[str, Any]]:
+    """Run two sides at the same time, and return their parts of the record, in this order.
+
+    Where one fails, the other is ended too: what it does by itself is no pair.
+
+    :param collect, local_ranks: as for :func:`run_once`.
+    :raises HalvesError: one could not be begun.
+    """
+    began, before, started = time.time(), disturbance.look(), time.monotonic()
+    living = {}  # type: Dict[int, Half]
+    found = {}  # type: Dict[str, Dict[str, Any]]
+    failed = ""
+    try:
+        for half in both:
+            living[_start(half, collect, local_ranks)] = half
+        while living:
+            for pid, half in _ended(living):
+                run = _run_of(half)
+                if run is None and not failed:
+                    raise HalvesError(f"{half.side} could not be begun on processors {listed(half.processors)}")
+                found[half.side] = run or _spoilt(half, time.monotonic() - started, failed)
+                del living[pid]
+                if run and has_failed(run) and not failed:
+                    failed = half.side
+                    _tell(living, signal.SIGTERM)
+    finally:
+        # Also where the job is to end.
+        _end(living)
+    disturbers = disturbed_by(began, before, disturbance.look())
+    return [{**found[half.side], "disturbed_by": disturbers, "processors": listed(half.processors)} for half in both]
+
+
+def _start(half: Half, collect: List[str], local_ranks: int) -> int:
+    """Start a process that runs one side, and return its id."""
+    parent, output = os.getpid(), Path.cwd() / half.output
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 1
+    try:
+        processes.die_with_parent(parent, signal.SIGTERM)
+        processes.adopt_orphans()
+        belonging.begin_anew()
+        os.sched_setaffinity(0, half.processors)
+        os.chdir(str(directory_of(half.side)))
+        script = Path(contract.script_file(half.side))
+        run = run_once(script, output, half.limit, collect, local_ranks, alone=False)
+        run["output"] = str(half.output)
+        (output / (RUN + ".tmp")).write_text(json.dumps(run))
+        (output / (RUN + ".tmp")).replace(output / RUN)
+        status = 0
+    except processes.Terminated:
+        # The runner knows why.
+        pass
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(status)
+
+
+def _ended(living: Dict[int, Half]) -> List[Tuple[int, Half]]:
+    """Wait for a moment, and return those that have ended."""
+    time.sleep(INTERVAL)
+    return [(pid, half) for pid, half in living.items() if os.waitpid(pid, os.WNOHANG)[0]]
+
+
+def _run_of(half: Half) -> Optional[Dict[str, Any]]:
+    """Return what a process wrote of its run, once; None where it was ended before."""
+    path = half.output / RUN
+    if not path.exists():
+        return None
+    run = json.loads(path.read_text())  # type: Dict[str, Any]
+    path.unlink()
+    return run
+
+
+def has_failed(run: Dict[str, Any]) -> bool:
+    """Tell whether a run did not come to a good end."""
+    return run["status"] != 0 or run["timed_out"] or run["printed_too_much"]
+
+
+def _spoilt(half: Half, seconds: float, failed: str) -> Dict[str, Any]:
+    """Return the part of the record of a run that was ended because the other one had failed."""
+    run = {"seconds": seconds, "limit": half.limit, "status": 128 + signal.SIGTERM, "timed_out": False}
+    run.update({"printed_too_much": False, "leftover_processes": [], "mpi": {}, "bound": []})
+    return {**run, "output": str(half.output), "ended_with": failed}
+
+
+def _tell(living: Dict[int, Half], number: signal.Signals) -> None:
+    for pid in living:
+        os.kill(pid, number)
+
+
+def _end(living: Dict[int, Half]) -> None:
+    """End what still runs: asked first, then killed."""
+    _tell(living, signal.SIGTERM)
+    deadline = time.monotonic() + PATIENCE
+    while living and time.monotonic() < deadline:
+        for pid, _ in _ended(living):
+            del living[pid]
+    _tell(living, signal.SIGKILL)
+    for pid in living:
+        os.waitpid(pid, 0)

@@ -1,0 +1,162 @@
+"""A figure of a case as it came out: what the verdict writes, reports store and everything else reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from containercheck.node.stats import sequential
+
+#: Version of the form in which rows are stored. Those without one are of version 1, which has the same fields; some of
+#: them were added later.
+SCHEMA = 2
+#: The field with that version.
+VERSION = "schema"
+#: Verdicts. Where processors are emulated, nothing is judged.
+PASS, FAIL, OPEN, EMULATED = sequential.PASS, sequential.FAIL, sequential.INCONCLUSIVE, "emulated"
+#: What is said of the latter.
+NOT_JUDGED = "emulated: overheads are reported, not judged"
+#: Fields that are stored of a comparison, whatever they are, and of nothing else.
+_OF_COMPARISONS = frozenset(["overhead_unit", "accepted", "expected", "rounds", "above", "round_seconds"])
+#: Those that are stored in any case.
+_ALWAYS = frozenset(["figure", "unit", "baseline_label"])
+
+
+class RowError(ValueError):
+    """A stored row cannot be read; the message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure that was compared, or the value of a bare run by itself.
+
+    :ivar figure: its name.
+    :ivar unit: of its values.
+    :ivar better: which direction is: ``higher`` or ``lower``.
+    :ivar baseline: median of the baseline's values.
+    :ivar baseline_label: what the baseline is called.
+    :ivar baseline_error: mean error of its values; None where there was one run.
+    :ivar subject: what the baseline and the overhead come to; None where nothing was compared, as all of the following.
+    :ivar subject_label: what the subject is called; empty for the case's variant.
+    :ivar subject_error: mean error of its values.
+    :ivar overhead: by how much the subject is worse, in ``overhead_unit``.
+    :ivar low: lower end of the overhead's interval; None where there is none yet, as ``high``.
+    :ivar interval: half the width of that.
+    :ivar accepted: range of overheads that are accepted; None for an end that it does not have.
+    :ivar expected: whether a reference says what the overhead must be.
+    :ivar verdict: :data:`PASS`, :data:`FAIL`, :data:`OPEN` or :data:`EMULATED`; empty where nothing was compared.
+    :ivar rounds: that were compared.
+    :ivar above: in how many of them the overhead was above what is accepted.
+    :ivar spread: of the rounds, in ``overhead_unit``.
+    :ivar correlation: of successive rounds.
+    :ivar rounds_needed: in all, for an open verdict; None for too many.
+    :ivar round_seconds: what a round takes.
+    :ivar open_kind: why an open verdict is open (node/stats/openness.py).
+    :ivar bound: the largest overhead that is not excluded; None while there is none.
+    :ivar answer: what is known of an open verdict, in words.
+    :ivar known_spread: spread that was known before; None for none.
+    :ivar spread_source: from where it was known.
+    :ivar contradicted: whether the rounds spread otherwise.
+    :ivar difference: line that names both builds, where the two are not the same.
+    :ivar scaling: ``strong`` or ``weak`` where the figure shows how the application scales over nodes.
+    :ivar emulated: whether the nodes' processors are emulated.
+    :ivar duet: whether both sides ran at the same time, so that both values are of half a node.
+    :ivar answers_compared: whether the check has answers, so that it is known whether both computed the same.
+    """
+
+    figure: str
+    unit: str = ""
+    better: str = ""
+    baseline: float | None = None
+    baseline_label: str = "bare"
+    baseline_error: float | None = None
+    subject: float | None = None
+    subject_label: str = ""
+    subject_error: float | None = None
+    overhead: float | None = None
+    overhead_unit: str = "%"
+    low: float | None = None
+    high: float | None = None
+    interval: float | None = None
+    accepted: tuple[float | None, float | None] = (None, None)
+    expected: bool = False
+    verdict: str = ""
+    rounds: int = 0
+    above: int = 0
+    spread: float | None = None
+    correlation: float | None = None
+    rounds_needed: int | None = None
+    round_seconds: float = 0.0
+    open_kind: str = ""
+    bound: float | None = None
+    answer: str = ""
+    known_spread: float | None = None
+    spread_source: str = ""
+    contradicted: bool = False
+    difference: str = ""
+    scaling: str = ""
+    emulated: bool = False
+    duet: bool = False
+    answers_compared: bool = True
+
+    @property
+    def is_comparison(self) -> bool:
+        """Whether two sides were compared."""
+        return bool(self.verdict) or self.overhead is not None
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it has a verdict, if only an open one."""
+        return self.verdict not in ("", EMULATED)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row as it is stored, without what says nothing."""
+        stored: dict[str, Any] = {VERSION: SCHEMA}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            wanted = self.is_comparison if field.name in _OF_COMPARISONS else value != field.default
+            if wanted or field.name in _ALWAYS:
+                stored[field.name] = list(value) if isinstance(value, tuple) else value
+        return stored
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Row:
+        """Return a row as it was stored, by this version or an earlier one.
+
+        :raises RowError: it is none, or a later version stored it.
+        """
+        require_readable([stored])
+        # None is what there is no value for, and version 1 wrote that.
+        known = {name: value for name, value in stored.items() if name in _FIELDS and value is not None}
+        if "accepted" in known:
+            low, high = known["accepted"]
+            known["accepted"] = (low, high)
+        return cls(**known)
+
+
+_FIELDS = frozenset(field.name for field in fields(Row))
+
+
+def rows_of(testcase: Mapping[str, Any]) -> list[Row]:
+    """Return the rows of a test case as ReFrame stored it.
+
+    :raises RowError: see :meth:`Row.from_json`.
+    """
+    return [Row.from_json(stored) for stored in testcase.get("results") or ()]
+
+
+def require_readable(stored: Iterable[Any]) -> None:
+    """Refuse what no row can be made of.
+
+    :raises RowError: a row has no figure, or a later version stored it.
+    """
+    for row in stored:
+        if not isinstance(row, Mapping) or "figure" not in row:
+            raise RowError(f"a row of its results has no figure: {str(row)[:80]}")
+        version = row.get(VERSION, 1)
+        if not isinstance(version, int) or version > SCHEMA:
+            raise RowError(
+                f"its results are of schema version {version}, and this library reads those up to {SCHEMA}: use the "
+                "library that stored them"
+            )

@@ -1,0 +1,224 @@
+"""Sessions on the virtual cluster: what the fabric does to each variant, and what happens when things break."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import PLANTED, REPOSITORY, STATE, TURN, cluster, eventually, shared_directory
+from containercheck.site import releases
+
+# ReFrame matches names without their blanks.
+PING_PONG = "PingPong%variant={}%num_nodes=2"
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def up():
+    if STATE.exists():
+        pytest.skip("a virtual cluster is up already: ci/virtual-cluster down")
+    cluster("up")
+    yield
+    cluster("down")
+
+
+@pytest.fixture
+def on_cluster(session, up):
+    """Run a session on the cluster, in a directory that its nodes see."""
+    cluster("up")
+    environment = {
+        "SLURM_CONF": str(STATE / "slurm.conf"),
+        "RFM_CONFIG_FILES": str(REPOSITORY / "config" / "virtual_cluster.py"),
+        "RFM_SYSTEM": "virtual-cluster",
+    }
+
+    def run(*arguments, checks=REPOSITORY / "checks"):
+        return session(f"--prefix={run.place}", *arguments, checks=checks, **environment)
+
+    with shared_directory() as run.place:
+        yield run
+
+
+def bandwidth(case):
+    """Return the row of the bandwidth between nodes."""
+    return next(row for row in case["results"] if row["figure"] == "bandwidth_between_nodes")
+
+
+def meanwhile(place, action):
+    """Do something once the first run of the Ping Pong job under ``place`` has ended."""
+
+    def ran():
+        records = [json.loads(path.read_text()) for path in place.rglob("PingPong_*/rounds.json")]
+        return any(record["runs"] for record in records)
+
+    def wait():
+        if eventually(ran, TURN):
+            action()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_the_fabric_is_lost_in_the_generic_container_only(on_cluster):
+    result = on_cluster("-n", PING_PONG.format("(integrated|generic)"), "-S", "rounds=3")
+    # Once, however many images there are.
+    assert result.output.count("asking a node of virtual-cluster:compute for its C library") == 1, result.output
+    fitting = releases.for_libc(tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split("."))))
+    assert result.case("generic")["provenance"]["image_release"] == fitting
+    assert result.case("generic")["provenance"]["started"] == {"subject": "by the job's launcher"}
+    integrated, generic = (bandwidth(result.case(variant)) for variant in ("integrated", "generic"))
+    # SANDIA VI.B and D12.6 6.9.1: a factor of ten or none; what a loaded machine adds to it is not for a test to say.
+    assert integrated["expected"], result.output
+    assert integrated["subject"] > 0.5 * integrated["baseline"]
+    assert generic["expected"], result.output
+    assert generic["subject"] < 0.2 * generic["baseline"]
+
+
+def test_an_integrated_container_that_loses_the_fabric_fails(on_cluster):
+    lost = "APPTAINERENV_OMPI_MCA_btl_tcp_if_include:eth0"
+    result = on_cluster("-n", PING_PONG.format("integrated"), "-S", "seconds=300", "-S", f"env_vars={lost}")
+    case = result.case("integrated")
+    assert (result.status != 0, case["fail_phase"]) == (True, "performance"), result.output
+    assert "bandwidth_between_nodes is" in case["fail_reason"]
+    assert bandwidth(case)["verdict"] == "fail"
+    assert bandwidth(case)["subject"] < 0.2 * bandwidth(case)["baseline"]
+
+
+def test_a_dead_node_fails_its_check_with_that_reason_and_the_session_goes_on(on_cluster):
+    breaking = meanwhile(on_cluster.place, lambda: cluster("kill-node", "node2"))
+    # The one-node check comes after it, and runs on the node that is left.
+    selection = f"({PING_PONG.format('generic')}|HPCC%variant=bare%num_nodes=1)"
+    result = on_cluster("-n", selection, "-S", "rounds=20", "-S", "HPCC.rounds=1", "--exec-order=rname")
+    breaking.join()
+    dead = result.case("generic", "PingPong")
+    assert dead["result"] == "fail"
+    # Before its runs have failed twice, or after: Slurm's word for it is another.
+    assert re.search(r"Slurm says (NODE_FAIL|node2 down)", dead["fail_reason"]), dead["fail_reason"]
+    assert result.case("bare", "HPCC")["result"] == "pass"
+
+
+def test_a_restarted_controller_loses_nothing(on_cluster):
+    def restart():
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if (process / "comm").read_text() == "slurmctld\n" and str(STATE) in (process / "cmdline").read_text():
+                    os.kill(int(process.name), signal.SIGTERM)
+            except OSError:
+                continue
+        # Longer than ReFrame needs to ask squeue in vain.
+        time.sleep(6)
+        cluster("up")
+
+    breaking = meanwhile(on_cluster.place, restart)
+    result = on_cluster("-n", PING_PONG.format("bare"), "-S", "rounds=8")
+    breaking.join()
+    assert result.case("bare")["result"] == "pass", result.output
+    assert len(result.case("bare")["results"]) == 2
+
+
+@pytest.fixture
+def lost_packets(up):
+    """Drop what reaches the nodes over the slow network on the ports that MPI is given; Slurm's stay open."""
+    drop = ["rule add pref 100 lookup local", "rule add pref 10 iif eth0 ipproto tcp dport 20000-20999 blackhole"]
+    undo = ["rule add pref 0 lookup local", "rule del pref 10", "rule del pref 100"]
+    # Not from the range that connections take their ports from, where Slurm may have one.
+    # Addresses of the node itself are looked up first, before any rule could drop a packet to them.
+    for node in ("node1", "node2"):
+        for command in [*drop, "rule del pref 0"]:
+            cluster("exec", node, "ip", *command.split())
+    # What the job itself has of MPI's settings does not reach a generic container.
+    ports = {"min": 20000, "range": 999}
+    yield ",".join(f"APPTAINERENV_OMPI_MCA_btl_tcp_port_{name}_v4:{value}" for name, value in ports.items())
+    for node in ("node1", "node2"):
+        for command in undo:
+            cluster("exec", node, "ip", *command.split())
+
+
+def test_ranks_that_cannot_connect_are_named_as_a_hang_and_the_session_ends(on_cluster, lost_packets):
+    selection = PING_PONG.format("generic")
+    result = on_cluster("-n", selection, "-S", "rounds=2", "-S", "run_limit=15", "-S", f"env_vars={lost_packets}")
+    case = result.case("generic")
+    assert case["result"] == "fail"
+    assert "subject: hangs: killed at its limit of 15 s" in case["fail_reason"], case["fail_reason"]
+    # The bare program, over the fabric, is not touched by it.
+    assert "baseline" not in case["fail_reason"]
+
+
+def test_a_job_that_waits_too_long_in_the_queue_says_so(on_cluster):
+    slurm = dict(os.environ, SLURM_CONF=str(STATE / "slurm.conf"))
+    taken = ["sbatch", "--parsable", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 120"]
+    job = subprocess.run(taken, env=slurm, check=True, capture_output=True, text=True).stdout.strip()
+    try:
+        result = on_cluster("-n", PING_PONG.format("bare"), "-S", "max_pending_time=5s")
+    finally:
+        subprocess.run(["scancel", job], env=slurm, check=True)
+    case = result.case("bare")
+    assert case["result"] == "fail"
+    assert "pending time" in case["fail_reason"], case["fail_reason"]
+
+
+#: The cluster's site file, with a time limit.
+LIMITED = """
+import runpy
+site_configuration = runpy.run_path({path!r})["site_configuration"]
+site_configuration["systems"][0]["partitions"][0]["time_limit"] = "0h1m0s"
+"""
+
+
+@pytest.mark.parametrize("whose", ["person", "site"])
+def test_a_job_that_meets_its_time_limit_is_judged_by_its_complete_rounds(on_cluster, whose, tmp_path):
+    # Forty rounds of ten seconds: the limit comes after five. One round is expected to take half a run's limit.
+    options = ["-S", "rounds=40", "-S", "lasts=5", "-S", "run_limit=60"]
+    if whose == "person":
+        options += ["-S", "time_limit=1m"]
+    else:
+        (tmp_path / "limited.py").write_text(LIMITED.format(path=str(REPOSITORY / "config" / "virtual_cluster.py")))
+        options += ["-C", str(tmp_path / "limited.py")]
+    result = on_cluster("-n", "Planted%variant=generic", *options, checks=PLANTED)
+    case = result.case("generic")
+    assert (result.status, case["result"]) == (0, "pass"), result.output
+    said = r"the job was ended \(SIGTERM\) before its last round: judged by the (\d+) that are complete"
+    found = re.search(said, result.output)
+    assert found, result.output
+    record = json.loads(next((on_cluster.place / "stage").rglob("rounds.json")).read_text())
+    assert (record["complete"], record["ended"]) == (False, "SIGTERM")
+    assert int(found[1]) == len(record["runs"]) // 2 - len(record["replaced"]) > 1
+    (row,) = case["results"]
+    assert row["verdict"] in ("pass", "inconclusive")
+
+
+def test_a_stage_directory_that_the_nodes_do_not_see_is_named(on_cluster):
+    hidden = tempfile.mkdtemp(dir="/tmp")
+    try:
+        result = on_cluster("-n", PING_PONG.format("bare"), f"--prefix={hidden}")
+    finally:
+        shutil.rmtree(hidden)
+    reason = result.case("bare")["fail_reason"]
+    assert re.search(rf"the job wrote nothing: do the nodes see {hidden}/stage/\S+\?", reason), reason
+
+
+def test_the_commands_in_the_job_script_can_be_copied_and_run(on_cluster):
+    result = on_cluster("-n", "Planted%variant=generic", "-S", "rounds=1", checks=PLANTED)
+    assert result.case("generic")["result"] == "pass", result.output
+    script = next((on_cluster.place / "stage").rglob("rfm_job.sh")).read_text()
+    (line,) = [line for line in script.splitlines() if line.startswith("$(cat subject.start) apptainer exec")]
+    run = subprocess.run(
+        ["bash", "-c", line],
+        cwd=next((on_cluster.place / "stage").rglob("rfm_job.sh")).parent,
+        text=True,
+        capture_output=True,
+    )
+    assert "sum 42" in run.stdout, run.stderr

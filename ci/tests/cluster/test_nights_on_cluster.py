@@ -1,0 +1,163 @@
+"""Nights on the virtual cluster: clean ones, with a regression in the fourth, and with nodes that are out of service.
+
+Ten nights, each of a cheap check or two in few rounds: together they are to take 15 minutes at most on two cores.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import REPOSITORY, STATE, cluster, eventually, shared_directory
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
+]
+
+SLURM = {"SLURM_CONF": str(STATE / "slurm.conf")}
+SITE = REPOSITORY / "config" / "virtual_cluster.py"
+#: One check, the cheapest, in a few short rounds.
+CHEAP = ("-n", "^StartUp%variant=generic", "-S", "rounds=8", "-S", "StartUp.repeats=3")
+#: A start that takes 0.15 s more is within what is accepted against bare: only the nights before tell.
+SLOWER = """#!/bin/sh
+case $1 in
+    --version) echo "apptainer version 99.0-made" ;;
+    exec) sleep 0.15; exec {runtime} "$@" ;;
+    *) exec {runtime} "$@" ;;
+esac
+"""
+#: The cluster's site file, with a node in each of two partitions.
+HALVES = """
+import copy
+import runpy
+site_configuration = runpy.run_path({path!r})["site_configuration"]
+(system,) = site_configuration["systems"]
+(whole,) = system["partitions"]
+system["partitions"] = []
+for name in ("first", "second"):
+    half = copy.deepcopy(whole)
+    half.update(name=name, access=["--partition=" + name])
+    half["extras"]["containercheck"]["max_nodes"] = 1
+    system["partitions"].append(half)
+"""
+
+
+@pytest.fixture
+def place():
+    """Start the cluster, and make a directory that its nodes see."""
+    if STATE.exists():
+        pytest.skip("a virtual cluster is up already: ci/virtual-cluster down")
+    cluster("up", "--nodes", "2")
+    with shared_directory() as directory:
+        yield directory
+    cluster("down")
+
+
+def slurm(*words):
+    """Run a command of Slurm's, and return what it prints."""
+    done = subprocess.run(words, env={**os.environ, **SLURM}, text=True, capture_output=True, timeout=120)
+    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def night(place, *arguments, **more):
+    """Run a night; return its exit status, what it printed, and what it left for programs."""
+    own = {
+        **SLURM,
+        "RFM_CONFIG_FILES": str(SITE),
+        "RFM_SYSTEM": "virtual-cluster",
+        "RFM_PREFIX": str(place),
+        "RFM_SQLITE_DB_FILE": str(place / "results.db"),
+        "RFM_REPORT_FILE": str(place / "reports" / "last.json"),
+    }
+    left = place / "reports" / "nightly" / "nightly.json"
+    left.unlink(missing_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "containercheck", "nightly", "--nocolor", *arguments],
+        cwd=REPOSITORY,
+        env={**os.environ, **own, **more},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=1200,
+    )
+    assert left.exists(), done.stdout
+    return done.returncode, done.stdout, json.loads(left.read_text())
+
+
+def results(place):
+    """Return what came of the cases of the last night that were not skipped, by check, variant and partition."""
+    report = json.loads((place / "reports" / "nightly" / "run-report.json").read_text())
+    cases = [case for run in report["runs"] for case in run["testcases"] if case["result"] != "skip"]
+    return {f"{case['name'].split()[0]} {case['variant']} {case['partition']}": case["result"] for case in cases}
+
+
+def test_a_regression_in_the_fourth_night_is_an_alarm_and_clean_nights_have_none(place):
+    for _ in range(3):
+        status, output, left = night(place, *CHEAP)
+        assert (status, left["alarms"]) == (0, []), output
+    shutil.copy(place / "results.db", place / "three.db")
+    for _ in range(2):
+        status, output, left = night(place, *CHEAP)
+        assert (status, left["alarms"]) == (0, []), output
+    # The same three nights, and then another runtime.
+    shutil.copy(place / "three.db", place / "results.db")
+    wrapper = place / "bin" / "apptainer"
+    wrapper.parent.mkdir()
+    wrapper.write_text(SLOWER.format(runtime=shutil.which("apptainer")))
+    wrapper.chmod(0o755)
+    nights = []
+    for _ in range(2):
+        status, output, left = night(place, *CHEAP, PATH=f"{wrapper.parent}:{os.environ['PATH']}")
+        assert status == 1, output
+        alarms = [line for line in left["alarms"] if re.search(r"StartUp generic start(_several)? by \+0\.[12]", line)]
+        assert alarms, left["alarms"]
+        assert "99.0-made" in alarms[0]
+        assert not any("the machine changed" in line for line in left["alarms"]), left["alarms"]
+        nights.append((left["night"], output))
+    (fourth, output), _ = nights
+    assert "run again with more rounds: StartUp generic" in output
+    report = (place / "reports" / "nightly" / "report.html").read_text(encoding="utf-8")
+    assert "99.0-made" in report
+    # The trend has both levels, and the night between them.
+    assert re.search(rf"overhead of generic \+0\.\d+ s → \+0\.\d+ s since {re.escape(fourth)}", report)
+
+
+@pytest.mark.parametrize("state", ["drained", "down"])
+def test_a_partition_that_is_down_is_named_with_its_state_and_the_other_is_run(place, state):
+    for name, node in (("first", "node1"), ("second", "node2")):
+        slurm("scontrol", "create", f"PartitionName={name}", f"Nodes={node}", "State=UP")
+    if state == "drained":
+        slurm("scontrol", "update", "NodeName=node2", "State=DRAIN", "Reason=planted")
+    else:
+        # A node that is set down and answers comes back by itself: this one does not answer.
+        cluster("kill-node", "node2")
+    assert eventually(lambda: slurm("sinfo", "-hN", "-p", "second", "-o", "%T").startswith(state))
+    (place / "halves.py").write_text(HALVES.format(path=str(SITE)))
+    command = ("-n", "^StartUp%variant=(bare|generic)", *CHEAP[2:], "--timeout", "15")
+    status, output, left = night(place, *command, RFM_CONFIG_FILES=str(place / "halves.py"))
+    assert (status, left["problems"]) == (2, []), output
+    assert "stopped after" not in output
+    found = results(place)
+    said = f"virtual-cluster:second needs 1 node(s), and Slurm's partition second has 0 of 1 in service: node2 {state}"
+    for variant in ("bare", "generic"):
+        assert found.pop(f"StartUp {variant} first") == "pass", output
+        assert found.pop(f"StartUp {variant} second") == "fail", output
+        assert f"FAILED: StartUp {variant}, 1 node(s): out of service: {said}" in output
+    assert found == {}
+
+
+def test_with_a_node_that_is_down_what_fits_on_the_others_is_run(place):
+    slurm("scontrol", "update", "NodeName=node2", "State=DRAIN", "Reason=planted")
+    names = "^(StartUp%variant=bare|PingPong%variant=bare%num_nodes=2)"
+    status, output, left = night(place, "-n", names, "--timeout", "15")
+    assert (status, left["problems"]) == (2, []), output
+    assert results(place) == {"StartUp bare compute": "pass", "PingPong bare compute": "fail"}, output
+    said = "needs 2 node(s), and Slurm's partition compute has 1 of 2 in service: node2 drained (planted)"
+    assert f"FAILED: PingPong bare, 2 node(s): out of service: virtual-cluster:compute {said}" in output

@@ -1,0 +1,291 @@
+"""The cluster in a box: it comes up, survives what is done to it, and leaves nothing behind."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from conftest import CLUSTER, SHARED, STATE, cluster, eventually
+
+MCA_FILE = Path("/etc/openmpi/openmpi-mca-params.conf")
+UCX_FILE = Path("/etc/ucx/ucx.conf")
+ORDINARY_USER = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="starting a virtual cluster needs root"),
+]
+
+
+def run(*command, check=True):
+    """Run a command as a user of the cluster would, and return what it prints."""
+    environment = {**os.environ, "SLURM_CONF": str(STATE / "slurm.conf")}
+    done = subprocess.run(command, env=environment, cwd="/", text=True, capture_output=True, timeout=120)
+    assert not check or done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def answering():
+    """Return the nodes that a job over two nodes runs on; srun's own remarks left out."""
+    return sorted(re.findall(r"^node\d$", run("srun", "-N2", "hostname"), re.MULTILINE))
+
+
+def environ_of(process):
+    """Return the environment of a process, empty when it has ended."""
+    try:
+        return (process / "environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def processes(part=""):
+    """Return the processes of one part of the cluster, or of all: name by id."""
+    mark = f"VIRTUAL_CLUSTER_PART={part}".encode()
+    found = [p for p in Path("/proc").glob("[0-9]*") if mark in environ_of(p)]
+    return {int(p.name): (p / "comm").read_text().strip() for p in found}
+
+
+def network_of(process):
+    """Return the network that a process is in; None when it has ended. (lsns gives up where one ends meanwhile.)"""
+    try:
+        return os.readlink(process / "ns" / "net")
+    except OSError:
+        return None
+
+
+def leftovers():
+    """Return everything on the machine that a cluster might leave behind."""
+    return {
+        "networks": set(filter(None, map(network_of, Path("/proc").glob("[0-9]*")))),
+        "interfaces": set(re.findall(r"^\d+: (\S+):", run("ip", "-o", "link"), re.MULTILINE)),
+        "mounts": sorted(Path("/proc/self/mounts").read_text().splitlines()),
+        "hosts": Path("/etc/hosts").read_text(),
+        "folders": [folder for folder in (STATE, SHARED, UCX_FILE.parent) if folder.exists()],
+        "processes": processes(),
+        "daemons": run("pgrep", "slurm|munged", check=False).split(),
+    }
+
+
+def submit(script, *options):
+    """Submit a job and return its number, once it runs."""
+    job = run("sbatch", "--parsable", "--output=/dev/null", *options, "--wrap", script).strip()
+    assert eventually(lambda: state_of(job) == "RUNNING")
+    return job
+
+
+def state_of(job):
+    """Return a job's state in Slurm's words; empty while the controller does not answer."""
+    found = re.search(r"JobState=(\S+)", run("scontrol", "show", "job", job, check=False))
+    return found[1] if found else ""
+
+
+@pytest.fixture(scope="module")
+def before():
+    """Return what is on the machine without the cluster, and leave it so at the end."""
+    if processes():
+        pytest.skip("a virtual cluster is up and may be in use: end it first with ci/virtual-cluster down")
+    cluster("down")
+    yield leftovers()
+    cluster("down")
+
+
+@pytest.fixture
+def up(before):
+    """Have all of a two-node cluster up."""
+    cluster("up", "--nodes", "2")
+
+
+@pytest.fixture
+def shared_file():
+    """Return a file that all nodes and users can write."""
+    file = SHARED / "test-file"
+    yield file
+    file.unlink(missing_ok=True)
+
+
+def test_comes_up_from_nothing(before):
+    """The last lines of up are all that a person needs to go on."""
+    said = cluster("up", "--nodes", "2")
+    assert said.endswith(cluster("env"))
+    assert cluster("status").count("idle") == 2
+
+
+def test_second_up_starts_nothing(up):
+    """What runs is left alone."""
+    there = processes()
+    assert "starting" not in cluster("up")
+    assert processes() == there
+
+
+def test_another_size_needs_down_first(up):
+    """The message says what there is and what to do."""
+    said = cluster("up", "--nodes", "3", check=False)
+    assert "2 nodes of 1 cores" in said
+    assert "virtual-cluster down" in said
+
+
+@pytest.mark.parametrize("name", ["", "nobody", "../layout", "cray.sh"])
+def test_it_is_like_what_there_is_a_file_for(name):
+    said = cluster("up", "--like", name, check=False)
+    assert said == "virtual-cluster: error: --like needs one of: chpce cray cte_power gridengine modules smt thunderx\n"
+
+
+def test_what_it_is_like_stays_until_it_is_down(up):
+    said = cluster("up", "--like", "smt", check=False)
+    assert said == (
+        "virtual-cluster: error: the cluster is like no other. To change that, first run: ci/virtual-cluster down\n"
+    )
+
+
+@pytest.mark.parametrize("user", [(), ORDINARY_USER], ids=["root", "ordinary"])
+def test_every_node_is_a_machine_of_its_own(up, user):
+    """Name, core, interfaces and /tmp are the node's."""
+    see = "cd /tmp; mkdir of-$(hostname); sleep 1; echo $(nproc) $(ls /sys/class/net) of-*; rmdir of-*"
+    seen = run(*user, "srun", "--chdir=/", "-N2", "sh", "-c", see).splitlines()
+    assert sorted(seen) == [f"1 eth0 fab0 lo of-node{i}" for i in (1, 2)]
+
+
+def test_a_checkout_in_tmp_is_seen_by_the_nodes(before):
+    """Nothing else of the machine's /tmp is."""
+    cluster("down")
+    with tempfile.TemporaryDirectory(dir="/tmp") as copy, tempfile.NamedTemporaryFile(dir="/tmp") as hidden:
+        shutil.copytree(CLUSTER.parent, f"{copy}/ci")
+        run(f"{copy}/ci/virtual-cluster", "up", "--nodes", "2")
+        assert run("srun", "--chdir=/", "-N2", "ls", copy).split() == ["ci", "ci"]
+        assert Path(hidden.name).name not in run("srun", "--chdir=/", "-N1", "ls", "/tmp")
+        cluster("down")
+
+
+@pytest.mark.parametrize(
+    ("file", "setting"), [(MCA_FILE, "btl_tcp_if_include = fab0"), (UCX_FILE, "UCX_NET_DEVICES=fab0")]
+)
+def test_fabric_is_configured_inside_only(up, file, setting):
+    """The host's own file stays as it is."""
+    if file is MCA_FILE and not file.exists():
+        pytest.skip("no Open MPI in /etc/openmpi")
+    assert setting in run("srun", "-N1", "cat", str(file))
+    assert not file.exists() or setting not in file.read_text()
+
+
+SEND = """
+import socket, sys, time
+start = time.monotonic()
+with socket.create_connection((sys.argv[1], 5000)) as link:
+    link.sendall(bytes(30_000_000))
+    link.shutdown(socket.SHUT_WR)
+    link.recv(1)
+print(time.monotonic() - start)
+"""
+RECEIVE = """
+import socket
+with socket.create_server(("", 5000)) as server:
+    for _ in range(6):
+        link, _ = server.accept()
+        while link.recv(1 << 20):
+            pass
+        link.close()
+"""
+
+
+def test_fabric_is_faster_than_ethernet(up):
+    """Host names resolve to the slow network: 30 MB at 1 Gbit/s take 0.24 s, and nothing makes that less."""
+    receiver = subprocess.Popen([CLUSTER, "exec", "node2", "python3", "-c", RECEIVE])
+    listening = ("ss", "-Hltn", "sport", "=", "5000")
+    assert eventually(lambda: cluster("exec", "node2", *listening))
+    send = ("exec", "node1", "python3", "-c", SEND)
+    slow, *fast = (float(cluster(*send, to)) for to in ["node2"] + 5 * ["node2-fab"])
+    receiver.wait(120)
+    assert min(fast) < 0.2 < slow
+
+
+def test_killed_daemons_are_mended_by_up(up):
+    """However many of them died."""
+    for pid in processes():
+        # Some end because another did.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    cluster("up")
+    assert answering() == ["node1", "node2"]
+
+
+def test_job_survives_the_controller(up, shared_file):
+    """A controller that is restarted in the middle of a job loses nothing."""
+    go_on = shared_file.with_suffix(".go-on")
+    job = submit(f"until rm {go_on}; do sleep 0.2; done; echo done >{shared_file}", "-N2")
+    for pid, name in processes("controller@").items():
+        if name == "slurmctld":
+            os.kill(pid, signal.SIGTERM)
+    assert eventually(lambda: not processes("controller@"))
+    assert "jobs are running" in cluster("up")
+    go_on.touch()
+    assert eventually(lambda: state_of(job) == "COMPLETED")
+    assert shared_file.read_text() == "done\n"
+
+
+def test_node_that_dies_fails_its_job(up):
+    """Promptly, and up brings the node back."""
+    job = submit("srun sleep 300", "-N2")
+    cluster("kill-node", "node2")
+    assert eventually(lambda: state_of(job) not in ("RUNNING", "COMPLETING"))
+    assert state_of(job) in ("NODE_FAIL", "FAILED")
+    assert "node2" in cluster("status", check=False)
+    cluster("up")
+    assert answering() == ["node1", "node2"]
+
+
+def test_down_leaves_nothing(up, before):
+    """Also when a job runs."""
+    submit("setsid sleep 300 & sleep 300", "-N2")
+    cluster("down")
+    assert eventually(lambda: leftovers() == before), leftovers()
+
+
+def test_down_keeps_what_jobs_wrote(up, shared_file):
+    """Results are the user's, not the cluster's."""
+    shared_file.write_text("a result")
+    assert str(SHARED) in cluster("down")
+    assert shared_file.read_text() == "a result"
+    shared_file.unlink()
+    cluster("down")
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.9])
+def test_crash_in_the_middle_of_up(before, seconds):
+    """Down cleans up after it."""
+    starting = subprocess.Popen([CLUSTER, "up", "--nodes", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(seconds)
+    starting.kill()
+    starting.wait()
+    cluster("down")
+    assert eventually(lambda: leftovers() == before), leftovers()
+
+
+def test_up_goes_on_after_a_crash_of_up(before):
+    """No need for down in between."""
+    starting = subprocess.Popen([CLUSTER, "up", "--nodes", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    assert eventually(lambda: processes("munge@"))
+    starting.kill()
+    starting.wait()
+    cluster("up")
+    assert cluster("status").count("idle") == 2
+
+
+def test_daemons_of_others_are_left_alone(up, tmp_path):
+    """A munged that the machine had before lives on."""
+    key = tmp_path / "key"
+    key.write_bytes(os.urandom(128))
+    key.chmod(0o600)
+    files = [f"--{name}-file={tmp_path / name}" for name in ("key", "pid", "log", "seed")]
+    other = subprocess.Popen(["munged", "--foreground", "--force", f"--socket={tmp_path}/socket", *files])
+    try:
+        assert eventually((tmp_path / "socket").exists)
+        cluster("down")
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()

@@ -1,0 +1,213 @@
+"""Two builds of one program, compared: what each is for, how its image is made, and that each proves what it is."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+
+import pytest
+from conftest import BARE, PLANTED, REPOSITORY, facts_of, record_of, run_of
+from containercheck import Answer, Candidate, Figure
+from containercheck.node import architectures
+from containercheck.node.build.image_build import key_of
+from containercheck.node.container_runtimes import by_name
+from containercheck.node.outputs.evaluation import UNREADABLE, WRONG
+from containercheck.sides.sides import Program, Side
+from containercheck.site.sites import Site
+from containercheck.software import Unavailable, Wanted, images, simd
+from containercheck.verdict.outcome import Outcome
+from gromacs import SIMD
+from saved import OUTPUTS
+from test_images import HERE, RUNTIME, build, recipes, recorded, run  # noqa: F401
+from test_images import images as built
+
+CHECKS = REPOSITORY / "checks"
+PORTABLE = {**BARE, "name": "portable", "label": "portable"}
+NATIVE = {"name": "native", "label": "native", "compared_with": "portable"}
+RATE = Figure("rate", r"^rate (\S+)", "ns/day")
+
+
+def partition(arch, architecture="x86_64", **facts):
+    return Site("a:b", is_here=False, architecture=architecture, cores=2, gpus=0, **{"arch": arch, **facts})
+
+
+def test_a_job_is_allowed_as_many_sides_as_it_runs(session):
+    """One of three sides was limited as one of two: 600 s before the rounds, 60 s of rounds, two failures of each."""
+    expected = {}
+    for compared in ("", "runtimes=old:apptainer,new:apptainer", "runtimes=old:apptainer,a:apptainer,b:apptainer"):
+        words = ["-S", compared] if compared else []
+        result = session("--dry-run", "-n", "Planted", *words, checks=PLANTED)
+        for variant in ("bare", "generic"):
+            case = result.case(variant)["expected"]
+            expected.setdefault(variant, []).append((case["expected"], case["at_most"]))
+    assert expected == {
+        "bare": [(165, 1800)] * 3,
+        "generic": [(15 + count * 150, 660 + 2 * count * 600) for count in (2, 3, 4)],
+    }
+
+
+# The instruction set.
+
+
+@pytest.mark.parametrize(
+    ("arch", "architecture", "own"),
+    [
+        ("skylake_avx512", "x86_64", "AVX_512"),
+        ("zen4", "x86_64", "AVX_512"),
+        ("zen3", "x86_64", "AVX2_256"),
+        ("haswell", "x86_64", "AVX2_256"),
+        ("x86_64_v3", "x86_64", "AVX2_256"),
+        ("sandybridge", "x86_64", "AVX_256"),
+        ("a64fx", "aarch64", "ARM_SVE"),
+    ],
+)
+def test_a_processor_has_the_widest_set_of_its_own(arch, architecture, own):
+    assert simd.native(partition(arch, architecture)) == own
+
+
+@pytest.mark.parametrize(("arch", "architecture"), [("x86_64", "x86_64"), (None, "aarch64"), ("the-new-one", "x86_64")])
+def test_a_name_that_says_no_more_than_the_architecture_is_a_reason_for_a_skip(arch, architecture):
+    with pytest.raises(Unavailable, match="instruction set unknown: write 'arch' of a:b into the site file, under"):
+        simd.native(partition(arch, architecture))
+
+
+@pytest.mark.parametrize(
+    ("arch", "architecture"), [("nehalem", "x86_64"), ("neoverse_n1", "aarch64"), ("power9le", "ppc64le")]
+)
+def test_where_the_portable_image_has_it_too_there_is_nothing_to_compare(arch, architecture):
+    with pytest.raises(Unavailable, match=f"nothing to compare: {arch} has .*, which the portable image is built for"):
+        simd.native(partition(arch, architecture))
+
+
+# The images.
+
+
+def test_two_builds_of_a_recipe_are_two_images_and_the_recipe_gets_what_it_is_told(recipes, tmp_path):
+    recipe = recipes / "tiny.def"
+    recipe.write_text(recipe.read_text().replace("    MIRROR=\n", "    MIRROR=\n    KERNELS=portable\n"))
+    recipe.write_text(recipe.read_text() + "    Kernels {{ KERNELS }}\n")
+    for told, label in (((), "portable"), (("--argument=KERNELS=AVX_512",), "AVX_512")):
+        result = build(recipes, tmp_path / "cache", more=told)
+        assert result.returncode == 0, result.stderr
+        assert f"Kernels: {label}\n" in run([RUNTIME, "inspect", "--labels", str(tmp_path / "image.sif")]).stdout
+        assert recorded(tmp_path).get("arguments") == ([f"KERNELS={label}"] if told else None)
+    assert len(built(tmp_path / "cache")) == 2
+
+
+def test_what_a_recipe_does_not_take_makes_no_other_image(recipes):
+    plain = key_of(recipes, "tiny", "x86_64", "bookworm", "openmpi")
+    assert key_of(recipes, "tiny", "x86_64", "bookworm", "openmpi", ["KERNELS=AVX_512"]) == plain
+
+
+def test_each_is_built_from_the_recipe_though_the_site_has_a_ready_image(monkeypatch):
+    monkeypatch.setattr(shutil, "which", str)
+    wanted = Wanted(
+        "GROMACSNative",
+        "gmx_mpi",
+        recipe="gromacs",
+        runtime=by_name("Apptainer"),
+        release="bookworm",
+        candidates=(Candidate("portable", arguments={}), Candidate("native", arguments={"KERNELS": "AVX_512"})),
+    )
+    found = images.provide(wanted, partition("zen4", images={"gromacs": "/ready.sif"}))
+    assert found.images == {"portable": "portable.image.sif", "native": "native.image.sif"}
+    portable, native = found.build
+    assert " --link portable.image.sif " in portable
+    assert "--argument" not in portable
+    assert " --argument=KERNELS=AVX_512 " in native
+    assert not any(word in found.build for word in ("--own", "/ready.sif"))
+
+
+# What they prove, and the verdict.
+
+
+@pytest.fixture
+def outcome(tmp_path):
+    """Judge rounds of bare, portable and native, each with its rate and its kernels."""
+
+    def judge(*rounds, kernels="AVX_512", successor=True):
+        runs = []
+        for number, rates in enumerate(rounds, 1):
+            for side, rate, simd_of in zip((BARE, PORTABLE, NATIVE), rates, ("SSE4.1", "SSE4.1", kernels)):
+                output = tmp_path / f"{number}-{side['name']}"
+                output.mkdir()
+                (output / "out").write_text(f"rate {rate}\nSIMD instructions: {simd_of}\n")
+                (output / "err").touch()
+                runs.append(run_of(side["name"], output.name, number))
+        answers = [
+            Answer("portable_kernels", SIMD, equals="SSE4.1", side="portable"),
+            Answer("native_kernels", SIMD, equals="AVX_512", side="native"),
+        ]
+        margins = {"accepted": {"rate": (-math.inf, 5.0)}} if successor else {}
+        facts = facts_of([RATE], answers, sides=[BARE, PORTABLE, {**NATIVE, **margins}])
+        evaluation = record_of(*runs).evaluate(facts, tmp_path)
+        names = [Side(program=Program("x"), **one) for one in (BARE, PORTABLE, NATIVE)]
+        return evaluation, Outcome([RATE], names, evaluation, {}, {})
+
+    return judge
+
+
+def test_a_native_image_that_is_faster_passes_and_the_row_says_by_how_much(outcome):
+    evaluation, judged = outcome(*((10.0, 10.0 + n / 100, 16.0 + n / 50) for n in range(8)))
+    assert evaluation.final_problems() == []
+    (row,) = judged.rows()
+    assert (row.baseline_label, row.subject_label, row.verdict) == ("portable", "native", "pass")
+    assert row.overhead == pytest.approx(-60, abs=1)
+    assert judged.failures == []
+
+
+def test_the_same_gain_is_a_question_where_the_image_is_to_take_nothings_place(outcome):
+    """Against bare, or another container that stays: does it compute the same?"""
+    _, judged = outcome(*((10.0, 10.0 + n / 100, 16.0 + n / 50) for n in range(16)), replaces=False)
+    (row,) = judged.rows()
+    assert (row.verdict, row.open_kind) == ("inconclusive", "faster")
+
+
+def test_a_native_image_that_is_slower_than_the_portable_one_fails(outcome):
+    _, judged = outcome(*((10.0, 10.0 + n / 100, 8.0 + n / 50) for n in range(16)))
+    (failure,) = judged.failures
+    assert re.search(r"rate is \S+ % (± \S+|\(\S+ to \S+) %\)? worse than portable in this session", failure)
+
+
+def test_an_image_that_was_built_for_another_set_is_a_wrong_answer_of_that_side(outcome):
+    evaluation, _ = outcome((10.0, 10.0, 12.0), kernels="AVX2_256")
+    (problem,) = evaluation.problems
+    assert (problem.kind, problem.side) == (WRONG, "native")
+    said = "wrong answer: native_kernels is 'AVX2_256', must be 'AVX_512'"
+    assert (problem.side, problem.round, problem.text) == ("native", 1, said)
+
+
+def test_an_answer_of_one_side_is_asked_of_no_other(tmp_path):
+    for name, text in (("b", "rate 1\n"), ("n", "rate 1\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "out").write_text(text)
+        (tmp_path / name / "err").touch()
+    facts = facts_of([RATE], [Answer("native_kernels", SIMD, equals="AVX_512", side="native")], sides=[BARE, NATIVE])
+    evaluation = record_of(run_of("baseline", "b"), run_of("native", "n")).evaluate(facts, tmp_path)
+    assert [(one.kind, one.side) for one in evaluation.problems] == [(UNREADABLE, "native")]
+
+
+def test_the_log_says_it_as_the_answers_ask_it():
+    (told,) = re.findall(SIMD, (OUTPUTS / "gromacs" / "passing" / "md.log").read_text(), re.MULTILINE)
+    assert told in architectures.KERNELS_BY_FEATURE.values()
+
+
+# The check.
+
+
+@pytest.mark.skipif(HERE != "x86_64", reason="of x86_64")
+@pytest.mark.parametrize(
+    ("arch", "more", "reason"),
+    [
+        ("nehalem", (), "nothing to compare: nehalem has SSE4.1, which the portable image is built for"),
+        ("zen4", ("-S", "runtimes=old:apptainer"), "it compares images of its own, and nothing else"),
+    ],
+)
+def test_what_it_cannot_compare_is_a_skip_with_that_reason(session, site, arch, more, reason):
+    settings = site(processor={"arch": arch, "num_cpus": 2})
+    result = session(
+        "-C", settings, "-n", "GROMACSNative", "-S", "full=yes", *more, checks=CHECKS / "gromacs_native.py"
+    )
+    case = result.case("generic", "GROMACSNative")
+    assert (case["result"], case["skip_reason"]) == ("skip", reason), result.output

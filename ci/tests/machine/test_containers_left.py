@@ -1,0 +1,147 @@
+"""Containers that a daemon runs end with their run: with a real Docker, and a Podman that is called as it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from conftest import BARE, GENERIC, eventually, facts_of, write_program
+from containercheck.node import contract, texts
+from containercheck.node.container_runtimes import by_name
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+
+#: Where Debian's busybox-static puts a program that needs no library: all that an image needs.
+BUSYBOX = Path("/bin/busybox")
+#: On machines with cgroups of both versions crun does not run, and Podman asks for more files than are allowed.
+PODMAN = """
+engine="podman --runtime runc --root {place}/storage --runroot {run} --storage-driver vfs"
+if [ "$1" = run ]; then
+    shift
+    exec $engine run --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 --network none "$@"
+fi
+exec $engine "$@"
+"""
+#: Runs a script once in a process of its own, as the runner does.
+ONCE = """
+import json
+from pathlib import Path
+from containercheck.node.job import processes, single_run
+processes.adopt_orphans()
+processes.signal.signal(processes.signal.SIGTERM, processes._terminate)
+print(json.dumps(single_run.run_once(Path("subject.sh"), Path("output"), {limit}, [], 0)))
+"""
+IMAGE = "localhost/made:1"
+
+
+@contextlib.contextmanager
+def podman(place, run):
+    """Have Podman, which has no daemon, under the name of docker."""
+    if not (shutil.which("podman") and shutil.which("runc")):
+        pytest.skip("needs podman and runc")
+    write_program(place / "docker", PODMAN.format(place=place, run=run))
+    yield
+    subprocess.run([place / "docker", "rm", "--force", "--all"], capture_output=True)
+
+
+@contextlib.contextmanager
+def docker_itself(place, run):
+    """Have Docker, with a daemon of its own and no network."""
+    if os.geteuid() != 0 or not all(map(shutil.which, ("dockerd", "containerd", "runc", "docker"))):
+        pytest.skip("needs root, dockerd, containerd, runc and docker")
+    options = ["--iptables=false", "--ip6tables=false", "--bridge=none", "--storage-driver=vfs"]
+    options += [
+        f"--data-root={place}/data",
+        f"--exec-root={run}/exec",
+        f"--pidfile={run}/pid",
+        f"--host=unix://{run}/sock",
+    ]
+    with Path(place, "log").open("wb") as log:
+        daemon = subprocess.Popen(["dockerd", *options], stdout=log, stderr=log, start_new_session=True)
+    program = '[ "$1" != run ] || { shift; set -- run --ulimit nofile=1024:1024 --network none "$@"; }'
+    write_program(place / "docker", f'{program}\nexec {shutil.which("docker")} --host unix://{run}/sock "$@"')
+    try:
+        started = eventually(lambda: subprocess.run([place / "docker", "ps"], capture_output=True).returncode == 0, 60)
+        if not started:
+            pytest.skip(f"no daemon of Docker's starts here: {texts.tail(place / 'log', 500)}")
+        yield
+    finally:
+        daemon.terminate()
+        daemon.wait(60)
+
+
+@pytest.fixture(params=[podman, docker_itself], ids=lambda engine: engine.__name__)
+def docker(request, tmp_path):
+    """Give the command of an engine with one image and storage of its own."""
+    if not BUSYBOX.exists():
+        pytest.skip("needs busybox-static")
+    place = tmp_path / "engine"
+    root = place / "root" / "bin"
+    root.mkdir(parents=True)
+    shutil.copy(BUSYBOX, root)
+    for name in ("sh", "sleep"):
+        (root / name).symlink_to("busybox")
+    subprocess.run(["tar", "-C", str(place / "root"), "-cf", str(place / "image.tar"), "."], check=True)
+    # Podman has no longer path than 50 characters there.
+    run = tempfile.mkdtemp(prefix="run", dir="/tmp")
+    with request.param(place, run):
+        made = subprocess.run([place / "docker", "import", place / "image.tar", IMAGE], capture_output=True, text=True)
+        if made.returncode != 0:
+            pytest.skip(f"no image can be made here: {made.stderr.strip()}")
+        (tmp_path / contract.runtime_file("subject")).write_text(json.dumps({"command": str(place / "docker")}))
+        yield place / "docker"
+    shutil.rmtree(run, ignore_errors=True)
+
+
+def listed(docker):
+    """Return the containers that there are, running or not."""
+    return subprocess.run([docker, "ps", "--all", "--quiet"], check=True, capture_output=True, text=True).stdout.split()
+
+
+def start(docker, tmp_path, words, limit, options="--rm"):
+    """Start one run of a container."""
+    label = by_name("Docker").label.format(label=f"{contract.RUN}=${contract.RUN}")
+    (tmp_path / "subject.sh").write_text(f"{docker} run {options} {label} {IMAGE} {words}\n")
+    script = ONCE.format(limit=limit)
+    return subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_container_that_is_not_done_in_time_ends_and_is_told(docker, tmp_path):
+    other = [docker, "run", "--detach", IMAGE, "sleep", "1000"]
+    others = subprocess.run(other, check=True, capture_output=True, text=True).stdout.strip()
+    # What ends the command asks the container to end, and it does not.
+    said, _ = start(docker, tmp_path, "sh -c 'trap : TERM INT; while :; do sleep 1; done'", 5).communicate(timeout=300)
+    run = json.loads(said.splitlines()[-1])
+    assert run["timed_out"]
+    (left,) = run["leftover_processes"]
+    assert left.startswith("container of ") and f"{IMAGE} (docker " in left
+    # Nobody else's.
+    assert [others.startswith(one) for one in listed(docker)] == [True]
+    judged = Evaluation(Facts(facts_of([], sides=[BARE, GENERIC])), tmp_path)
+    judged.add({**run, "round": 1, "side": "subject"})
+    hangs, leaves = judged.final_problems()
+    assert "hangs: killed at its limit of 5 s" in hangs
+    assert "leaves processes behind when it ends, which bare does not: container of " in leaves and IMAGE in leaves
+
+
+def test_a_container_that_its_command_leaves_running_is_told(docker, tmp_path):
+    said, _ = start(docker, tmp_path, "sleep 1000", 60, "--detach").communicate(timeout=300)
+    run = json.loads(said.splitlines()[-1])
+    assert (run["status"], run["timed_out"]) == (0, False)
+    assert len(run["leftover_processes"]) == 1 and listed(docker) == []
+
+
+def test_a_job_that_is_cancelled_takes_its_container_along(docker, tmp_path):
+    process = start(docker, tmp_path, "sh -c 'trap : TERM INT; while :; do sleep 1; done'", 300)
+    assert eventually(lambda: listed(docker))
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=300)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert listed(docker) == []

@@ -1,0 +1,108 @@
+"""Acceptance in real sessions: bare, OLD and NEW in one job, and what a later session goes on from."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import PLANTED, write_program
+from containercheck.results.cases import Case
+
+
+def case(*verdicts, result="pass", reason=""):
+    rows = tuple({"figure": f"figure{number}", "verdict": word} for number, word in enumerate(verdicts))
+    return Case(("code", "", "", ""), "Code", {}, "Code", "only", "generic", 1, result, reason=reason, rows=rows)
+
+
+def test_two_images_take_turns_each_from_its_own_file(session, tmp_path):
+    few = ("-S", "rounds=1", "-S", "strict_check=no")
+    built = session("-n", "Planted%variant=generic", *few, checks=PLANTED).case("generic")["provenance"]["image"]
+    other = tmp_path / "other.sif"
+    shutil.copy(built, other)
+    compared = json.dumps([["old", built], ["new", str(other)]])
+    result = session("-n", "Planted%variant=generic", "-S", f"compared_images={compared}", *few, checks=PLANTED)
+    passed = result.case("generic")
+    assert passed["result"] == "pass", passed["fail_reason"]
+    assert {name: one["image"] for name, one in passed["provenance"]["images"].items()} == {
+        "old": built,
+        "new": str(other),
+    }
+    scripts = {name: next(result.stage.rglob(f"{name}.sh")).read_text() for name in ("old", "new")}
+    assert all(f" {name}.image.sif " in text for name, text in scripts.items())
+    # One that is not there is no skip that could be taken for an answer.
+    compared = json.dumps([["old", built], ["new", "/nowhere.sif"]])
+    result = session("-n", "Planted%variant=generic", "-S", f"compared_images={compared}", *few, checks=PLANTED)
+    assert "no image: /nowhere.sif, which is compared as new, does not exist" in result.output
+
+
+def test_rounds_of_a_session_that_compared_something_else_begin_anew(session, tmp_path):
+    """Before, a plain session's ended in a KeyError in the job, and those of one candidate counted for another."""
+    words = ["-n", "Planted%variant=generic", "-S", "rounds=1", "-S", "strict_check=no"]
+    known, report = tmp_path / "known.json", tmp_path / "report.json"
+
+    def later(*more):
+        shutil.copy(report, known)
+        case = session(*words, "-S", f"earlier={known}", *more).case("generic")
+        assert case["result"] == "pass", case["fail_reason"]
+        return len(case["measured"]), [note for note in case["notes"] if "earlier rounds" in note]
+
+    assert session(*words).case("generic")["result"] == "pass"
+    # Another stage directory makes no difference.
+    assert later(f"--stage={tmp_path}/stage/repeat") == (2, [])
+    rounds, (note,) = later("-S", "runtimes=old:apptainer,new:apptainer")
+    assert (rounds, note.partition("anew: ")[2][:24]) == (1, "side subject was generic")
+    wrapper = tmp_path / "newer" / "apptainer"
+    wrapper.parent.mkdir()
+    write_program(wrapper, 'exec apptainer "$@"')
+    rounds, (note,) = later("-S", f"runtimes=old:apptainer,new:{wrapper}")
+    assert (rounds, f"the runtime of new was apptainer, and is {wrapper}" in note) == (1, True)
+    # The same path, with another version: that is known on the node only.
+    version = "apptainer version 99.0-made"
+    write_program(wrapper, f'[ "$1" != --version ] || {{ echo {version}; exit; }}\nexec apptainer "$@"')
+    rounds, (note,) = later("-S", f"runtimes=old:apptainer,new:{wrapper}")
+    assert (rounds, note.endswith(f", and is {version}")) == (1, True)
+
+
+@pytest.mark.long
+def test_each_runtime_runs_the_image_that_it_built(session, tmp_path):
+    wrapper = tmp_path / "newer" / "apptainer"
+    wrapper.parent.mkdir()
+    wrapper.write_text(
+        '#!/bin/sh\n[ "$1" != --version ] || { echo "apptainer version 99.0-made"; exit; }\n'
+        f'[ "$1" != build ] || echo "$0" >>{tmp_path}/built\nexec apptainer "$@"\n'
+    )
+    wrapper.chmod(0o755)
+    compared = ["-S", f"runtimes=old:apptainer,new:{wrapper}", "-S", "built_by_each=yes"]
+    few = ("-S", "rounds=1", "-S", "strict_check=no")
+    passed = session("-n", "Planted%variant=generic", *compared, *few, checks=PLANTED).case("generic")
+    assert passed["result"] == "pass", passed["fail_reason"]
+    images = {name: one["image"] for name, one in passed["provenance"]["images"].items()}
+    for path in Path(images["new"]).parent.glob("*-apptainer-version-99.0-made.sif"):
+        path.unlink()
+    assert images["new"].endswith("-apptainer-version-99.0-made.sif")
+    assert not images["old"].endswith("made.sif")
+    assert (tmp_path / "built").exists()
+
+
+def test_bare_and_both_runtimes_run_in_one_job_and_a_changed_variable_is_named(session, tmp_path):
+    wrapper = tmp_path / "newer" / "apptainer"
+    wrapper.parent.mkdir()
+    # One that has lines which look like others', and a function of the shell's, are in every container.
+    odd = {"MULTI": "a\n\nOMP_PLACES=c\n36 35 98:0 / / rw - ext4 /dev/sda1 rw", "BASH_FUNC_ml%%": "() {  echo 1\n\n}"}
+    wrapper.write_text('#!/bin/sh\nexport APPTAINERENV_OMP_PROC_BIND=true\nexec apptainer "$@"\n')
+    wrapper.chmod(0o755)
+    compared = f"runtimes=old:apptainer,new:{wrapper}"
+    few = ("-S", "rounds=1", "-S", "strict_check=no")
+    result = session("-n", "Planted%variant=generic", "-S", compared, *few, checks=PLANTED, **odd)
+    failed = result.case("generic")
+    assert failed["fail_reason"].endswith("error: new: variable OMP_PROC_BIND is new: true"), result.output
+    record = json.loads(next(result.stage.rglob("rounds.json")).read_text())
+    assert {run["side"] for run in record["runs"]} == {"baseline", "old", "new"}
+    same = compared.replace(str(wrapper), "apptainer")
+    result = session("-n", "Planted%variant=generic", "-S", same, *few, **odd)
+    passed = result.case("generic")
+    assert passed["result"] == "pass", passed["fail_reason"]
+    assert {(row["baseline_label"], row["subject_label"]) for row in passed["results"]} == {("old", "new")}
+    assert set(passed["provenance"]["runtimes"]) == {"old", "new"}

@@ -1,0 +1,118 @@
+"""Sessions with the site files of other machines: everything is written, nothing is run."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+from site_files import FILES, anywhere, sites_of, system_of  # noqa: F401
+
+#: Checks of a plain run.
+PLAIN = {
+    "Alya",
+    "Amber",
+    "BTMZ",
+    "DB12",
+    "GROMACS",
+    "HPCC",
+    "HPCG",
+    "HPL",
+    "IMB",
+    "IOzone",
+    "ImageFiles",
+    "MueLu",
+    "OpenFOAM",
+    "PACE3D",
+    "Palabos",
+    "PingPong",
+    "QuantumEspresso",
+    "RAMP",
+    "SemanticSpaces",
+    "StartUp",
+    "TensorFlowCNN",
+    "WRF",
+    "WordCount",
+}
+
+
+#: Why a case of a plain run may be skipped in a dry run, where all is as the site file says it.
+TRUE_REASONS = ("its input has work for ", "needs 2 ranks: ", "no image: docker cannot build ")
+
+
+TRUE_REASONS += ("no software: nobody can download ",)
+
+
+#: And where pinned requirements have no files for its architecture: by architecture, those checks.
+PINNED_REASON = re.compile(r"no software: \w+ is pinned for [\w, ]+, and the partition is \w+: ")
+
+
+WITHOUT_FILES = {"aarch64": {"IMB"}, "ppc64le": {"IMB", "RAMP", "TensorFlowCNN"}}
+
+
+@functools.cache
+def without_recipe():
+    """Return the checks of programs from Spack whose image has no definition file yet; all others have to have one."""
+    found = set()
+    for text in (path.read_text() for path in (REPOSITORY / "checks").glob("*.py")):
+        recipes = re.findall(r'^    recipe = "(.+)"$', text, re.MULTILINE) if "\n    spack = " in text else []
+        if not all((REPOSITORY / "images" / f"{recipe}.def").exists() for recipe in recipes):
+            found |= set(re.findall(r"^@rfm\.simple_test\nclass (\w+)", text, re.MULTILINE))
+    return found
+
+
+def never_written(path, partition, name, variant):
+    """Whether no case of a check is written for a partition: of the others there is one at least."""
+    if name in WITHOUT_FILES.get(sites_of(path)[partition][1].architecture, ()):
+        return True
+    if name in ("Alya", "Amber", "PACE3D"):
+        return True
+    if name in without_recipe() and variant != "bare":
+        return True
+    if path.stem == "ec2":
+        return variant != "bare"
+    # Of 192 cores a node: the input has work for 128.
+    return path.stem == "eessi" and name in ("OpenFOAM", "WordCount")
+
+
+def test_on_volta_an_integrated_check_takes_an_image_of_the_familys(session):
+    arguments = ["--dry-run", "-C", str(REPOSITORY / "config" / "volta.py"), "--system=volta"]
+    arguments += ["-n", "PingPong%variant=integrated%num_nodes=2%image_release=fitting"]
+    result = session(*arguments, checks=REPOSITORY / "checks" / "pingpong.py")
+    (case,) = result.cases
+    assert case["result"] == "pass", result.output
+    build, job = (Path(case["stagedir"], name).read_text() for name in ("rfm_build.sh", "rfm_job.sh"))
+    assert "--mpi mpich" in build
+    assert "hostmpi plan" in job and "--libmpi=/opt/cray/mpt/" in job
+    assert "-B/opt/cray:/opt/cray -B/var/opt/cray:/var/opt/cray" in job
+
+
+def with_images(path, directory):
+    """Return a copy of a site file whose ready images are there."""
+    text = path.read_text()
+    for image in set(re.findall(r'"image": "(/.*)"', text)):
+        ready = directory / Path(image).name
+        ready.touch()
+        text = text.replace(image, str(ready))
+    (directory / path.name).write_text(text)
+    return str(directory / path.name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_check_is_written_for_it(path, anywhere, session, tmp_path):
+    arguments = ("--dry-run", "-C", with_images(path, tmp_path), f"--system={system_of(path)['name']}")
+    result = session(*arguments, checks=REPOSITORY / "checks", **anywhere)
+    assert result.status == 0, result.output
+    reasons = defaultdict(set)
+    for case in result.cases:
+        reason = case["skip_reason"] or case["result"]
+        reasons[case["partition"], case["name"].split()[0], case["variant"]].add(reason)
+    assert {name for _, name, _ in reasons} == PLAIN
+    said = {one for all_ in reasons.values() for one in all_ if not PINNED_REASON.match(one)}
+    assert not {one for one in said if not one.startswith(("pass", *TRUE_REASONS))}
+    unwritten = {key for key, all_ in reasons.items() if "pass" not in all_}
+    assert unwritten == {key for key in reasons if never_written(path, *key)}

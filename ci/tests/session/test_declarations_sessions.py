@@ -1,0 +1,93 @@
+"""An application file that would compare nothing stops the session."""
+
+from __future__ import annotations
+
+import pytest
+
+CHECK = """
+import reframe as rfm
+from containercheck import Answer, ContainerCheck, Figure
+from reframe.core.builtins import parameter, run_before
+
+@rfm.simple_test
+class Melt(ContainerCheck):
+    variant = parameter(["bare"], loggable=True)
+    num_nodes = parameter([1], loggable=True)
+    executable = "true"
+    recipe = "mpi"
+    ranks_per_node = 1
+    {facts}
+"""
+
+
+FIGURES = 'figures = [Figure("rate", r"^rate (\\S+)", "x")]'
+
+
+HOOK = """
+    @run_before("run")
+    def give_figures(self):
+        {does}
+"""
+
+
+@pytest.fixture
+def loaded(session, tmp_path):
+    """Load a check that declares this, and look at it without running it."""
+
+    def load(facts):
+        path = tmp_path / "melt.py"
+        path.write_text(CHECK.format(facts=facts))
+        return session("--dry-run", checks=path)
+
+    return load
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        (
+            'figure = [Figure("rate", r"^rate (.+)", "x")]',
+            "sets 'figure', which nothing reads: did you mean 'figures'?",
+        ),
+        (
+            f'{FIGURES}\n    answer = [Answer("sum", "^sum (.+)")]',
+            "sets 'answer', which nothing reads: did you mean 'a",
+        ),
+        (f"{FIGURES}\n    tolerence = 20.0", "sets 'tolerence', which nothing reads: did you mean 'tolerance'?"),
+        # ReFrame's own.
+        (f'{FIGURES}\n    env_var = {{"A": "1"}}', "sets 'env_var', which nothing reads: did you mean 'env_vars'?"),
+        (
+            "figures = []",
+            "has no figures: it would pass with nothing measured. State figures = [Figure(...)], or only_",
+        ),
+        ("", "has no figures: it would pass with nothing measured"),
+    ],
+)
+def test_a_check_that_compares_nothing_stops_the_session_with_one_line(loaded, facts, said):
+    result = loaded(facts)
+    assert result.status != 0
+    (line,) = [line for line in result.output.splitlines() if line.startswith("containercheck: ")]
+    assert line.startswith(f"containercheck: melt.py: Melt {said}")
+    assert "Traceback" not in result.output and "PASSED" not in result.output
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        FIGURES,
+        "only_runs = True",
+        # A name of its own, which is much like one of the library's and which its own methods read.
+        FIGURES + "\n    step = 3" + HOOK.format(does="self.executable_opts = [str(self.step)]"),
+        HOOK.format(does='self.figures = [Figure("rate", r"^rate (.+)", "x")]'),
+    ],
+)
+def test_a_check_that_compares_something_or_says_that_it_does_not_is_loaded(loaded, facts):
+    result = loaded(facts)
+    assert [case["result"] for case in result.cases] == ["pass"], result.output
+
+
+def test_a_check_whose_hooks_give_no_figures_fails(loaded):
+    result = loaded(HOOK.format(does="self.figures = []"))
+    (case,) = result.cases
+    assert (case["result"], result.status) == ("fail", 1)
+    assert "Melt has no figures: it would pass with nothing measured" in case["fail_reason"]

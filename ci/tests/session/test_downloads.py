@@ -1,0 +1,116 @@
+"""Published inputs are fetched once, and only the pinned ones: from a real server, and by a real check."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+
+import pytest
+from conftest import REPOSITORY
+from served import pin, served  # noqa: F401
+
+PROGRAM = REPOSITORY / "checks" / "containercheck" / "node"
+
+
+@pytest.fixture
+def fetch(tmp_path):
+    def run(reference):
+        options = ["--cache", str(tmp_path / "cache"), "--link", str(tmp_path / "published")]
+        return subprocess.run(
+            [sys.executable, str(PROGRAM), "download", *options, reference],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    return run
+
+
+def archive(directory):
+    """Write a gzipped tar archive with one directory and one file in it."""
+    (directory / "case").mkdir()
+    (directory / "case" / "topol.tpr").write_text("input\n")
+    path = directory / "case.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        tar.add(directory / "case", "case")
+    return path
+
+
+def complete(cache):
+    return sorted(path.name for path in cache.iterdir() if path.is_dir())
+
+
+def test_a_file_is_fetched_once(served, fetch, tmp_path):
+    directory, address = served
+    file = directory / "text.txt"
+    file.write_text("some words\n")
+    reference = f"{address}/text.txt{pin(file)}"
+    first = fetch(reference)
+    assert first.returncode == 0, first.stderr
+    assert (tmp_path / "published").read_text() == "some words\n"
+    file.unlink()
+    again = fetch(reference)
+    assert again.returncode == 0, again.stderr
+    assert "built in" not in again.stdout
+
+
+def test_a_damaged_file_is_fetched_again(served, fetch, tmp_path):
+    directory, address = served
+    file = directory / "text.txt"
+    file.write_text("some words\n")
+    reference = f"{address}/text.txt{pin(file)}"
+    fetch(reference)
+    (tmp_path / "published").write_text("other\n")
+    assert "is corrupt" in fetch(reference).stdout
+    assert (tmp_path / "published").read_text() == "some words\n"
+
+
+def test_an_archive_is_unpacked(served, fetch, tmp_path):
+    directory, address = served
+    file = archive(directory)
+    assert fetch(f"{address}/case.tar.gz{pin(file)}").returncode == 0
+    assert (tmp_path / "published" / "case" / "topol.tpr").read_text() == "input\n"
+    assert fetch(f"{address}/case.tar.gz{pin(file)}&subdirectory=case/topol.tpr").returncode == 0
+    assert (tmp_path / "published").read_text() == "input\n"
+
+
+@pytest.mark.parametrize("inside", ["case/none.tpr", "../../../../etc"])
+def test_what_the_archive_does_not_have_is_named(served, fetch, inside):
+    directory, address = served
+    file = archive(directory)
+    result = fetch(f"{address}/case.tar.gz{pin(file)}&subdirectory={inside}")
+    assert result.returncode == 1
+    assert f"has no {inside!r}; it has case" in result.stderr
+
+
+def test_another_file_than_the_pinned_one_is_refused(served, fetch, tmp_path):
+    directory, address = served
+    file = directory / "text.txt"
+    file.write_text("some words\n")
+    reference = f"{address}/text.txt{pin(file)}"
+    file.write_text("other words\n")
+    result = fetch(reference)
+    assert result.returncode == 1
+    assert "is not the pinned one: its SHA-256 is" in result.stderr
+    assert complete(tmp_path / "cache") == []
+    assert not (tmp_path / "published").exists()
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("{address}/text.txt", "is not pinned: end its address with #sha256="),
+        ("{address}/text.txt#sha256=12", "is not pinned"),
+        ("{address}/none.txt#sha256=" + 64 * "0", "cannot fetch the input {address}/none.txt: HTTP Error 404: "),
+        ("http://127.0.0.1:1/a#sha256=" + 64 * "0", "Connection refused"),
+        ("gopher://here/a#sha256=" + 64 * "0", "unknown url type"),
+    ],
+)
+def test_mistakes_are_one_line(served, fetch, tmp_path, reference, said):
+    _, address = served
+    result = fetch(reference.format(address=address))
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: ")
+    assert result.stderr.count("\n") == 1
+    assert said.format(address=address) in result.stderr

@@ -1,0 +1,208 @@
+"""Gates that need a session of their own: what is wrong around the checks, and not in a container."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import environments
+import pytest
+from conftest import REPOSITORY, write_program
+from containercheck.verdict.record import Record
+
+
+def reason(case):
+    return case["fail_reason"] or ""
+
+
+def test_who_disturbed_a_check_is_in_its_case_and_in_the_output(session, tmp_path):
+    program = tmp_path / "other-work"
+    shutil.copy(shutil.which("bash"), program)
+    disturber = subprocess.Popen([str(program), "-c", "while :; do :; done"], start_new_session=True)
+    try:
+        result = session("-n", "Planted%variant=generic", "-S", "lasts=0.3")
+    finally:
+        disturber.kill()
+        disturber.wait()
+    assert result.status == 0, result.output
+    case = result.case("generic")
+    who = rf".*other-work \(pid {disturber.pid}\).*"
+    replaced, busy = case["notes"]
+    assert re.fullmatch(rf"3 of 9 rounds disturbed by {who} and replaced", replaced)
+    assert re.fullmatch(rf"the machine is busy: {who}\. Rounds were counted all the same: they spread more", busy)
+    assert replaced in result.output
+    assert len(case["measured"]) == 6
+
+
+#: A runtime that fails to clean up behind the third run (apptainer#2713).
+NO_INSTANCE = """{apptainer} "$@"
+status=$?
+case "$*" in *work.sh*)
+    echo >>{count}
+    [ "$(wc -l <{count})" != 3 ] || {{
+        echo 'ERROR:   container cleanup failed: no instance found with name sharens_instance_4711' >&2
+        exit 148
+    }}
+esac
+exit $status"""
+
+
+def test_a_tear_down_that_fails_after_the_run_is_told_as_that_and_how_often(session, tmp_path):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    text = NO_INSTANCE.format(apptainer=shutil.which("apptainer"), count=tmp_path / "count")
+    write_program(programs / "apptainer", text)
+    path = f"{programs}:{os.environ['PATH']}"
+    result = session("-n", "Planted%variant=generic", "-S", "rounds=5", PATH=path)
+    assert result.status != 0
+    said = (
+        "subject: exit status 148 after the program had ended and its figures were complete: ERROR: container cleanup "
+    )
+    said += "failed: no instance found with name sharens_instance_4711 "
+    found = re.escape(said) + r"\(1 of \d+ runs; its output: \S+-subject\)$"
+    assert re.search(r"\bround \d+, " + found, reason(result.case("generic"))), result.output
+
+
+#: A runtime whose ranks all run on the first core, as a second binding in a job script has them.
+ONE_CORE = """case " $* " in *" {program} "*) exec taskset -c 0 {apptainer} "$@" ;; esac
+exec {apptainer} "$@\""""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("check", "program"), [("PingPong", "pingpong"), ("HPL", "hpcc")])
+def test_figures_tell_within_three_rounds_that_all_ranks_are_on_one_core(session, tmp_path, check, program):
+    """By themselves: where ranks cannot be seen, nothing else tells."""
+    write_program(tmp_path / "apptainer", ONE_CORE.format(program=program, apptainer=shutil.which("apptainer")))
+    options = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    result = session("-n", f"^{check}%variant=generic", checks=REPOSITORY / "checks", **options)
+    assert "its ranks share cores: they are bound to 0 | 0" in reason(result.case("generic", check)), result.output
+    (stage,) = [path.parent for path in result.stage.rglob("rounds.json")]
+    found = Record.read(stage).evaluate(json.loads((stage / "facts.json").read_text()), stage)
+    failed = [pairs.decided_after for pairs in found.pairs.values() if pairs.verdict == "fail"]
+    assert failed and min(failed) <= 3 and len(found.rounds) <= 4
+
+
+@pytest.mark.parametrize(
+    ("extras", "said"),
+    [
+        ({"software": {"Plantde": {}}}, "software: unknown 'Plantde': did you mean 'Planted'?"),
+        ({"release": "etch"}, "release is 'etch', and must be one of"),
+    ],
+)
+def test_a_mistake_in_the_sites_extras_stops_the_session_with_one_line(session, site, extras, said):
+    result = session("-C", site(extras=extras), "-n", "Planted")
+    assert result.status != 0
+    (line,) = [line for line in result.output.splitlines() if line.startswith("containercheck: ")]
+    assert line.startswith(f"containercheck: site file, extras of here:only: containercheck: {said}")
+    assert "Traceback" not in result.output
+    assert "PASSED" not in result.output
+
+
+def test_missing_runtime_skips_with_the_reason(session, tmp_path):
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for directory in ("/usr/local/bin", "/usr/bin", "/bin"):
+        for program in Path(directory).iterdir():
+            link = programs / program.name
+            # There may be links to nothing among them.
+            taken = os.path.lexists(link)
+            if program.name not in ("apptainer", "singularity", "docker", "sarus", "shifter") and not taken:
+                link.symlink_to(program)
+    result = session("-n", "^Planted", "-S", "rounds=1", PATH=str(programs))
+    assert result.case("bare")["result"] == "pass"
+    assert "no container runtime: none of apptainer" in result.case("generic")["skip_reason"]
+
+
+def test_a_reframe_that_is_too_old_stops_the_session_with_one_line(session, tmp_path):
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text("import reframe; reframe.VERSION = '4.9.1'\n")
+    result = session(PYTHONPATH=f"{hidden}:{REPOSITORY / 'checks'}")
+    assert result.status != 0
+    assert "ReFrame 4.9.1 is too old" in result.output
+    assert "PASSED" not in result.output
+    assert "Traceback" not in result.output
+
+
+def test_numpy_is_not_needed(session, tmp_path):
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text("import sys; sys.modules['numpy'] = None\n")
+    result = session("-n", "Planted%variant=bare", PYTHONPATH=f"{hidden}:{REPOSITORY / 'checks'}")
+    assert result.case("bare")["result"] == "pass", result.output
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """Give a copy of the files that ci/run reads, with this checkout's virtual environment."""
+    copy = tmp_path / "clone"
+    copy.mkdir()
+    for name in ("checks", "ci", "config", "images", "pyproject.toml"):
+        source = REPOSITORY / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name)
+        else:
+            shutil.copy(source, copy / name)
+    environments.of_copy(copy)
+    return copy
+
+
+def ci_run(clone, *arguments):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
+    return subprocess.run(
+        ["bash", "ci/run", *arguments],
+        cwd=clone,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=600,
+    )
+
+
+def test_ci_run_ends_with_the_table(clone):
+    result = ci_run(clone, "-n", "StartUp%variant=bare", "-S", "rounds=1")
+    assert result.returncode == 0, result.stdout
+    assert "application  variant  nodes  figure" in result.stdout
+    assert json.loads((clone / "reports" / "run-report.json").read_text())["runs"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [("this is no Python", "broken.py: it is no Python"), ("import no_such_module", "a check file does not load")],
+)
+def test_ci_run_fails_when_a_check_file_does_not_load(clone, line, said):
+    (clone / "checks" / "broken.py").write_text(f"import reframe as rfm\n{line}\n")
+    result = ci_run(clone, "-n", "StartUp%variant=bare", "-S", "rounds=1")
+    assert result.returncode != 0
+    assert said in result.stdout
+
+
+def test_ci_run_fails_when_nothing_matches(clone):
+    result = ci_run(clone, "-n", "NoSuchCheck")
+    assert result.returncode != 0
+    assert "no check was run" in result.stdout
+
+
+#: A runtime whose ranks all run on the first core, as a second binding in a job script has them.
+ONE_CORE = """case " $* " in *" {program} "*) exec taskset -c 0 {apptainer} "$@" ;; esac
+exec {apptainer} "$@\""""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("check", "program"), [("PingPong", "pingpong"), ("HPL", "hpcc")])
+def test_figures_tell_within_three_rounds_that_all_ranks_are_on_one_core(session, tmp_path, check, program):
+    """By themselves: where ranks cannot be seen, nothing else tells."""
+    write_program(tmp_path / "apptainer", ONE_CORE.format(program=program, apptainer=shutil.which("apptainer")))
+    options = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    result = session("-n", f"^{check}%variant=generic", checks=REPOSITORY / "checks", **options)
+    reason_given = reason(result.case("generic", check))
+    assert "its ranks share cores: they are bound to 0 | 0" in reason_given, result.output
+    (stage,) = [path.parent for path in result.stage.rglob("rounds.json")]
+    evaluation = Record.read(stage).evaluate(json.loads((stage / "facts.json").read_text()), stage)
+    failed = [pairs.decided_after for pairs in evaluation.pairs.values() if pairs.verdict == "fail"]
+    assert failed and min(failed) <= 3 and len(evaluation.rounds) <= 4

@@ -1,0 +1,86 @@
+"""Job scripts of typical cases, whole, so that a reviewer sees what changes in them: nothing is run.
+
+A script that is not there yet is written, and the test fails: look at it, and keep it.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+from site_files import anywhere, system_of  # noqa: F401
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+#: Site file, partition, and case.
+CASES = {
+    "slurm-256-nodes": ("marenostrum4", "main", "PingPong%variant=integrated%num_nodes=256%image_release=fitting"),
+    "cray": ("cray_ex", "cpu", "IMB%variant=integrated%num_nodes=2"),
+    "power": ("cte_power", "main", "HPCC%variant=generic%num_nodes=16%image_release=fitting"),
+    "grid-engine": ("cc_in2p3", "cpu", "DB12%variant=generic%num_nodes=1%slots=all"),
+    "modules": ("marconi", "skylake", "QuantumEspresso%variant=integrated%num_nodes=2%material=SiH4"),
+    "gpu": ("aris", "gpu", "GROMACSHybrid%variant=generic%num_nodes=8"),
+}
+
+
+#: Case whose image is built on a node, because that is of another architecture.
+BUILT = "power"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_job_is_what_it_was(name, anywhere, session, tmp_path):
+    compare(name, dry_run(name, anywhere, session, "rfm_job.sh"), tmp_path)
+
+
+@pytest.mark.skipif(platform.machine() == "ppc64le", reason="here it is built without a job")
+def test_a_build_on_a_node_is_what_it_was(anywhere, session, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    compare(f"{BUILT}-build", dry_run(BUILT, anywhere, session, "rfm_build.sh"), tmp_path)
+
+
+def dry_run(name, anywhere, session, script):
+    """Return the text of a case's script."""
+    site, partition, case = CASES[name]
+    path = REPOSITORY / "config" / f"{site}.py"
+    arguments = ("-C", str(path), f"--system={system_of(path)['name']}:{partition}", "-n", f"^{case}$")
+    result = session("--dry-run", "-S", "full=yes", *arguments, checks=REPOSITORY / "checks", **anywhere)
+    scripts = list(result.stage.rglob(script))
+    assert len(scripts) == 1, result.output
+    return scripts[0].read_text()
+
+
+def compare(name, script, tmp_path):
+    """Compare a script with the golden one."""
+    said = normalised(script, tmp_path)
+    golden = GOLDEN / f"{name}.sh"
+    if not golden.exists():
+        golden.write_text(said)
+        pytest.fail(f"{golden} was not there: look at it, and keep it")
+    assert said == golden.read_text()
+
+
+@pytest.mark.parametrize(("exclusive", "asked"), [(True, ["--exclusive", "--mem=65536M"]), (False, ["--mem=14702M"])])
+def test_a_job_asks_for_memory_where_the_site_says_how(session, site, exclusive, asked):
+    settings = site(
+        scheduler="slurm",
+        launcher="srun",
+        processor={"arch": "zen2", "num_cpus": 48, "num_cpus_per_core": 1, "num_cpus_per_socket": 24, "num_sockets": 2},
+        resources=[{"name": "memory", "options": ["--mem={size}"]}],
+        extras={"max_nodes": 2, "memory_per_node": 64 << 30, "exclusive": exclusive},
+    )
+    case = "QuantumEspresso%variant=bare%num_nodes=2%material=SiH4"
+    result = session("--dry-run", "-C", settings, "-n", case, checks=REPOSITORY / "checks")
+    (script,) = result.stage.rglob("rfm_job.sh")
+    words = [line.split()[1] for line in script.read_text().splitlines() if line.startswith("#SBATCH")]
+    assert [word for word in words if word.startswith(("--mem", "--exclusive"))] == asked
+
+
+def normalised(script, tmp_path):
+    """Return a script with what differs from machine to machine by name."""
+    for path, called in ((tmp_path, "$TMP"), (sys.executable, "$PYTHON"), (REPOSITORY, "$REPOSITORY")):
+        script = script.replace(str(path), called)
+    # Of whom it is root that submits.
+    return re.sub(r"^export OMPI_ALLOW_RUN_AS_ROOT\w*=1\n", "", script, flags=re.MULTILINE)

@@ -1,0 +1,51 @@
+"""The host's MPI in real containers: whose library real processes have mapped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+
+
+def test_a_host_mpi_of_another_family_is_one_line_before_the_rounds(session, site):
+    mpich = sorted(Path("/usr/lib").glob("*/libmpich.so.12"))
+    if not mpich:
+        pytest.skip("no MPICH on this machine")
+    # Its name alone would choose images with MPICH.
+    settings = site(extras={"host_mpi": str(mpich[0]), "mpi": "openmpi"})
+    result = session(
+        "-C", settings, "-n", "PingPong%variant=integrated", "-S", "rounds=1", checks=REPOSITORY / "checks"
+    )
+    reason = result.case("integrated")["fail_reason"]
+    said = "another ABI: the image's program needs libmpi.so.40 (Open MPI), the host's MPI is libmpich.so.12 (MPICH)"
+    assert said in reason
+    assert not list(result.stage.rglob("rounds.json"))
+
+
+def test_real_processes_have_the_hosts_library_mapped_only_where_they_should(session):
+    result = session("-n", "PingPong", "-S", "rounds=1", checks=REPOSITORY / "checks")
+    assert result.status == 0, result.output
+    maps = {}
+    for record in result.stage.rglob("rounds.json"):
+        for run in json.loads(record.read_text())["runs"]:
+            side = run["side"] if run["side"] == "baseline" else record.parent.name
+            maps.setdefault(side, set()).update((lib["device"], lib["inode"]) for lib in run["mpi"].values())
+    integrated = {run for name, run in _libraries(result, "integrated")}
+    generic = {run for name, run in _libraries(result, "generic")}
+    assert integrated == maps["baseline"]
+    assert not generic & maps["baseline"]
+    assert all(name.startswith("/host/") for name, _ in _libraries(result, "integrated"))
+    assert not any(name.startswith("/host/") for name, _ in _libraries(result, "generic"))
+
+
+def _libraries(result, variant):
+    case = result.case(variant, "PingPong")
+    record = json.loads(next(result.stage.rglob(f"*_{case['hashcode']}/rounds.json")).read_text())
+    return {
+        (path, (library["device"], library["inode"]))
+        for run in record["runs"]
+        if run["side"] == "subject"
+        for path, library in run["mpi"].items()
+    }

@@ -1,0 +1,51 @@
+"""Programs against themselves in real sessions."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import itself
+import noise
+import pytest
+import twice
+from conftest import REPOSITORY
+
+
+def listing(directory, *arguments, check=""):
+    sessions = twice.Sessions(directory, None)
+    command = sessions.command("--list-detailed", *arguments, check=check)
+    result = subprocess.run(command, cwd=directory, text=True, capture_output=True)
+    assert result.returncode == 0, result.stdout
+    return result.stdout
+
+
+def test_the_files_of_all_checks_load_with_every_length(tmp_path):
+    names = twice.applications()
+    twice.write_checks(tmp_path / "checks", names, {"WordCount": itself.MORE["WordCount"].filled_in(10)})
+    lengths = noise.LENGTHS.items()
+    output = listing(tmp_path, *(option for check, one in lengths for option in one.options(check, one.short)))
+    assert "WARNING" not in output and "not set" not in output
+    found = set(re.findall(r"^- (\w+)", output, re.MULTILINE))
+    assert found == set(names)
+    assert set(re.findall(r"%variant=(\w+)", output)) == {"bare"}
+    assert set(re.findall(r"%num_nodes=(\w+)", output)) == {"1"}
+
+
+@pytest.mark.parametrize("percent", [0, 50])
+def test_ping_pong_against_itself(percent, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["itself.py", "--times=1", "-S", "rounds=1", "--more", str(percent), "PingPong"])
+    before = set(Path(REPOSITORY, "stage").glob("itself-*"))
+    with pytest.raises(SystemExit) as end:
+        itself.main()
+    output = capsys.readouterr().out
+    assert end.value.code == 0, output
+    # One round is too few for any verdict, so nothing here depends on the machine.
+    assert re.search(r"^session 1 of 1: PingPong open \(.*latency_\w+.*\), 1 round, \d+ s$", output, re.MULTILINE)
+    assert re.search(
+        r"^total: 0 false failures \(must be 0\); 0 of \d comparisons closed \(0 %\)$", output, re.MULTILINE
+    )
+    assert ("PingPong, 50 % more work, 1 sessions: found in 0, missed in 0, open in 1" in output) == bool(percent)
+    assert set(Path(REPOSITORY, "stage").glob("itself-*")) <= before

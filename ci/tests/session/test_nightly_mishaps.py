@@ -1,0 +1,113 @@
+"""What may go wrong around a night: nothing is lost that was written, and what was not is told."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from containercheck.command import nightly
+from containercheck.history.nights import nights
+from killed_writer import KILLED
+from made_nights import DAY, NOON, raw, row, session
+from night_place import left, lines, made, night, steady, summary
+
+
+@pytest.fixture
+def place(tmp_path):
+    return made(tmp_path)
+
+
+def database(place):
+    return place.directory / "reports" / "results.db"
+
+
+def test_a_night_that_ends_by_an_exception_was_not_killed(tmp_path, capsys):
+    for error in (OSError("no space left"), KeyboardInterrupt(), SystemExit(2)):
+        with pytest.raises(type(error)), nightly.alone(tmp_path):
+            raise error
+    with nightly.alone(tmp_path):
+        note = (tmp_path / "lock").read_text()
+    assert "was killed" not in capsys.readouterr().out
+    # This is what one leaves that was.
+    (tmp_path / "lock").write_text(note)
+    with nightly.alone(tmp_path):
+        pass
+    assert f"the night before was killed ({note.strip()})" in capsys.readouterr().out
+
+
+def test_a_writer_that_was_killed_costs_no_night(place):
+    lines(place, "Steady", steady(2))
+    assert night(place, "-n", "Steady")[0] == 0
+    before = database(place).read_bytes()
+    subprocess.run([sys.executable, "-c", KILLED, str(database(place))], stdout=subprocess.DEVNULL)
+    assert database(place).read_bytes() != before
+    status, output = night(place, "-n", "Steady")
+    assert (status, summary(place)["problems"]) == (0, []), output
+    assert "2 nights of history" in (left(place) / "report.html").read_text()
+
+
+def test_files_of_the_night_before_that_were_cut_in_half_are_written_anew(place):
+    lines(place, "Steady", steady(2))
+    assert night(place, "-n", "Steady")[0] == 0
+    for path in left(place).iterdir():
+        if path.is_file() and path.name != "lock":
+            data = path.read_bytes()
+            path.write_bytes(data[: len(data) // 2])
+    status, output = night(place, "-n", "Steady")
+    assert (status, summary(place)["problems"]) == (0, []), output
+    assert "2 nights of history" in (left(place) / "report.html").read_text()
+
+
+def test_a_session_that_was_cut_in_half_is_told_and_the_others_count(place):
+    lines(place, "Steady", steady(3))
+    for _ in range(2):
+        assert night(place, "-n", "Steady")[0] == 0
+    with sqlite3.connect(database(place)) as connection:
+        connection.execute("UPDATE sessions SET json_blob = substr(json_blob, 1, 500) WHERE rowid = 1")
+    connection.close()
+    status, output = night(place, "-n", "Steady")
+    assert status == 0, output
+    assert "is damaged, and left out" in output
+    assert "2 nights of history" in (left(place) / "report.html").read_text()
+
+
+def test_a_clock_that_was_put_back_is_told_and_costs_no_night(place):
+    lines(place, "Steady", steady(2))
+    assert night(place, "-n", "Steady")[0] == 0
+    # The first night began and ended three days from now.
+    ahead = "session_start_unix = session_start_unix + ?, session_end_unix = session_end_unix + ?"
+    with sqlite3.connect(database(place)) as connection:
+        connection.execute(f"UPDATE sessions SET {ahead}", (3 * DAY, 3 * DAY))
+    connection.close()
+    status, output = night(place, "-n", "Steady")
+    assert (status, summary(place)["problems"]) == (0, []), output
+    assert "was stored after one that ended later, by the clock: was it put back?" in output
+    assert "2 nights of history" in (left(place) / "report.html").read_text()
+
+
+def test_what_another_night_stores_meanwhile_comes_after_this_one(tmp_path):
+    """Of two checkouts with one database, say."""
+    commands = {"prerun_cmds": ["cat >baseline.sh <<'END'\ntrue\nEND"]}
+    stored = [
+        session(raw(row(), **commands), nightly=name, began=NOON + number * DAY)
+        for number, name in enumerate(("before", "this", "meanwhile"))
+    ]
+
+    def read(problems, whole):
+        return nights(stored, whole)
+
+    history = SimpleNamespace(path=tmp_path / "results.db", read=read)
+    result = nightly.Result("this")
+    nightly.judge(result, SimpleNamespace(cases=[]), history)
+    assert result.problems == []
+    assert [one.name for one in result.nights] == ["before", "this"]
+    assert [len(one.points) for one in result.series] == [2, 2]
+    # It is shown with all that there is of it.
+    assert [len(one.cases[0].commands) for one in result.nights] == [0, 1]
+    result = nightly.Result("of which nothing was stored")
+    nightly.judge(result, SimpleNamespace(cases=[]), history)
+    assert result.problems == [f"the results of this night are not in the database {history.path} (see above)"]
+    assert [one.name for one in result.nights] == ["before", "this", "meanwhile", result.name]

@@ -1,0 +1,201 @@
+"""Sessions of ci/run that go on with what is open: with ReFrame, and with checks made here."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+
+import pytest
+from conftest import eventually, start_made
+from session_place import place, run, running, start, table  # noqa: F401
+
+HERE = "open_checks.py"
+
+
+@pytest.fixture
+def opened(place, request):
+    """Make a place with checks whose verdicts are open."""
+    source = request.path.parents[1] / HERE
+    (place.directory / "checks" / "made.py").write_text(source.read_text())
+    return place
+
+
+def passes(output):
+    """Return which checks ran in each run of ReFrame, in its order."""
+    found = []
+    for line in output.splitlines():
+        if line.startswith("[ReFrame Setup]"):
+            found.append([])
+        match = re.match(r"\[ RUN      \] (\w+)", line)
+        if match:
+            found[-1].append(match[1])
+    return [sorted(one) for one in found]
+
+
+def measured(place):
+    """Return of each run in the final report the checks, and the seconds that each of their rounds was given."""
+    return [
+        {one["name"].split()[0]: [each["seconds"] for each in one["measured"]] for one in run["testcases"]}
+        for run in json.loads(place.report.read_text())["runs"]
+    ]
+
+
+def test_minutes_are_spent_on_what_they_close(opened):
+    status, output = run(opened, "--minutes", "3", "-n", "Quick|Soon|Late|Long|Never", "-S", "mark=seen")
+    assert status == 0, output
+    # A fair part of two minutes for five checks is 14 s, two rounds; and no time is left for the 38 more of Long.
+    assert "the first pass has 5 case(s), 14 s each: at most 2 minutes" in output
+    assert passes(output) == [["Late", "Long", "Never", "Quick", "Soon"], ["Late", "Soon"]]
+    first, second = measured(opened)
+    assert first == {"Quick": [14] * 2, "Soon": [14] * 2, "Late": [14] * 2, "Long": [14] * 2, "Never": [14] * 14}
+    assert second == {"Soon": [14] * 2 + [16] * 3, "Late": [14] * 2 + [55] * 11}
+    assert "what is open needs more time than is left" in output
+    assert table(output)[-1] == (
+        "pairs here spread by 3 % (Late) to 3 % (Soon); 2 of 5 verdicts are open, 5 more minutes would close 1 of "
+        "them: containercheck run --minutes 5 --open"
+    )
+    # The person's arguments stay.
+    cases = [one for each in json.loads(opened.report.read_text())["runs"] for one in each["testcases"]]
+    assert {one["mark"] for one in cases} == {"seen"}
+
+
+def test_a_session_without_minutes_has_the_usual_ones(opened):
+    status, output = run(opened, "-n", "Known")
+    assert status == 0, output
+    assert "the first pass has 1 case(s), 60 s each: at most 1 minutes" in output
+    assert passes(output) == [["Known"], ["Known"]]
+    assert measured(opened) == [{"Known": [60] * 12}, {"Known": [60] * 12 + [31] * 6}]
+    assert table(output)[-1].endswith("; the only verdict is closed")
+
+
+@pytest.mark.parametrize("own", [["-n", "Soon"], ["-n", "Known", "-S", "seconds=60"]])
+def test_each_check_has_its_own_time_where_the_person_or_nobody_says_it(opened, own):
+    status, output = run(opened, *own)
+    assert (status, len(passes(output))) == (0, 1), output
+    assert "the first pass" not in output
+
+
+def test_a_pass_that_closes_nothing_ends_it(opened):
+    status, output = run(opened, "--minutes", "2", "-n", "Stubborn", "-S", "seconds=10")
+    assert status == 0, output
+    assert passes(output) == [["Stubborn"], ["Stubborn"]]
+    assert measured(opened)[-1] == {"Stubborn": [10] * 4}
+    assert "0 of 1 open verdict(s) closed" in output
+
+
+def test_slowness_that_shows_later_is_confirmed_with_rounds_of_its_own(opened):
+    status, output = run(opened, "--minutes", "3", "-n", "Worsens", "-S", "seconds=10")
+    assert status == 0, output
+    assert passes(output) == [["Worsens"]] * 4
+    assert [len(run["Worsens"]) for run in measured(opened)] == [2, 4, 2, 4]
+    assert table(output)[-2].startswith("not confirmed when it was run again: Worsens generic, 1 node(s)")
+    assert table(output)[-1].endswith("; the only verdict is closed")
+
+
+def test_a_pass_that_is_stopped_leaves_what_was_there_before(opened):
+    process = start(opened, "--minutes", "9", "-n", "Waits", "-S", "seconds=10")
+    stage = opened.directory / "stage" / "repeat"
+    assert eventually(lambda: any("alive" in path.read_text() for path in stage.rglob("rfm_job.out")))
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=120)
+    assert (process.returncode, table(output)[-1]) == (1, "run: error: stopped by SIGTERM")
+    assert not running(stage)
+    assert "containercheck run --minutes 1 --open" in table(output)[-2]
+    assert measured(opened)[0] == {"Waits": [10] * 2}
+
+
+def test_a_fixed_number_of_rounds_is_one_pass(opened):
+    status, output = run(opened, "--minutes", "2", "-n", "Soon", "-S", "rounds=3")
+    assert status == 0, output
+    assert (passes(output), measured(opened)) == ([["Soon"]], [{"Soon": [60] * 3}])
+
+
+def test_what_is_open_goes_on_later(opened):
+    assert run(opened, "-n", "Quick|Soon|Long", "-S", "seconds=10", "-S", "mark=seen")[0] == 0
+    status, output = run(opened, "--open", "--minutes", "1")
+    assert (status, passes(output)) == (0, [["Soon"]]), output
+    assert measured(opened)[1:] == [{"Soon": [10] * 2 + [16] * 3}]
+    status, output = run(opened, "--open")
+    assert (status, passes(output)) == (0, [["Long"]]), output
+    assert table(output)[-1].endswith("; all 3 verdicts closed")
+    assert [line.split()[0] for line in table(output)[1:4]] == ["Quick", "Soon", "Long"]
+    assert measured(opened)[2:] == [{"Long": [10] * 2 + [247] * 49}]
+    # The first session's arguments hold.
+    assert json.loads(opened.report.read_text())["runs"][-1]["testcases"][0]["mark"] == "seen"
+    status, output = run(opened, "--open")
+    assert (status, output) == (0, "run: nothing is open in the last session\n")
+
+
+COMPARING = """
+import sys
+from containercheck.command import run
+from pathlib import Path
+place = run.Workplace(Path({directory!r}), config=Path({config!r}))
+_, color, new, *arguments = sys.argv
+sys.exit(run.session([color, *arguments], place, compared=dict(old="one", new=new)))
+"""
+
+
+def comparing(place, new, *arguments):
+    process = start_made(COMPARING, place, new, *arguments)
+    output, _ = process.communicate(timeout=300)
+    return process.returncode, output
+
+
+def test_what_another_comparison_closed_is_closed_for_that_one_only(opened):
+    """ci/acceptance OLD NEW1, then OLD NEW2 --open: NEW2 passed before it ran."""
+    assert comparing(opened, "1.4", "-n", "Quick|Soon", "-S", "seconds=10")[0] == 0
+    status, output = comparing(opened, "1.5", "--open", "-n", "Quick|Soon", "-S", "seconds=10")
+    assert "run: the last session compared old one, new 1.4, and not old one, new 1.5: this one begins anew" in output
+    assert (status, passes(output)) == (0, [["Quick", "Soon"]]), output
+    # What is open of the same one goes on, with its arguments.
+    status, output = comparing(opened, "1.5", "--open")
+    assert (status, passes(output)) == (0, [["Soon"]]), output
+    # Where nothing is open, what was found out is said again: it may have been rejected.
+    status, output = comparing(opened, "1.5", "--open")
+    assert (status, passes(output)) == (0, [])
+    assert [line.split()[0] for line in table(output)[1:3]] == ["Quick", "Soon"]
+
+
+def test_a_comparison_does_not_go_on_from_a_session_that_compared_nothing(opened):
+    assert run(opened, "-n", "Quick", "-S", "seconds=10")[0] == 0
+    status, output = comparing(opened, "1.5", "--open", "-n", "Quick", "-S", "seconds=10")
+    assert "the last session compared bare and containers only, and not old one, new 1.5" in output
+    assert (status, passes(output)) == (0, [["Quick"]]), output
+
+
+def test_what_is_beyond_reach_is_left_alone(opened):
+    run(opened, "-n", "Never", "-S", "seconds=10")
+    status, output = run(opened, "--open")
+    assert (status, passes(output)) == (0, [])
+    assert table(output)[-1].endswith("more rounds would not close it: it takes longer runs or a quieter machine")
+
+
+def test_too_few_rounds_for_a_forecast_become_enough(opened):
+    status, output = run(opened, "-n", "Vague", "-S", "seconds=10")
+    assert table(output)[-1].endswith(
+        "the only verdict is open after too few rounds to tell what it takes: containercheck run --open"
+    )
+    status, output = run(opened, "--open")
+    assert (status, passes(output)) == (0, [["Vague"]]), output
+    assert table(output)[-1].endswith("the only verdict is closed")
+
+
+def test_without_an_earlier_session_nothing_is_open(opened):
+    status, output = run(opened, "--open")
+    assert status == 1
+    assert output == f"run: error: no session was run here yet: there is no {opened.report}\n"
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "soon"])
+def test_minutes_are_a_number(opened, text):
+    status, output = run(opened, f"--minutes={text}")
+    assert (status, "is no number above 0" in output) == (64, True)
+
+
+def test_help_is_ours_and_names_reframes(opened):
+    status, output = run(opened, "--help")
+    assert status == 0
+    assert output.startswith("usage: containercheck run [--minutes M] [--node-hours N] [--open] [--estimate] [argum")
+    assert "All else goes on to ReFrame" in output

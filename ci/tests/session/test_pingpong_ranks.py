@@ -1,0 +1,31 @@
+"""Ping Pong started for real: how many pairs of each class take part."""
+
+import re
+import subprocess
+
+import pytest
+from conftest import REPOSITORY
+
+SOURCE = REPOSITORY / "checks" / "src" / "pingpong" / "pingpong.c"
+
+
+# More ranks than cores, and by whoever runs the tests.
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    """Compile it."""
+    path = tmp_path_factory.mktemp("pingpong") / "pingpong"
+    subprocess.run(["mpicc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", path, SOURCE], check=True)
+    return path
+
+
+@pytest.mark.parametrize(("options", "measured"), [((), 10), (("0",), 10), (("4",), 4), (("9",), 9), (("10",), 10)])
+def test_of_each_class_so_many_pairs_take_part(program, options, measured):
+    command = [*MPIRUN, "-np", "5", program, "0.001", *options]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    pairs = {name: re.findall(rf"^{name} (\w+) (\d+)$", said, re.MULTILINE) for name in ("pairs", "measured")}
+    assert sum(int(count) for _, count in pairs["pairs"]) == 10
+    assert max(int(count) for _, count in pairs["measured"]) == measured
+    assert "wrong bytes 0" in said

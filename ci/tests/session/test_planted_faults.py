@@ -1,0 +1,367 @@
+"""Every gate fails when it should: faults planted in real containers, all of them in one session of ReFrame.
+
+What a case is, and what is set for it, stands in ``planted/faults.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import alive_below, run_session, write_site
+from containercheck.node import contract
+from containercheck.node.job import rank_trial
+from containercheck.verdict.record import Record
+
+#: A partition of nodes with two GPUs, as the site file describes it.
+GPU_PARTITION = {
+    "scheduler": "slurm",
+    "launcher": "srun",
+    "processor": {"arch": "none", "num_cpus": 8, "num_cpus_per_core": 1, "num_cpus_per_socket": 8, "num_sockets": 1},
+    "devices": [{"type": "gpu", "arch": "sm_70", "num_devices": 2}],
+    "resources": [{"name": "_rfm_gpu", "options": ["--gres=gpu:{num_gpus_per_node}"]}],
+    "container_platforms": [{"type": "Apptainer"}],
+}
+
+
+@pytest.fixture(scope="module")
+def faults(tmp_path_factory):
+    """Run all checks with faults, one after the other: a bare one comes before its containers."""
+    checks = "^Fault|^Misread|^Singletons|^Crowded|^NoSoftware|^NoModule|^NoImage|^OtherMachine"
+    return run_session(tmp_path_factory.mktemp("faults"), "-n", checks, "--exec-policy=serial")
+
+
+def record_of_job(case):
+    """Return what a case's job recorded."""
+    return json.loads(Path(case["stagedir"], "rounds.json").read_text())
+
+
+def sides_of(case):
+    """Return the sides of the runs that a case's job recorded."""
+    return [run["side"] for run in record_of_job(case)["runs"]]
+
+
+def had_no_job(case):
+    """Whether a case came to its end before its job."""
+    return not Path(case["stagedir"] or "/nowhere", "rfm_job.sh").exists()
+
+
+def test_all_cases_are_looked_at(faults):
+    assert len(faults.cases) == 14 + 2 + 2 + 3 + 1 + 1 + 2, faults.output
+    assert faults.status != 0
+    assert "Traceback" not in faults.output
+
+
+def test_equal_runs_pass_and_end_by_themselves(faults):
+    case = faults.case("generic", "case=equal")
+    assert case["result"] == "pass", case["fail_reason"]
+    (row,) = case["results"]
+    assert (row["verdict"], row["rounds"], row["above"]) == ("pass", 6, 0)
+    # 0.5 s against 0.51 or 0.5.
+    assert 100 * (0.5 / 0.51 - 1) <= row["overhead"] <= 0
+    record = record_of_job(case)
+    assert record["why"] == "every figure has its verdict, or more would not tell"
+    assert len(case["measured"]) == len(record["runs"]) / 2 - len(record["replaced"]) == 6
+    assert {0.51, 0.5} >= {one["baseline"]["time"] for one in case["measured"]}
+    assert {one["subject"]["time"] for one in case["measured"]} == {0.5}
+    # The bare one, which compares nothing, ran once.
+    assert len(faults.case("bare", "case=equal")["measured"]) == 1
+
+
+def test_what_is_read_afterwards_is_what_the_job_read(faults):
+    case = faults.case("generic", "case=slow")
+    stage = Path(case["stagedir"])
+    record = Record.read(stage)
+    facts = json.loads((stage / "facts.json").read_text())
+    found = record.evaluate(facts, stage)
+    (pairs,) = found.pairs.values()
+    (row,) = case["results"]
+    assert (pairs.verdict, pairs.rounds, pairs.estimate) == (row["verdict"], row["rounds"], row["overhead"])
+    assert (found.repeated(), found.more_would_tell()) == (None, False)
+    assert record.why == "every figure has its verdict, or more would not tell"
+    # The job had no reason to end before.
+    without_last = replace(record, runs=[run for run in record.runs if run["round"] < record.runs[-1]["round"]])
+    assert without_last.evaluate(facts, stage).more_would_tell()
+
+
+def test_a_number_of_rounds_is_kept_and_a_later_session_goes_on_from_there(faults, session, tmp_path):
+    first = faults.case("generic", "case=four-rounds")
+    (row,) = first["results"]
+    assert (row["verdict"], row["rounds"], row["rounds_needed"]) == ("inconclusive", 4, 6)
+    assert "; about 2 more rounds would tell" in faults.output, faults.output
+    assert record_of_job(first)["why"] == "as many as were asked for"
+    report = faults.stage.parent / "report.json"
+    second = session("-n", "Fault%variant=generic%case=four-rounds", "-S", f"earlier={report}")
+    assert second.status == 0, second.output
+    case = second.case("generic")
+    (row,) = case["results"]
+    assert (row["verdict"], row["rounds"]) == ("pass", 6)
+    record = record_of_job(case)
+    assert len(record["runs"]) == 2 * (2 + len(record["replaced"]))
+    assert case["measured"][:4] == first["measured"]
+    assert len(case["measured"]) == 6
+
+
+def test_an_earlier_report_that_is_not_there_is_named(faults):
+    case = faults.case("generic", "case=lost-report")
+    assert "cannot read the earlier session's report /nowhere.json" in case["fail_reason"]
+
+
+def test_a_slow_container_fails_with_figure_and_interval(faults):
+    case = faults.case("generic", "case=slow")
+    assert (case["result"], case["fail_phase"]) == ("fail", "performance")
+    said = r"time is \S+ % (?:± \S+|\(\S+ to \S+) %\)? worse than bare in this session \(tolerance 5 %; above it in "
+    said += r"(\d+) of \1 rounds\)"
+    assert re.search(said, case["fail_reason"]), case["fail_reason"]
+    (row,) = case["results"]
+    # As early as its ranks can tell: 0.6 s against 0.51 or 0.5, and nobody knows how its rounds spread.
+    assert (row["verdict"], row["rounds"]) == ("fail", 9)
+    assert 100 * (0.6 / 0.51 - 1) - 1e-6 <= row["overhead"] <= 20 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        # It is fast.
+        ("wrong", "rounds 1 and 2: answers differ: sum is 43.0, bare 42.0"),
+        ("crash", "rounds 1 and 2, subject: exit status 3: FATAL: it broke"),
+        ("hangs", "rounds 1 and 2, subject: hangs: killed at its limit of 4 s"),
+    ],
+)
+def test_the_second_failure_of_the_same_kind_ends_the_rounds_and_fails_with_it(faults, fault, said):
+    case = faults.case("generic", f"case={fault}")
+    assert (case["result"], case["fail_phase"]) == ("fail", "sanity")
+    assert said in case["fail_reason"]
+    assert sides_of(case).count("subject") == 2
+    assert record_of_job(case)["complete"]
+
+
+def test_a_hang_is_killed_and_named_and_the_other_rounds_finish(faults):
+    case = faults.case("generic", "case=hangs-once")
+    assert "round 2, subject: hangs: killed at its limit of 4 s" in case["fail_reason"]
+    record = record_of_job(case)
+    assert record["complete"]
+    assert [(run["round"], run["side"]) for run in record["runs"] if run["timed_out"]] == [(2, "subject")]
+    assert len(record["runs"]) == 2 * (3 + len(record["replaced"]))
+    assert not alive_below(faults.stage), "the hanging run's children live on"
+
+
+def test_processes_that_only_the_container_leaves_behind_fail_by_name_and_are_ended(faults):
+    case = faults.case("generic", "case=leaves")
+    assert (case["result"], case["fail_phase"]) == ("fail", "sanity")
+    assert "subject leaves processes behind when it ends, which bare does not: sleep" in case["fail_reason"]
+    assert not alive_below(faults.stage), "what the container left lives on"
+
+
+def test_an_unreadable_figure_fails(faults):
+    assert "figure time not found in" in faults.case("generic", "case=unreadable")["fail_reason"]
+
+
+def test_where_bare_cannot_be_read_no_container_is_run_beside_it(faults):
+    assert "figure time not found in" in faults.case("bare", "Misread")["fail_reason"]
+    case = faults.case("generic", "Misread")
+    assert case["fail_phase"] == "setup"
+    said = "bare could not be read, and so no container is run beside it: round 1, baseline: figure"
+    assert said in case["fail_reason"]
+
+
+def test_settings_of_the_host_do_not_reach_a_generic_container(faults):
+    case = faults.case("generic", "case=environment")
+    planted = dict(re.findall(r"^export (\w+)=(.*)$", Path(case["stagedir"], "rfm_job.sh").read_text(), re.MULTILINE))
+    text = Path(case["stagedir"], "rounds", "01-subject", "out").read_text()
+    seen = dict(line.partition("=")[::2] for line in text.splitlines())
+    assert seen["SITE_OWN"] == "stays"
+    host = {name for name in planted if name.startswith(("OMPI", "OPAL", "PRTE", "PMIX", "UCX", "FI_", "I_MPI", "LD_"))}
+    assert len(host) >= 9 and "PYTHONPATH" in planted
+    # The container has one of its own.
+    assert seen.pop("LD_LIBRARY_PATH", "") != "/opt/openmpi/lib"
+    assert not (host | {"MPICH_ASYNC_PROGRESS", "PYTHONPATH"}) & seen.keys()
+
+
+def test_singletons_instead_of_ranks_fail(faults):
+    case = faults.case("generic", "Singletons")
+    stage = Path(case["stagedir"])
+    if case["result"] == "pass":
+        # Where the host's PMIx is of another major version than the image's, a way to start them was found.
+        started = json.loads((stage / contract.started_file("subject")).read_text())
+        assert started["started"] == rank_trial.INSIDE.said
+        assert re.search(r"PMIx (\d+)\..* has PMIx (?!\1\.).*\(singletons\)", started["because"]), started
+        return
+    said = case["fail_reason"]
+    assert re.search(
+        r"the host starts ranks with PMIx [\d.]+ \(Open MPI [\d.]+\), the image's Open MPI [\d.]+ has", said
+    )
+    assert "ranks came up, each as a job of its own (singletons); what the launcher sets in their environment" in said
+    assert not (stage / "rounds.json").exists(), "not before the rounds"
+
+
+def test_ranks_that_share_a_core_in_the_container_fail(faults):
+    said = "its ranks share cores: they are bound to 0 | 0, those of baseline to 0 | 1"
+    assert said in faults.case("generic", "Crowded")["fail_reason"]
+
+
+def test_missing_software_skips_with_the_reason(faults):
+    assert [case["result"] for case in faults.cases if case["name"].startswith("NoSoftware")] == ["skip"] * 3
+    said = (
+        "install no-such-package (ci/setup does on Debian and Ubuntu), or name it in the site's extras, software: NoS"
+    )
+    where = "no software: no-such-program is not on the PATH of this machine: "
+    assert f"{where}{said}" in faults.case("bare", "NoSoftware")["skip_reason"]
+
+
+def test_software_that_a_module_should_bring_is_looked_for_in_the_build_step(faults):
+    case = faults.case("bare", "NoModule")
+    assert case["result"] == "skip", faults.output
+    assert case["skip_reason"].startswith(
+        f"no software: no-such-program is not on the PATH of {os.uname().nodename}: install no-such-package ("
+    )
+    assert had_no_job(case)
+
+
+def test_what_the_job_finds_that_cannot_run_skips_with_the_reason(faults):
+    case = faults.case("generic", "case=unsupported")
+    assert (case["result"], case["skip_reason"]) == ("skip", "no software: this one is too old")
+
+
+def test_software_for_other_machines_skips_with_the_reason(faults):
+    for variant in ("bare", "generic"):
+        case = faults.case(variant, "OtherMachine")
+        assert case["result"] == "skip"
+        assert "no software: src is pinned for pdp11, and the partition is" in case["skip_reason"]
+        assert not list(Path(case["stagedir"] or "/nowhere").glob("rfm_*.sh")), "before the build step"
+
+
+def failed_before_its_job(case, said):
+    assert case["result"] == "fail"
+    assert f"misconfigured: no {said}" in case["fail_reason"]
+    assert had_no_job(case)
+    return True
+
+
+def test_a_recipe_that_is_not_there_fails_with_the_reason(faults):
+    said = "image: there is no definition file images/no-such-recipe.def, which NoImage names as its recipe"
+    assert failed_before_its_job(faults.case("generic", "NoImage"), said)
+
+
+def test_a_release_that_no_image_can_be_of_is_one_line(faults):
+    reason = faults.case("generic", "case=no-such-release")["fail_reason"]
+    assert "release is 'bookwrm', and must be one of bookworm, trixie" in reason
+
+
+#: What the partitions of the site file below say, but those that say what they do by more than extras.
+EXTRAS = {
+    "tolerant": {"tolerances": {"OnSite": {"time": 25}}},
+    "no-image": {"images": {"mpi": "/nowhere/openmpi.sif"}},
+    "no-own-image": {"software": {"OnSite": {"image": "/nowhere.sif"}}},
+    "no-path": {"software": {"OnSite": {"executable": "/no/sh"}}},
+    "no-program": {"software": {"OnSite": {"executable": "no-sh"}}},
+    "no-spack": {"software": {"OnSite": {"spack": "none"}}},
+    "no-input": {"inputs": {"OnSite": "/no/input"}},
+}
+
+
+@pytest.fixture(scope="module")
+def on_site(tmp_path_factory, faults):
+    """Run one session on a site of which each partition says something else."""
+    directory = tmp_path_factory.mktemp("site")
+    ready = directory / "ready.sif"
+    shutil.copy(faults.case("generic", "case=equal")["provenance"]["image"], ready)
+    places = "".join(
+        f"  'here:{name}':\n    bare:\n      1: {{time: [5.0, -0.1, 0.1, s]}}\n" for name in ("referenced", "emulated")
+    )
+    (directory / "OnSite.yaml").write_text(f"OnSite:\n  $index: [$partition, variant, num_nodes]\n{places}")
+    partitions = {name: {"extras": {"containercheck": extras}} for name, extras in EXTRAS.items()}
+    partitions["ready"] = {"extras": {"containercheck": {"images": {"mpi": str(ready)}}}}
+    partitions["referenced"] = {"extras": {"containercheck": {"references": str(directory)}}}
+    partitions["emulated"] = {"extras": {"containercheck": {"references": str(directory), "emulated": True}}}
+    partitions["no-runtime"] = {"container_platforms": [{"type": "Singularity"}]}
+    partitions["other-extras"] = {"extras": {"cn_memory": 500, "containercheck": {}}}
+    path = write_site(directory / "site.py", partitions)
+    return run_session(directory, "-C", path, "-n", "^OnSite", "--exec-policy=serial")
+
+
+def test_the_site_says_what_it_accepts(on_site):
+    case = on_site.case("generic", "case=tolerated")
+    assert case["result"] == "pass", on_site.output
+    (row,) = case["results"]
+    assert (row["verdict"], row["accepted"], row["above"]) == ("pass", [None, 25], 0)
+
+
+@pytest.mark.parametrize(("case", "rounds"), [("emulated-slow", 2), ("emulated-slow-8", 8), ("emulated-equal", 2)])
+def test_where_processors_are_emulated_an_overhead_is_reported_and_not_judged(on_site, case, rounds):
+    """Two rounds do, where nobody asks for more; the same fault fails elsewhere, after nine."""
+    found = on_site.case("generic", f"case={case}")
+    assert found["result"] == "pass", found["fail_reason"]
+    (row,) = found["results"]
+    assert (row["verdict"], row["emulated"], row["rounds"]) == ("emulated", True, rounds)
+    assert (row["overhead"] > 15) is ("slow" in case)
+    assert "emulated: overheads are reported, not judged" in on_site.output
+
+
+def test_where_processors_are_emulated_no_absolute_reference_counts(on_site):
+    assert on_site.case("bare", "case=referenced")["fail_phase"] == "performance"
+    emulated = on_site.case("bare", "case=emulated-referenced")
+    assert emulated["result"] == "pass", emulated["fail_reason"]
+    assert emulated["results"][0]["emulated"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [("wrong", "answers differ: sum is 43.0, bare 42.0"), ("crash", "exit status 3: FATAL: it broke")],
+)
+def test_where_processors_are_emulated_wrong_answers_and_failed_runs_fail(on_site, fault, said):
+    case = on_site.case("generic", f"case=emulated-{fault}")
+    assert (case["result"], case["fail_phase"]) == ("fail", "sanity")
+    assert said in case["fail_reason"]
+
+
+@pytest.mark.parametrize(
+    ("case", "variant", "said"),
+    [
+        ("no-image", "generic", "image: /nowhere/openmpi.sif, which the site's extras"),
+        ("no-own-image", "generic", "image: /nowhere.sif, which the site's extras"),
+        ("no-path", "bare", "software: this machine has no /no/sh; the site's"),
+        ("no-program", "bare", "software: no-sh is not on the PATH of this machine"),
+        ("no-spack", "bare", "software: there is no "),
+        ("no-input", "bare", "input: /no/input, set as 'published' or in the site's extras, "),
+    ],
+)
+def test_what_the_site_names_and_does_not_have_fails_with_the_reason(on_site, case, variant, said):
+    assert failed_before_its_job(on_site.case(variant, f"case={case}"), said)
+
+
+@pytest.mark.skipif(shutil.which("singularity") is not None, reason="there is a Singularity here")
+def test_a_runtime_that_the_site_names_and_does_not_have_fails_with_the_reason(on_site):
+    said = "container runtime: the site file's container_platforms name Singularity, and no singularity is on the PATH"
+    assert failed_before_its_job(on_site.case("generic", "case=no-runtime"), said)
+
+
+def test_a_ready_image_of_the_site_is_recorded_with_what_it_really_is(faults, on_site):
+    built = faults.case("generic", "case=equal")["provenance"]
+    known = on_site.case("generic", "case=ready-image")["provenance"]
+    assert Path(known["image"]).name == "ready.sif"
+    assert known["image_sha256"] == built["image_sha256"]
+    assert known["runtimes"]["subject"]["version"]
+    assert known["host"] == os.uname().nodename
+
+
+def test_an_extra_of_another_library_does_not_stop_the_session(on_site):
+    assert on_site.case("bare", "case=other-extras")["result"] == "pass"
+
+
+def test_a_dry_run_writes_the_job_and_runs_nothing(session, site):
+    result = session("--dry-run", "-C", site(**GPU_PARTITION), "-n", "Planted", "-S", "gpu=yes")
+    assert result.status == 0, result.output
+    scripts = [path.read_text() for path in result.stage.rglob("rfm_job.sh")]
+    assert len(scripts) == 2
+    assert all("#SBATCH --gres=gpu:2\n" in script for script in scripts)
+    assert any(
+        re.search(r"^\$\(cat subject.start\) apptainer exec .*--nv .* sh work.sh none$", script, re.MULTILINE)
+        for script in scripts
+    )
+    assert not list(result.stage.rglob("rounds.json"))

@@ -1,0 +1,258 @@
+"""Images in a registry, for each runtime in its way: with commands that do as the real ones would, and keep a list."""
+
+from __future__ import annotations
+
+import doctest
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from conftest import REPOSITORY, log_of, record_of
+from containercheck.node import contract
+from containercheck.node.build import image_pull
+from containercheck.node.build.cache import CacheError
+from containercheck.node.container_runtimes import by_name
+from containercheck.sides import commands
+from containercheck.sides.sides import Container, Launcher, Program, Side
+from containercheck.site.layout import Layout
+from containercheck.site.sites import Site
+from containercheck.software import images
+from containercheck.software.provision import Wanted
+
+PIN = "0123456789abcdef" * 4
+NAME = f"host.example:5000/ours/hpcc@sha256:{PIN}"
+AWAY = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
+HERE = replace(AWAY, is_here=True)
+#: What the real ones print and how they end: docker, sarus 1.6 and shifterimg 22.02, as their sources have it. ``have``
+#: is the list of what was pulled.
+REAL = {
+    "docker": """
+if [ "$*" = "image inspect --format={{.Id}} $NAME" ]; then
+    grep -q . have 2>/dev/null && echo sha256:feed || { echo "Error: No such image: $NAME" >&2; exit 1; }
+elif [ "$*" = "pull $NAME" ]; then
+    [ -z "$DOWN" ] || { echo "Error response from daemon: dial tcp: connection refused" >&2; exit 1; }
+    echo $NAME >>have
+else exit 9; fi""",
+    "sarus": """
+if [ "$*" = "images --digests" ]; then
+    echo "REPOSITORY   TAG      DIGEST    IMAGE ID   CREATED   SIZE   SERVER"
+    [ ! -e have ] || echo "ours/hpcc   <none>   ${NAME#*@}   e3671980822d   2022   2.61MB   host.example:5000"
+elif [ "$*" = "pull $NAME" ]; then
+    [ -z "$DOWN" ] || { echo "Failed to pull image '$NAME'" >&2; exit 1; }
+    echo $NAME >>have
+else exit 9; fi""",
+    "shifterimg": r"""
+if [ "$*" = "lookup docker:$NAME" ]; then [ -e have ] && echo feed || exit 1
+elif [ "$*" = "pull docker:$NAME" ]; then
+    printf '\r\033[2K2026-01-01T00:00:00 Pulling Image: docker:%s, status: INIT' $NAME
+    status=READY; [ -z "$DOWN" ] && echo $NAME >>have || status=FAILURE
+    printf '\r\033[2K2026-01-01T00:00:01 Pulling Image: docker:%s, status: %s\n' $NAME $status
+else exit 9; fi""",
+}
+IDENTIFIERS = {"docker": "sha256:feed", "sarus": f"sha256:{PIN}", "shifter": "feed"}
+
+
+def pull(directory, runtime, name=NAME, cached_only=False, **environment):
+    """Pull with runtimes that do as the real ones would; ``DOWN`` for a registry that does not answer."""
+    place = directory / "bin"
+    place.mkdir(exist_ok=True)
+    for called, text in REAL.items():
+        (place / called).write_text("#!/bin/bash\n" + text)
+        (place / called).chmod(0o755)
+    only = {contract.CACHED_ONLY: "1"} if cached_only else {}
+    known = {"PATH": f"{place}:{os.environ['PATH']}", "NAME": name, "DOWN": "", **only, **environment}
+    words = ["pull", "--runtime", runtime, "--cache", str(directory / "cache"), name]
+    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), *words]
+    return subprocess.run(command, cwd=directory, env={**os.environ, **known}, capture_output=True, text=True)
+
+
+def test_the_host_of_a_name():
+    assert doctest.testmod(image_pull).failed == 0
+
+
+@pytest.mark.parametrize("runtime", ["docker", "sarus", "shifter"])
+def test_a_runtime_that_keeps_its_images_pulls_once_by_digest(tmp_path, runtime):
+    assert pull(tmp_path, runtime, cached_only=True).returncode == 1
+    for _ in range(2):
+        result = pull(tmp_path, runtime)
+        assert result.returncode == 0, result.stderr
+    assert (tmp_path / "have").read_text() == f"{NAME}\n"
+    name, known = f"docker:{NAME}" if runtime == "shifter" else NAME, IDENTIFIERS[runtime]
+    record = json.loads((tmp_path / contract.IMAGE_RECORD).read_text())
+    assert record == {"path": name, "sha256": PIN, "bytes": None, "reference": NAME, "id": known}
+    assert (tmp_path / contract.IMAGE_ID).read_text() == f"{known}\n"
+    assert pull(tmp_path, runtime, DOWN="1", cached_only=True).returncode == 0
+    # Who removed it from the runtime gets it again.
+    (tmp_path / "have").unlink()
+    assert pull(tmp_path, runtime).returncode == 0
+    assert (tmp_path / "have").exists()
+    found = record_of().provenance(tmp_path)
+    assert (found["image"], found["image_sha256"], found["image_id"]) == (name, PIN, known)
+    assert record_of().remarks([], tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("runtime", "why"),
+    [
+        ("docker", "Error response from daemon: dial tcp: connection refused"),
+        ("sarus", f"Failed to pull image '{NAME}'"),
+        ("shifter", f"2026-01-01T00:00:01 Pulling Image: docker:{NAME}, status: FAILURE"),
+    ],
+)
+def test_a_registry_that_does_not_answer_is_one_line(tmp_path, runtime, why):
+    result = pull(tmp_path, runtime, DOWN="1")
+    assert result.returncode == 1
+    log = log_of(tmp_path / "cache", "host.example_5000_ours_hpcc")
+    assert result.stderr == f"error: the image {NAME} cannot be pulled from host.example:5000: {why} (log: {log})\n"
+    assert not (tmp_path / contract.IMAGE_RECORD).exists()
+
+
+@pytest.mark.parametrize("runtime", ["docker", "sarus"])
+@pytest.mark.parametrize("name", ["ours/hpcc:1.5", "ours/hpcc@sha256:abc", "/shared/hpcc.sif", f"a; b@sha256:{PIN}"])
+def test_a_name_that_is_not_pinned_is_an_error(tmp_path, runtime, name):
+    result = pull(tmp_path, runtime, name)
+    assert result.returncode == 1
+    assert result.stderr == f"error: the image {name} is not pinned: end its name with @sha256:<64 digits>\n"
+    assert not (tmp_path / "have").exists()
+
+
+def as_file(directory, reference, content="an image"):
+    """Pull an image that is a file, with a runtime that writes this one."""
+    program = directory / "apptainer"
+    program.write_text(f'#!/bin/sh\necho "$3" >asked\nprintf "{content}" >"$2"\n')
+    program.chmod(0o755)
+    image = image_pull.Pulled(reference, directory / "cache", str(program))
+    image.ensure()
+    return image
+
+
+def test_of_an_image_from_a_web_server_we_compare_the_digest(tmp_path, monkeypatch):
+    """The runtime does not: whatever lay there counted as pinned."""
+    monkeypatch.chdir(tmp_path)
+    digest = hashlib.sha256(b"an image").hexdigest()
+    image = as_file(tmp_path, f"https://host/hpcc.sif@sha256:{digest}")
+    assert image.facts()["sha256"] == digest
+    assert (tmp_path / "asked").read_text() == "https://host/hpcc.sif\n"
+    with pytest.raises(CacheError, match=f"it is not the pinned one, its SHA-256 is {digest}"):
+        as_file(tmp_path, f"https://host/hpcc.sif@sha256:{PIN}")
+
+
+@pytest.mark.parametrize("scheme", ["library", "shub", "docker-archive", "file", "ftp"])
+def test_an_image_whose_digest_nobody_compares_is_an_error(tmp_path, scheme):
+    reference = f"{scheme}://host/hpcc@sha256:{PIN}"
+    with pytest.raises(CacheError, match="cannot be checked for its digest|is not pinned"):
+        image_pull.Pulled(reference, tmp_path, "apptainer")
+
+
+def test_an_image_of_another_pin_that_begins_like_this_one_is_pulled_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    as_file(tmp_path, f"oras://host/hpcc@sha256:{PIN}")
+    other = PIN[:12] + PIN[12:][::-1]
+    as_file(tmp_path, f"oras://host/hpcc@sha256:{other}", "another")
+    assert (tmp_path / "asked").read_text() == f"oras://host/hpcc@sha256:{other}\n"
+    (image,) = (tmp_path / "cache").glob("*.sif")
+    assert image.read_text() == "another"
+
+
+def test_of_shifter_a_tag_will_do_and_the_results_say_so(tmp_path):
+    assert pull(tmp_path, "shifter", "ours/hpcc:1.5").returncode == 0
+    found = record_of().provenance(tmp_path)
+    assert (found["image"], found["image_sha256"], found["image_id"]) == ("docker:ours/hpcc:1.5", None, "feed")
+    said = "the image docker:ours/hpcc:1.5 is named by a tag, which may move: what ran is feed"
+    assert record_of().remarks([], tmp_path) == [said]
+
+
+def test_a_runtime_that_is_not_there_is_a_skip(tmp_path):
+    result = pull(tmp_path, "sarus", PATH="/nowhere")
+    assert result.returncode == contract.UNSUPPORTED
+    assert result.stderr.startswith(
+        "error: no image: host.example_5000_ours_hpcc would be pulled here, and there is no"
+    )
+
+
+def test_a_registry_that_is_silent_is_given_up(tmp_path):
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin" / "apptainer"
+    program.write_text("#!/bin/sh\necho INFO: waiting\nexec sleep 1000\n")
+    program.chmod(0o755)
+    words = [
+        "pull",
+        "--limit=1",
+        "--runtime=apptainer",
+        f"--cache={tmp_path}/cache",
+        f"oras://host:1/hpcc@sha256:{PIN}",
+    ]
+    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), *words]
+    environment = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"}
+    result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1
+    assert result.stderr == (
+        f"error: the image oras://host:1/hpcc@sha256:{PIN} cannot be pulled from host:1: apptainer was not done after "
+        f"1 s (log: {log_of(tmp_path / 'cache', 'hpcc')})\n"
+    )
+
+
+def side_of(runtime, image):
+    container = Container(by_name(runtime), image)
+    side = Side(
+        contract.SUBJECT, "generic", Program("hpcc", ("-v",)), Launcher("srun"), container, compared_with="bare"
+    )
+    return commands.side_commands(side, AWAY, Layout(1, 4, 1), "/stage").script
+
+
+@pytest.mark.parametrize(
+    ("runtime", "words"),
+    [
+        (
+            "Docker",
+            "docker run --rm -v=/stage:/rfm_workdir -w /rfm_workdir $(cat subject.options) "
+            f"--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {NAME}",
+        ),
+        (
+            "Sarus",
+            "sarus run --mount=type=bind,source=/stage,destination=/rfm_workdir -w /rfm_workdir "
+            f"$(cat subject.options) {NAME}",
+        ),
+        ("Shifter", "shifter --image=id:$(cat image.id) --volume=/stage:/rfm_workdir $(cat subject.options)"),
+    ],
+)
+@pytest.mark.parametrize("name", [NAME, f"docker://{NAME}"])
+def test_what_runs_is_the_image_that_was_pulled(runtime, words, name):
+    site = replace(HERE, images={"hpcc": name})
+    found = images.provide(Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name(runtime)), site)
+    assert found.build[0].endswith(f" pull --runtime {runtime.lower()} --cache {site.cache('image_cache')} {NAME}")
+    assert side_of(runtime, found.image) == f"srun $(cat subject.start) {words} hpcc -v"
+
+
+def test_a_node_with_images_of_its_own_pulls_before_the_rounds():
+    site = replace(AWAY, images={"hpcc": NAME})
+    found = images.provide(Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Docker")), site)
+    (pulls,) = found.activate
+    assert found.build == () and pulls.startswith("python3 /") and pulls.endswith(f" {NAME} || exit 1")
+    sarus = images.provide(Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Sarus")), site)
+    assert sarus.activate == () and len(sarus.build) == 1
+
+
+def test_an_image_of_an_archive_is_in_no_registry():
+    site = replace(AWAY, images={"hpcc": "load/library/hpcc:1.5"})
+    found = images.provide(Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Sarus")), site)
+    assert (found.image, found.build, found.activate) == ("load/library/hpcc:1.5", (), ())
+
+
+def test_a_real_registry_that_is_silent_ends_the_pull(tmp_path):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        name = f"oras://127.0.0.1:{silent.getsockname()[1]}/hpcc@sha256:{PIN}"
+        words = ["pull", "--limit=3", "--runtime=apptainer", f"--cache={tmp_path}/cache", name]
+        command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), *words]
+        environment = {**os.environ, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+        result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1
+    assert result.stderr.startswith(f"error: the image {name} cannot be pulled from 127.0.0.1:")
+    assert result.stderr.count("\n") == 1

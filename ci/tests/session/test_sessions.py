@@ -1,0 +1,327 @@
+"""A session of ci/run: what is repeated, what fails, and how it is stopped. With ReFrame, and with checks made here."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sqlite3
+
+import pytest
+from conftest import eventually
+from session_place import RUN, place, run, running, start, table  # noqa: F401
+
+
+def test_a_session_ends_with_the_table(place):
+    status, output = run(place, "-n", "Fine")
+    assert status == 0, output
+    assert table(output)[1].split() == ["Fine", "bare", "1", "rate", "1", "x"]
+    assert place.report.exists()
+    assert "PASSED" in place.log.read_text()
+
+
+def test_slowness_that_is_not_confirmed_is_told_and_is_no_failure(place):
+    status, output = run(place, "-n", "SlowOnce|Fine", "-S", "Base.note=seen", "-S", "note=seen")
+    assert status == 0, output
+    assert table(output)[-1].startswith("not confirmed when it was run again: SlowOnce bare, 1 node(s): ")
+    assert output.count("RUN      ] SlowOnce") == 2
+    assert output.count("RUN      ] Fine") == 1
+    # Its settings hold in the second run, and the first run's files are still there.
+    outputs = sorted((place.directory / "stage").rglob("rfm_job.out"))
+    assert [path.read_text() for path in outputs] == ["rate 2 seen\n"]
+    assert "rate 1 seen" in "".join(path.read_text() for path in (place.directory / "output").rglob("rfm_job.out"))
+
+
+@pytest.mark.parametrize("name", ["SlowTwice", "SlowThenWrong"])
+def test_a_slow_check_that_fails_again_is_a_failure(place, name):
+    status, output = run(place, "-n", name)
+    assert status == 1
+    assert output.count(f"RUN      ] {name}") == 2
+    assert f"\nFAILED: {name} bare, 1 node(s): " in output
+    assert "1 of 1 checks failed" in table(output)[-1]
+
+
+def test_a_wrong_answer_is_not_repeated(place):
+    status, output = run(place, "-n", "WrongOnce")
+    assert status == 1
+    assert output.count("RUN      ] WrongOnce") == 1
+    assert "FAILED: WrongOnce bare, 1 node(s): " in output
+    assert not place.repetition.exists()
+
+
+def test_only_the_partition_where_it_was_slow_is_repeated(place):
+    partitions = [
+        {"name": name, "scheduler": "local", "launcher": "local", "environs": ["builtin"]} for name in ("one", "second")
+    ]
+    system = {"name": "here", "hostnames": [".*"], "partitions": partitions}
+    place.config.write_text(f"site_configuration = {{'systems': [{system!r}]}}\n")
+    status, output = run(place, "-n", "SlowElsewhere")
+    assert status == 0, output
+    assert output.count("@here:one+builtin") == output.count("@here:second+builtin") + 2
+    assert table(output)[-1].startswith("not confirmed when it was run again: SlowElsewhere")
+
+
+def test_of_the_repetitions_of_a_check_only_the_slow_one_counts_again(place):
+    # ReFrame selects a check, and then repeats it.
+    (place.directory / "SlowOnce_1.default").write_text("1 2\n")
+    status, output = run(place, "-n", "SlowOnce", "--repeat=2")
+    assert status == 0, output
+    assert table(output)[-1].startswith("not confirmed when it was run again: SlowOnce .repeat_no=0 bare, 1 node(s)")
+    assert "FAILED" not in "".join(table(output))
+
+
+def test_what_cannot_be_run_again_is_a_failure(place):
+    checks = place.directory / "checks" / "made.py"
+    gone = place.directory / "SlowOnce.default"
+    checks.write_text(f"import os\nassert not os.path.exists({str(gone)!r})\n{checks.read_text()}")
+    status, output = run(place, "-n", "SlowOnce")
+    assert status == 1
+    assert "not run again, and so taken for confirmed: SlowOnce" in output
+    assert "FAILED: SlowOnce" in output
+
+
+def test_an_unfinished_report_of_an_earlier_session_is_not_read(place):
+    assert run(place, "-n", "SlowOnce")[0] == 0
+    assert place.repetition.exists()
+    status, output = run(place, "-n", "NoSuchCheck")
+    assert status == 1
+    assert "no check was run" in output
+    assert not any(path.exists() for path in (place.report, place.repetition, place.selection))
+
+
+@pytest.mark.parametrize(
+    "lines", ["import no_such_module", "@rfm.simple_test\nclass Bad(Base):\n    x = parameter()"], ids=["file", "check"]
+)
+def test_a_check_that_does_not_load_is_a_failure(place, lines):
+    text = (place.directory / "checks" / "made.py").read_text().partition("\n\n@rfm.simple_test")[0]
+    (place.directory / "checks" / "broken.py").write_text(f"{text}\n\n{lines}\n")
+    status, output = run(place, "-n", "Fine")
+    assert status == 1
+    assert "a check file does not load" in output
+    assert table(output)[1].split()[0] == "Fine"
+
+
+def test_failures_of_reframe_itself_are_respected(place):
+    # The checks pass, the report is written, and then something goes wrong.
+    hidden = place.directory / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text(
+        "import atexit, os, sys\n"
+        "end = lambda: sys.argv[0].endswith('reframe') and (sys.stdout.flush(), os._exit(3))\n"
+        "atexit.register(end)\n"
+    )
+    status, output = run(place, "-n", "Fine", PYTHONPATH=str(hidden))
+    assert status == 1, output
+    assert table(output)[-1] == "run: error: ReFrame ended with status 3, though no check failed (see above)"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["-n", "Fine", "--foo"],
+            "run: error: unknown option --foo: see --help, and reframe --help",
+        ),
+        (["--minuts", "5"], "run: error: unknown option --minuts: did you mean --minutes?"),
+        (["--max-retry=2"], "run: error: unknown option --max-retry=2: did you mean --max-retries?"),
+        (["-n"], "run: error: argument -n/--name: expected one argument: see reframe --help"),
+        (["-l"], "run: error: -l/--list is an action of its own, beside which no check runs: reframe -c checks/"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(place, words, said):
+    status, output = run(place, *words)
+    assert (status, len(output.splitlines())) == (64, 1), output
+    assert output.startswith(said)
+
+
+def test_the_report_is_not_named_on_the_command_line(place):
+    status, output = run(place, "--report-file=elsewhere.json")
+    assert (status, "leave out --report-file" in output) == (1, True)
+
+
+#: As config/common.py has it, and names what a site may name otherwise.
+COMMON = """site_configuration = {{
+    "general": [{{"report_file": "{0}/common.json"}}],
+    "storage": [{{"enable": True, "sqlite_db_file": "{0}/common.db"}}],
+}}
+"""
+
+
+@pytest.mark.parametrize("named_too", [False, True], ids=["site only", "what is common before it"])
+def test_reports_and_database_lie_where_the_site_says(place, named_too):
+    own = place.directory / "site"
+    place.config.write_text(COMMON.format(place.directory))
+    settings = place.directory / "session/settings.py"
+    settings.write_text(
+        f"site_configuration = {{'general': [{{'report_file': '{own}/last.json'}}],"
+        f"'storage': [{{'sqlite_db_file': '{own}/results.db'}}]}}\n"
+    )
+    files = f"{place.config}:{settings}" if named_too else str(settings)
+    status, output = run(place, "-n", "SlowOnce", RFM_CONFIG_FILES=files)
+    assert status == 0, output
+    names = {path.name for path in own.iterdir()}
+    assert names >= {"last.json", "repeat-cases.json", "repeat-report.json", "session.log", "results.db"}
+    assert not place.reports.exists()
+    assert not list(place.directory.glob("common.*"))
+    # The environment's word counts before.
+    elsewhere = place.directory / "elsewhere" / "report.json"
+    status, output = run(place, "-n", "Fine", RFM_CONFIG_FILES=files, RFM_REPORT_FILE=str(elsewhere))
+    assert (status, elsewhere.exists()) == (0, True), output
+    assert run(place, "--open", RFM_REPORT_FILE=str(elsewhere)) == (0, "run: nothing is open in the last session\n")
+
+
+def test_a_database_that_is_locked_is_named_and_the_verdicts_are_kept(place):
+    database = place.directory / "common.db"
+    place.config.write_text(COMMON.format(place.directory).replace('"enable"', '"sqlite_conn_timeout": 0.5, "enable"'))
+    assert run(place, "-n", "Fine")[0] == 0
+    with contextlib.closing(sqlite3.connect(database)) as somebody:
+        somebody.execute("BEGIN EXCLUSIVE")
+        status, output = run(place, "-n", "Fine")
+    assert status == 0, output
+    figures, line = table(output)[1:]
+    assert figures.split() == ["Fine", "bare", "1", "rate", "1", "x"]
+    report = place.directory / "common.json"
+    where = f"these results are not in the database {database} (database is locked)"
+    assert line == f"run: {where}: they are in {report}"
+    assert json.loads(report.read_text())["runs"][0]["testcases"][0]["result"] == "pass"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_session_that_is_stopped_leaves_nothing_behind(place, number):
+    process = start(place, "-n", "Endless")
+    stage = place.directory / "stage"
+    assert eventually(lambda: any("alive" in path.read_text() for path in stage.rglob("rfm_job.out")))
+    assert running(stage)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert f"stopped by {number.name}" in output
+    assert output.count("RUN      ] Endless") == 1
+    assert not running(stage)
+
+
+def test_another_session_in_the_same_place_is_refused_and_named(place):
+    process = start(place, "-n", "Endless")
+    stage = place.directory / "stage"
+    assert eventually(lambda: any("alive" in path.read_text() for path in stage.rglob("rfm_job.out")))
+    status, output = run(place, "-n", "Fine")
+    (line,) = output.splitlines()
+    assert (status, line.partition(" (")[0]) == (64, f"run: error: another session writes into {place.reports}")
+    assert "(containercheck run --nocolor -n Endless, since 20" in line
+    assert f"process {process.pid} on " in line
+    assert "RFM_PREFIX=DIR" in line
+    # The same stage with another report is no better, and a night of its own report is another session too.
+    elsewhere = place.directory / "elsewhere"
+    status, output = run(place, "-n", "Fine", RFM_REPORT_FILE=str(elsewhere / "report.json"))
+    assert (status, f"another session writes into {stage}" in output) == (64, True), output
+    # What only asks is not kept out, and one that has places of its own is not either.
+    assert run(place, "--estimate", "-n", "Fine")[0] == 0
+    own = {"RFM_PREFIX": str(elsewhere), "RFM_REPORT_FILE": str(elsewhere / "report.json")}
+    status, output = run(place, "-n", "Fine", **own)
+    assert status == 0, output
+    # The one that was there first goes on.
+    assert running(stage)
+    assert "Fine" not in place.log.read_text()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=120)
+    # A lock outlives nobody.
+    assert run(place, "-n", "Fine")[0] == 0
+
+
+def test_an_estimate_runs_nothing(place):
+    status, output = run(place, "--estimate", "-n", "Fine|Dear")
+    assert status == 0, output
+    lines = output.splitlines()
+    assert lines[-1] == "2 job(s): some 2.1 node-hours, at most 11"
+    assert [line.split()[-2:] for line in lines if line.startswith(("Fine", "Dear"))] == [["0.1", "1"], ["2", "10"]]
+    assert not list(place.directory.glob("Fine*")) + list(place.directory.glob("Dear*"))
+
+
+def test_an_estimate_of_nothing_fails(place):
+    status, output = run(place, "--estimate", "-n", "Nowhere")
+    assert (status, "nothing matches the selection" in output) == (1, True)
+
+
+def test_a_budget_leaves_out_what_costs_most_and_says_so(place):
+    status, output = run(place, "--node-hours", "1", "-n", "Fine|Dear|SlowOnce")
+    assert status == 0, output
+    assert "run: left out, as they would take 2 node-hours more: Dear bare, 1 node(s)" in output
+    assert output.count("RUN      ] Fine") == 1
+    # What was only slow is run again, as ever.
+    assert output.count("RUN      ] SlowOnce") == 2
+    assert "Dear" not in "\n".join(table(output))
+    # Each job may take an hour: none is begun beside another, and the last ones are limited to what is left.
+    runs = [one["testcases"] for one in json.loads(place.report.read_text())["runs"]]
+    (fine,), (slow,), (again,) = runs
+    assert [one["name"].split()[0] for one in (fine, slow, again)] == ["Fine", "SlowOnce", "SlowOnce"]
+    assert fine["node_hours"] == 0 < again["node_hours"] < slow["node_hours"] < 1
+    assert "of 1 node-hours were spent" in output
+
+
+def test_what_jobs_really_took_counts_and_no_other_is_begun(place):
+    # By what they are expected to take, both would fit.
+    status, output = run(place, "--node-hours", "2.5", "-n", "Overruns%|Dear")
+    assert status == 0, output
+    assert (output.count("RUN      ] Overruns"), output.count("RUN      ] Dear")) == (1, 0)
+    assert "run: left out, as only 1.67 node-hours are left: Dear bare, 1 node(s)" in output
+    assert "run: 0.833 of 2.5 node-hours were spent" in output
+    assert table(output)[1].split()[0] == "Overruns"
+
+
+def test_slowness_is_not_confirmed_beyond_the_budget(place):
+    status, output = run(place, "--node-hours", "0.9", "-n", "OverrunsAndIsSlow")
+    assert status == 1, output
+    assert output.count("RUN      ] OverrunsAndIsSlow") == 1
+    said = "run: not run again, as only 0.0667 node-hours are left, and so taken for confirmed: OverrunsAndIsSlow bare"
+    assert said in output
+    assert "run: 0.833 of 0.9 node-hours were spent" in output
+    assert "FAILED: OverrunsAndIsSlow" in "\n".join(table(output))
+
+
+def test_a_budget_that_nothing_fits_into_fails(place):
+    status, output = run(place, "--node-hours", "0.05", "-n", "Fine|Dear")
+    assert (status, "is expected to fit into 0.05 node-hours" in output) == (1, True)
+    assert "RUN" not in output
+
+
+def test_a_signal_is_not_lost_in_a_line_that_is_being_logged(place):
+    process = start(place, "-n", "Logs")
+    assert eventually((place.directory / "writing").exists)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert "stopped by SIGTERM" in table(output)[-2]
+
+
+def test_a_session_without_a_terminal_is_stopped_by_what_it_does_not_ignore(place):
+    # As a shell starts what is to go on behind it, and nohup.
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
+    process = start(place, "-n", "Endless")
+    for number, handler in before.items():
+        signal.signal(number, handler)
+    stage = place.directory / "stage"
+    assert eventually(lambda: any("alive" in path.read_text() for path in stage.rglob("rfm_job.out")))
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert "stopped by SIGTERM" in table(output)[-2]
+    assert not running(stage)
+
+
+def test_whoever_reads_no_further_ends_the_session(place):
+    process = start(place, "-n", "Endless")
+    stage = place.directory / "stage"
+    assert eventually(lambda: any("alive" in path.read_text() for path in stage.rglob("rfm_job.out")))
+    process.stdout.close()
+    assert process.wait(timeout=120) != 0
+    assert not running(stage)
+
+
+def test_how_far_it_is_is_printed_now_and_then(place):
+    process = start(place, "-n", "Endless")
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if line.startswith("[ 0 of 1 done; Endless"):
+            break
+    process.terminate()
+    process.communicate(timeout=120)
+    assert seen[-1] == "[ 0 of 1 done; Endless bare, 1 node(s): alive ]\n"

@@ -1,0 +1,43 @@
+"""The site files in ``config/``, and what the library reads of each."""
+
+from __future__ import annotations
+
+import os
+import runpy
+
+import pytest
+from conftest import REPOSITORY
+from containercheck.site import sites
+from reframe.core import config
+from reframe.core.systems import System
+
+FILES = sorted(path for path in (REPOSITORY / "config").glob("*.py") if path.stem not in ("common", "template"))
+
+
+def system_of(path):
+    """Return the one system of a site file."""
+    (system,) = runpy.run_path(str(path))["site_configuration"]["systems"]
+    return system
+
+
+def sites_of(path):
+    """Return what the library reads of each partition of a site file, by its name."""
+    configuration = config.load_config(str(path))
+    configuration.select_subconfig(system_of(path)["name"])
+    configuration.add_sticky_option("general/resolve_module_conflicts", False)
+    sites._site.cache_clear()
+    return {one.name: (one, sites.Site.of(one)) for one in System.create(configuration).partitions}
+
+
+@pytest.fixture
+def anywhere(tmp_path):
+    """Return variables of a session for which this machine has what a site's has, Singularity and Spack; no modules.
+
+    With these ReFrame would look for the modules here; what the job loads stays the same.
+    """
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("singularity", "spack"):
+        (programs / name).write_text("#!/bin/sh\nexit 1\n")
+        (programs / name).chmod(0o755)
+    return {"PATH": f"{programs}:{os.environ['PATH']}", "RFM_RESOLVE_MODULE_CONFLICTS": "no"}

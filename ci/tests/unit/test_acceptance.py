@@ -1,0 +1,181 @@
+"""Acceptance of a container runtime: what is compared with what, and what is said of it."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import facts_of
+from containercheck import Figure
+from containercheck.application import references
+from containercheck.command import acceptance
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.report import versions
+from containercheck.results import formatting
+from containercheck.results.cases import Case
+from containercheck.results.row import Row
+from containercheck.verdict import container_differences
+
+START = Figure("start", "(x)", "s", better="lower", compare="difference", tolerance=0.5)
+RATE = Figure("rate", "(x)", "x/s")
+SEEN = """A=1
+TEXT=one
+
+two
+_=/usr/bin/env
+
+512 300 0:50 / / ro - fuse.squashfuse_ll squashfuse_ll ro
+513 512 0:51 / /proc rw,nosuid - proc proc rw
+
+core file size              (blocks, -c) 0
+open files                          (-n) 1024
+CapEff:\t0000000000000000
+"""
+
+
+def test_a_successor_has_margins_of_its_own():
+    own = Figure("memory", "(x)", "MB", better="lower", compare="difference", tolerance=48.0, margin=2.0)
+    found = references.margins([START, RATE, own], usual=5.0)
+    assert found == {"start": (-math.inf, 0.1), "rate": (-math.inf, 5.0), "memory": (-math.inf, 2.0)}
+
+
+def test_what_passes_against_bare_fails_against_the_one_before():
+    """A start that goes from 0.19 to 0.5 s."""
+    sides = [
+        {"name": "baseline", "label": "bare", "compared_with": None},
+        {"name": "old", "label": "old", "compared_with": None},
+        {"name": "new", "label": "new", "compared_with": "old", "accepted": references.margins([START], 5.0)},
+    ]
+    seconds = {"baseline": 0.003, "old": 0.19, "new": 0.49}
+    rounds = [{side: {"start": value + 0.001 * number} for side, value in seconds.items()} for number in range(12)]
+    judged = Evaluation(Facts(facts_of([START], sides=sides, earlier=rounds)), Path())
+    assert {key: pairs.verdict for key, pairs in judged.pairs.items()} == {("new", "start"): "fail"}
+    sides[2].update(compared_with="baseline", accepted={})
+    judged = Evaluation(Facts(facts_of([START], sides=sides, earlier=rounds)), Path())
+    assert judged.pairs["new", "start"].verdict == "pass"
+
+
+def test_what_a_container_sees_is_read():
+    assert container_differences.read(SEEN) == {
+        "variable": {"A": "1", "TEXT": "one"},
+        "mount": {"/": "fuse.squashfuse_ll", "/proc": "proc"},
+        "limit": {"core file size (blocks, -c)": "0", "open files (-n)": "1024", "CapEff": "0000000000000000"},
+    }
+
+
+def test_what_differs_is_a_line_each():
+    old, new = {"A": "1", "B": "2", "C": "3"}, {"A": "1", "B": "4", "D": "5"}
+    assert container_differences.differences("variable", old, new) == [
+        "variable B was 2, and is 4",
+        "variable C is gone: it was 3",
+        "variable D is new: 5",
+    ]
+    assert container_differences.differences("variable", old, old) == []
+
+
+def case(*verdicts, result="pass", reason=""):
+    rows = tuple(Row(f"figure{number}", verdict=word) for number, word in enumerate(verdicts))
+    return Case(("code", "", "", ""), "Code", {}, "Code", "only", "generic", 1, result, reason=reason, rows=rows)
+
+
+@pytest.mark.parametrize(
+    ("cases", "problems", "status", "said"),
+    [
+        ([case("pass", "pass")], [], 0, "acceptance: accepted: 1 accepted, 0 rejected, 0 undecided"),
+        ([case("pass"), case("pass", "inconclusive")], [], 2, "open: figure1"),
+        ([case("inconclusive"), case(result="fail", reason="start is 0.3 s worse")], [], 1, "start is 0.3 s worse"),
+        ([case("emulated")], [], 2, "emulated: overheads are reported, not judged"),
+        # Nothing that was not looked at is accepted.
+        ([case()], [], 2, "nothing was compared"),
+        (
+            [case("pass")],
+            ["stopped by SIGTERM"],
+            2,
+            "acceptance: undecided: 1 accepted, 0 rejected, 0 undecided: not",
+        ),
+        ([case(result="skip", reason="no image")], [], 2, "acceptance: error: no check was run"),
+        ([], [], 2, "acceptance: error: no check was run"),
+    ],
+)
+def test_the_whole_is_what_its_worst_case_is(cases, problems, status, said, capsys, monkeypatch):
+    monkeypatch.setattr(acceptance.table, "lines", lambda cases: [])
+    monkeypatch.setattr(formatting, "_speaker", "acceptance")
+    assert acceptance.conclude({}, cases, problems) == status
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["apptainer"], "it takes two: OLD and NEW"),
+        (
+            ["sh", "no-such-runtime"],
+            "no container runtime no-such-runtime: neither a command, nor a path",
+        ),
+        (["sh", "a b; rm -rf"], "no container runtime a b; rm -rf"),
+        (["sh", "sh", "--minutes=x"], "acceptance: error: argument --minutes: 'x' is no number above 0"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(words, said):
+    command = [sys.executable, "-m", "containercheck", "acceptance", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert said in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_messages_begin_with_the_command_that_was_typed():
+    words = ["sh", "sh", "--no-such-option"]
+    command = [sys.executable, "-m", "containercheck", "acceptance", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert [line.split(": ")[0] for line in done.stdout.splitlines()] == ["acceptance"] * 3
+    assert "unknown option --no-such-option" in done.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["apptainer", "IMAGE"], "a runtime and an image are no two versions of one thing"),
+        (["IMAGE", "docker://x@sha256:0"], "say which check (-n)"),
+        (["IMAGE", "IMAGE", "-n", "HPCC", "--built-by-each"], "say which check (-n), and not who builds them"),
+    ],
+)
+def test_images_are_compared_with_images_of_one_application(words, said, tmp_path):
+    image = tmp_path / "some.sif"
+    image.write_bytes(b"#!/usr/bin/env run-singularity\n\0SIF_MAGIC\0")
+    words = [image if word == "IMAGE" else word for word in words]
+    command = [sys.executable, "-m", "containercheck", "acceptance", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert said in done.stderr.splitlines()[-1]
+    assert acceptance.candidates([str(image), "docker://x@sha256:0"])[0] == "compared_images"
+    assert not acceptance.is_image(shutil.which("sh"))
+
+
+def test_the_table_has_what_each_version_adds_to_bare():
+    rows = (
+        Row("start", "s", overhead_unit="s"),
+        Row("rate", "x/s", overhead_unit="%"),
+    )
+    measured = [
+        {
+            "baseline": {"start": 0.01, "rate": 100.0 + 2 * number},
+            "old": {"start": 0.19 + 0.02 * number, "rate": 99.0 + 4 * number},
+            "new1": {"start": 0.2 + 0.1 * number, "rate": 90.0 + 1.8 * number},
+        }
+        for number in range(2)
+    ]
+    one = replace(case(), rows=rows, measured=tuple(measured))
+    heading, start, rate, *legend = versions.lines([one], {"old": "apptainer 1.3.6", "new1": "apptainer 1.4.5"})
+    assert heading.split() == ["application", "variant", "nodes", "figure", "bare", "old", "new1"]
+    assert re.split("  +", start)[3:] == ["start", "0.01 s", "0.2 (+0.19)", "0.25 (+0.24)"]
+    assert re.split("  +", rate)[3:] == ["rate", "101 x/s", "101 (+0 %)", "90.9 (-10 %)"]
+    assert legend == ["old: apptainer 1.3.6", "new1: apptainer 1.4.5"]
+    assert versions.lines([case("pass")], {"old": "one"}) == []

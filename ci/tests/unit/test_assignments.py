@@ -1,0 +1,53 @@
+"""-S: what does not exist is not set silently, so that nothing else than was asked for is measured."""
+
+from __future__ import annotations
+
+import pytest
+from containercheck import ContainerCheck
+from containercheck.application.assignments import UnknownVariable, require_known
+from gromacs import GROMACS
+from hpcc import HPCC
+
+WRONG = [
+    ("GROMACS.image=/my.sif", "GROMACS has no variable image; in the site file it is extras: containercheck: software"),
+    ("host_mpi=/my.so", "no check has a variable host_mpi; in the site file it is extras: containercheck: host_mpi"),
+    ("GROMACS.second=10", "GROMACS has no variable second: did you mean seconds?"),
+    ("second=10", "no check has a variable second: did you mean seconds?"),
+    ("GROMACS.xyzzy=1", "GROMACS has no variable xyzzy: reframe --describe -n GROMACS lists them"),
+    ("GROMAC.seconds=10", "there is no check GROMAC: did you mean GROMACS?"),
+    ("ContainerCheck.rounds=2", "ContainerCheck is a base class, of which nothing is set: for all checks leave it out"),
+    ("num_nodes=2", "no check has a variable num_nodes, which is a parameter: select by it, as in -n 'GROMACS%num_no"),
+    ("rounds", "it needs a name and a value, as in -S rounds=10"),
+]
+
+
+@pytest.mark.parametrize(("word", "said"), WRONG)
+@pytest.mark.parametrize("option", [["-S", "{}"], ["-S{}"], ["--setvar={}"], ["--setvar", "{}"], ["-rS", "{}"]])
+def test_what_does_not_exist_is_named_with_the_nearest_name(option, word, said):
+    with pytest.raises(UnknownVariable) as error:
+        require_known(GROMACS, ["-c", "checks", "-n", "HPCC", *(one.format(word) for one in option), "-r"])
+    assert f"-S {word}: {said}" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "GROMACS.rounds=2",
+        "rounds=2",
+        # ReFrame's own.
+        "num_gpus_per_node=1",
+        # Another check's: by name, and for those that have it.
+        "HPCC.rounds=2",
+        "full=yes",
+        # Of a file that is not loaded; and in a fixture.
+        "StartUp.rounds=2",
+        "GROMACS.fixture.anything=1",
+    ],
+)
+def test_what_exists_may_be_set(word):
+    assert require_known(GROMACS, ["-S", word]) is None
+
+
+def test_a_mistake_in_another_checks_name_is_that_checks():
+    require_known(HPCC, ["-S", "GROMACS.second=10"])
+    assert issubclass(HPCC, ContainerCheck)

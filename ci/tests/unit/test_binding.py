@@ -1,0 +1,120 @@
+"""Whether ranks in a container have the cores that they have bare."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from dataclasses import replace
+
+import pytest
+from conftest import eventually, record_of, run_of
+from containercheck.node.container_runtimes import by_name
+from containercheck.node.job.single_run import watch_binding
+from containercheck.sides.sides import Container, Program, Side
+from containercheck.verdict import binding
+
+
+def run(side, *bound):
+    """Return a run with ranks that are bound so."""
+    return run_of(side, "", bound=list(bound))
+
+
+@pytest.mark.parametrize(
+    ("bare", "container"),
+    [
+        (["0", "1"], ["0", "1"]),
+        (["0", "1"], ["1", "2"]),
+        (["0-1", "0-1"], ["0-1", "0-1"]),
+        # Better than bare.
+        (["0-1", "0-1"], ["0", "1"]),
+        # Hardware threads of one core.
+        (["0,4", "1,5"], ["2,6", "3,7"]),
+        # Not all of them were seen.
+        (["0", "1"], ["0"]),
+        (["0", "1"], []),
+        ([], ["0", "0"]),
+    ],
+)
+def test_as_many_cores_to_themselves_are_no_problem(bare, container):
+    assert binding.problem(run("subject", *container), run("baseline", *bare)) is None
+
+
+@pytest.mark.parametrize(
+    ("bare", "container", "said"),
+    [
+        (["0", "1"], ["0", "0"], "share cores: they are bound to 0 | 0, those of baseline to 0 | 1"),
+        (["0-1", "2-3"], ["0-2", "2-3"], "share cores: they are bound to 0-2 | 2-3, those of baseline to 0-1 | 2-3"),
+        (["0-3", "0-3"], ["0", "0"], "have fewer cores: they are bound to 0 | 0, those of baseline to 0-3 | 0-3"),
+        (["0-3", "4-7"], ["0", "1"], "have fewer cores: they are bound to 0 | 1, those of baseline to 0-3 | 4-7"),
+    ],
+)
+def test_fewer_cores_are_told(bare, container, said):
+    assert binding.problem(run("subject", *container), run("baseline", *bare)) == f"round 1, subject: its ranks {said}"
+
+
+def test_a_record_compares_each_side_with_its_measure():
+    sides = [
+        Side("baseline", "bare", Program("program")),
+        Side(
+            "subject",
+            "generic",
+            Program("program"),
+            container=Container(by_name("Apptainer"), "image"),
+            compared_with="baseline",
+        ),
+    ]
+    assert record_of(run("baseline", "0", "1"), run("subject", "1", "0")).binding_problems(sides) == []
+    # In one run they were looked at too early.
+    runs = [run("baseline", "0", "0"), run("baseline", "0", "1"), run("subject", "1", "1"), run("subject", "0", "1")]
+    assert record_of(*runs).binding_problems(sides) == []
+    assert record_of(*runs).unseen_bindings(sides) == []
+    (problem,) = record_of(*runs[:3], run("subject", "0", "0")).binding_problems(sides)
+    assert "share cores" in problem
+
+
+@pytest.mark.parametrize(("bare", "container"), [(["0", "1"], ["0"]), (["0", "1"], []), ([], ["0", "0"]), ([], [])])
+def test_ranks_that_were_not_all_seen_are_told(bare, container, tmp_path):
+    mpi = [
+        Side("baseline", "bare", Program("program", mpi="program")),
+        Side("subject", "generic", Program("program", mpi="program"), compared_with="baseline"),
+    ]
+    record = record_of(run("baseline", *bare), run("subject", *container))
+    assert record.binding_problems(mpi) == []
+    (line,) = record.unseen_bindings(mpi)
+    seen = f"of generic {len(container)} were seen while they ran, of bare {len(bare)}"
+    assert line == f"the cores of ranks were not compared: {seen}"
+    assert record.remarks(mpi, tmp_path) == [line]
+    assert record.unseen_bindings(mpi[:1]) == []
+    serial = [replace(side, program=Program("serial")) for side in mpi]
+    assert record.unseen_bindings(serial) == []
+
+
+@pytest.fixture
+def ranks():
+    """Start two processes that may run anywhere; return them, with what the watch is told of them."""
+    started = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
+    yield started, {"libmpi.so": {"pids": [process.pid for process in started]}}
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_ranks_that_bind_themselves_late_are_seen_so_and_those_that_end_change_nothing(ranks):
+    started, libraries = ranks
+    seen, finished = {"bound": []}, threading.Event()
+    watch = threading.Thread(target=watch_binding, args=(libraries, finished, seen))
+    watch.start()
+    try:
+        assert eventually(lambda: len(seen["bound"]) == 2)
+        first = min(os.sched_getaffinity(0))
+        for process in started:
+            os.sched_setaffinity(process.pid, {first})
+        assert eventually(lambda: seen["bound"] == [str(first)] * 2)
+        started[0].kill()
+        started[0].wait()
+        finished.wait(1)
+    finally:
+        finished.set()
+        watch.join()
+    assert seen["bound"] == [str(first)] * 2

@@ -1,0 +1,326 @@
+"""The commands of a side, as text, and what they need in the job."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from conftest import REPOSITORY
+from containercheck import Step
+from containercheck.node.container_runtimes import by_name
+from containercheck.sides import commands, host_mpi_scripts, rounds_command
+from containercheck.sides.sides import Container, HostMpi, Launcher, Needs, Program, Side
+from containercheck.site import node_commands
+from containercheck.site.layout import Layout
+from containercheck.site.sites import Site
+
+SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
+LAYOUT = Layout(nodes=2, ranks_per_node=4, threads=1)
+OWN = f"python3 {REPOSITORY}/checks/containercheck/node"
+HPCC = Program("hpcc", ("-v",), mpi="hpcc")
+SRUN = Launcher("srun", Needs(variables={"SLURM_CPU_BIND": "cores"}))
+BARE = Side("baseline", "bare", HPCC, SRUN)
+IMAGE = Container(by_name("Apptainer"), "image.sif")
+GENERIC = Side("subject", "generic", HPCC, SRUN, IMAGE, compared_with="baseline")
+INTEGRATED = GENERIC.changed(label="integrated", container=replace(IMAGE, host_mpi=HostMpi("./bin/hpcc")))
+EXEC = "exec -B/stage:/rfm_workdir --pwd /rfm_workdir"
+
+
+def made(side, site=SITE):
+    return commands.side_commands(side, site, LAYOUT, "/stage")
+
+
+def test_a_bare_side_is_what_a_person_would_type():
+    assert made(BARE) == commands.Commands("srun hpcc -v", SRUN.needs)
+    serial = Side("baseline", "bare", Program("./cat", reset=("rm -f scratch",)))
+    assert made(serial) == commands.Commands("rm -f scratch\n./cat", Needs())
+
+
+def test_the_hosts_mpi_is_loaded_into_a_program_without_mpi_on_both_sides():
+    program = Program("cat", mpi="mpichversion", preloads_mpi=True)
+    assert made(BARE.changed(program=program)).script == "srun env LD_PRELOAD=./libmpi-of-host.so cat"
+    container = replace(IMAGE, host_mpi=HostMpi("mpichversion", family="mpich"))
+    found = made(INTEGRATED.changed(program=program, container=container))
+    assert found.script.endswith(" env LD_PRELOAD=/rfm_workdir/subject.host-mpi/libmpi-of-host.so cat")
+    assert any("--family=mpich mpichversion" in command for command in found.needs.prepare)
+
+
+def test_a_generic_container_gets_nothing_of_the_host():
+    found = made(GENERIC)
+    assert found.script == f"srun $(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif hpcc -v"
+    assert found.needs == Needs(
+        prepare=(f"{OWN} runtime --command=apptainer --ranks=4 --own-environment --image=image.sif subject",),
+        variables={"PMIX_MCA_gds": "hash", "SLURM_CPU_BIND": "cores"},
+    )
+
+
+def test_an_integrated_container_gets_the_hosts_mpi_and_is_checked_before():
+    found = made(INTEGRATED)
+    enter = f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) $(cat subject.host-mpi.options) image.sif"
+    enter += " sh /rfm_workdir/subject.host-mpi.sh"
+    assert found.script == f"srun {enter} hpcc -v"
+    assert found.needs.prepare == (
+        f"{OWN} runtime --command=apptainer --ranks=4 --image=image.sif subject",
+        f"{OWN} hostmpi plan '--bind=-B{{source}}:{{target}}' --side=subject ./bin/hpcc",
+        f"{enter} sh /rfm_workdir/subject.preflight.sh hpcc >subject.preflight.out 2>&1 || true",
+        f"{OWN} hostmpi verify subject",
+    )
+    assert sorted(found.scripts) == ["subject.host-mpi.sh", "subject.preflight.sh"]
+
+
+def ask_loader(tmp_path, program, library="/no/such/library.so"):
+    (tmp_path / "look.sh").write_text(host_mpi_scripts.lookup(library))
+    return subprocess.run(["sh", "look.sh", program], cwd=tmp_path, text=True, capture_output=True)
+
+
+def test_what_stands_in_the_images_library_path_stays_behind_the_hosts_mpi(tmp_path):
+    (tmp_path / "enter.sh").write_text(made(INTEGRATED).scripts["subject.host-mpi.sh"])
+    for own, expected in (("/opt/x/lib:/y", ":/opt/x/lib:/y"), ("", ""), (None, "")):
+        environment = {"PATH": os.environ["PATH"], **({} if own is None else {"LD_LIBRARY_PATH": own})}
+        # Words with blanks, and what a command ends with, go through.
+        words = ["sh", "enter.sh", "sh", "-c", 'echo "$LD_LIBRARY_PATH|$1"; exit 7', "sh", "two  words"]
+        done = subprocess.run(words, cwd=tmp_path, env=environment, text=True, capture_output=True)
+        assert (done.returncode, done.stdout) == (7, f"/rfm_workdir/subject.host-mpi{expected}|two  words\n")
+
+
+def test_the_loader_is_asked_about_a_program_and_of_a_script_about_the_hosts_mpi_alone(tmp_path):
+    binary = ask_loader(tmp_path, "cat").stdout
+    assert "script:" not in binary
+    assert "libc.so.6 => " in binary
+    for first in ("#!/bin/sh", "echo of an ELF"):
+        (tmp_path / "script").write_text(f"{first}\ntouch was-run\n")
+        (tmp_path / "script").chmod(0o755)
+        # Any library will do.
+        library = next(line.split()[2] for line in binary.splitlines() if "libc.so.6" in line)
+        lines = ask_loader(tmp_path, f"{tmp_path}/script", library).stdout.splitlines()
+        assert lines[0] == f"script: {tmp_path}/script"
+        assert any("libc.so.6" in line for line in lines[1:])
+        assert not (tmp_path / "was-run").exists()
+    assert ask_loader(tmp_path, "no-such-program").stdout == "no-such-program: not found\n"
+
+
+def test_two_integrated_sides_share_nothing_of_the_hosts_mpi():
+    other = INTEGRATED.changed(name="other")
+    found = {side.name: made(side) for side in (INTEGRATED, other)}
+    for name, strange in (("subject", "other"), ("other", "subject")):
+        texts = [found[name].script, *found[name].scripts.values(), *found[name].needs.prepare]
+        assert any(f"{name}.host-mpi" in text for text in texts)
+        assert not [text for text in texts if f"{strange}." in text or "/host-mpi" in text]
+
+
+def test_the_mpi_library_that_the_site_names_is_brought_in():
+    named = replace(IMAGE, host_mpi=HostMpi("hpcc", "/opt/my mpi/libmpi.so.40"))
+    plan = made(INTEGRATED.changed(container=named)).needs.prepare[1]
+    options = "'--bind=-B{source}:{target}' --side=subject '--libmpi=/opt/my mpi/libmpi.so.40'"
+    assert plan == f"{OWN} hostmpi plan {options} hpcc"
+
+
+def test_a_side_has_variables_of_its_own():
+    found = made(BARE.changed(environment={"UCX_TLS": "rc,sm", "NOTE": "two words"}))
+    assert found.script == "export UCX_TLS=rc,sm\n. ./baseline.environ.sh\nsrun hpcc -v"
+
+
+def test_steps_are_timed_and_only_parallel_ones_are_launched():
+    steps = (Step("mesh", "sh -c 'blockMesh && true'"), Step("solve", "simpleFoam -parallel", parallel=True))
+    program = Program("simpleFoam", steps=steps, reset=("rm -rf case",), mpi="simpleFoam")
+    lines = made(BARE.changed(program=program, environment={"OMP_A": "1"})).script.splitlines()
+    assert lines[0] == "set -e"
+    assert lines[-7:] == [
+        "export OMP_A=1",
+        "rm -rf case",
+        "phase mesh",
+        "sh -c 'blockMesh && true'",
+        "phase solve",
+        "srun simpleFoam -parallel",
+        "phase end",
+    ]
+    lines = made(GENERIC.changed(program=program)).script.splitlines()
+    enter = f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif"
+    assert lines[-4:-1:2] == [f"{enter} sh -c 'blockMesh && true'", f"srun {enter} simpleFoam -parallel"]
+
+
+def test_a_containers_ranks_are_started_once_before_the_rounds():
+    launcher = Launcher("srun --mpi=pmix", SRUN.needs, ranks=8)
+    found = made(GENERIC.changed(launcher=launcher))
+    enter = f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif"
+    start = "srun --mpi=pmix"
+    assert found.script == f"{start} {enter} hpcc -v"
+    assert found.needs.prepare[-1] == f"{OWN} ranks --ranks=8 --nodes=2 '--launcher=srun --mpi=pmix' subject"
+    assert found.scripts == {
+        "subject.lookup.sh": f"{enter} sh -c 'command -v mpi-ranks'",
+        "subject.ranks.sh": f"{start} {enter} mpi-ranks",
+        "subject.ranks.inside.sh": f"{enter} mpirun -np 8 mpi-ranks",
+        "subject.inside.sh": f"{enter} mpirun -np 8 hpcc -v",
+    }
+    assert made(BARE.changed(launcher=launcher)).scripts == {}
+    with_host_mpi = made(INTEGRATED.changed(launcher=launcher)).needs.prepare
+    assert [line.split()[2] for line in with_host_mpi if line.startswith(OWN)] == [
+        "runtime",
+        "hostmpi",
+        "hostmpi",
+        "ranks",
+    ]
+    assert "--host-mpi" in with_host_mpi[-1]
+
+
+def test_ranks_inside_one_container_are_bound_like_all_others():
+    launcher = Launcher("srun", ranks=4)
+    bound = replace(LAYOUT, nodes=1, binding="cores")
+    found = commands.side_commands(GENERIC.changed(launcher=launcher), SITE, bound, "/stage")
+    assert " image.sif mpirun -np 4 --bind-to core hpcc -v" in found.scripts["subject.inside.sh"]
+
+
+def test_a_program_without_mpi_asks_the_runtime_for_no_ranks():
+    found = made(GENERIC.changed(program=Program("cat"), launcher=Launcher()))
+    assert found.needs.prepare == (
+        f"{OWN} runtime --command=apptainer --ranks=0 --own-environment --image=image.sif subject",
+    )
+    assert found.script == f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif cat"
+
+
+def test_two_runtimes_have_commands_and_options_of_their_own():
+    old = Side("old", "apptainer 1.3.6", HPCC, SRUN, replace(IMAGE, command="/opt/old/bin/apptainer"))
+    new = Side(
+        "new", "apptainer 1.4.5", HPCC, SRUN, replace(IMAGE, command="/opt/new/bin/apptainer"), compared_with="old"
+    )
+    found = {side.name: made(side) for side in (old, new)}
+    for name, one in found.items():
+        command = f"/opt/{name}/bin/apptainer"
+        assert one.script == f"srun $(cat {name}.start) {command} {EXEC} $(cat {name}.options) image.sif hpcc -v"
+        assert one.needs.prepare == (
+            f"{OWN} runtime --command={command} --ranks=4 --own-environment --image=image.sif {name}",
+        )
+
+
+def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
+    container = replace(INTEGRATED.container, command="/opt/new/bin/apptainer")
+    other = INTEGRATED.changed(name="other", container=container)
+    prepare = (made(INTEGRATED).needs + made(other).needs).prepare
+    traced = [number for number, line in enumerate(prepare) if ".preflight.sh " in line]
+    verified = [number for number, line in enumerate(prepare) if " hostmpi verify " in line]
+    assert len(traced) == len(verified) == 2
+    assert all(look < check for look, check in zip(traced, verified))
+
+
+@pytest.mark.parametrize(
+    ("runtime", "command"),
+    [
+        ("Singularity", f"singularity {EXEC} $(cat subject.options) image.sif hpcc -v"),
+        (
+            "Docker",
+            "docker run --rm -v=/stage:/rfm_workdir -w /rfm_workdir $(cat subject.options) "
+            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
+        ),
+    ],
+)
+def test_every_runtime_has_its_command(runtime, command):
+    found = made(GENERIC.changed(container=replace(IMAGE, runtime=by_name(runtime))))
+    assert found.script == f"srun $(cat subject.start) {command}"
+
+
+def test_an_image_in_memory_is_copied_there_and_removed():
+    found = made(GENERIC.changed(container=replace(IMAGE, copied_to="/dev/shm/my own/copy.sif")))
+    assert " --image=image.sif '--copy-to=/dev/shm/my own/copy.sif' subject" in found.needs.prepare[-1]
+    assert " '/dev/shm/my own/copy.sif' hpcc" in found.script
+    assert found.needs.files == ("/dev/shm/my own",)
+
+
+def test_an_image_hands_out_its_own_files_before_it_runs_from_them():
+    container = replace(IMAGE, unpacked_to="image.unpacked", host_mpi=HostMpi("hpcc"))
+    found = made(INTEGRATED.changed(container=container))
+    unpack = next(command for command in found.needs.prepare if "tar" in command)
+    assert f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif sh -c " in unpack
+    assert " -C /rfm_workdir/image.unpacked " in unpack
+    # Nothing that is bound in for MPI is taken for the image's own.
+    assert found.needs.prepare.index(unpack) < next(i for i, one in enumerate(found.needs.prepare) if " plan " in one)
+    assert "$(cat subject.host-mpi.options) image.unpacked sh /rfm_workdir/subject.host-mpi.sh" in found.script
+
+
+def test_gpus_options_and_modules_of_the_runtime_are_taken_along():
+    needs = Needs(modules=("apptainer/1.4",), variables={"APPTAINER_TMPDIR": "/scratch"})
+    container = replace(IMAGE, gpus=True, options=("--cleanenv", "'-B/my data:/data'"), needs=needs)
+    found = made(GENERIC.changed(container=container))
+    assert " --nv " in found.script
+    assert " $(cat subject.options) --cleanenv '-B/my data:/data' image.sif " in found.script
+    assert found.needs.modules == ("apptainer/1.4",)
+    assert found.needs.variables["APPTAINER_TMPDIR"] == "/scratch"
+
+
+def test_the_path_of_a_runtime_is_one_word():
+    spaced = replace(IMAGE, command="/opt/our runtime/apptainer")
+    assert f" '/opt/our runtime/apptainer' {EXEC} " in made(GENERIC.changed(container=spaced)).script
+
+
+@pytest.mark.parametrize("value", ["END", "one\nEND\ntwo", "END_\nEND\nEND__"])
+def test_a_script_with_the_word_that_ends_it_is_written_whole(tmp_path, value):
+    """As a variable that a site sets may have it."""
+    text = f"export VALUE={shlex.quote(value)}"
+    subprocess.run(["bash", "-ec", node_commands.written("baseline.sh", text)], cwd=tmp_path, check=True)
+    assert (tmp_path / "baseline.sh").read_text() == f"{text}\n"
+
+
+def test_jobs_on_this_machine_use_this_python():
+    (line,) = made(GENERIC, replace(SITE, is_here=True)).needs.prepare
+    assert line.startswith(f"{sys.executable} {REPOSITORY}/checks/containercheck/node runtime ")
+
+
+def test_the_runner_is_told_how_many_rounds_or_how_long():
+    fixed = rounds_command.Rounds(4, 60.0, 600.0, 4, ("md.log", "two words"), prepare=620.0, keep_awake=True).command(
+        SITE
+    )
+    words = "--rounds=4 --limit=600 --local-ranks=4 --collect=md.log '--collect=two words'"
+    assert fixed == f"{OWN} rounds {words} --prepare=prepare.sh --prepare-limit=620 --keep-awake --alone"
+    shared = replace(SITE, exclusive=False)
+    timed = rounds_command.Rounds(0, 60.0, 0.5, 0, (), prepare=0, keep_awake=False).command(shared)
+    assert timed == f"{OWN} rounds --seconds=60 --limit=0.5 --local-ranks=0"
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({}, False),
+        ({"exclusive": False}, True),
+        ({"is_here": True}, True),
+        ({"machine_lock": True}, True),
+        ({"is_here": True, "machine_lock": False}, False),
+    ],
+)
+def test_who_has_nodes_to_itself_waits_for_nobody(facts, expected):
+    site = replace(SITE, **facts)
+    assert site.locks_machine == expected
+    assert ("--alone" in rounds_command.Rounds(1, 1, 1, 1, (), False, False).command(site)) != expected
+
+
+def test_needs_add_up_and_nothing_is_done_twice():
+    one = Needs(("load",), ("ask",), ("mpi",), {"A": "one", "B": "one"}, ("file",))
+    other = Needs(("load", "set"), ("ask", "copy"), ("mpi", "runtime"), {"A": "other", "C": "other"}, ("file", "more"))
+    assert one + other == Needs(
+        ("load", "set"), ("ask", "copy"), ("mpi", "runtime"), {"A": "one", "B": "one", "C": "other"}, ("file", "more")
+    )
+    assert one + Needs() == Needs() + one == one
+
+
+def test_the_site_names_the_python_of_its_nodes():
+    named = replace(SITE, python="/opt/my python/bin/python3")
+    (line, *_) = made(GENERIC, named).needs.prepare
+    assert line.startswith(f"'/opt/my python/bin/python3' {REPOSITORY}/checks/containercheck/node runtime ")
+    (required,) = node_commands.require_python(named)
+    assert required.startswith("command -v '/opt/my python/bin/python3' >/dev/null || ")
+    # This very Python, where jobs run here and the site names no other.
+    assert node_commands.require_python(replace(SITE, is_here=True)) == ()
+    assert node_commands.require_python(replace(named, is_here=True)) == (required,)
+    assert node_commands.in_job(replace(SITE, is_here=True), "rounds").startswith(f"{sys.executable} ")
+    assert node_commands.in_job(replace(named, is_here=True), "rounds").startswith("'/opt/my python/bin/python3' ")
+
+
+@pytest.mark.parametrize("python", ["no-such-python3", "/no/such/dir/python3", "/etc/passwd"])
+def test_a_node_without_python_is_one_line(python):
+    (required,) = node_commands.require_python(replace(SITE, python=python))
+    result = subprocess.run(["bash", "-c", f"{required}\necho goes on"], capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"error: no {python} on {os.uname().nodename}: install Python 3.6 or newer there, ")
+    assert result.stderr.count("\n") == 1

@@ -1,0 +1,421 @@
+"""From rounds to verdicts, rows and lines."""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+import types
+from pathlib import Path
+
+import pytest
+from conftest import facts_of
+from containercheck import Figure
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.stats.prior import Prior
+from containercheck.results.row import SCHEMA
+from containercheck.sides.sides import Program, Side
+from containercheck.verdict import identities as builds_of
+from containercheck.verdict import too_slow
+from containercheck.verdict.comparison import Comparison
+from containercheck.verdict.outcome import Outcome
+
+PROGRAM = Program("true")
+BARE = Side("baseline", "bare", PROGRAM)
+GENERIC = Side("subject", "generic", PROGRAM, compared_with="baseline")
+RATE = Figure("rate", r"(\S+)", "x")
+
+
+def outcome(rounds, figures=(RATE,), sides=(BARE, GENERIC), expected=None, seconds=0.0, builds=None, **facts):
+    """Judge rounds: of each round, side, figure and value."""
+    told = [{"name": side.name, "label": side.label, "compared_with": side.compared_with} for side in sides]
+    evaluation = Evaluation(Facts(facts_of(figures, sides=told, expected=expected, earlier=rounds, **facts)), Path())
+    evaluation.seconds = seconds
+    return Outcome(figures, sides, evaluation, expected or {}, builds or {})
+
+
+def judged(baseline, subject, figure=RATE, **facts):
+    """Judge the values of any figure, a round each; return the comparison and the outcome."""
+    pairs = zip(baseline, subject)
+    found = outcome(
+        [{"baseline": {figure.name: one}, "subject": {figure.name: other}} for one, other in pairs], (figure,), **facts
+    )
+    (one,) = found.comparisons
+    return one, found
+
+
+def test_rounds_that_are_clear_pass_or_fail_in_a_line():
+    one, found = judged([100] * 7, [99] * 7)
+    assert (one.verdict, found.failures, found.doubts) == ("pass", [], [])
+    one, found = judged([100] * 9, [80, 81, 80, 79, 80, 81, 80, 79, 80])
+    assert one.verdict == "fail"
+    (line,) = found.failures
+    said = r"rate is (\S+) % ± (\S+) % worse than bare in this session \(tolerance 5 %; above it in 9 of 9 rounds\)"
+    estimate, interval = (float(part) for part in re.fullmatch(said, line).groups())
+    assert (estimate, interval) == (pytest.approx(20, abs=0.5), pytest.approx(one.interval, rel=0.06))
+
+
+def test_a_better_subject_is_called_better():
+    one, _ = judged([100] * 7, [110] * 7)
+    assert str(one).startswith("rate is 10 % ± 0 % better than bare in this session (tolerance 5 %; above it in 0 of 7")
+
+
+def test_an_expected_overhead_passes_and_its_disappearance_fails():
+    expected = {"rate": (80.0, 99.0)}
+    one, _ = judged([100, 101, 99] * 3, [10, 10.1, 9.9] * 3, expected=expected)
+    assert (one.verdict, one.expected) == ("pass", True)
+    gone, found = judged([100, 101, 99] * 4, [100, 101, 99] * 4, expected=expected)
+    assert gone.verdict == "fail"
+    (line,) = found.failures
+    assert "(expected: 80 to 99 %; above it in 0 of 12 rounds)" in line
+    assert line.endswith(": better than its reference, which needs a new value")
+
+
+def test_an_open_verdict_says_how_many_rounds_would_tell():
+    # Ten seconds a round. How long that takes is for the session to say, which knows what else it has to do.
+    _, found = judged([100] * 4, [99, 101, 99, 100], seconds=10.0)
+    (line,) = found.doubts
+    assert line.endswith(": 40 s here is too short to tell 5 %; about 2 more rounds would tell")
+    assert " ± " not in line
+    _, found = judged([100] * 5, [99, 101, 99, 100, 99], seconds=300.0)
+    assert found.doubts[0].endswith("; about 1 more round would tell")
+
+
+def test_rounds_that_would_never_tell_say_so():
+    _, found = judged([100] * 4, [60, 160, 97, 104])
+    assert re.search(r"; 40 rounds would not tell: its rounds spread by \S+ %\. It takes longer runs", found.doubts[0])
+    _, found = judged([100] * 40, [60, 150] * 20)
+    assert "; 40 rounds did not tell: its rounds spread by " in found.doubts[0]
+
+
+def made(expected=False, figure=RATE, seconds=1.0, **facts):
+    """Return a comparison with a verdict that is given, for what is said of it."""
+    facts = {"lowest": -math.inf, "highest": 5.0, "correlation": None, "prior": None, "contradicted": False, **facts}
+    facts = {"assumed_spread": None, "may_fail": facts.get("open_kind") == "slower", **facts}
+    facts = {"rounds_needed": None, "bound": None, "interval": (-math.inf, math.inf), "open_kind": None, **facts}
+    pairs = types.SimpleNamespace(verdict="inconclusive" if facts["open_kind"] else "fail", **facts)
+    return Comparison(figure, "bare", "generic", [100.0], [100.0], pairs, expected, seconds, False)
+
+
+NOISY = {"estimate": 1.7, "interval": (-9.0, 12.0), "bound": 12.3, "above_tolerance": 3, "rounds": 8, "spread": 15.0}
+MB = Figure("memory", r"(\S+)", "MB", better="lower", compare="difference", tolerance=5.0)
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        (
+            {"estimate": 75.04, "interval": (71.0, 79.0), "above_tolerance": 3, "rounds": 3, "spread": 2.0},
+            "rate is 75 % ± 4 % worse than bare in this session (tolerance 5 %; above it in 3 of 3 rounds)",
+        ),
+        (
+            {"open_kind": "slower", "estimate": 41.26, "above_tolerance": 2, "rounds": 2, "spread": 9.0}
+            | {"rounds_needed": 4},
+            "rate is 41.3 % worse than bare in this session (tolerance 5 %; above it in 2 of 2 rounds): too slow, not "
+            "yet certain; about 2 more rounds would tell",
+        ),
+        (
+            {**NOISY, "open_kind": "noisy", "rounds_needed": 31, "seconds": 7.5},
+            "rate is 1.7 % ± 10 % worse than bare in this session (tolerance 5 %; above it in 3 of 8 rounds): at most "
+            "12 % worse; a minute here is too short to tell 5 %; about 23 more rounds would tell",
+        ),
+        (
+            {**NOISY, "open_kind": "noisy", "bound": -0.4, "lowest": -20.0, "expected": True, "seconds": 30.0},
+            "rate is 1.7 % ± 10 % worse than bare in this session (expected: -20 to 5 %; above it in 3 of 8 rounds): "
+            "at least 0.4 % better; 4 minutes here is too short to tell -20 to 5 %; 40 rounds would not tell: its "
+            "rounds spread by 15 %. It takes longer runs, or a quieter machine",
+        ),
+        (
+            {**NOISY, "open_kind": "close", "figure": MB, "bound": 123.4, "rounds_needed": 9},
+            "memory is 1.7 MB ± 10 MB worse than bare in this session (tolerance 5 MB; above it in 3 of 8 rounds): "
+            "close to the tolerance, at most 120 MB worse; about 1 more round would tell",
+        ),
+        (
+            {"open_kind": "faster", "estimate": -87.0, "above_tolerance": 0, "rounds": 2, "spread": 1.0},
+            "rate is 87 % better than bare in this session (tolerance 5 %; above it in 0 of 2 rounds): does it compute "
+            "the same? If it does, add a reference that expects this gain",
+        ),
+        (
+            {"open_kind": "faster", "estimate": 0.5, "above_tolerance": 0, "rounds": 2, "spread": 1.0}
+            | {"expected": True, "lowest": 80.0, "highest": 99.0, "rounds_needed": 3},
+            "rate is 0.5 % worse than bare in this session (expected: 80 to 99 %; above it in 0 of 2 rounds): better "
+            "than its reference, not yet certain; about 1 more round would tell",
+        ),
+    ],
+    ids=["failed after three rounds", "too slow", "noisy", "noisy in a range", "close", "faster", "reference is old"],
+)
+def test_what_people_read_of_a_figure(facts, text):
+    one = made(**facts)
+    assert (one.doubt if facts.get("open_kind") else one.failure) == text
+    if facts.get("open_kind"):
+        assert one.answer.rpartition(": ")[2] in text
+
+
+@pytest.mark.parametrize(
+    ("estimate", "interval", "text"),
+    [
+        (60.1, (0.0, 96.0), "60.1 % (0 to 96 %) worse"),
+        (291.0, (130.0, 440.0), "291 % (130 to 440 %) worse"),
+        (-2.0, (-3.0, 9.0), "2 % (-9 to 3 %) better"),
+        (60.1, (-400.0, 7000.0), "60.1 % (± more than 100 %) worse"),
+    ],
+)
+def test_an_interval_that_lies_askew_is_told_by_its_ends(estimate, interval, text):
+    one = made(estimate=estimate, interval=interval, above_tolerance=2, rounds=3, spread=9.0)
+    assert str(one).startswith(f"rate is {text} than bare in this session")
+
+
+def lines_of(*comparisons):
+    return too_slow.lines(comparisons)
+
+
+def slow(name, size, rounds=4, **facts):
+    """Return a figure that failed, or is open (``open_kind``)."""
+    figure = Figure(name, r"(\S+)", "x")
+    facts = {"interval": (size - 4, size + 4), "above_tolerance": rounds, "rounds": rounds, "spread": 9.0, **facts}
+    return made(figure=figure, estimate=size, **facts)
+
+
+def test_a_failure_names_all_figures_that_failed_in_one_line_and_those_that_may_have_in_another():
+    failed = slow("HPL", 76.04), slow("SingleDGEMM", 75.0), slow("StarDGEMM", 74.2)
+    uncertain = [slow(name, size, open_kind="slower", rounds_needed=6) for name, size in (("FFT", 20.0), ("DB", 12.3))]
+    passed = made(estimate=0.1, above_tolerance=0, rounds=4, spread=1.0)
+    passed.pairs.verdict = "pass"
+    first = (
+        "3 figures are worse than bare in this session: HPL by 76 % ± 4 %, SingleDGEMM by 75 % ± 4 %, StarDGEMM by "
+        "74.2 % ± 4 % (tolerance 5 %; above it in 4 of 4 rounds)"
+    )
+    assert lines_of(*failed, passed) == [first]
+    assert lines_of(uncertain[0], *failed, passed) == [first, "FFT (20 % worse) is too slow, not yet certain"]
+    assert lines_of(*failed, *uncertain) == [
+        first,
+        "FFT (20 % worse) and DB (12.3 % worse) are too slow, not yet certain",
+    ]
+    assert lines_of(failed[0], uncertain[0]) == [failed[0].failure, "FFT (20 % worse) is too slow, not yet certain"]
+    assert lines_of(*uncertain, passed) == []
+
+
+def test_what_is_accepted_is_told_of_each_figure_where_it_is_not_the_same():
+    failed = slow("HPL", 76.0), slow("latency", 50.0, highest=10.0, rounds=3)
+    assert lines_of(*failed) == [
+        "2 figures are worse than bare in this session: HPL by 76 % ± 4 % (tolerance 5 %; above it in 4 of 4 rounds), "
+        "latency by 50 % ± 4 % (tolerance 10 %; above it in 3 of 3 rounds)"
+    ]
+
+
+def test_figures_that_are_better_than_their_references_have_a_line_each():
+    facts = {"expected": True, "lowest": 80.0, "highest": 99.0, "above_tolerance": 0}
+    failed = [slow(name, 0.5, **facts) for name in ("latency", "bandwidth")]
+    open_ones = [slow(name, 60.0, open_kind="faster", may_fail=True, **facts) for name in "ab"]
+    assert lines_of(*failed, *open_ones) == [
+        *(one.failure for one in failed),
+        "a (60 % worse) and b (60 % worse) are better than their references, not yet certain",
+    ]
+    assert all(one.failure.endswith(": better than its reference, which needs a new value") for one in failed)
+
+
+def test_a_gain_beyond_belief_is_a_question():
+    one = made(open_kind="faster", estimate=-87.0, above_tolerance=0, rounds=2, spread=1.0)
+    assert one.answer == "87 % better than bare: does it compute the same?"
+
+
+def test_rounds_that_contradict_what_is_known_of_them_are_told():
+    prior = Prior(3.0, "12 nights")
+    one = made(**NOISY, open_kind="noisy", prior=prior, contradicted=True, assumed_spread=9.0)
+    assert one.warning == (
+        "rate: its rounds spread by 15 %, more than the 3 % known from 12 nights: it is judged with 9 % instead"
+    )
+    wide = {"prior": Prior(20.0, "default"), "contradicted": True, "assumed_spread": 60.0}
+    assert made(**{**NOISY, "spread": 70.0}, open_kind="noisy", **wide).warning == (
+        "rate: its rounds spread by 70 %, more than the default of 20 %: it is judged with 60 % instead"
+    )
+    assert made(**NOISY, open_kind="noisy", prior=prior).warning is None
+
+
+def test_the_columns_do_not_contradict_the_overhead():
+    """The medians of the sides say better where the pairs say worse."""
+    rounds = [(100, 97), (50, 48), (99, 96), (70, 68), (105, 101), (49, 52)]
+    one, found = judged(*zip(*rounds))
+    baseline, subject = (statistics.median(values) for values in zip(*rounds))
+    (row,) = found.rows()
+    assert row.overhead > 0
+    assert row.subject < row.baseline
+    assert row.baseline == baseline
+    assert row.subject == pytest.approx(baseline * (1 - row.overhead / 100))
+    later = Figure("start", r"(\S+)", "s", better="lower", compare="difference", tolerance=1.0)
+    one, _ = judged([1.0, 2.0, 4.0], [1.5, 2.4, 4.6], later)
+    assert one.centre == pytest.approx(2.0 + one.pairs.estimate)
+
+
+def test_no_number_is_silly():
+    one, _ = judged([1.0] * 7, [0.001, 1000, 1, 2, 0.5, 30, 0.02])
+    assert "(± more than 100 %)" in str(one)
+    assert not re.search(r"e[+-]\d", str(one))
+
+
+def test_different_builds_are_named_in_every_line_and_change_no_verdict():
+    builds = {
+        "baseline": {"version": "2024.1", "instruction set": "AVX_512"},
+        "subject": {"version": "2022.5", "instruction set": "SSE4.1"},
+    }
+    said = "not the same build: 2024.1 AVX_512 against 2022.5 SSE4.1"
+    one, found = judged([100] * 7, [99] * 7, builds=builds)
+    assert (one.verdict, found.doubts) == ("pass", [f"generic: {said}"])
+    assert found.rows()[0].difference == said
+    one, found = judged([100] * 10, [80, 81] * 5, builds=builds)
+    assert one.verdict == "fail"
+    assert found.failures[0].endswith(f"(tolerance 5 %; above it in 10 of 10 rounds; {said})")
+    _, found = judged([100] * 4, [99, 101, 99, 100], builds=builds)
+    (line,) = found.doubts
+    assert f"; {said}): 1 s here is too short to tell 5 %; " in line
+    _, found = judged([100] * 7, [99] * 7, builds={**builds, "subject": builds["baseline"]})
+    assert (found.doubts, bool(found.rows()[0].difference)) == ([], False)
+
+
+def test_what_only_one_of_two_builds_tells_is_not_compared():
+    told = {"version": "2022.5", "instruction set": "SSE4.1"}
+    assert builds_of.difference(told, {"version": "2022.5"}) == builds_of.difference(told, {}) == ""
+    assert builds_of.difference(told, {"version": "7"}) == "not the same build: 2022.5 against 7"
+
+
+def test_one_round_tells_nothing_of_the_spread():
+    one, found = judged([100], [80])
+    assert (one.verdict, one.interval) == ("inconclusive", None)
+    assert found.doubts[0].endswith(": 1 s here is too short to tell 5 %; one round tells nothing of the spread")
+    (row,) = found.rows()
+    assert row.baseline_error is row.subject_error is None
+    assert row.low is row.high is row.interval is row.spread is None
+
+
+def test_rounds_that_follow_each_other_are_warned_of():
+    drifting = [100 - 0.1 * number for number in range(12)]
+    _, found = judged([100] * 12, drifting)
+    assert any(line.startswith("rate: successive rounds correlate by ") for line in found.doubts)
+    _, found = judged([100] * 12, [100, 99] * 6)
+    assert found.doubts == []
+
+
+def test_a_row_has_all_that_reports_read():
+    one, found = judged(
+        [100, 102, 101, 100, 102, 101, 100, 102, 101], [80, 82, 81, 82, 80, 81, 80, 82, 81], seconds=4.004
+    )
+    (row,) = found.rows()
+    low, high = one.pairs.interval
+    assert row.to_json() == {
+        "schema": SCHEMA,
+        "figure": "rate",
+        "unit": "x",
+        "better": "higher",
+        "baseline": 101,
+        "baseline_label": "bare",
+        "baseline_error": pytest.approx(0.2887, rel=1e-3),
+        # What the baseline's median and the overhead come to.
+        "subject": pytest.approx(101 * (1 - one.pairs.estimate / 100)),
+        "subject_label": "generic",
+        "subject_error": pytest.approx(0.2887, rel=1e-3),
+        "overhead": one.pairs.estimate,
+        "low": low,
+        "high": high,
+        "interval": (high - low) / 2,
+        "overhead_unit": "%",
+        "accepted": [None, 5.0],
+        "expected": False,
+        "verdict": "fail",
+        "rounds": 9,
+        "above": 9,
+        "spread": one.pairs.spread,
+        "correlation": one.pairs.correlation,
+        "round_seconds": 4.0,
+        # The check has no answers.
+        "answers_compared": False,
+    }
+    assert low < row.overhead < high
+    # What an open one needs.
+    assert judged([100] * 4, [99, 101, 99, 100])[1].rows()[0].rounds_needed == 6
+
+
+def test_where_processors_are_emulated_nothing_is_judged_in_one_line():
+    slower = ([100] * 9, [80, 81, 80, 79, 80, 81, 80, 79, 80])
+    assert judged(*slower)[1].failures
+    one, found = judged(*slower, emulated=True)
+    assert (one.verdict, found.failures) == ("emulated", [])
+    assert found.doubts == ["emulated: overheads are reported, not judged"]
+    (row,) = found.rows()
+    assert (row.verdict, row.emulated, row.overhead) == ("emulated", True, pytest.approx(20, abs=0.5))
+    # Of a side by itself, too, reports have to know.
+    (row,) = outcome([{"baseline": {"rate": 1.0}}], sides=[BARE], emulated=True).rows()
+    assert row.emulated
+
+
+@pytest.mark.parametrize("sides", [(BARE, GENERIC), (BARE,)], ids=["compared", "by itself"])
+def test_a_row_says_where_its_figure_shows_how_the_application_scales(sides):
+    rounds = [{side.name: {"rate": 1.0} for side in sides}] * 2
+    (row,) = outcome(rounds, [Figure("rate", r"(\S+)", "x", scaling="weak")], sides).rows()
+    assert row.scaling == "weak"
+    (row,) = outcome(rounds, [RATE], sides).rows()
+    assert row.scaling == ""
+
+
+def test_a_side_by_itself_has_a_row_without_comparison():
+    rounds = [{"baseline": {"rate": value}} for value in (1.0, 2.0, 4.0)]
+    (row,) = outcome(rounds, sides=[BARE]).rows()
+    assert row.to_json() == {
+        "schema": SCHEMA,
+        "figure": "rate",
+        "unit": "x",
+        "better": "higher",
+        "baseline": 2.0,
+        "baseline_label": "bare",
+        "baseline_error": pytest.approx(math.sqrt(7 / 3 / 3)),
+    }
+
+
+def test_a_figures_own_tolerance_and_unit_count():
+    start = Figure("start", r"(\S+)", "s", better="lower", compare="difference", tolerance=1.0)
+    _, found = judged([0.1, 0.2, 0.1] * 3, [2.1, 2.3, 2.1] * 3, start)
+    (line,) = found.failures
+    assert re.match(r"start is 2.05 s ± \S+ s worse than bare in this session \(tolerance 1 s; above it in 9", line)
+    one, _ = judged([0.1] * 7, [0.4] * 7, start)
+    assert one.verdict == "pass"
+
+
+def test_a_figure_that_applies_nowhere_is_not_compared():
+    figures = [RATE, Figure("latency", r"(\S+)", "us")]
+    rounds = [{"baseline": {"rate": 1.0}, "subject": {"rate": 1.0}}]
+    assert [row.figure for row in outcome(rounds, figures).rows()] == ["rate"]
+
+
+def test_more_figures_need_more_rounds_to_fail():
+    figures = [Figure(name, r"(\S+)", "x") for name in "ab"]
+    rounds = [{"baseline": {"a": 100.0, "b": 100.0}, "subject": {"a": 80.0, "b": 100.0}}] * 10
+    assert outcome(rounds[:9], figures).failures == []
+    assert len(outcome(rounds, figures).failures) == 1
+
+
+def names(found):
+    return {name: value for name, value, _ in found.performance()}
+
+
+def test_the_log_has_the_subject_by_its_own_name_and_the_baseline_beside_it():
+    found = names(judged([100] * 9, [80] * 9)[1])
+    assert list(found) == ["rate", "rate_baseline", "rate_overhead", "rate_interval"]
+    assert (found["rate"], found["rate_baseline"], found["rate_overhead"]) == (
+        pytest.approx(80),
+        100,
+        pytest.approx(20),
+    )
+    # Too few rounds for an interval.
+    assert "rate_interval" not in names(judged([100, 100], [80, 80])[1])
+    assert names(outcome([{"baseline": {"rate": 7.0}}], sides=[BARE])) == {"rate": 7.0}
+
+
+def test_several_subjects_are_each_compared_with_the_side_that_they_name():
+    old = Side("old", "apptainer 1.3.6", PROGRAM, compared_with="baseline")
+    new = Side("new", "apptainer 1.4.5", PROGRAM, compared_with="old")
+    rounds = [{"baseline": {"rate": 100.0}, "old": {"rate": 50.0}, "new": {"rate": 50.0}}] * 11
+    found = outcome(rounds, sides=[BARE, old, new])
+    assert [(row.baseline_label, row.subject_label, row.verdict) for row in found.rows()] == [
+        ("bare", "apptainer 1.3.6", "fail"),
+        ("apptainer 1.3.6", "apptainer 1.4.5", "pass"),
+    ]
+    assert list(names(found))[::4] == ["rate_apptainer_1_3_6", "rate_apptainer_1_4_5"]

@@ -1,0 +1,109 @@
+"""The table of container runtimes: nothing else in the library names one, and a new one is a row."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import re
+import shutil
+import subprocess
+
+import pytest
+from conftest import REPOSITORY, write_program
+from containercheck.node import container_runtimes
+from containercheck.node.build import image_builder
+from containercheck.node.container_runtimes import RUNTIMES, Runtime, Storage, by_command, by_name
+from reframe.core.containers import ContainerPlatform
+
+HELP = "command/parsers.py"
+TABLE = "node/container_runtimes.py"
+PACKAGE = REPOSITORY / "checks" / "containercheck"
+NAMES = re.compile(
+    "|".join([*(runtime.name for runtime in RUNTIMES), "podman", "charliecloud", "enroot", "pyxis"]), re.IGNORECASE
+)
+
+
+def texts_of(tree):
+    """Yield the texts and names of a program: all but comments and docstrings."""
+    docstrings = {
+        node.body[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes)) and node not in docstrings:
+            yield str(node.value)
+        for name in ("id", "attr", "name", "arg"):
+            if isinstance(getattr(node, name, None), str):
+                yield getattr(node, name)
+
+
+def test_no_other_file_names_a_runtime():
+    # The help of the commands has examples as a person types them.
+    files = [path for path in PACKAGE.rglob("*.py") if str(path.relative_to(PACKAGE)) not in (TABLE, HELP)]
+    found = {
+        (str(path.relative_to(PACKAGE)), text)
+        for path in files
+        for text in texts_of(ast.parse(path.read_text()))
+        if NAMES.search(text)
+    }
+    assert len(files) > 100 and not found
+
+
+def test_a_name_in_a_program_would_be_found():
+    program = ast.parse('"""Apptainer."""\nif command == "docker":\n    import podman\nshifter_of(1)\n')
+    assert {text for text in texts_of(program) if NAMES.search(text)} == {"docker", "podman", "shifter_of"}
+
+
+def test_the_table_is_whole():
+    assert doctest.testmod(container_runtimes).failed == 0
+    for what in ("name", "command"):
+        assert len({getattr(runtime, what) for runtime in RUNTIMES}) == len(RUNTIMES)
+    # What site files call them is ReFrame's.
+    for runtime in RUNTIMES:
+        assert ContainerPlatform.create(runtime.name).name == runtime.name == by_name(runtime.name).name
+        assert by_command(f"/opt/bin/{runtime.command}") is runtime
+        assert "{source}" in runtime.bind and "{target}" in runtime.bind
+        # Where something else starts the container, it is known by what it was given.
+        assert bool(runtime.variable) == bool(runtime.label) == runtime.is_engine
+        assert not (runtime.builds and runtime.storage)
+
+
+def test_a_new_runtime_is_a_row():
+    podman = Runtime(
+        name="Podman",
+        command="podman",
+        answer=r"^podman version ",
+        launch=("run --rm", "{binds}", "{gpus}", "-w {workdir}", "{options}", "{image}", "{program}"),
+        bind="-v={source}:{target}",
+        gpus="--device=nvidia.com/gpu=all",
+        storage=Storage(look=("podman", "images"), pull=("podman", "pull")),
+    )
+    facts = ("hpcc -v", "host/hpcc@sha256:0", [("/my stage", "/rfm_workdir")], "/rfm_workdir")
+    assert podman.command_line(*facts) == (
+        "podman run --rm '-v=/my stage:/rfm_workdir' -w /rfm_workdir host/hpcc@sha256:0 hpcc -v"
+    )
+    assert podman.command_line(*facts, ["$(cat options)", "--tty"], gpus=True, command="/opt/my podman") == (
+        "'/opt/my podman' run --rm '-v=/my stage:/rfm_workdir' --device=nvidia.com/gpu=all -w /rfm_workdir "
+        "$(cat options) --tty host/hpcc@sha256:0 hpcc -v"
+    )
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES, ids=lambda runtime: runtime.name)
+def test_what_is_installed_answers_as_its_row_says(runtime):
+    if not runtime.answer or shutil.which(runtime.command) is None:
+        pytest.skip(f"needs {runtime.command}, and that it tells its name")
+    said = subprocess.run([runtime.command, *runtime.version], capture_output=True, text=True, timeout=60).stdout
+    assert container_runtimes.recognized("anything", said) is runtime
+
+
+@pytest.mark.parametrize(
+    ("says", "variable"),
+    [("apptainer version 1.4.5", "APPTAINER_TMPDIR"), ("singularity-ce version 4.1.0", "SINGULARITY_TMPDIR")],
+)
+def test_what_builds_is_told_where_by_its_own_variable(tmp_path, says, variable):
+    program = tmp_path / "singularity"
+    write_program(program, f"echo '{says}'")
+    assert image_builder.build_environment(str(program), tmp_path) == {variable: str(tmp_path)}

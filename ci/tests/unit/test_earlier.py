@@ -1,0 +1,187 @@
+"""Rounds of an earlier session, from ReFrame's report of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from conftest import BARE as BARE_FACTS
+from conftest import GENERIC as GENERIC_FACTS
+from conftest import facts_of
+from containercheck import Figure
+from containercheck.node.container_runtimes import by_name
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.results import earlier_rounds
+from containercheck.sides.sides import Container, Program, Side
+from containercheck.site.layout import Layout
+from reframe.core.exceptions import ReframeError
+
+ROUND = {"baseline": {"time": 1.0}, "subject": {"time": 1.01}}
+PROGRAM = Program("hpl")
+BARE = Side("baseline", "bare", PROGRAM)
+GENERIC = Side(
+    "subject", "generic", PROGRAM, container=Container(by_name("Apptainer"), "image.sif"), compared_with="baseline"
+)
+LAYOUT = Layout(1, 2, 1)
+WORK = {"amount": 2.0, "unit": "boxes", "input": "", "making of the input": ""}
+
+
+def compared(sides=(BARE, GENERIC), layout=LAYOUT, work=WORK, stagedir="/stage/one", **scripts):
+    texts = {side.name: f"mpirun -B{stagedir}:/rfm_workdir {side.label}" for side in sides}
+    return json.loads(json.dumps(earlier_rounds.compared_in(sides, {**texts, **scripts}, layout, work, stagedir)))
+
+
+SAME = compared()
+
+
+def rounds_of(report, name, partition):
+    return list(earlier_rounds.rounds_of(report, name, partition, SAME).rounds)
+
+
+@pytest.fixture
+def report(tmp_path):
+    """Write a report of runs, each of some cases, and return its path."""
+
+    def write(*runs, name="report.json"):
+        (tmp_path / name).write_text(json.dumps({"runs": [{"testcases": cases} for cases in runs]}))
+        return str(tmp_path / name)
+
+    return write
+
+
+def case(name="HPL_1", partition="compute", **facts):
+    return {"unique_name": name, "system": "cluster", "partition": partition, "compared": SAME, **facts}
+
+
+def test_without_a_report_there_are_none():
+    assert rounds_of("", "HPL_1", "cluster:compute") == []
+
+
+def test_the_rounds_are_those_of_the_same_case_on_the_same_partition(report):
+    cases = [case(measured=[ROUND] * 3), case("HPL_2", measured=[ROUND]), case(partition="login", measured=[ROUND] * 2)]
+    path = report(cases)
+    found = {
+        (name, partition): len(rounds_of(path, name, partition))
+        for name in ("HPL_1", "HPL_2", "HPL_3")
+        for partition in ("cluster:compute", "cluster:login")
+    }
+    assert found == {
+        ("HPL_1", "cluster:compute"): 3,
+        ("HPL_1", "cluster:login"): 2,
+        ("HPL_2", "cluster:compute"): 1,
+        ("HPL_2", "cluster:login"): 0,
+        ("HPL_3", "cluster:compute"): 0,
+        ("HPL_3", "cluster:login"): 0,
+    }
+    assert rounds_of(path, "HPL_2", "cluster:compute") == [ROUND]
+
+
+def test_of_several_runs_of_a_case_the_last_one_counts(report):
+    path = report([case(measured=[ROUND] * 3)], [case(measured=[ROUND] * 4), case("HPL_2")])
+    assert len(rounds_of(path, "HPL_1", "cluster:compute")) == 4
+
+
+def test_a_case_that_was_not_run_has_none(report):
+    assert rounds_of(report([case()]), "HPL_1", "cluster:compute") == []
+
+
+def test_another_report_is_another_session(report):
+    one, other = report([case(measured=[ROUND])]), report([case(measured=[ROUND] * 2)], name="other.json")
+    found = [len(rounds_of(path, "HPL_1", "cluster:compute")) for path in (one, other, one)]
+    assert found == [1, 2, 1]
+
+
+@pytest.mark.parametrize("text", [None, "", "{}", '{"runs": [{}]}'])
+def test_a_report_that_cannot_be_read_is_named(tmp_path, text):
+    path = tmp_path / "report.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ReframeError, match=f"cannot read the earlier session's report {path}: "):
+        rounds_of(str(path), "HPL_1", "cluster:compute")
+
+
+def with_container(side, **facts):
+    return replace(side, container=replace(side.container, **facts))
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        # ci/acceptance OLD NEW1, then OLD NEW2 --open.
+        (
+            {"sides": (BARE, with_container(GENERIC, command="/opt/2/apptainer"))},
+            "the runtime of subject was apptainer, and is /opt/2/apptainer",
+        ),
+        # A plain session, then ci/acceptance --open: there are no such sides in its rounds.
+        (
+            {"sides": (BARE, replace(GENERIC, name="old", label="old", compared_with=None))},
+            "side subject was generic (judged against it: baseline), and is none",
+        ),
+        (
+            {"sides": (BARE, replace(GENERIC, replaces=True))},
+            "side subject was generic (judged against it: baseline), and is generic (judged as its successor: base",
+        ),
+        ({"sides": (BARE, with_container(GENERIC, image="other.sif"))}, "the image of subject was image.sif, and is "),
+        ({"layout": Layout(1, 4, 1)}, "ranks on a node were 2, and are 4"),
+        ({"work": {**WORK, "amount": 4.0}}, "amount was 2.0, and is 4.0"),
+        ({"subject": "mpirun other"}, "the command of subject is another one"),
+        # A stage directory of its own is what a later pass has.
+        ({"stagedir": "/stage/repeat/one"}, ""),
+    ],
+)
+def test_rounds_count_where_the_same_was_compared(report, other, said):
+    path = report([case(measured=[ROUND] * 3)])
+    found = earlier_rounds.rounds_of(path, "HPL_1", "cluster:compute", compared(**other))
+    assert found.refused.startswith(said)
+    assert (bool(found.refused), len(found.rounds)) == (bool(said), 0 if said else 3)
+
+
+def test_rounds_that_do_not_say_what_they_compared_do_not_count(report):
+    path = report([case(measured=[ROUND], compared={})])
+    found = earlier_rounds.rounds_of(path, "HPL_1", "cluster:compute", SAME)
+    assert (found.rounds, found.refused) == ((), "they do not say what they compared")
+
+
+def test_an_image_is_known_by_its_digest_wherever_it_lies(tmp_path):
+    texts = []
+    for number, digest in enumerate(("aa", "aa", "bb")):
+        stage = tmp_path / str(number)
+        stage.mkdir()
+        (stage / "image.json").write_text(json.dumps({"path": f"/images/{number}.sif", "sha256": digest}))
+        texts.append(compared(stagedir=str(stage)))
+    assert texts[0] == texts[1]
+    assert [text["image"]["subject"] for text in texts] == ["aa", "aa", "bb"]
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        ({"command": "apptainer", "version": "1.4.5"}, ""),
+        ({"command": "apptainer", "version": "1.5.0"}, "the runtime of subject was 1.4.5, and is 1.5.0"),
+        (None, "the runtime of subject was apptainer, and is not known"),
+    ],
+)
+def test_a_runtime_of_another_version_begins_anew(report, tmp_path, now, said):
+    """What the node has is known in the job only."""
+    provenance = {"runtimes": {"subject": {"command": "apptainer", "version": "1.4.5"}}}
+    path = report([case(measured=[ROUND] * 3, provenance=provenance)])
+    facts = facts_of([Figure("time", "(x)", "s")], sides=[BARE_FACTS, GENERIC_FACTS])
+    facts.update(earlier_rounds.rounds_of(path, "HPL_1", "cluster:compute", SAME).facts)
+    if now:
+        (tmp_path / "subject.runtime.json").write_text(json.dumps({**now, "configuration": {}}))
+    judged = Evaluation(Facts(facts), tmp_path)
+    assert len(judged.rounds) == (0 if said else 3)
+    line = f"earlier rounds do not count, and all begin anew: {said}"
+    assert judged.left_out == ([line] if said else [])
+
+
+def test_the_making_of_the_input_may_name_other_directories_of_the_jobs():
+    """IOzone makes a directory whose name nobody can foresee, in the stage directory or on another file system."""
+    made = [
+        compared(work={"making of the input": f"place {place}/containercheck-0-{digit * 16}"}, stagedir=stage)
+        for digit, place, stage in (("0", "/scratch", "/stage/one"), ("f", "/scratch", "/stage/two"))
+    ]
+    assert made[0] == made[1]
+    other = compared(work={"making of the input": f"place /tmp/containercheck-0-{'0' * 16}"})
+    assert other != made[0]

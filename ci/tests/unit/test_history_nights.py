@@ -1,0 +1,238 @@
+"""Sessions as nights, and nights as series: which runs count, and what a series is broken by."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+from containercheck.history.nights import nights
+from containercheck.history.series import BARE, LEAST, OVERHEAD, series
+from containercheck.results import selections
+from made_nights import DAY, NOON, confirming, raw, row, session
+
+
+def of(sessions, kind=OVERHEAD):
+    """Return the only series of a kind that there is."""
+    (found,) = [one for one in series(nights(sessions)) if one.kind == kind]
+    return found
+
+
+def values(one):
+    return [point.value for point in one.points]
+
+
+def test_a_retry_in_the_same_night_replaces():
+    first = session(raw(row(overhead=9.0), result="fail"), began=NOON + 3600)
+    second = session(raw(row(overhead=1.0)), began=NOON + 7200)
+    (night,) = nights([first, second])
+    (case,) = night.cases
+    assert (case.result, [run.result for run in case.earlier]) == ("pass", ["fail"])
+    assert values(of([first, second])) == [1.0]
+    assert values(of([second, first])) == [9.0]
+
+
+def test_a_run_that_says_nothing_replaces_nothing():
+    later = [raw(row(overhead=9.0), result=result) for result in ("skip", "abort")]
+    assert values(of([session(raw(row(overhead=1.0))), *map(session, later)])) == [1.0]
+
+
+def test_nights_go_from_noon_to_noon_and_ci_nightly_has_its_own_names():
+    hours = (-1, 1, 23, 25)
+    found = nights([session(raw(row()), began=NOON + 3600 * hour, nightly="") for hour in hours])
+    day = datetime.fromtimestamp(NOON).date().isoformat()
+    assert [night.name for night in found][1] == day
+    assert [night.began for night in found] == [NOON - 3600, NOON + 3600, NOON + 25 * 3600]
+    named = [session(raw(row()), began=NOON + number * DAY, nightly="tonight") for number in range(3)]
+    (night,) = nights(named)
+    assert (night.name, night.began) == ("tonight", NOON)
+
+
+def test_nights_stand_in_the_order_of_storing_whatever_the_clock_said():
+    found = nights([session(raw(row()), began=NOON + DAY), session(raw(row()), began=NOON)])
+    assert [night.began for night in found] == [NOON + DAY, NOON]
+    assert [night.number for night in found] == [0, 1]
+
+
+def test_what_somebody_runs_between_nights_is_shown_and_makes_no_series():
+    """A larger input at noon would begin the series anew, and a standing alarm would be gone."""
+    slow = [raw(row(overhead=value)) for value in (1.0, 1.2, 8.0)]
+    every = [session(one, began=NOON + number * DAY, nightly=f"n{number}") for number, one in enumerate(slow)]
+    larger = raw(row(overhead=2.0), expected={"ranks": 2, "amount": 10})
+    found = nights([*every[:2], session(larger, began=NOON + 2 * DAY - 60, nightly=""), every[2]])
+    assert [night.is_nightly for night in found] == [True, True, False, True]
+    (one,) = [one for one in series(found) if one.kind == OVERHEAD]
+    assert (values(one), one.earlier) == ([1.0, 1.2, 8.0], ())
+    # The same where it comes last: the page shows it, and what stands still stands.
+    found = nights([*every, session(larger, began=NOON + 3 * DAY, nightly="")])
+    assert values(next(one for one in series(found) if one.kind == OVERHEAD)) == [1.0, 1.2, 8.0]
+    assert (found[-1].is_nightly, found[-1].cases[0].expected["amount"]) == (False, 10)
+
+
+def test_acceptance_of_a_runtime_is_no_night():
+    other = raw(row(overhead=9.0, subject_label="new"), runtimes={"old": "a", "new": "b"})
+    assert nights([session(other)]) == []
+    assert values(of([session(raw(row())), session(other)])) == [1.0]
+
+
+def test_a_confirmation_counts_and_what_it_confirms_is_kept():
+    first = session(raw(row(overhead=7.0, bare=11.0)))
+    (night,) = found = nights([first, confirming(raw(row(overhead=3.0, bare=12.0)))])
+    assert night.confirmed == {night.cases[0].key}
+    for one, value, before in zip(series(found), (3.0, 12.0), (7.0, 11.0)):
+        (point,) = one.points
+        assert (point.value, point.unconfirmed, point.confirmation) == (value, before, True)
+    (night,) = nights([first])
+    assert night.confirmed == frozenset()
+    assert of([first]).points[0].unconfirmed is None
+
+
+def test_an_error_comes_from_the_rounds():
+    assert of([session(raw(row(spread=3.0, rounds=9)))]).points[0].error == pytest.approx(1.0)
+    assert of([session(raw(row(spread=None, rounds=1)))]).points[0].error is None
+    assert of([session(raw(row(baseline_error=0.5)))], BARE).points[0].error == 0.5
+    alone = row(overhead=None)
+    assert of([session(raw(alone, variant="bare"))], BARE).points[0].error is None
+
+
+def test_bare_is_what_container_cases_measured_beside_theirs():
+    own = raw(row(overhead=None, bare=20.0), variant="bare")
+    contained = [
+        raw(row(bare=bare, subject_label=variant), variant=variant)
+        for bare, variant in ((9.0, "integrated"), (10.0, "generic"))
+    ]
+    found = of([session(own, *contained)], BARE)
+    assert values(found) == [9.5]
+    assert found.points[0].error == pytest.approx(0.1 / math.sqrt(2))
+    assert [key[-1] for key in found.cases] == [case["unique_name"] for case in contained]
+    assert values(of([session(own)], BARE)) == [20.0]
+
+
+def test_where_one_of_two_is_confirmed_bare_is_of_that_one():
+    cases = [raw(row(bare=10.0, subject_label=variant), variant=variant) for variant in ("integrated", "generic")]
+    again = raw(row(bare=13.0), variant="generic")
+    (point,) = of([session(*cases), confirming(again)], BARE).points
+    assert (point.value, point.unconfirmed, point.confirmation) == (13.0, 10.0, True)
+
+
+def test_axes_nodes_partitions_and_environments_are_series_of_their_own():
+    others = [{}, {"axes": " %size=2"}, {"nodes": 2}, {"partition": "two"}, {"environ": "gnu"}, {"name": "Other"}]
+    cases = [raw(row(), **other) for other in others]
+    assert len([one for one in series(nights([session(*cases)])) if one.kind == OVERHEAD]) == len(others)
+
+
+def test_axes_in_another_order_are_the_same_case_and_series():
+    orders = (" %size=2 %kind=a", " %kind=a %size=2")
+    sessions = [session(raw(row(), axes=axes), began=NOON + number * DAY) for number, axes in enumerate(orders)]
+    first, second = (night.cases[0] for night in nights(sessions))
+    assert first.axes == second.axes
+    assert list(first.axes) != list(second.axes)
+    assert first.identity == second.identity
+    found = of(sessions)
+    assert len(found.points) == 2
+    facts = (found.system, found.partition, found.environ, found.application, found.variant, found.nodes)
+    assert (*facts, tuple(found.axes.items())) == first.identity
+
+
+def test_of_earlier_nights_only_what_series_need_is_kept():
+    more = {"measured": [{"baseline": {"rate": 1.0}}], "prerun_cmds": ["true"], "stagedir": "/stage", "tags": ["x"]}
+    more["perfvalues"] = {"here:one:rate": [1.0, 0, None, None, "x", "pass"]}
+    sessions = [
+        session(raw(row(low=0.5), **more), raw(name="Skipped", result="skip"), nightly=name, began=NOON + place * DAY)
+        for place, name in enumerate(("first", "second", "third"))
+    ]
+
+    def kept(found):
+        return [
+            (len(night.cases), bool(case.measured and case.commands and case.stage and case.tags and case.performance))
+            for night in found
+            for case in night.cases[:1]
+        ]
+
+    assert kept(nights(sessions)) == [(1, False), (1, False), (2, True)]
+    assert kept(nights(sessions, "first")) == [(2, True), (1, False), (2, True)]
+    # The same where another session of an earlier night comes last.
+    assert kept(nights([*sessions, replace(sessions[0])])) == [(1, False), (1, False), (2, True)]
+    first, *_, last = nights(iter(sessions))
+    assert last.cases[0].rows[0].low is not None
+    assert first.cases[0].rows[0].low is None
+
+
+def test_a_night_says_the_same_once_others_follow():
+    """Its points, and whether its cases failed."""
+    slow = {"result": "fail", "fail_phase": "performance", "fail_info": {"exc_type": "PerformanceError"}}
+    sessions, ends = [], []
+    for number in range(4):
+        facts = {"nightly": f"night {number}", "began": NOON + number * DAY}
+        provenance = {"host": f"n{number % 2}", "runtimes": {"subject": {"version": f"1.{number}"}}}
+        own = raw(row(overhead=1.0 + number, accepted=[None, 0.5], overhead_unit="s"), provenance=provenance)
+        alone = raw(row(overhead=None), variant="bare", **(slow if number == 1 else {}))
+        sessions.append(session(own, alone, **facts))
+        if number == 2:
+            sessions.append(confirming(raw(row(overhead=9.0, accepted=[None, 0.5], overhead_unit="s")), **facts))
+        ends.append(len(sessions))
+    of_all = nights(sessions)
+    for number, end in enumerate(ends):
+        own = nights(sessions[:end])
+        for then, now in zip(series(own), series(of_all)):
+            assert replace(then.points[-1], night=None) == replace(now.points[number], night=None)
+            assert (then.label, then.least) == (now.label, now.least)
+        failed = [[selections.failure(case) is not None for case in found[number].cases] for found in (own, of_all)]
+        assert failed[0] == failed[1] == [False, number == 1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"expected": {"ranks": 4, "amount": 5}},
+        {"expected": {"ranks": 2, "amount": 6}},
+        {"provenance": {"input": "another"}},
+        {"results": [row(overhead=2.0, unit="y")]},
+    ],
+)
+def test_another_amount_of_work_input_or_unit_breaks_a_series(change):
+    sessions = [session(raw(row()), began=NOON + number * DAY) for number in range(3)]
+    changed = [session({**raw(row(overhead=2.0)), **change}, began=NOON + number * DAY) for number in range(3, 5)]
+    for kind in (OVERHEAD, BARE):
+        found = of([*sessions, *changed], kind)
+        assert (len(found.earlier), len(found.points)) == (3, 2)
+
+
+def test_what_was_changed_on_purpose_breaks_all_series_even_those_not_measured_that_night():
+    def night(number, *cases, **extras):
+        return session(*cases, began=NOON + number * DAY, **extras)
+
+    often, seldom = raw(row()), raw(row(), name="Seldom")
+    sessions = [night(0, often, seldom), night(1, often, changed="a new image"), night(2, often, seldom)]
+    assert nights(sessions)[1].changed == "a new image"
+    found = {one.application: one for one in series(nights(sessions)) if one.kind == OVERHEAD}
+    assert [len(found["Fine"].earlier), len(found["Fine"].points)] == [1, 2]
+    assert [len(found["Seldom"].earlier), len(found["Seldom"].points)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("accepted", "unit", "least"),
+    [([None, 5.0], "%", LEAST), ([None, 0.5], "s", 0.05), ([2.0, 6.0], "s", 0.4), ([None, math.inf], "s", 0.198)],
+)
+def test_the_least_change_of_a_difference_is_a_part_of_what_is_accepted(accepted, unit, least):
+    made = row(overhead=1.0, accepted=accepted, overhead_unit=unit)
+    assert of([session(raw(made))]).least == pytest.approx(least)
+
+
+def test_what_is_no_number_is_no_point():
+    assert series(nights([session(raw(row(overhead=math.nan, bare=math.inf)))])) == []
+    assert series(nights([session(raw(result="fail"))])) == []
+
+
+def test_emulated_processors_have_no_series():
+    """Neither bare nor overhead: nothing there is an alarm."""
+    assert len(series(nights([session(raw(row()))]))) == 2
+    assert series(nights([session(raw(row(verdict="emulated", emulated=True)))])) == []
+
+
+def test_bare_has_the_provenance_of_the_bare_side():
+    known = {"runtimes": {"subject": {"version": "1"}}, "mpi": {"baseline": ["a"], "subject": ["b"]}, "host": "n1"}
+    sessions = [session(raw(row(), provenance=known))]
+    assert of(sessions).points[0].provenance == known
+    assert of(sessions, BARE).points[0].provenance == {"host": "n1", "mpi": {"baseline": ["a"]}}

@@ -1,0 +1,227 @@
+"""The integrated variant: the host's MPI in the container, and what its loader may say against it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+from containercheck.node import contract
+from containercheck.node.job import host_mpi, host_mpi_libraries
+
+KNOWN = {"soname": "libmpi.so.40", "path": "/usr/lib/libmpi.so.40.30.4"}
+KNOWN["spares"] = {"libatomic.so.1": "/host/usr/lib/libatomic.so.1.2.0"}
+
+LOADED = """\tlinux-vdso.so.1 (0x00007f194ac59000)
+\tlibblas.so.3 => /lib/x86_64-linux-gnu/libblas.so.3 (0x00007f194abfb000)
+\tlibmpi.so.40 => /rfm_workdir/subject.host-mpi/libmpi.so.40 (0x00007f194a9dc000)
+\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f194a7fa000)
+"""
+
+
+def test_a_program_that_loads_the_hosts_mpi_is_accepted():
+    host_mpi.verify(LOADED, KNOWN, "subject")
+
+
+@pytest.mark.parametrize(
+    ("preflight", "said"),
+    [
+        (
+            "hpcc: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.38' not found "
+            "(required by /rfm_workdir/subject.host-mpi/libmpi.so.40)\n" + LOADED,
+            "the host's libc is newer than the image's",
+        ),
+        (LOADED.replace("/lib/x86_64-linux-gnu/libblas.so.3 (0x00007f194abfb000)", "not found"), "libblas.so.3"),
+        (
+            LOADED.replace("libmpi.so.40", "libmpi.so.12"),
+            "another ABI: the image's program needs libmpi.so.12 (MPICH), the host's MPI is libmpi.so.40 (Open MPI). ",
+        ),
+        (LOADED.replace("/rfm_workdir/subject.host-mpi/", "/opt/mpi/lib/"), "an RPATH outranks LD_LIBRARY_PATH"),
+        ("sh: 1: exec: hpcc: not found\n", "loads no MPI library"),
+        ("", "loads no MPI library"),
+    ],
+)
+def test_what_the_loader_says_becomes_a_clear_error(preflight, said):
+    with pytest.raises(host_mpi.HostMpiError, match=".") as error:
+        host_mpi.verify(preflight, KNOWN, "subject")
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+#: As the loader says it of a shell with the host's MPI, where the image's program is a script.
+OF_SCRIPT = """script: /usr/local/bin/hpcc
+\tlinux-vdso.so.1 (0x00007f6dde18f000)
+\t/rfm_workdir/subject.host-mpi/libmpi-of-host.so (0x00007f6dde048000)
+\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f6ddde55000)
+\tlibopen-pal.so.40 => /rfm_workdir/subject.host-mpi/libopen-pal.so.40 (0x00007f6dddce2000)
+\t/lib64/ld-linux-x86-64.so.2 (0x00007f6dde191000)
+"""
+
+
+def test_a_script_is_no_program_without_mpi():
+    said = host_mpi.verify(OF_SCRIPT, KNOWN, "subject")
+    assert said == "/usr/local/bin/hpcc in the image is a script: which MPI its program loads is seen while it runs"
+
+
+@pytest.mark.parametrize(
+    ("preflight", "said"),
+    [
+        (
+            OF_SCRIPT + "/lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.38' not found "
+            "(required by /rfm_workdir/subject.host-mpi/libmpi-of-host.so)\n",
+            "the host's libc is newer than the image's",
+        ),
+        (OF_SCRIPT + "\tlibnl-3.so.200 => not found\n", "libnl-3.so.200 is not found"),
+        (
+            "script: /usr/local/bin/hpcc\nERROR: ld.so: object '/rfm_workdir/subject.host-mpi/libmpi-of-host.so' from "
+            "LD_PRELOAD cannot be preloaded (cannot open shared object file): ignored.\n",
+            "cannot be preloaded",
+        ),
+    ],
+)
+def test_of_a_script_it_is_known_whether_the_image_can_load_the_hosts_mpi(preflight, said):
+    with pytest.raises(host_mpi.HostMpiError, match=".") as error:
+        host_mpi.verify(preflight, KNOWN, "subject")
+    assert said in str(error.value)
+
+
+def test_each_side_has_a_plan_and_links_of_its_own(tmp_path, monkeypatch):
+    """What was added for one, because its image lacks it, stays when the next is planned."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy("/bin/true", tmp_path / "libmpich.so.12")
+    for side in ("old", "new"):
+        host_mpi.plan("true", "-B{source}:{target}", side, str(tmp_path / "libmpich.so.12"))
+        host_mpi.verify(
+            f"\tlibmpich.so.12 => /rfm_workdir/{side}.host-mpi/libmpich.so.12 (0x0)\n\tlibatomic.so.1 => not found\n",
+            {**json.loads((tmp_path / f"{side}.host-mpi.json").read_text()), "spares": KNOWN["spares"]},
+            side,
+        )
+    assert [os.readlink(f"{side}.host-mpi/libatomic.so.1") for side in ("old", "new")] == [
+        "/host/usr/lib/libatomic.so.1.2.0"
+    ] * 2
+
+
+def test_the_standards_abi_takes_no_other_mpi_and_no_other_takes_it():
+    loaded = LOADED.replace("libmpi.so.40", "libmpi_abi.so.0")
+    known = {**KNOWN, "soname": "libmpi_abi.so.0", "path": "/usr/lib/libmpi_abi.so.0.0.0"}
+    assert host_mpi.verify(loaded, known, "subject") == ""
+    with pytest.raises(
+        host_mpi.HostMpiError, match=r"needs libmpi_abi.so.0 \(the standard's ABI\), the host's MPI is "
+    ):
+        host_mpi.verify(loaded, KNOWN, "subject")
+
+
+def test_what_belongs_to_the_standards_abi_is_brought_in_with_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("libmpi_abi.so.0", "libpmpi_abi.so.0", "libmpi.so.12"):
+        shutil.copy("/bin/true", tmp_path / name)
+    host_mpi.plan("true", "-B{source}:{target}", "subject", str(tmp_path / "libmpi_abi.so.0"))
+    brought = set(os.listdir("subject.host-mpi"))
+    assert brought >= {"libmpi_abi.so.0", "libpmpi_abi.so.0"}
+    assert "libmpi.so.12" not in brought
+
+
+def test_the_hosts_own_library_in_a_tree_that_is_bound_in_is_accepted(tmp_path):
+    library = tmp_path / "lib" / "libmpi.so.40"
+    library.parent.mkdir()
+    library.touch()
+    loaded = LOADED.replace("/rfm_workdir/subject.host-mpi/libmpi.so.40", "/apps/lib/libmpi.so.40")
+    known = {**KNOWN, "path": str(library)}
+    host_mpi.verify(loaded, known, "subject", ["/nowhere:/opt", f"{tmp_path}:/apps"])
+    for trees in ([], [f"{tmp_path}:/app"], ["/nowhere:/apps"]):
+        with pytest.raises(host_mpi.HostMpiError, match="insists on its own /apps/lib/libmpi.so.40"):
+            host_mpi.verify(loaded, known, "subject", trees)
+
+
+def test_a_run_time_library_that_the_image_lacks_is_the_hosts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "subject.host-mpi").mkdir()
+    host_mpi.verify(LOADED + "\tlibatomic.so.1 => not found\n" * 2, KNOWN, "subject")
+    assert os.readlink("subject.host-mpi/libatomic.so.1") == "/host/usr/lib/libatomic.so.1.2.0"
+    with pytest.raises(host_mpi.HostMpiError, match="libgomp.so.1 is not found"):
+        host_mpi.verify(LOADED + "\tlibgomp.so.1 => not found\n", KNOWN, "subject")
+
+
+@pytest.mark.skipif(shutil.which("ompi_info") is None, reason="no Open MPI on this machine")
+def test_the_plan_binds_the_closure_without_libc(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plan = host_mpi.plan("ompi_info", "-B{source}:{target}", "subject", None, "openmpi")
+    names = set(os.listdir("subject.host-mpi"))
+    assert plan["soname"] in names
+    assert any(name.startswith("libopen-pal.so") for name in names)
+    assert not {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1"} & names
+    assert os.readlink("subject.host-mpi/libmpi-of-host.so") == f"/host{os.path.realpath('libmpi-of-host.so')}"
+    for link in (tmp_path / "subject.host-mpi").iterdir():
+        target = os.readlink(link)
+        assert target.startswith("/host/")
+        assert os.path.exists(target.removeprefix("/host"))
+        assert any(target.startswith(f"{inside}/") for inside in plan["binds"].values())
+    for target in plan["spares"].values():
+        assert os.path.exists(target.removeprefix("/host"))
+        assert any(target.startswith(f"{inside}/") for inside in plan["binds"].values())
+    assert "libstdc++.so.6" in plan["spares"]
+    assert (tmp_path / "subject.host-mpi.options").read_text().startswith("-B/")
+
+
+def test_a_crays_library_takes_the_place_of_mpich(tmp_path, monkeypatch):
+    """It lies beside those of other compilers, and programs in images ask for it by another name."""
+    monkeypatch.chdir(tmp_path)
+    libraries = tmp_path / "cray" / "lib64"
+    libraries.mkdir(parents=True)
+    for name in ("libmpi_gnu_91.so.12", "libmpifort_gnu_91.so.12", "libmpi_nvidia.so.12"):
+        shutil.copy("/bin/true", libraries / name)
+    plan = host_mpi.plan("true", "-B{source}:{target}", "subject", str(libraries / "libmpi_gnu_91.so.12"))
+    links = {link.name: os.readlink(link) for link in (tmp_path / "subject.host-mpi").iterdir()}
+    mine = f"/host{libraries}/libmpi_gnu_91.so.12"
+    assert (links["libmpi_gnu_91.so.12"], links["libmpi.so.12"], links["libmpich.so.12"]) == (mine, mine, mine)
+    assert links["libmpifort.so.12"] == f"/host{libraries}/libmpifort_gnu_91.so.12"
+    assert "libmpi_nvidia.so.12" not in links
+    assert links[contract.MPI_PRELOAD] == mine
+    loaded = LOADED.replace(
+        "libmpi.so.40 => /rfm_workdir/subject.host-mpi/libmpi.so.40",
+        "libmpich.so.12 => /rfm_workdir/subject.host-mpi/libmpich.so.12",
+    )
+    host_mpi.verify(loaded, plan, "subject")
+    with pytest.raises(host_mpi.HostMpiError, match=r"another ABI: .* needs libmpi.so.40 \(Open MPI\), the host's"):
+        host_mpi.verify(LOADED, plan, "subject")
+
+
+def test_what_crays_mpi_opens_by_name_is_bound_and_for_no_other(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    places = [tmp_path / "opt" / "cray", tmp_path / "spool"]
+    places[0].mkdir(parents=True)
+    monkeypatch.setattr(host_mpi_libraries, "_OF_CRAY", tuple(map(str, places)))
+    for name, expected in (("libmpi_cray.so.12", {str(places[0])}), ("libmpich.so.12", set())):
+        shutil.copy("/bin/true", tmp_path / name)
+        plan = host_mpi.plan("true", "-B{source}:{target}", "subject", str(tmp_path / name))
+        assert {one for one in plan["binds"] if one in map(str, places)} == expected
+
+
+@pytest.mark.parametrize("program", ["no-such", "true"])
+def test_where_no_program_tells_the_loaders_library_of_the_family_is_taken(tmp_path, monkeypatch, program):
+    """None is there, or it loads no MPI: as ompi_info does since Open MPI 6."""
+    monkeypatch.chdir(tmp_path)
+    library = tmp_path / "libmpich.so.12"
+    shutil.copy("/bin/true", library)
+    monkeypatch.setattr(host_mpi_libraries, "libraries_of_host", lambda: ["/usr/lib/libmpi.so.40", str(library)])
+    plan = host_mpi.plan(program, "-B{source}:{target}", "subject", None, "mpich")
+    assert (plan["soname"], plan["path"]) == ("libmpich.so.12", str(library))
+    monkeypatch.setattr(host_mpi_libraries, "libraries_of_host", lambda: ["/usr/lib/libmpi.so.40"])
+    with pytest.raises(host_mpi_libraries.AbsentError, match=r"needs libmpi.so.12 .* name its library: .* host_mpi$"):
+        host_mpi.plan(program, "-B{source}:{target}", "subject", None, "mpich")
+
+
+def test_a_program_without_mpi_is_a_clear_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(host_mpi.HostMpiError, match=r"loads no MPI library here .* host_mpi"):
+        host_mpi.plan("true", "-B{source}:{target}", "subject", None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_script_on_the_host_does_not_tell_its_mpi(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hpcc").write_text("#!/bin/sh\nexec hpcc.real\n")
+    (tmp_path / "hpcc").chmod(0o755)
+    with pytest.raises(host_mpi.HostMpiError, match=r"/hpcc is a script, .* name the host's .* host_mpi$"):
+        host_mpi.plan(str(tmp_path / "hpcc"), "-B{source}:{target}", "subject", None)

@@ -1,0 +1,98 @@
+"""IMB: its output, and the MPI that is put under it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from containercheck.node import contract
+from containercheck.node.job import host_mpi, host_mpi_libraries
+from containercheck.site import hosts
+from containercheck.site.sites import Site
+from containercheck.software import Unavailable, Wanted, host
+from imb import IMB
+from saved import figures, problems
+
+REMOTE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
+
+
+def test_the_figures_of_a_run():
+    found = figures(IMB, "imb/passing", ranks=2)
+    assert set(found) == {figure.name for figure in IMB.figures}
+    assert found["allreduce_8B"] == pytest.approx(0.57)
+    assert found["latency_8B"] == pytest.approx(0.16)
+    assert found["bandwidth_peak"] >= max(found[name] for name in found if name.startswith("bandwidth_"))
+
+
+def test_singletons_are_told():
+    """Open MPI's launcher starts programs of MPICH's ABI as so many jobs of one rank."""
+    assert any("1 ranks instead of 2" in problem for problem in problems(IMB, "imb/failing", ranks=2))
+
+
+@pytest.fixture
+def libraries(tmp_path, monkeypatch):
+    """A machine whose loader finds nothing but what is put here."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(host_mpi_libraries, "libraries_of_host", lambda: sorted(map(str, tmp_path.glob("lib*.so.*"))))
+    return tmp_path
+
+
+def test_a_host_with_another_abi_only_is_a_reason_to_skip(libraries, monkeypatch, capsys):
+    (libraries / "libmpi.so.40").touch()
+    monkeypatch.setattr(sys, "argv", ["hostmpi", "lend", "mpich"])
+    with pytest.raises(SystemExit) as end:
+        host_mpi.main()
+    assert end.value.code == contract.UNSUPPORTED
+    said = capsys.readouterr().err
+    assert re.match(r"error: no software: .* needs libmpi.so.12 \(MPICH\), .* has libmpi.so.40\. Install mpich", said)
+
+
+def test_a_library_of_another_abi_that_the_site_names_is_a_clear_error(libraries):
+    (libraries / "libmpich.so.12").touch()
+    (libraries / "libmpi.so.40").touch()
+    with pytest.raises(host_mpi.HostMpiError, match="another ABI"):
+        host_mpi.lend("mpich", str(libraries / "libmpi.so.40"))
+
+
+def test_a_library_that_the_site_names_and_does_not_have_is_a_clear_error(libraries):
+    with pytest.raises(host_mpi.HostMpiError, match=r"no /nowhere/libmpi.so.12 on .*: the site's extras, host_mpich"):
+        host_mpi.lend("mpich", "/nowhere/libmpi.so.12")
+
+
+@pytest.mark.parametrize("name", ["libmpi.so.12", "libmpich.so.12", "libmpi_cray.so.12", "libmpi_gnu_91.so.12"])
+def test_relatives_take_each_others_place(libraries, name):
+    (libraries / name).touch()
+    (libraries / "libmpi.so.40").touch()
+    host_mpi.lend("mpich")
+    assert (libraries / "bare-mpi" / "libmpi.so.12").resolve() == libraries / name
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"), [("libmpi.so.40", "cluster:compute has no MPI of the mpich family"), ("libmpi_cray.so.12", "")]
+)
+def test_a_partition_without_it_is_a_skip_before_the_job(monkeypatch, names, reason):
+    monkeypatch.setattr(hosts, "_ask", lambda partition: (f"glibc 2.31\n{names}\nlibmpi_cxx.so.40\n", ""))
+    wanted = Wanted("IMB", "IMB-MPI1", mpi_family="mpich", requirements="imb/requirements.txt")
+    if reason:
+        with pytest.raises(Unavailable, match=f"^no software: {reason}: install mpich"):
+            host.provide(wanted, REMOTE)
+        # A dry run asks nobody, and modules bring what the nodes do not have without them.
+        host.provide(replace(wanted, dry=True), REMOTE)
+        host.provide(replace(wanted, modules=("mpich",)), REMOTE)
+    else:
+        host.provide(wanted, REMOTE)
+    monkeypatch.setattr(hosts, "_ask", lambda partition: ("", "its job failed"))
+    host.provide(wanted, REMOTE)
+
+
+def test_a_node_tells_what_its_loader_finds(tmp_path):
+    for name in ("libmpi_cray.so.12", "libmpi_cray.so", "libmpich_of_nobody.txt"):
+        (tmp_path / name).touch()
+    environment = {**os.environ, "LD_LIBRARY_PATH": f"{tmp_path}:/nowhere"}
+    said = subprocess.run(["bash", "-c", hosts.OF_MPI], env=environment, capture_output=True, text=True)
+    assert "libmpi_cray.so.12" in said.stdout.split()
+    assert said.stderr == ""

@@ -1,0 +1,138 @@
+"""Programs that nobody can download: what the site has to say of them, and what they print, in the documented form.
+
+Nobody here has them either: made output stands in for Alya's convergence file, with its columns as its README lists
+them, and a made form for PACE3D's, of which nothing is published.
+"""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from alya import Alya
+from containercheck import SITES, Answer, Figure
+from containercheck.node.outputs.reading import UnreadableError, read_answer, read_figure
+from containercheck.site.extras import Software
+from containercheck.site.sites import Site
+from containercheck.software import Misconfigured, Unavailable, licensed
+from reframe.core.exceptions import ReframeError
+
+RANKS = Answer("ranks", SITES)
+LUPS = Figure("LUPS", SITES, "LUPS")
+ENERGY = Answer("answer", SITES, rtol=1e-6)
+PATTERNS = {"LUPS": r"^rate (\S+)", "ranks": r"^ranks (\d+)"}
+
+
+def site(**facts):
+    own = {"PACE3D": Software(**facts)} if facts else None
+    return Site("a:b", is_here=True, architecture="x86_64", cores=2, gpus=0, software=own)
+
+
+@pytest.mark.parametrize(
+    ("facts", "needs_image", "kind", "said"),
+    [
+        ({}, False, Unavailable, "no software: nobody can download PACE3D: name program, options and input in site"),
+        # Half an entry is a mistake.
+        ({"executable": "pace3d"}, False, Misconfigured, "no input: nobody can download that of PACE3D: name it in"),
+        ({"input": "/case"}, True, Unavailable, "no image: nobody can build PACE3D: name a ready one, or a tree to"),
+    ],
+)
+def test_what_the_site_does_not_name_is_a_skip_or_an_error_that_says_where_to(facts, needs_image, kind, said):
+    with pytest.raises(kind) as error:
+        licensed.require("PACE3D", site(**facts), "", needs_image)
+    assert str(error.value).startswith(said)
+    assert "extras of a:b: containercheck: software: PACE3D" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("facts", "published", "needs_image"),
+    [
+        ({"input": "/case"}, "", False),
+        ({"executable": "pace3d"}, "/other", False),
+        ({"input": "/case", "image": "/pace3d.sif"}, "", True),
+        ({"input": "/case", "binds": ["/apps"]}, "", True),
+    ],
+)
+def test_what_the_site_names_is_enough(facts, published, needs_image):
+    licensed.require("PACE3D", site(**facts), published, needs_image)
+
+
+def test_patterns_are_filled_in_and_an_answer_without_one_is_left_out():
+    found = licensed.filled_in("PACE3D", site(patterns=PATTERNS), [LUPS], [ENERGY], RANKS)
+    assert found == ([Figure("LUPS", r"^rate (\S+)", "LUPS")], [], Answer("ranks", r"^ranks (\d+)"))
+    given = {**PATTERNS, "answer": r"^energy (\S+)"}
+    _, (answer,), _ = licensed.filled_in("PACE3D", site(patterns=given), [LUPS], [ENERGY], RANKS)
+    assert (answer.pattern, answer.rtol) == (r"^energy (\S+)", 1e-6)
+
+
+def test_a_pattern_that_a_check_has_is_its_own_unless_the_site_gives_another():
+    known = Figure("assembly", r"^a (\S+)", "s")
+    (found,), _, _ = licensed.filled_in("PACE3D", site(patterns={"ranks": r"(\d)"}), [known], [], RANKS)
+    assert found == known
+
+
+@pytest.mark.parametrize("lacking", ["LUPS", "ranks"])
+def test_a_figure_or_a_rank_count_without_a_pattern_is_an_error(lacking):
+    given = {name: pattern for name, pattern in PATTERNS.items() if name != lacking}
+    with pytest.raises(Misconfigured, match=rf"^no pattern of {lacking}: only a site knows what PACE3D prints: site "):
+        licensed.filled_in("PACE3D", site(patterns=given), [LUPS], [ENERGY], RANKS)
+
+
+def test_a_pattern_of_nothing_that_the_check_has_is_an_error():
+    given = {**PATTERNS, "lups": r"(\d)"}
+    with pytest.raises(ReframeError, match=r"PACE3D, patterns: PACE3D has no lups; it has LUPS, answer, ranks$"):
+        licensed.filled_in("PACE3D", site(patterns=given), [LUPS], [ENERGY], RANKS)
+
+
+@pytest.mark.parametrize("facts", [{"options": ["-v"]}, {"patterns": PATTERNS}])
+def test_a_check_that_knows_its_own_takes_no_options_and_no_patterns(facts):
+    with pytest.raises(ReframeError, match=r"software: PACE3D: it knows its own options and patterns: leave them out"):
+        licensed.refuse_patterns("PACE3D", site(**facts))
+    licensed.refuse_patterns("PACE3D", site(tolerance=3.0))
+
+
+def test_no_output_has_what_only_a_site_knows(tmp_path):
+    (tmp_path / "out").write_text("\n0\nrate 1\n")
+    with pytest.raises(UnreadableError, match="figure LUPS not found"):
+        read_figure(LUPS, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["directory", "file"])
+def test_an_input_is_put_into_the_working_directory(tmp_path, kind):
+    work, source = tmp_path / "work", tmp_path / "the input"
+    work.mkdir()
+    if kind == "directory":
+        (source / "mesh").mkdir(parents=True)
+        (source / "case.dat").write_text("case")
+    else:
+        source.write_text("case")
+    subprocess.run(["sh", "-ec", licensed.copy_command(str(source))], cwd=work, check=True)
+    names = {"directory": ["case.dat", "mesh"], "file": ["the input"]}[kind]
+    assert sorted(path.name for path in work.iterdir()) == names
+
+
+def convergence(steps, ranks=4):
+    """Return what the two files of a case of Alya say: 34 columns, each step's assembly and solver a little longer."""
+    lines = [f"processes {ranks}", "# --| ALYA Convergence history", "# 1. Time step   2. Global Iteration"]
+    for step in range(1, steps + 1):
+        values = [f"{number / 100:.6E}" for number in range(4, 35)]
+        # Columns 19 to 22: average and slowest, of the assembly and of the solver.
+        values[15:19] = ["0.9", f"{1 + step / 100:.3f}", "0.4", f"{0.5 + step / 100:.3f}"]
+        lines.append(f"{step:9d} {1:9d} {1:9d} " + " ".join(f"{value:>16}" for value in values))
+    return "\n".join(lines) + "\n"
+
+
+def test_assembly_and_solver_are_the_means_of_all_steps(tmp_path):
+    (tmp_path / "out").write_text(convergence(20))
+    assert {one.name: read_figure(one, tmp_path) for one in Alya.figures} == pytest.approx(
+        {"assembly": 1.105, "solver": 0.605}
+    )
+    assert read_answer(Alya.answers[0], tmp_path) == 20
+
+
+def test_a_convergence_file_of_a_run_that_ended_early_has_fewer_steps(tmp_path):
+    (tmp_path / "out").write_text(convergence(3))
+    assert read_answer(Alya.answers[0], tmp_path) == 3
+    (tmp_path / "out").write_text(convergence(0))
+    with pytest.raises(UnreadableError, match="figure assembly not found"):
+        read_figure(Alya.figures[0], tmp_path)

@@ -1,0 +1,133 @@
+"""What prints without end, or in one endless line, is ended or cut, and said in a line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import BARE, facts_of, run_of
+from containercheck import Figure
+from containercheck.node import contract, texts
+from containercheck.node.job import print_limit
+from containercheck.node.outputs import reading
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.outputs.reading import Output, UnreadableError
+
+#: Runs a script once, with a limit of its own, in a process of its own: what it leaves is killed by descent.
+ONCE = """
+import json
+from pathlib import Path
+from containercheck.node.job import processes, single_run
+single_run.print_limit.Watch.__init__.__defaults__ = ({most},)
+processes.adopt_orphans()
+print(json.dumps(single_run.run_once(Path("script.sh"), Path("output"), 60.0, ["md.log"], 0)))
+"""
+FIGURE = Figure("rate", r"^rate (\S+)", "s")
+
+
+def run_once(tmp_path, script, most):
+    """Run a script once, and return its part of the record."""
+    (tmp_path / "script.sh").write_text(script)
+    done = subprocess.run(
+        [sys.executable, "-c", ONCE.format(most=most)],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=300,
+    )
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "trap '' TERM; while :; do echo error: cannot open the file; done",
+        "yes 'error: once more' >&2",
+        "yes >md.log",
+        # Below the script, and in a session of its own.
+        "setsid sh -c 'yes' & sleep 50",
+        # Done before anybody looked.
+        "head -c 60000000 /dev/zero | tr '\\0' x",
+    ],
+)
+def test_a_program_that_prints_without_end_is_ended(script, tmp_path):
+    run = run_once(tmp_path, script, 20 << 20)
+    assert run["printed_too_much"] and not run["timed_out"]
+    assert run["seconds"] < 45
+    # Nothing of that size is left behind.
+    assert print_limit.size((tmp_path / "output").iterdir()) < 3 * print_limit.KEPT
+    kept = max((tmp_path / "output").iterdir(), key=lambda path: path.stat().st_size).read_bytes()
+    assert b" bytes were left out here) ...\n" in kept
+    judged = Evaluation(Facts(facts_of([FIGURE], sides=[BARE])), tmp_path)
+    judged.add({**run, "round": 1, "side": "baseline"})
+    (problem,) = judged.final_problems()
+    assert problem.startswith(f"round 1, baseline: {contract.PRINTED_TOO_MUCH} (its output: ")
+
+
+def test_a_program_that_prints_less_is_left_alone(tmp_path):
+    run = run_once(tmp_path, "head -c 9000000 /dev/zero; head -c 9000000 /dev/zero >&2; exit 3", 20 << 20)
+    assert (run["printed_too_much"], run["timed_out"], run["status"]) == (False, False, 3)
+    assert (tmp_path / "output" / "out").stat().st_size == 9000000
+
+
+def test_more_than_is_read_is_an_error_that_says_so(tmp_path, monkeypatch):
+    (tmp_path / "out").write_text("rate 1\n" * 1000)
+    assert reading.read_figure(FIGURE, tmp_path) == 1.0
+    monkeypatch.setattr(texts.read, "__defaults__", (1000,))
+    with pytest.raises(
+        UnreadableError, match=r"^rate: .*/out has 0 MiB; no more than 0 MiB are read, so that it is not"
+    ):
+        reading.read_figure(FIGURE, tmp_path)
+
+
+def test_an_output_is_read_once_for_all_figures(tmp_path):
+    (tmp_path / "out").write_text("rate 1\n")
+    output = Output(tmp_path)
+    assert reading.read_figure(FIGURE, output) == 1.0
+    (tmp_path / "out").unlink()
+    assert reading.read_figure(FIGURE, output) == 1.0
+
+
+def test_a_pipe_in_the_place_of_an_output_is_an_error_and_no_wait(tmp_path):
+    (tmp_path / "out").symlink_to("/dev/zero")
+    with pytest.raises(UnreadableError, match="it is no regular file"):
+        reading.read_figure(FIGURE, tmp_path)
+
+
+def test_one_endless_line_is_a_short_reason(tmp_path):
+    output = tmp_path / "1-baseline"
+    output.mkdir()
+    (output / "err").write_bytes(b"error: " + b"x" * (100 << 20))
+    assert len(texts.ends(output / "err")) < 3 * texts.TAIL
+    judged = Evaluation(Facts(facts_of([FIGURE], sides=[BARE])), tmp_path)
+    judged.add(run_of("baseline", output.name, status=1))
+    (problem,) = judged.final_problems()
+    assert problem.startswith("round 1, baseline: exit status 1: error: xxx") and len(problem) < 2 * texts.LINE
+    assert "xxx... (" in problem
+
+
+def test_many_lines_are_cut_in_the_middle():
+    said = texts.sanitized("\n".join(map(str, range(1000))))
+    assert said.splitlines()[:2] == ["0", "1"] and said.splitlines()[-1] == "999"
+    assert len(said.splitlines()) == texts.LINES + 1
+
+
+def test_of_a_long_file_both_ends_are_read_by_whole_lines(tmp_path):
+    path = Path(tmp_path, "err")
+    path.write_text("first\nsecond\n" + "step\n" * 100 + "last\n")
+    assert texts.ends(path, 8, 7) == "first\nlast\n"
+    assert texts.ends(path) == path.read_text()
+    path.write_text("x" * 100)
+    assert texts.ends(path, 8, 7) == "x" * 8 + "\n" + "x" * 7
+
+
+def test_the_end_of_a_log_is_read_from_a_line_on(tmp_path):
+    path = Path(tmp_path, "log")
+    path.write_text("first\nsecond\nlast\n")
+    assert texts.tail(path, 10) == "last\n"
+    assert texts.tail(path) == "first\nsecond\nlast\n"
+    path.write_text("x" * 100)
+    assert texts.tail(path, 10) == "x" * 10

@@ -1,0 +1,377 @@
+"""Proposed references: the rule, what of the database counts, and what becomes of the files. With real databases."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+import uuid
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from containercheck.application import references
+from containercheck.command import references as command
+from containercheck.history.proposed_references import QUANTILE, NoReference, Reference
+from containercheck.history.yaml_text import NotPut, put
+from containercheck.session.reframe_process import Workplace
+from reframe.core.runtime import runtime
+from reframe.frontend.reporting.storage import StorageBackend
+
+NIGHTS = [100, 101, 99, 102, 98, 100.5, 99.5, 101, 99, 100, 100, 100]
+
+
+@pytest.mark.parametrize("count", [10, 14, 20, 30, 60])
+def test_another_night_leaves_the_range_in_one_of_1000_cases(count):
+    draws = np.random.default_rng(1).standard_normal((100_000, count + 1))
+    nights, after = draws[:, :-1], draws[:, -1]
+    middle = np.median(nights, axis=1)
+    deviation = np.median(abs(nights - middle[:, None]), axis=1)
+    # What Reference.of makes of them, checked on one, for it takes a night after the other.
+    found = Reference.of(1000 + 100 * nights[0], "higher")
+    factor = QUANTILE * (1 + 7.4 / (count - 3.8)) * 1.4826 * count / (count - 0.8)
+    assert found.lower == pytest.approx(-factor * deviation[0] / (10 + middle[0]), abs=1.1e-3)
+    left = np.mean(after < middle - factor * deviation)
+    assert 0.0005 < left < 0.0015
+
+
+def test_the_side_that_is_better_has_no_end():
+    assert Reference.of(NIGHTS, "higher").upper is None
+    assert Reference.of(NIGHTS, "lower").lower is None
+    both = Reference.of(NIGHTS)
+    assert (both.value, both.lower) == (100, -both.upper)
+    assert -0.1 < both.lower < -0.03
+
+
+def test_a_night_with_a_sick_node_does_not_widen_it():
+    assert Reference.of([*NIGHTS, 50]).lower == pytest.approx(Reference.of([*NIGHTS, 98]).lower, abs=0.01)
+
+
+def test_nights_that_equal_each_other_have_a_range_all_the_same():
+    found = Reference.of([3.0] * 10)
+    assert (found.lower, found.upper, found.spread) == (-0.02, 0.02, 0)
+
+
+@pytest.mark.parametrize(
+    ("nights", "why"),
+    [
+        ([1.0] * 9, r"9 night\(s\), 10 are needed"),
+        ([0.0] * 12, "not above 0"),
+        ([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], "any value would do"),
+    ],
+)
+def test_what_makes_no_reference_is_told(nights, why):
+    with pytest.raises(NoReference, match=why):
+        Reference.of(nights)
+
+
+FILE = """# By hand.
+Fine:
+  $index: [$partition, variant, num_nodes]
+  "here:one":
+    bare:
+      # Why it is expected.
+      1:
+        rate_overhead: [4.0, null, 4.0, "%"]  # measured
+      # What follows.
+      2:
+        rate: [7, -0.1, 0.1, x]
+# The end.
+"""
+COMMENT = "# median of 10 nights to 2026-01-01, spread 1 %"
+
+
+def test_an_entry_is_put_below_its_keys_and_nothing_else_changes():
+    text = put(FILE, ("Fine", "here:one", "bare", 1, "rate"), (5.0, -0.1, None, "x"), COMMENT)
+    new = f"        rate: [5.0, -0.1, null, x]  {COMMENT}\n"
+    assert text == FILE.replace("# measured\n", f"# measured\n{new}")
+    # Once more, it takes the place of the older one.
+    again = put(text, ("Fine", "here:one", "bare", 1, "rate"), (6e-7, None, 0.1, "%"), COMMENT)
+    assert again == text.replace("[5.0, -0.1, null, x]", "[6.0e-07, null, 0.1, '%']")
+    assert yaml.safe_load(again)["Fine"]["here:one"]["bare"][1]["rate"][0] == 6e-7
+
+
+@pytest.mark.parametrize(
+    ("keys", "lines"),
+    [
+        (("here:one", "generic", 1), ["    generic:", "      1:", "        rate: "]),
+        (("here:other", "bare", 4), ['  "here:other":', "    bare:", "      4:", "        rate: "]),
+    ],
+)
+def test_keys_that_are_missing_are_put_too(keys, lines):
+    text = put(FILE, ("Fine", *keys, "rate"), (5.0, -0.1, None, "x"), COMMENT)
+    assert text.startswith(FILE.removesuffix("# The end.\n"))
+    assert text.endswith("# The end.\n")
+    new = text[len(FILE) - len("# The end.\n") : -len("# The end.\n")].splitlines()
+    assert [line.partition("[")[0] for line in new] == lines
+    (partition, variant, nodes) = keys
+    assert yaml.safe_load(text)["Fine"][partition][variant][nodes] == {"rate": [5.0, -0.1, None, "x"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "keys", "why"),
+    [
+        (FILE, ("Fine", "here:one", "bare", 2, "rate"), "line 11 was written by somebody"),
+        (FILE.replace("here:one", "here:.*"), ("Fine", "here:one", "bare", 1, "rate"), "line 4, 'here:.*', speaks for"),
+        ("Fine: {}\n", ("Fine", "here:one", "bare", 1, "rate"), "line 1 has no keys"),
+        ("", ("Fine", "here:one", "bare", 1, "rate"), "line 1 has no keys"),
+        ("Fine: [\n", ("Fine", "here:one", "bare", 1, "rate"), "no YAML"),
+    ],
+)
+def test_what_somebody_wrote_is_left_alone(text, keys, why):
+    with pytest.raises(NotPut, match=why):
+        put(text, keys, (5.0, -0.1, None, "x"), COMMENT)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """Run two made checks, once, and return ReFrame's report of it."""
+    place = tmp_path_factory.mktemp("session")
+    (place / "checks").mkdir()
+    text = (Path(__file__).parents[1] / "slow_checks.py").read_text()
+    axis = "\n\n@rfm.simple_test\nclass Sized(Base):\n    size = parameter([1, 2], loggable=True)\n"
+    (place / "checks" / "made.py").write_text(text + axis)
+    (place / "site.py").write_text(site_text())
+    words = ["reframe", "-C", "site.py", "-c", "checks", "-r", "-n", "Fine|Sized", "--report-file=report.json"]
+    words[0] = str(Path(sys.executable).parent / words[0])
+    subprocess.run(words, cwd=place, check=True, stdout=subprocess.DEVNULL)
+    return json.loads((place / "report.json").read_text())
+
+
+def site_text(**extras):
+    partition = {"name": "one", "scheduler": "local", "launcher": "local", "environs": ["builtin"]}
+    partition["extras"] = {"containercheck": extras}
+    system = {"name": "here", "hostnames": [".*"], "partitions": [partition]}
+    return f"site_configuration = {{'systems': [{system!r}]}}\n"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Make a place with a site file and an empty database's name."""
+    for name in [name for name in os.environ if name.startswith("RFM_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("RFM_CONFIG_FILES", str(tmp_path / "site.py"))
+    (tmp_path / "site.py").write_text(site_text())
+    (tmp_path / "common.py").write_text(
+        f"site_configuration = {{'storage': [{{'enable': True, 'sqlite_db_file': '{tmp_path}/results.db'}}]}}\n"
+    )
+    (tmp_path / "checks" / "references").mkdir(parents=True)
+    return Workplace(tmp_path, config=tmp_path / "common.py")
+
+
+@pytest.fixture
+def night(place, report):
+    """Store a session of a night, as ReFrame stores it, so many nights ago."""
+
+    def store(ago, rate, change=lambda case: None):
+        session = copy.deepcopy(report)
+        # Two o'clock in the morning.
+        ended = datetime.now().replace(hour=2, minute=0) - timedelta(days=ago)
+        ident = str(uuid.uuid4())
+        session["session_info"].update(uuid=ident, time_start_unix=ended.timestamp(), time_end_unix=ended.timestamp())
+        (only,) = session["runs"]
+        for number, case in enumerate(only["testcases"]):
+            case.update(job_completion_time_unix=ended.timestamp(), uuid=f"{ident}:0:{number}")
+            case["perfvalues"]["here:one:rate"][0] = rate * int(case.get("size", 1))
+            case["perfvalues"]["here:one:rate_overhead"] = [1.0, 0, None, None, "%", "pass"]
+            case["results"][0]["better"] = "higher"
+            change(case)
+        runtime().site_config.add_sticky_option("storage/sqlite_db_file", str(place.directory / "results.db"))
+        StorageBackend.default().store(session)
+
+    return store
+
+
+@pytest.fixture
+def run(place, capsys):
+    """Run the command; return its exit status, the diff, and what it says."""
+
+    def of(*arguments):
+        status = command.main(arguments, place)
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return of
+
+
+def lines_of(diff, sign):
+    return [line[1:] for line in diff.splitlines() if line.startswith(sign) and not line.startswith(sign * 3)]
+
+
+def test_nights_become_a_diff_and_the_site_gets_what_it_accepts(place, night, run):
+    for ago, rate in enumerate(NIGHTS, 1):
+        night(ago, rate)
+    # Two sessions of a night are one value, and what failed is none.
+    night(1, 300), night(1, 0.5)
+    night(2, 7, lambda case: case.update(result="fail"))
+    ours = place.directory / "checks" / "references" / "Fine.yaml"
+    ours.write_text(FILE)
+    status, diff, said = run("-n", "Fine")
+    assert (status, said) == (0, "")
+    yesterday = (datetime.now() - timedelta(days=2)).date()
+    # That of two o'clock began the day before.
+    new = rf"        rate: \[100\.0, -0\.\d+, null, x\]  # median of 12 nights to {yesterday}, spread \d.\d %"
+    (line,) = lines_of(diff, "+")
+    assert re.fullmatch(new, line), diff
+    assert diff.startswith(f"--- {ours}\n+++ {ours}\n")
+    assert lines_of(diff, "-") == []
+    assert ours.read_text() == FILE
+    # Nothing goes into the checkout, unless somebody says so.
+    status, diff, said = run("-n", "Fine", "--write")
+    assert (status, diff) == (1, "")
+    assert "names no directory for references of here:one" in said
+    own = place.directory / "site"
+    (place.directory / "site.py").write_text(site_text(references=str(own)))
+    status, diff, said = run("-n", "Fine", "--write")
+    assert (status, said) == (0, f"references: written: {own}/Fine.yaml\n")
+    assert diff.startswith(f"--- {ours}\n+++ {own}/Fine.yaml\n")
+    assert (ours.read_text(), [path.name for path in own.iterdir()]) == (FILE, ["Fine.yaml"])
+    assert (own / "Fine.yaml").read_text().replace(f"{line}\n", "") == FILE
+    status, diff, said = run("-n", "Fine")
+    assert (status, diff, said) == (0, "", "references: 1 reference(s) are in force already\n")
+    # What ReFrame then reads.
+    assert references.INDEX in (own / "Fine.yaml").read_text()
+
+
+def test_what_is_written_is_a_gate(place, night, run):
+    for ago, rate in enumerate(NIGHTS, 1):
+        night(ago, rate / 100, lambda case: case["results"][0].update(better="lower"))
+    assert run("-n", "Fine", "--write", str(place.directory / "mine"))[0] == 0
+    text = (Path(__file__).parents[1] / "slow_checks.py").read_text()
+    old = 'self.reference = {"*": {"rate": (1, -0.1, 0.1, "x")}}'
+    assert old in text
+    (place.directory / "checks" / "made.py").write_text(
+        text.replace(old, f'self.reference = {{"$ref": "{place.directory}/mine/Fine.yaml"}}')
+    )
+    for number, status in (("1", 0), ("2", 1)):
+        (place.directory / "Fine.one").unlink(missing_ok=True)
+        words = ["reframe", "--nocolor", "-c", "checks", "-r", "-n", "Fine", "-S", f"Fine.numbers={number}"]
+        words[0] = str(Path(sys.executable).parent / words[0])
+        result = subprocess.run(words, cwd=place.directory, text=True, stdout=subprocess.PIPE)
+        assert result.returncode == status, result.stdout
+        assert ("failed to meet reference(s): rate=2.0 x, expected 1.0" in result.stdout) == (number == "2")
+
+
+def test_a_check_with_an_axis_begins_a_file_that_is_keyed_by_it(place, night, run):
+    for ago, rate in enumerate(NIGHTS, 1):
+        night(ago, rate)
+    status, diff, _ = run("--write", str(place.directory / "mine"), "-n", "Sized")
+    assert status == 0
+    assert diff.startswith("--- /dev/null\n")
+    found = yaml.safe_load((place.directory / "mine" / "Sized.yaml").read_text())["Sized"]
+    assert found["$index"] == ["$partition", "variant", "num_nodes", "size"]
+    assert {size: one["rate"][0] for size, one in found["here:one"]["bare"][1].items()} == {1: 100, 2: 200}
+    # One that is not keyed by it cannot tell them apart, unless all but one belong to the full axes.
+    ours = place.directory / "checks" / "references" / "Sized.yaml"
+    ours.write_text("Sized:\n  $index: [$partition, variant, num_nodes]\n  x: {}\n")
+    status, diff, said = run("-n", "Sized")
+    assert (status, diff) == (1, "")
+    assert "Sized here:one bare 1: the file's $index cannot tell 2 cases apart" in said
+
+
+def test_of_the_full_axes_nothing_is_proposed_where_the_file_does_not_know_them(place, night, run):
+    for ago, rate in enumerate(NIGHTS, 1):
+        night(ago, rate, lambda case: case.update(tags=["full"] if case.get("size") == 2 else []))
+    ours = place.directory / "checks" / "references" / "Sized.yaml"
+    ours.write_text("Sized:\n  $index: [$partition, variant, num_nodes]\n  x: {}\n")
+    status, diff, said = run("-n", "Sized")
+    assert (status, said) == (0, "")
+    assert "rate: [100.0, " in diff
+
+
+def test_runs_from_before_the_check_had_an_axis_are_left_out(place, night, run):
+    def before(case):
+        case.update(name=case["name"].partition(" %size")[0], display_name=case["name"].partition(" %size")[0])
+        case.pop("size", None)
+
+    for ago, rate in enumerate(NIGHTS, 1):
+        night(ago, rate, lambda case: case.update(tags=["full"] if case.get("size") == 2 else []))
+    night(20, 7, before)
+    ours = place.directory / "checks" / "references" / "Sized.yaml"
+    for index, says in (("", ""), (", size", "references: Sized: runs from before it had 'size', by which its file ")):
+        ours.write_text(f"Sized:\n  $index: [$partition, variant, num_nodes{index}]\n  x: {{}}\n")
+        status, diff, said = run("-n", "Sized")
+        assert (status, said.partition("is keyed")[0]) == (0, says)
+        assert "rate: [100.0, " in diff
+
+
+def test_nights_with_another_input_are_left_out(place, night, run):
+    for ago, rate in enumerate(NIGHTS, 1):
+        night(ago, rate)
+    for ago in (20, 21):
+        night(ago, 5, lambda case: case["expected"].update(amount=7))
+    status, diff, said = run("-n", "Fine")
+    assert (status, said) == (0, "references: Fine here:one bare 1: 2 night(s) with another input are left out\n")
+    assert "rate: [100.0, " in diff
+
+
+def test_too_few_nights_are_told_and_propose_nothing(place, night, run):
+    for ago, rate in enumerate(NIGHTS[:9], 1):
+        night(ago, rate)
+    status, diff, said = run("-n", "Fine")
+    assert (status, diff) == (1, "")
+    assert said.splitlines() == [
+        "references: Fine here:one bare 1: 9 night(s), 10 are needed",
+        "references: error: there is nothing to propose",
+    ]
+    assert run("-n", "Fine", "--nights", "9")[0] == 0
+    assert run("-n", "Fine", "--nights", "5", "--period", "now-4d:now")[0] == 1
+
+
+def test_what_cannot_be_read_is_one_line(place, night, run):
+    status, diff, said = run()
+    assert (status, diff) == (1, "")
+    missing = f"there is no results database {place.directory}/results.db: run containercheck run first"
+    assert said == f"references: error: {missing}\n"
+    assert not (place.directory / "results.db").exists()
+    night(1, 1.0)
+    for arguments, why in (
+        (("-n", "Nowhere"), "nothing that passed on here in now-30d:now matches"),
+        (("--period", "yesterday"), "invalid time period spec: yesterday"),
+        (("--system", "nowhere"), "could not find a configuration entry"),
+    ):
+        status, diff, said = run(*arguments)
+        assert (status, diff) == (1, "")
+        assert why in said
+        assert len(said.splitlines()) == 1
+
+
+def test_an_expression_selects_and_a_wrong_one_is_one_line(place, night, run):
+    for ago, rate in enumerate(NIGHTS, 1):
+        night(ago, rate)
+    status, diff, _ = run("-n", "Sized", "-E", "size == 2", "--write", str(place.directory / "mine"))
+    assert (status, "rate: [200.0, " in diff, "rate: [100.0, " in diff) == (0, True, False)
+    for arguments, why in (
+        (("-E", "nothing"), "-E nothing: NameError: name 'nothing' is not defined"),
+        (("-n", "("), "-n (: "),
+    ):
+        status, diff, said = run(*arguments)
+        assert (status, diff) == (1, "")
+        assert said.startswith(f"references: error: {why}")
+        assert len(said.splitlines()) == 1
+
+
+def test_a_brace_on_a_command_line_and_a_damaged_session_stop_nothing(place, night, run):
+    for ago, rate in enumerate(NIGHTS, 1):
+        night(ago, rate)
+    with sqlite3.connect(place.directory / "results.db") as connection:
+        connection.execute("UPDATE sessions SET json_blob = replace(json_blob, '-n Fine', '-n }') WHERE rowid = 2")
+        connection.execute("UPDATE sessions SET json_blob = substr(json_blob, 1, 999) WHERE rowid = 3")
+    connection.close()
+    status, diff, said = run("-n", "Fine")
+    assert status == 0
+    assert "median of 11 nights" in diff
+    (line,) = said.splitlines()
+    assert "is damaged, and left out" in line
+
+
+def test_a_wrong_command_line_ends_with_2(run):
+    with pytest.raises(SystemExit) as ended:
+        run("--nights", "3")
+    assert ended.value.code == 2

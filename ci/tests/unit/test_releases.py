@@ -1,0 +1,114 @@
+"""Which Debian an image is of: one table, and what the partition's hosts say."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+from containercheck.node.container_runtimes import by_name
+from containercheck.site import hosts, releases
+from containercheck.site.sites import Site
+from containercheck.software import images
+from containercheck.software.provision import Unavailable, Wanted
+from reframe.core.exceptions import ReframeError
+
+HERE = Site("generic:default", is_here=True, architecture="x86_64", cores=4, gpus=0)
+REMOTE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
+WANTED = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Apptainer"))
+
+
+@pytest.fixture(autouse=True)
+def runtime(monkeypatch):
+    """Let the runtime be on the PATH: nothing is built here."""
+    monkeypatch.setattr(images.shutil, "which", lambda name: f"/usr/bin/{name}")
+
+
+@pytest.fixture
+def nodes_say(monkeypatch):
+    """Let the nodes of any partition give this answer, and this machine another."""
+
+    def say(text, problem=""):
+        monkeypatch.setattr(hosts, "_ask", lambda partition: (text, problem))
+        monkeypatch.setattr(os, "confstr", lambda name: "glibc 2.99")
+
+    return say
+
+
+def release_of(site, wanted=WANTED):
+    (command,) = images.provide(wanted, site).build
+    return command.split(" --release ")[1].split()[0]
+
+
+@pytest.mark.parametrize(
+    ("host", "libc", "expected"),
+    [
+        ("Red Hat Enterprise Linux 8", (2, 28), "bookworm"),
+        ("SLES 15 SP5", (2, 31), "bookworm"),
+        ("Ubuntu 22.04", (2, 35), "bookworm"),
+        ("Debian 12", (2, 36), "bookworm"),
+        ("Ubuntu 24.04", (2, 39), "trixie"),
+        ("Red Hat Enterprise Linux 10", (2, 39), "trixie"),
+        ("Debian 13", (2, 41), "trixie"),
+        # Newer than all: the nearest.
+        ("Debian testing", (2, 42), "trixie"),
+    ],
+)
+def test_the_oldest_that_is_not_older_than_the_host(host, libc, expected):
+    assert releases.for_libc(libc) == expected
+    for release in releases.TABLE:
+        if release.title == host:
+            assert release.libc == libc
+
+
+def test_the_table_goes_from_old_to_new():
+    libcs = [release.libc for release in releases.TABLE]
+    assert libcs == sorted(libcs)
+    assert all(release.title.startswith("Debian") for release in releases.TABLE if release.image)
+
+
+def test_the_nodes_are_asked_and_not_this_machine(nodes_say):
+    nodes_say("glibc 2.36\n")
+    assert release_of(REMOTE) == "bookworm"
+    nodes_say("some banner of the site\nglibc 2.41\n")
+    assert release_of(REMOTE) == "trixie"
+
+
+def test_where_jobs_run_here_this_machine_answers(nodes_say, monkeypatch):
+    nodes_say("glibc 2.36")
+    assert release_of(HERE) == "trixie"
+    monkeypatch.setattr(os, "confstr", lambda name: "glibc 2.36")
+    assert release_of(HERE) == "bookworm"
+
+
+def test_the_person_and_the_site_choose_another(nodes_say):
+    nodes_say("", "nobody is asked")
+    site = Site("cluster:compute", False, "x86_64", 4, 0, release="trixie")
+    assert release_of(site) == "trixie"
+    wanted = replace(WANTED, release="bookworm")
+    assert release_of(site, wanted) == "bookworm"
+
+
+def test_a_release_that_there_is_not_is_an_error_with_those_that_there_are():
+    with pytest.raises(ReframeError, match="release is 'bookwrm', and must be one of bookworm, trixie"):
+        release_of(HERE, Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Apptainer"), release="bookwrm"))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "said"),
+    [
+        ("", "its job failed: no sbatch", r"not known \(its job failed: no sbatch\): name the images' release"),
+        ("musl libc", "", r"\(getconf GNU_LIBC_VERSION printed musl libc\).* in the site's extras, release"),
+        ("", "", "printed nothing"),
+    ],
+)
+def test_nodes_that_do_not_answer_are_a_skip_with_the_reason(nodes_say, text, problem, said):
+    nodes_say(text, problem)
+    with pytest.raises(Unavailable, match=said):
+        images.provide(WANTED, REMOTE)
+
+
+def test_a_dry_run_asks_nobody(nodes_say):
+    nodes_say("", "nobody is asked")
+    dry = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Apptainer"), dry=True)
+    assert release_of(REMOTE, dry) == "bookworm"

@@ -1,0 +1,118 @@
+"""The row of the results: its stored form, earlier forms of it, and those that are refused."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import fields
+
+import made
+import pytest
+from containercheck.results import database
+from containercheck.results.cases import ReportError, collect, load
+from containercheck.results.row import SCHEMA, VERSION, Row, RowError, rows_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+#: As a session of before stored them: without a version, and with a value for everything.
+BARE = {"figure": "rate", "unit": "x", "better": "higher", "baseline": 1.0, "baseline_label": "bare"}
+COMPARED = made.row()
+
+
+@st.composite
+def rows(draw):
+    """Draw a row: of a comparison, or of a value by itself."""
+    number = st.floats(allow_nan=False)
+    optional = st.none() | number
+    own = {"figure": draw(st.text(min_size=1)), "unit": draw(st.text()), "baseline": draw(number)}
+    if draw(st.booleans()):
+        return Row(**own)
+    return Row(
+        **own,
+        subject=draw(number),
+        subject_label=draw(st.text()),
+        overhead=draw(number),
+        overhead_unit=draw(st.sampled_from(["%", "s"])),
+        low=draw(optional),
+        accepted=(draw(optional), draw(number)),
+        expected=draw(st.booleans()),
+        verdict=draw(st.sampled_from(["pass", "fail", "inconclusive", "emulated"])),
+        rounds=draw(st.integers(0, 40)),
+        above=draw(st.integers(0, 40)),
+        rounds_needed=draw(st.none() | st.integers(0, 40)),
+        answers_compared=draw(st.booleans()),
+    )
+
+
+@given(rows())
+def test_what_is_stored_is_read(row):
+    stored = json.loads(json.dumps(row.to_json()))
+    assert stored[VERSION] == SCHEMA and stored == row.to_json()
+    assert Row.from_json(stored) == row
+
+
+def test_what_says_nothing_is_not_stored():
+    assert Row.from_json(BARE).to_json() == {VERSION: SCHEMA, **BARE}
+    stored = Row.from_json(COMPARED).to_json()
+    assert {"above", "expected", "round_seconds"} < stored.keys()
+    assert not {"rounds_needed", "difference", "emulated", "answers_compared", "scaling"} & stored.keys()
+
+
+def test_rows_without_a_version_are_read_as_they_were_meant():
+    row = Row.from_json({**COMPARED, "a_field_of_yesterday": 1})
+    assert {field.name: getattr(row, field.name) for field in fields(Row) if field.name in COMPARED} == {
+        **COMPARED,
+        "accepted": (None, 10.0),
+    }
+    # The first ones had less.
+    first = Row.from_json({"figure": "rate", "unit": "x", "baseline": 1.0, "overhead": 2.0, "verdict": "inconclusive"})
+    assert (first.baseline_label, first.subject_label, first.overhead_unit, first.accepted) == (
+        "bare",
+        "",
+        "%",
+        (None, None),
+    )
+    assert first.is_comparison and first.is_judged and not Row.from_json(BARE).is_comparison
+
+
+@pytest.mark.parametrize(
+    ("stored", "why"),
+    [
+        ({"unit": "x"}, "a row of its results has no figure: {'unit': 'x'}"),
+        ("rate", "a row of its results has no figure: rate"),
+        ({"figure": "rate", VERSION: SCHEMA + 1}, f"version {SCHEMA + 1}, and this library reads those up to {SCHEMA}"),
+        ({"figure": "rate", VERSION: "next"}, "schema version next, and this library reads"),
+    ],
+)
+def test_what_is_no_row_or_of_a_later_version_is_refused(stored, why, tmp_path):
+    with pytest.raises(RowError) as error:
+        rows_of({"results": [stored]})
+    assert why in str(error.value)
+    # A report is refused as a whole, in one line that names it.
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps({"runs": [{"testcases": [{**made.case(), "results": [stored]}]}]}))
+    with pytest.raises(ReportError) as refused:
+        load(path)
+    assert f"cannot read ReFrame's report {path}: " in str(refused.value) and why in str(refused.value)
+
+
+def test_of_a_database_only_the_sessions_are_left_out_that_cannot_be_read(tmp_path):
+    later = made.session(1, [made.case()])
+    later["runs"][0]["testcases"][0]["results"] = [{"figure": "rate", VERSION: SCHEMA + 1}]
+    path = tmp_path / "results.db"
+    made.store(path, [made.session(0, [made.case(rows=[made.row()])]), later])
+    found = database.read(path)
+    assert len(found.sessions) == 1
+    (line,) = found.damage
+    with sqlite3.connect(path) as opened:
+        ((uuid,),) = opened.execute("SELECT uuid FROM sessions WHERE rowid = 2").fetchall()
+    assert line.startswith(f"session {uuid} in {path} is left out: its results are of schema version {SCHEMA + 1}")
+    assert line.endswith("use the library that stored them")
+
+
+def test_a_case_has_rows():
+    (case,) = collect([{"runs": [{"testcases": [made.case(rows=[made.row(), made.opened("noisy", "other")])]}]}])
+    assert [(row.figure, row.verdict, row.open_kind) for row in case.rows] == [
+        ("rate", "pass", ""),
+        ("other", "inconclusive", "noisy"),
+    ]

@@ -1,0 +1,205 @@
+"""The container runtime: what a node's own says that it can do, and where images come from."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import REPOSITORY
+from containercheck.node.container_runtimes import by_name
+from containercheck.node.job import runtime_start
+from containercheck.site.sites import Site
+from containercheck.software import images
+from containercheck.software.provision import Misconfigured, Unavailable, Wanted
+
+SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
+WANTED = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Apptainer"))
+
+
+@pytest.fixture
+def on_path(tmp_path, monkeypatch):
+    """Put a runtime on the PATH that says what it is told to, and can do nothing."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    monkeypatch.setattr(runtime_start, "_is_crippled_root", lambda: False)
+
+    def make(name="apptainer", options="--userns --bind", says=None):
+        program = programs / name
+        answers = {"--version": says or f"{name} version 9.9", "exec --help": options}
+        lines = [f'[ "$*" != "{words}" ] || echo {answer}' for words, answer in answers.items()]
+        program.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+        program.chmod(0o755)
+        return str(program)
+
+    return make
+
+
+def options_of(command, ranks):
+    """Return the options for what a command is."""
+    return runtime_start.options(runtime_start.identify(command)[0], command, ranks)
+
+
+@pytest.mark.parametrize("name", ["apptainer", "singularity"])
+@pytest.mark.parametrize(
+    ("options", "ranks", "expected"),
+    [
+        ("--userns --sharens", 2, ["--sharens"]),
+        # Older than 1.3.
+        ("--userns", 2, []),
+        # Nobody to share with.
+        ("--userns --sharens", 1, []),
+        ("--userns --sharens", 0, []),
+    ],
+)
+def test_the_namespace_is_shared_by_ranks_where_the_runtime_knows_how(on_path, name, options, ranks, expected):
+    on_path(name, options)
+    assert options_of(name, ranks) == expected
+
+
+def test_the_configuration_is_read_from_the_file_that_the_runtime_names(tmp_path, monkeypatch):
+    (tmp_path / "apptainer.conf").write_text(
+        "# bind path = /x\nbind path = /etc/hosts\nbind path = /a\nmount tmp = yes \n"
+    )
+    said = f"PREFIX=/usr\nAPPTAINER_CONF_FILE={tmp_path}/apptainer.conf\n"
+    monkeypatch.setattr(runtime_start.processes, "output_of", lambda command: said)
+    apptainer = by_name("Apptainer")
+    assert runtime_start.configuration(apptainer, "/opt/a") == {"bind path": "/etc/hosts, /a", "mount tmp": "yes"}
+    assert runtime_start.configuration(by_name("Docker"), "docker") == {}
+    (tmp_path / "apptainer.conf").unlink()
+    assert runtime_start.configuration(apptainer, "apptainer") == {}
+
+
+def test_a_runtime_by_its_path_is_asked_like_any_other(on_path):
+    assert options_of(on_path(options="--sharens"), 4) == ["--sharens"]
+
+
+@pytest.mark.parametrize(
+    ("name", "says", "expected"),
+    [
+        ("apptainer-1.4", "apptainer version 1.4.5", ["--sharens"]),
+        ("run-image", "singularity-ce version 4.1.0-focal", ["--sharens"]),
+        ("run-image", "'INFO: of the centre\nsingularity version 3.8.7'", ["--sharens"]),
+        ("run-image", "podman version 4.3.1", ["--env", "CONTAINERCHECK_RUN"]),
+        ("docker-1.4", "Docker version 24.0.7, build afdd53b", ["--env", "CONTAINERCHECK_RUN"]),
+    ],
+)
+def test_a_runtime_is_known_by_what_it_says_of_itself(on_path, name, says, expected):
+    """And not by what its file is called."""
+    command = on_path(name, "--sharens", says)
+    assert options_of(command, 2) == expected
+    hidden = runtime_start.hidden(runtime_start.identify(command)[0], ["LD_LIBRARY_PATH"], True)
+    assert bool(hidden) == (expected != ["--sharens"])
+
+
+def test_a_root_that_may_not_mount_runs_images_in_a_user_namespace(on_path, monkeypatch):
+    on_path(options="--userns --sharens")
+    monkeypatch.setattr(runtime_start, "_is_crippled_root", lambda: True)
+    assert options_of("apptainer", 1) == ["--userns"]
+    assert options_of("apptainer", 2) == ["--userns", "--sharens"]
+
+
+def test_other_runtimes_get_no_options_of_apptainers(on_path, monkeypatch):
+    on_path("docker", options="--userns --sharens")
+    monkeypatch.setattr(runtime_start, "_is_crippled_root", lambda: True)
+    # It starts the container by a daemon, which hands on what it is told to.
+    assert options_of("docker", 2) == ["--env", "CONTAINERCHECK_RUN"]
+    on_path("sarus", options="--userns --sharens", says="1.6.4")
+    assert options_of("sarus", 2) == []
+
+
+def test_only_settings_of_the_hosts_are_kept_out():
+    names = ["OMPI_MCA_btl", "UCX_TLS", "FI_PROVIDER", "LD_PRELOAD", "PYTHONPATH", "LD_LIBRARY_PATH"]
+    others = ["FILES", "FIRST", "LDAP_SERVER", "PMIX_MCA_gds", "PMIX_RANK", "SLURM_JOB_ID", "OMP_NUM_THREADS", "UCXTRA"]
+    assert runtime_start.hidden(by_name("Sarus"), [*names, *others], True) == sorted(names)
+    assert runtime_start.hidden(by_name("Apptainer"), [*names, *others], True) == sorted(names[:-1])
+
+
+def test_with_the_hosts_mpi_only_the_hosts_own_directories_are_kept_out():
+    names = ["OMPI_MCA_btl", "UCX_TLS", "LD_PRELOAD", "LD_LIBRARY_PATH"]
+    assert runtime_start.hidden(by_name("Sarus"), names, False) == ["LD_LIBRARY_PATH"]
+    assert runtime_start.hidden(by_name("Apptainer"), names, False) == []
+
+
+def ask(directory, *words):
+    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "runtime", *words]
+    return subprocess.run(command, cwd=directory, text=True, capture_output=True, timeout=120)
+
+
+def test_each_side_has_files_of_its_own_with_options_and_version(on_path, tmp_path):
+    old, new = on_path("apptainer", "--bind"), on_path("singularity", "--sharens")
+    for name, command in (("baseline", old), ("subject", new)):
+        result = ask(tmp_path, "--command", command, "--ranks=2", name)
+        assert result.returncode == 0, result.stderr
+    assert [(tmp_path / f"{name}.start").read_text() for name in ("baseline", "subject")] == ["\n", "\n"]
+    assert "--sharens" not in (tmp_path / "baseline.options").read_text()
+    assert "--sharens" in (tmp_path / "subject.options").read_text()
+    known = [json.loads((tmp_path / f"{name}.runtime.json").read_text()) for name in ("baseline", "subject")]
+    assert known == [
+        {"command": old, "version": "apptainer version 9.9", "configuration": {}},
+        {"command": new, "version": "singularity version 9.9", "configuration": {}},
+    ]
+
+
+def test_what_is_kept_out_stands_before_the_runtime(on_path, tmp_path, monkeypatch):
+    on_path()
+    for name in list(os.environ):
+        if runtime_start.OF_THE_HOST.match(name):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("UCX_TLS", "rc")
+    monkeypatch.setenv("LD_BIND_NOW", "1")
+    ask(tmp_path, "--command=apptainer", "--ranks=1", "--own-environment", "subject")
+    assert (tmp_path / "subject.start").read_text() == "env -uLD_BIND_NOW -uUCX_TLS\n"
+
+
+def test_a_runtime_that_is_not_on_the_node_is_one_line(tmp_path):
+    result = ask(tmp_path, "--command=no-such-runtime", "--ranks=1", "subject")
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: no-such-runtime is not on the PATH of ")
+    assert result.stderr.count("\n") == 1
+
+
+def with_images(**ready):
+    return Site("cluster:compute", False, "x86_64", 4, 0, images=ready)
+
+
+@pytest.mark.parametrize("name", ["docker://registry.example/hpcc:1.5", "oras://registry.example/hpcc@sha256:abc"])
+def test_an_image_in_a_registry_is_pulled_in_the_build_step(name):
+    found = images.provide(WANTED, with_images(hpcc=name))
+    assert found.image == "image.sif"
+    words = rf" pull --runtime apptainer --cache \S+ --architecture x86_64 --link image.sif {name}$"
+    assert re.search(words, found.build[0])
+
+
+def test_a_runtime_that_builds_no_images_needs_a_ready_one():
+    docker = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Docker"))
+    with pytest.raises(Unavailable, match="docker cannot build hpcc; name a ready one in the site's extras, images"):
+        images.provide(docker, SITE)
+
+
+def test_a_ready_image_is_linked_in_the_build_step(tmp_path):
+    (tmp_path / "hpcc.sif").touch()
+    found = images.provide(WANTED, with_images(hpcc=str(tmp_path / "hpcc.sif")))
+    assert found.image == "image.sif"
+    assert found.build[0].endswith(f" image --ready {tmp_path}/hpcc.sif --link image.sif --architecture x86_64")
+    with pytest.raises(Misconfigured, match="no image: /nowhere.sif, which the site's extras name for hpcc, does not"):
+        images.provide(WANTED, with_images(hpcc="/nowhere.sif"))
+
+
+def test_an_image_is_built_for_the_partitions_architecture(on_path):
+    on_path()
+    arm = Site("cluster:arm", False, "aarch64", 4, 0, release="trixie")
+    (command,) = images.provide(WANTED, arm).build
+    assert " --architecture aarch64 " in command
+    with pytest.raises(Unavailable, match="architecture unknown: write 'arch' of cluster:compute"):
+        images.provide(WANTED, Site("cluster:compute", False, None, 4, 0))
+    with pytest.raises(Misconfigured, match="there is no definition file images/none.def"):
+        images.provide(Wanted("X", "x", recipe="none", runtime=by_name("Apptainer")), arm)
+
+
+def test_a_bare_check_needs_no_image():
+    assert images.provide(Wanted("HPCC", "hpcc"), SITE).image is None

@@ -1,0 +1,128 @@
+"""No secret reaches a report, the database, a file that others can read, or the terminal: canaries are planted."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+from containercheck.command import nightly, parsers, run
+from containercheck.node import texts, variables
+from containercheck.node.job import container_view
+from containercheck.site import node_commands
+from served import served  # noqa: F401
+
+CANARY = "glcbt-canary"
+#: What a container prints: a variable of several lines among others, one that looks like two, and then the rest.
+VARIABLES = f"PATH=/usr/bin\0CI_JOB_TOKEN={CANARY}\0KEY=begin\nOMP_X={CANARY}\nend\0"
+SEEN = f"{VARIABLES}\n1 2 0:1 / / rw - ext4 /dev/a rw\n\nA 1\n"
+
+
+def readable(directory: Path) -> list[str]:
+    """Return the files below a directory with the canary in them that somebody else than their owner can read."""
+    found = []
+    for place, _, names in os.walk(directory):
+        modes = [
+            Path(place, *[".."] * up).stat().st_mode for up in range(len(Path(place).relative_to(directory).parts))
+        ]
+        closed = any(not mode & 0o011 for mode in modes)
+        for path in (Path(place, name) for name in names):
+            if path.is_file() and CANARY.encode() in path.read_bytes() and not closed:
+                found += [str(path)] if path.stat().st_mode & 0o044 else []
+    return found
+
+
+def test_a_file_that_others_can_read_is_found(tmp_path):
+    path = tmp_path / "some" / "file"
+    path.parent.mkdir()
+    path.write_text(CANARY)
+    path.chmod(0o644)
+    assert readable(tmp_path) == [str(path)]
+    path.chmod(0o600)
+    assert readable(tmp_path) == []
+    path.chmod(0o644)
+    path.parent.chmod(0o700)
+    assert readable(tmp_path) == []
+
+
+def test_what_a_container_sees_is_kept_without_secrets():
+    kept = container_view.cleaned(SEEN, b"key")
+    assert CANARY not in kept
+    lines = kept.splitlines()
+    assert lines[0] == "PATH=/usr/bin"
+    assert [line.partition("=")[0] for line in lines[1:3]] == ["CI_JOB_TOKEN", "KEY"]
+    assert lines[3:] == ["", "1 2 0:1 / / rw - ext4 /dev/a rw", "", "A 1"]
+
+
+def test_fingerprints_tell_values_apart_in_one_job_and_say_nothing_in_another():
+    first, same, other = (variables.redacted("TOKEN", value, b"job") for value in ("1", "1", "2"))
+    assert first == same != other
+    assert variables.redacted("TOKEN", "1", b"another job") != first
+    assert variables.redacted("OMP_PLACES", "cores", b"job") == "cores"
+    assert variables.redacted("OMP_DISPLAY", "https://me:secret@host/a", b"job") == "https://host/a"
+
+
+@pytest.mark.parametrize(
+    "name", ["CI_JOB_TOKEN", "SLURM_JWT", "APPTAINER_DOCKER_PASSWORD", "OMPI_MCA_orte_precondition_transports", "FOO"]
+)
+def test_a_name_that_may_be_a_secret_is_hidden(name):
+    assert not variables.is_public(name)
+    assert "value" not in "\n".join(node_commands.exports({name: "value"}))
+    assert node_commands.private_exports({name: "two values"}) == f"export {name}='two values'\n"
+
+
+def test_a_private_file_is_private_whatever_was_there(tmp_path):
+    path, elsewhere = tmp_path / "file", tmp_path / "elsewhere"
+    elsewhere.write_text("as it was")
+    path.symlink_to(elsewhere)
+    before = os.umask(0)
+    try:
+        variables.write_private(path, CANARY)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.lstat().st_mode) == 0o600 and path.read_text() == CANARY
+    assert elsewhere.read_text() == "as it was"
+
+
+@pytest.mark.parametrize(
+    "text", ["https://me:secret@host/a#sha256=0", "https://host/a?X-Amz-Signature=secret#sha256=0"]
+)
+def test_a_message_has_the_address_without_its_secrets(text, tmp_path):
+    program = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node")]
+    download = [*program, "download", "--cache", str(tmp_path), "--link", str(tmp_path / "link"), text]
+    pull = [
+        *program,
+        "pull",
+        "--runtime",
+        "apptainer",
+        "--cache",
+        str(tmp_path),
+        text.replace("#sha256=0", "@sha256:0"),
+    ]
+    for command in (download, pull):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 1 and "is not pinned" in done.stderr
+        assert "https://host/a" in done.stderr and "secret" not in done.stderr
+
+
+def test_the_end_of_a_message_hides_addresses_in_what_programs_say():
+    said = texts.sanitized("fatal: cannot read https://me:secret@host/a.git\x1b[2J")
+    assert said == "fatal: cannot read https://host/a.git\\x1b[2J"
+
+
+@pytest.mark.parametrize("word", ["published=https://me:secret@host/a#sha256=0", "images=https://host/a?token=secret"])
+@pytest.mark.parametrize(("asked", "status"), [(run.asked, 64), (nightly.asked, 2)])
+def test_an_address_with_a_secret_is_refused_on_the_command_line(asked, status, word, capsys):
+    with pytest.raises(SystemExit) as caught:
+        asked(["-S", word])
+    assert caught.value.code == status and "put it into the site's file" in capsys.readouterr().err
+
+
+def test_other_addresses_are_accepted_on_the_command_line():
+    words = ["-S", "a=https://host/a?download=1#sha256=0", "-S", "b=docker://alpine@sha256:0", "-n", "HPCC@here"]
+    parsers.refuse_secrets(argparse.ArgumentParser(), words)

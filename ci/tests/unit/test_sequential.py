@@ -1,0 +1,462 @@
+"""The sequential verdict on a figure: symmetries, first verdicts, what is accepted, and what is shown."""
+
+import math
+import random
+import sys
+
+import pytest
+from containercheck.node.stats import together
+from containercheck.node.stats.prior import Prior
+from containercheck.node.stats.sequential import FAIL, INCONCLUSIVE, PASS, Pairs
+from hypothesis import given
+from hypothesis import strategies as st
+from paired import NONE, judged, noisy, ratios
+
+figures_of_merit = st.floats(0.5, 2.0).map(lambda value: round(value, 6))
+some_rounds = st.lists(st.tuples(figures_of_merit, figures_of_merit), min_size=1, max_size=20)
+designs = st.tuples(st.sampled_from(["higher", "lower"]), st.sampled_from(["ratio", "difference"]))
+
+
+# Symmetries.
+
+
+@given(some_rounds)
+def test_swapping_the_sides_mirrors_the_estimate_in_log_scale(rounds):
+    forward = judged(rounds)
+    backward = judged([(subject, baseline) for baseline, subject in rounds])
+    assert math.log1p(forward.estimate / 100) == pytest.approx(-math.log1p(backward.estimate / 100), abs=1e-12)
+    assert forward.changes == [-change for change in backward.changes]
+
+
+@given(some_rounds)
+def test_swapping_the_sides_of_a_difference_mirrors_its_estimate(rounds):
+    forward = judged(rounds, compare="difference")
+    assert judged([(b, a) for a, b in rounds], compare="difference").estimate == -forward.estimate
+
+
+@given(some_rounds, st.floats(1e-6, 1e6))
+def test_units_do_not_matter_to_a_ratio(rounds, unit):
+    one, other = judged(rounds), judged([(a * unit, b * unit) for a, b in rounds])
+    assert other.estimate == pytest.approx(one.estimate, abs=1e-9)
+    assert (other.verdict, other.decided_after) == (one.verdict, one.decided_after)
+
+
+@given(some_rounds, st.sampled_from([2.0**-10, 0.25, 4.0, 2.0**20]))
+def test_units_do_not_matter_to_a_difference(rounds, unit):
+    one = judged(rounds, compare="difference", highest=0.1)
+    other = judged([(a * unit, b * unit) for a, b in rounds], compare="difference", highest=0.1 * unit)
+    assert other.estimate == one.estimate * unit
+    assert (other.verdict, other.decided_after) == (one.verdict, one.decided_after)
+
+
+@given(some_rounds)
+def test_a_rate_and_its_time_have_the_same_verdict_at_bounds_that_are_the_same(rounds):
+    time = judged(rounds, "lower", highest=25.0)
+    rate = judged([(1 / a, 1 / b) for a, b in rounds], "higher", highest=20.0)
+    assert (rate.verdict, rate.decided_after) == (time.verdict, time.decided_after)
+    assert 1 - rate.estimate / 100 == pytest.approx(1 / (1 + time.estimate / 100))
+
+
+@given(some_rounds, designs, st.randoms(use_true_random=False))
+def test_the_order_of_rounds_does_not_matter_to_estimate_and_interval(rounds, design, source):
+    shuffled = list(rounds)
+    source.shuffle(shuffled)
+    one, other = judged(rounds, *design), judged(shuffled, *design)
+    assert other.estimate == pytest.approx(one.estimate, abs=1e-9)
+    assert other.interval == pytest.approx(one.interval, abs=1e-9)
+    assert other.spread == pytest.approx(one.spread, abs=1e-9)
+    assert other.above_tolerance == one.above_tolerance
+
+
+def test_what_passes_at_the_first_chance_passes_in_any_order():
+    rounds = noisy(0, 0.01, 6)
+    for seed in range(20):
+        random.Random(seed).shuffle(rounds)
+        assert judged(rounds).decided_after == 6
+
+
+# The verdict.
+
+
+def test_the_overhead_is_positive_where_the_subject_is_worse():
+    assert judged([(100, 110)], "lower").estimate == pytest.approx(10)
+    assert judged([(100, 90)], "higher").estimate == pytest.approx(10)
+    assert judged([(1.0, 1.5)], "lower", "difference").estimate == pytest.approx(0.5)
+    assert judged([(1.0, 1.5)], "higher", "difference").estimate == pytest.approx(-0.5)
+
+
+def test_by_ranks_alone_the_first_pass_is_after_six_rounds():
+    pairs = judged(noisy(0, 0.01, 5))
+    assert (pairs.verdict, pairs.decided_after) == (INCONCLUSIVE, None)
+    pairs.add(100, 100)
+    assert (pairs.verdict, pairs.decided_after) == (PASS, 6)
+
+
+@pytest.mark.parametrize(("figures", "rounds"), [(1, 9), (4, 10), (14, 12)])
+def test_the_first_failure_by_ranks_alone(figures, rounds):
+    pairs = judged(noisy(30, 0.01), figures=figures)
+    assert (pairs.verdict, pairs.decided_after) == (FAIL, rounds)
+
+
+def test_a_figure_keeps_its_first_verdict():
+    pairs = judged(noisy(0, 0.01, 6))
+    for _ in range(40):
+        pairs.add(100, 200)
+    assert (pairs.verdict, pairs.decided_after) == (PASS, 6)
+    assert pairs.estimate > 50
+
+
+@given(some_rounds, designs)
+def test_verdicts_of_fewer_rounds_stand(rounds, design):
+    pairs, before = Pairs(*design, NONE, 5.0, 1), INCONCLUSIVE
+    for baseline, subject in rounds:
+        pairs.add(baseline, subject)
+        assert before in (INCONCLUSIVE, pairs.verdict)
+        before = pairs.verdict
+
+
+def test_beyond_the_horizon_the_verdict_stays_open():
+    pairs = judged(ratios(*[1.0, 1.11] * 20))
+    assert pairs.verdict == INCONCLUSIVE
+    for _ in range(60):
+        pairs.add(100, 100)
+    assert (pairs.verdict, pairs.decided_after, pairs.rounds) == (INCONCLUSIVE, None, 100)
+    low, high = pairs.interval
+    assert low <= pairs.estimate <= high
+    assert not together.more_would_tell([pairs], 100)
+    assert pairs.hopeless and pairs.rounds_needed is None
+
+
+@given(some_rounds, designs, st.integers(1, 20), st.sampled_from([(NONE, 5.0), (-10.0, 5.0), (2.0, 30.0)]))
+def test_the_interval_lies_on_the_side_of_the_verdict(rounds, design, figures, accepted):
+    pairs = Pairs(*design, *accepted, figures)
+    for baseline, subject in rounds:
+        pairs.add(baseline, subject)
+        if pairs.verdict != INCONCLUSIVE:
+            break
+    low, high = pairs.interval
+    assert low <= pairs.estimate + 1e-9 and pairs.estimate <= high + 1e-9
+    if pairs.verdict == PASS:
+        assert accepted[0] <= low + 1e-6 and high <= accepted[1] + 1e-6
+    elif pairs.verdict == FAIL:
+        assert low > accepted[1] or high < accepted[0]
+    elif accepted[0] == NONE:
+        assert low <= accepted[1] + 1e-6 and high >= accepted[1] - 1e-6
+
+
+def test_ties_count_for_neither_side():
+    # 105 of 100 is the tolerance, whatever the logarithm's last digit.
+    pairs = judged([(100, 105)] * 40)
+    assert (pairs.verdict, pairs.above_tolerance) == (INCONCLUSIVE, 0)
+    pairs = judged([(0.3, 0.4)] * 40, compare="difference", highest=0.1)
+    assert (pairs.verdict, pairs.above_tolerance) == (INCONCLUSIVE, 0)
+    assert judged([(100, 100)] * 7).verdict == PASS
+    assert judged([(100, 106)] * 9).verdict == FAIL
+
+
+def test_an_enormous_spread_needs_more_than_the_tolerance_to_fail():
+    # Nearly all above the tolerance, but of 40 figures with this spread the best would look like it.
+    rounds = ratios(1.3, 1.6, 1.2, 1.9, 1.4, 1.5, 1.7)
+    assert judged(rounds).verdict == INCONCLUSIVE
+    assert judged(rounds).interval[0] == 0
+
+
+def test_a_round_costs_in_proportion_to_those_before():
+    def lines(pairs):
+        """Return how many lines are executed for one more round and its verdict."""
+        count = 0
+
+        def trace(*_):
+            nonlocal count
+            count += 1
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            pairs.add(100, 101)
+            assert pairs.verdict
+        finally:
+            sys.settrace(before)
+        return count
+
+    few, many = (lines(judged(noisy(0, 0.5, rounds))) for rounds in (200, 400))
+    assert few < many < 2.1 * few
+
+
+# What is accepted.
+
+
+def test_an_expected_overhead_must_be_there():
+    assert judged(noisy(90, 0.02), lowest=80, highest=99).verdict == PASS
+    assert judged(noisy(0, 0.02), lowest=80, highest=99).verdict == FAIL
+    assert judged(noisy(150, 0.02), lowest=80, highest=99).verdict == FAIL
+    vanished = [(1.0, 1.0)] * 12
+    assert judged(vanished, "higher", lowest=80, highest=99).verdict == FAIL
+    assert judged([(1.0, 0.1)] * 12, "higher", lowest=80, highest=99).verdict == PASS
+    assert judged([(1.0, 0.005)] * 12, "higher", lowest=80, highest=99).verdict == FAIL
+
+
+def test_a_rate_cannot_lose_more_than_everything():
+    pairs = judged([(1.0, 1e-9)] * 12, "higher", lowest=80, highest=120)
+    assert pairs.verdict == PASS
+    assert judged([(1.0, 0.9)] * 12, "higher", lowest=80, highest=120).verdict == FAIL
+
+
+def test_a_tolerance_may_be_negative_or_zero():
+    assert judged(noisy(0, 0.01), highest=-5).verdict == FAIL
+    assert judged(noisy(-10, 0.01), highest=-5).verdict == PASS
+    assert judged(noisy(3, 0.01), highest=0).verdict == FAIL
+    assert judged(noisy(-3, 0.01), highest=0).verdict == PASS
+
+
+def test_a_lowest_alone():
+    assert judged(noisy(0, 0.01), lowest=10, highest=math.inf).verdict == FAIL
+    assert judged(noisy(30, 0.01), lowest=10, highest=math.inf).verdict == PASS
+    assert judged(noisy(500, 0.01), highest=math.inf).verdict == PASS
+
+
+def test_a_range_with_two_ends_counts_twice():
+    assert (
+        judged(noisy(50, 0.01), lowest=-5, highest=5).decided_after == judged(noisy(50, 0.01), figures=2).decided_after
+    )
+
+
+@pytest.mark.parametrize("figure", [0.0, -1.0, math.nan, math.inf])
+def test_a_ratio_needs_positive_figures(figure):
+    for pair in ((figure, 1.0), (1.0, figure)):
+        pairs = judged([(1.0, 1.0)])
+        with pytest.raises(ValueError, match="figures"):
+            pairs.add(*pair)
+        assert pairs.rounds == 1
+
+
+def test_a_difference_may_be_of_zero_but_not_of_nothing():
+    assert judged([(0, -1)] * 7, compare="difference").verdict == PASS
+    with pytest.raises(ValueError, match="finite"):
+        judged([(0, math.nan)], compare="difference")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("more", "ratio", NONE, 5, 1),
+        ("lower", "quotient", NONE, 5, 1),
+        ("lower", "ratio", 5, 5, 1),
+        ("lower", "ratio", 10, 5, 1),
+        ("lower", "ratio", NONE, math.nan, 1),
+        ("lower", "ratio", NONE, -100, 1),
+        ("higher", "ratio", 100, math.inf, 1),
+        ("lower", "ratio", NONE, 5, 0),
+        ("lower", "ratio", NONE, 5, 1000),
+        ("lower", "ratio", 0, 5, 1, 7),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments):
+    with pytest.raises(ValueError):
+        Pairs(*arguments)
+
+
+def test_extreme_figures_do_no_harm():
+    pairs = judged([(1e-300, 1e300)] * 9)
+    assert (pairs.verdict, pairs.estimate) == (FAIL, math.inf)
+
+
+# What is shown.
+
+
+def test_nothing_is_said_of_nothing():
+    pairs = judged([])
+    assert (pairs.verdict, pairs.estimate, pairs.interval) == (INCONCLUSIVE, None, (-math.inf, math.inf))
+    assert (pairs.spread, pairs.correlation, pairs.rounds_needed, pairs.hopeless) == (None, None, None, False)
+
+
+def test_the_interval_is_infinite_while_no_count_is_enough():
+    assert judged(noisy(0, 0.01, 5)).interval == (-math.inf, math.inf)
+    low, high = judged(noisy(0, 0.01, 6)).interval
+    assert -5 < low < high < 5
+
+
+def test_the_estimate_is_that_of_hodges_and_lehmann():
+    assert judged([(0, 1), (0, 2), (0, 30)], compare="difference").estimate == pytest.approx(8.75)
+
+
+def test_rounds_above_the_tolerance_are_counted():
+    assert judged(ratios(1, 1, 1.3, 1, 1.3)).above_tolerance == 2
+
+
+def test_the_spread_is_a_standard_deviation_and_no_wild_round_matters():
+    assert judged(noisy(0, 0.1, 400)).spread == pytest.approx(10, rel=0.2)
+    assert judged(noisy(0, 0.1, 400) + ratios(1000)).spread == pytest.approx(10, rel=0.2)
+
+
+def test_correlation_of_successive_rounds():
+    assert judged(ratios(*[1, 1.1] * 4)).correlation < -0.8
+    assert judged(ratios(*[1 + one / 10 for one in range(20)])).correlation > 0.8
+    assert abs(judged(noisy(0, 0.1, 400)).correlation) < 0.15
+    assert judged(noisy(0, 0.1, 5)).correlation is None
+    assert judged(ratios(*[1] * 9)).correlation is None
+
+
+# Why it is open.
+
+
+@pytest.mark.parametrize(
+    ("rounds", "kind"),
+    [
+        (noisy(300, 0.03, 3), "slower"),
+        (noisy(0, 0.03, 3), "noisy"),
+        (noisy(5, 0.02, 20), "close"),
+        (ratios(1.0, 4.0, 0.26, 1.1, 5.0, 0.2), "noisy"),
+        ([], "noisy"),
+        (noisy(0, 0.01, 12), None),
+        (noisy(30, 0.01, 12), None),
+    ],
+)
+def test_the_kind_of_an_open_verdict(rounds, kind):
+    assert judged(rounds).open_kind == kind
+
+
+def test_what_does_not_reach_an_expected_range_is_faster():
+    assert judged(noisy(0, 0.01, 5), lowest=80, highest=99).open_kind == "faster"
+    assert judged(noisy(150, 0.01, 5), lowest=80, highest=99).open_kind == "slower"
+
+
+def test_noise_alone_is_rarely_called_slower():
+    kinds = [judged(noisy(0, 0.5, 8, seed=seed)).open_kind for seed in range(300)]
+    assert kinds.count("slower") < 0.1 * len(kinds)
+
+
+def test_the_bound_is_the_high_end_of_the_interval():
+    assert judged(noisy(0, 0.1, 5)).bound is None
+    assert judged(noisy(0, 0.1, 20)).bound == judged(noisy(0, 0.1, 20)).interval[1]
+
+
+# A known spread.
+
+
+def known(spread, source="the check"):
+    return Prior(spread, source)
+
+
+def test_a_quiet_figure_passes_after_two_rounds():
+    pairs = judged(noisy(0, 0.01, 2), prior=known(1.0))
+    assert (pairs.verdict, pairs.decided_after, pairs.contradicted) == (PASS, 2, False)
+
+
+@pytest.mark.parametrize("figures", [1, 4, 14])
+def test_what_is_four_times_slower_fails_after_two_or_three_rounds(figures):
+    assert judged(noisy(300, 0.05, 3), prior=known(5.0), figures=figures).decided_after == 2
+    # Also where nobody has measured how it spreads: the default.
+    assert judged(noisy(300, 0.05, 4), prior=known(20.0, "default"), figures=figures).decided_after <= 3
+
+
+def test_a_known_spread_says_something_of_one_round():
+    pairs = judged(ratios(4), prior=known(5.0))
+    assert (pairs.verdict, pairs.open_kind, pairs.bound) == (INCONCLUSIVE, "slower", None)
+    assert judged(ratios(1), prior=known(1.0)).rounds_needed == 2
+    assert judged(noisy(0, 0.05, 2), prior=known(5.0)).bound < 40
+
+
+def test_where_rounds_contradict_the_known_spread_three_times_as_much_is_assumed():
+    quiet, wild = known(1.0), ratios(1.0, 1.03, 0.97, 1.03)
+    pairs = judged(wild, prior=quiet)
+    assert (pairs.contradicted, pairs.assumed_spread) == (True, pytest.approx(3.0))
+    wider = judged(wild, prior=known(3.0))
+    assert (wider.contradicted, wider.assumed_spread) == (False, pytest.approx(3.0))
+    assert (pairs.verdict, pairs.rounds_needed) == (wider.verdict, wider.rounds_needed)
+    assert pairs.interval == pytest.approx(wider.interval)
+    # And so on.
+    assert judged(ratios(1.0, 1.3, 0.8, 1.25), prior=quiet).assumed_spread == pytest.approx(27.0)
+    assert not judged(ratios(1.0, 1.3, 0.8, 1.25), prior=known(25.0)).contradicted
+    # Rounds that spread less than is known only make it slower.
+    assert not judged(noisy(0, 0.001, 12), prior=known(20.0)).contradicted
+    assert judged(wild).assumed_spread is None
+
+
+def test_no_rounds_are_too_wild_to_be_judged():
+    pairs = judged([(1.0, 1e300), (1.0, -1e300), (1.0, 1e300)], compare="difference", prior=known(1e-200))
+    assert pairs.verdict == INCONCLUSIVE and pairs.interval[1] > pairs.interval[0]
+
+
+@pytest.mark.parametrize(
+    ("figures", "spread", "tolerance", "slower", "times"),
+    [(6, 6.0, 10.0, 900, 1), (6, 6.0, 10.0, 900, 3), (1, 15.0, 5.0, 200, 1)],
+    ids=["Ping Pong", "Ping Pong, wildly", "HPL"],
+)
+def test_with_all_ranks_on_one_core_a_check_fails_within_three_rounds(figures, spread, tolerance, slower, times):
+    """With the spreads that the checks state. Ping Pong is then ten times slower or more, and may spread more, too."""
+    for seed in range(50):
+        rounds = noisy(slower, times * spread / 100, 3, seed=seed)
+        assert judged(rounds, highest=tolerance, figures=figures, prior=known(spread)).verdict == FAIL
+
+
+def test_wild_rounds_do_not_bring_a_figure_below_its_interval():
+    pairs = judged(ratios(*[1.0] * 30, *[3.0] * 10), prior=known(90.0))
+    low, high = pairs.interval
+    assert low <= pairs.estimate <= high
+
+
+@pytest.mark.parametrize("spread", [0.0, -1.0, math.nan, math.inf])
+def test_a_known_spread_is_a_positive_number(spread):
+    with pytest.raises(ValueError, match="known spread"):
+        judged([], prior=known(spread))
+
+
+@given(some_rounds, designs, st.integers(1, 20), st.sampled_from([(NONE, 5.0), (-10.0, 5.0), (2.0, 30.0)]))
+def test_with_a_known_spread_the_interval_lies_on_the_side_of_the_verdict(rounds, design, figures, accepted):
+    pairs = Pairs(*design, *accepted, figures, prior=known(5.0))
+    for baseline, subject in rounds:
+        pairs.add(baseline, subject)
+        if pairs.verdict != INCONCLUSIVE:
+            break
+    low, high = pairs.interval
+    assert low <= pairs.estimate + 1e-9 and pairs.estimate <= high + 1e-9
+    if pairs.verdict == PASS:
+        assert accepted[0] <= low + 1e-6 and high <= accepted[1] + 1e-6
+    elif pairs.verdict == FAIL:
+        assert low > accepted[1] - 1e-9 or high < accepted[0] + 1e-9
+
+
+def test_an_expected_overhead_is_known_after_two_rounds_too():
+    quiet = known(1.0)
+    assert judged(noisy(89, 0.01, 2), lowest=80, highest=99, prior=quiet).verdict == PASS
+    assert judged(noisy(0, 0.01, 2), lowest=80, highest=99, prior=quiet).verdict == FAIL
+    assert judged(noisy(300, 0.01, 2), lowest=80, highest=99, prior=quiet).verdict == FAIL
+
+
+def test_a_wide_default_does_not_spoil_the_forecast_of_quiet_rounds():
+    wide = known(20.0, "default")
+    assert judged(noisy(0, 0.005, 4), prior=wide).rounds_needed == 6
+    assert judged(noisy(12, 0.005, 6), prior=wide).open_kind == "slower"
+    # With rounds that spread like that it is rarely called so.
+    kinds = [judged(noisy(0, 0.2, 6, seed=seed), prior=wide).open_kind for seed in range(300)]
+    assert kinds.count("slower") < 0.1 * len(kinds)
+
+
+# A gain that is too good.
+
+
+@pytest.mark.parametrize("prior", [known(3.0), known(20.0, "default"), None])
+def test_a_gain_that_is_too_good_is_a_question_and_no_pass(prior):
+    half_the_work = noisy(-47, 0.03, 12)
+    pairs = judged(half_the_work, prior=prior)
+    assert (pairs.verdict, pairs.open_kind, pairs.rounds_needed) == (INCONCLUSIVE, "faster", None)
+    assert pairs.bound < -20
+    # More rounds would not answer it.
+    assert not together.more_would_tell([pairs], 12)
+    assert pairs.decided_after <= (5 if prior else 12)
+
+
+def test_a_gain_that_is_expected_or_ordinary_passes():
+    assert judged(noisy(-47, 0.03, 12), lowest=-60, highest=-30, prior=known(3.0)).verdict == PASS
+    for prior in (known(3.0), known(20.0, "default"), None):
+        assert judged(noisy(-15, 0.03, 12), prior=prior).verdict == PASS
+    assert judged([(5.0, 3.0)] * 7, compare="difference", highest=1.0).verdict == PASS
+    assert judged([(9.0, 1.0)] * 12, compare="difference", highest=1.0).open_kind == "faster"
+
+
+def test_a_gain_that_may_be_too_good_is_waited_for():
+    pairs = judged(noisy(-47, 0.03, 2), prior=known(20.0, "default"))
+    assert (pairs.verdict, pairs.decided_after, pairs.hopeless) == (INCONCLUSIVE, None, False)
+    assert pairs.open_kind == "faster"

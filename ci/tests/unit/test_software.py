@@ -1,0 +1,162 @@
+"""The site's own software, by check: in the commands, and in real sessions."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+import pytest
+from containercheck import Step, software
+from containercheck.application.facts import PROGRAM
+from containercheck.node.container_runtimes import by_name
+from containercheck.sides import commands
+from containercheck.sides.sides import Container, HostMpi, Launcher, Needs, Program, Side
+from containercheck.site.layout import Layout
+from containercheck.site.sites import Site
+from containercheck.software import Misconfigured, Unavailable, Wanted, host, images
+from reframe.core.exceptions import EnvironError, ReframeError
+from reframe.core.runtime import runtime
+
+HERE = Site("here:only", is_here=True, architecture="x86_64", cores=2, gpus=0)
+AWAY = Site("cluster:compute", is_here=False, architecture="x86_64", cores=2, gpus=0, images={"gromacs": "/old.sif"})
+LAYOUT = Layout(nodes=1, ranks_per_node=2, threads=1)
+
+
+@pytest.mark.parametrize(
+    ("executable", "of_site", "kind", "said"),
+    [
+        ("no-such", False, Unavailable, "no-such is not on the PATH of "),
+        ("no-100%s-such", False, Unavailable, "no-100%s-such is not on the PATH of "),
+        ("no-such", True, ReframeError, "no-such is not on the PATH of "),
+        ("/no/gmx", False, ReframeError, " has no /no/gmx, which was named for it"),
+    ],
+)
+def test_absent_software_ends_the_build_step_after_modules_with_a_reason(tmp_path, executable, of_site, kind, said):
+    found = host.provide(Wanted("GROMACS", executable, modules=("gromacs",), of_site=of_site), HERE)
+    assert not found.activate
+    ended = subprocess.run(["bash", "-c", software.build_command(found)], cwd=tmp_path, capture_output=True, text=True)
+    (tmp_path / "err").write_text("Lmod says hello\n" + ended.stderr)
+    with pytest.raises(kind, match=rf"no software: .*{re.escape(said)}"):
+        software.require_built(tmp_path, "err")
+
+
+def test_a_module_that_is_not_there_ends_the_build_step_with_an_error(tmp_path, monkeypatch):
+    said = "echo 'Lmod has detected an error' >&2; false"
+    monkeypatch.setattr(runtime().modules_system, "emit_load_commands", lambda name: [f"{{ {said}; }}"])
+    wanted = Wanted("GROMACS", "sh", modules=("gromacs",), own_modules=("gromacs",))
+    command = software.build_command(software.provide(wanted, HERE))
+    ended = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    (tmp_path / "err").write_text(ended.stderr)
+    with pytest.raises(ReframeError, match="error: no software: no module gromacs$"):
+        software.require_built(tmp_path, "err")
+    # Where jobs run elsewhere, the nodes may have it.
+    command = software.build_command(software.provide(wanted, AWAY))
+    assert subprocess.run(["bash", "-ec", command], cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (Wanted("HPCC", "hpcc", own_modules=("hpcc/9.9",)), "no software: no module hpcc/9.9 on "),
+        (Wanted("HPCC", "hpcc", runtime_modules=("apptainer/9",)), "no container runtime: no module apptainer/9 on "),
+    ],
+)
+def test_a_module_that_reframe_cannot_ask_about_is_an_error_before_it_asks(monkeypatch, wanted, reason):
+    class Modules:
+        def conflicted_modules(self, name):
+            raise EnvironError("could not execute module operation\nof many lines")
+
+        def emit_load_commands(self, name):
+            return []
+
+    monkeypatch.setattr(runtime().system, "_modules_system", Modules())
+    with pytest.raises(Misconfigured, match=rf"^{reason}\S+$"):
+        software.provide(wanted, AWAY)
+    monkeypatch.setattr(runtime(), "get_option", lambda option: False)
+    assert software.provide(wanted, AWAY).build == ()
+
+
+def test_absent_software_ends_the_job_elsewhere(tmp_path):
+    (look,) = host.provide(Wanted("GROMACS", "no-such"), AWAY).activate
+    assert subprocess.run(["bash", "-c", look], cwd=tmp_path).returncode == 1
+    said = (tmp_path / "unsupported.txt").read_text()
+    assert said.startswith(
+        f"no software: no-such is not on the PATH of {os.uname().nodename}: install it, or name it in"
+    )
+
+
+def test_absent_software_that_the_site_names_ends_the_job_with_an_error(tmp_path):
+    (look,) = host.provide(Wanted("GROMACS", "no-such", of_site=True), AWAY).activate
+    ended = subprocess.run(["bash", "-c", look], cwd=tmp_path, capture_output=True, text=True)
+    assert (ended.returncode, list(tmp_path.iterdir())) == (1, [])
+    assert ended.stderr.startswith(
+        f"error: no software: no-such is not on the PATH of {os.uname().nodename}; the site's"
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "kind", "advice"),
+    [
+        ({"debian": ("lammps",)}, Unavailable, ": install lammps (ci/setup does on Debian and Ubuntu), or name it in"),
+        ({}, Unavailable, ": install it, or name it in the site's extras, software: LAMMPS"),
+        ({"debian": ("lammps",), "of_site": True}, Misconfigured, "; the site's extras, software: LAMMPS, names it"),
+    ],
+)
+def test_what_to_do_about_absent_software_is_what_the_check_and_the_site_say(facts, kind, advice):
+    with pytest.raises(kind) as error:
+        host.provide(Wanted("LAMMPS", "no-lmp", **facts), HERE)
+    assert str(error.value).startswith(f"no software: no-lmp is not on the PATH of this machine{advice}")
+
+
+def test_a_program_is_looked_for_with_its_own_variables(tmp_path):
+    (tmp_path / "gmx_own").write_text("#!/bin/sh\n")
+    (tmp_path / "gmx_own").chmod(0o755)
+    wanted = Wanted("GROMACS", "gmx_own", environ={"PATH": str(tmp_path)})
+    assert host.provide(wanted, HERE).program == "gmx_own"
+    (look,) = host.provide(wanted, AWAY).activate
+    assert subprocess.run(["bash", "-c", f"{look}; command -v gmx_own"], cwd=tmp_path).returncode == 1
+    assert not (tmp_path / "unsupported.txt").exists()
+    with pytest.raises(Misconfigured, match="no software: this machine has no /no/gmx, which was named for it"):
+        host.provide(Wanted("GROMACS", "/no/gmx"), HERE)
+
+
+def test_the_image_of_an_application_goes_before_that_of_its_recipe(tmp_path):
+    image = tmp_path / "own.sif"
+    image.touch()
+    wanted = Wanted("GROMACS", "gmx", recipe="gromacs", runtime=by_name("Apptainer"), image=str(image))
+    assert f" --ready {image} " in images.provide(wanted, AWAY).build[0]
+    with pytest.raises(
+        Misconfigured, match="no image: /no.sif, which the site's extras name for GROMACS, does not exist"
+    ):
+        images.provide(Wanted("GROMACS", "gmx", recipe="gromacs", runtime=by_name("Apptainer"), image="/no.sif"), AWAY)
+
+
+def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_too():
+    steps = (Step("read", f"{PROGRAM} -i"),)
+    image = Container(
+        by_name("Apptainer"),
+        "image.sif",
+        host_mpi=HostMpi("/apps/io", None, {"OMP_A": "b c"}),
+        required_program="/own/io",
+        software_trees={"/own": "/apps"},
+    )
+    sides = [
+        Side("baseline", "bare", Program("/apps/io", steps=steps), environment={"OMP_A": "b c"}),
+        Side("subject", "generic", Program("/own/io", steps=steps), Launcher(), image, compared_with="baseline"),
+    ]
+    job = commands.job_commands(sides, Needs(), ["make input"], AWAY, LAYOUT, "/stage")
+    texts = {text.split("\n")[0]: text for text in job.last}
+    assert "\nexport OMP_A='b c'\nphase read\n" not in texts["cat >subject.sh <<'END'"]
+    assert "\nexport OMP_A='b c'\nphase read\n/apps/io -i\n" in texts["cat >baseline.sh <<'END'"]
+    assert " image.sif sh /rfm_workdir/subject.host-mpi.sh /own/io -i\n" in texts["cat >subject.sh <<'END'"]
+    lines = texts["cat >prepare.sh <<'END'"].split("\n")
+    assert lines[-3:] == ["export OMP_A='b c'", "make input", "END"]
+    (plan,) = [number for number, line in enumerate(lines) if " hostmpi plan " in line]
+    assert lines[plan].startswith("(export OMP_A='b c'; python3 ")
+    # With the host's MPI bound, as later: but before it is traced.
+    assert lines[plan + 1].endswith(
+        "sh -c 'command -v /own/io >/dev/null || { echo error: no software: the image has no /own/io >&2; exit 1; }'"
+    )
+    assert " /rfm_workdir/subject.preflight.sh " in lines[plan + 2]
+    assert lines[plan + 3].endswith(" hostmpi verify --tree=/apps:/own subject")

@@ -1,0 +1,324 @@
+"""What is open, what fits into the time that is left, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from containercheck.report import summary, table
+from containercheck.results import open_verdicts
+from containercheck.results.cases import Case, collect, merged, only, save, selection
+from containercheck.results.row import Row
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def row(verdict="inconclusive", needed=None, rounds=12, each=5.0, **facts):
+    row = {"figure": "rate", "unit": "x", "verdict": verdict, "rounds": rounds, "rounds_needed": needed}
+    return {**row, "round_seconds": each, "overhead_unit": "%", "spread": 4.0, "subject_label": "generic", **facts}
+
+
+def case(name, *rows, result="pass", variant="generic", **facts):
+    key = ("here", "only", "builtin", f"{name}_{variant}")
+    return Case(
+        key, name, {}, name, "only", variant, 1, result, rows=tuple(map(Row.from_json, rows)), seconds=60.0, **facts
+    )
+
+
+def chosen(plan):
+    return [one.application for one in plan.cases]
+
+
+def test_a_case_needs_what_its_slowest_figure_needs():
+    several = case("A", row(needed=14), row(needed=16, figure="other"), row("pass", figure="third"))
+    assert open_verdicts.need(several) == open_verdicts.Need(several, 20.0, 5 * (1.3 * 16 - 12), 2)
+
+
+def test_what_is_beyond_reach_needs_nothing():
+    beyond, settled = row(needed=None), row("pass")
+    assert open_verdicts.need(case("A", beyond, settled)) is None
+    # What else is open in the case closes all the same.
+    assert open_verdicts.need(case("A", beyond, row(needed=13, figure="other"))).seconds == 5.0
+    # The job saw no use in one more round.
+    stalled = Case(*["x"] * 7, "pass", rows=(Row.from_json(row(needed=13)),), seconds=0)
+    assert open_verdicts.need(stalled) is None
+
+
+def test_before_ten_rounds_nothing_is_beyond_reach():
+    early = case("A", row(needed=None, rounds=3, spread=2.0), row(needed=8, rounds=3, figure="other"))
+    assert (open_verdicts.need(early).seconds, open_verdicts.need(early).figures) == (25.0, 1)
+    assert open_verdicts.need(case("A", row(rounds=4, spread=2.0))).seconds == 30.0
+    # They come after those that are known to close.
+    plan = open_verdicts.plan([case("Vague", row(rounds=9)), case("Known", row(needed=20))], left=90)
+    assert chosen(plan) == ["Known"]
+
+
+def test_after_one_round_the_fewest_are_expected_to_do():
+    """One round has no spread, and a check with long ones would never get its second."""
+    assert open_verdicts.need(case("A", row(rounds=1, spread=None))) == open_verdicts.Need(
+        case("A", row(rounds=1, spread=None)), 25.0, 5 * (1.3 * 6 - 1), 1
+    )
+    # Four figures in a long round go before one in a short one.
+    long = case("Long", *(row(rounds=1, each=25.0, figure=str(n)) for n in range(4)))
+    assert chosen(open_verdicts.plan([long, case("Short", row(needed=40))], left=180)) == ["Long"]
+
+
+@pytest.mark.parametrize("result", ["pass", "fail"])
+def test_the_other_figures_of_a_check_that_failed_are_not_open(result):
+    failed = case("A", row("fail"), row(needed=13, figure="other"), result=result)
+    assert open_verdicts.need(failed) is None
+    assert open_verdicts.open_figures([failed]) == set()
+    assert len(open_verdicts.judged(failed)) == 1
+
+
+def test_the_cheapest_go_first_and_as_many_as_fit():
+    cases = [case("Long", row(needed=40)), case("Short", row(needed=13)), case("Middle", row(needed=16))]
+    plan = open_verdicts.plan(cases)
+    assert chosen(plan) == ["Short", "Middle", "Long"]
+    # What is forecast are all rounds, and so is its margin; but no more than 40, where it is on what is missing.
+    assert plan.seconds == {"Short": 25, "Middle": 44, "Long": 182}
+    assert (plan.takes, plan.figures) == (30 + 25 + 44 + 182, 3)
+    assert chosen(open_verdicts.plan(cases, left=100)) == ["Short", "Middle"]
+    assert chosen(open_verdicts.plan(cases, left=40)) == ["Short"]
+    assert chosen(open_verdicts.plan(cases, left=14)) == []
+    assert chosen(open_verdicts.plan([])) == []
+
+
+def test_the_seconds_of_a_class_are_those_of_its_slowest_case():
+    cases = [case("A", row(needed=14)), case("A", row(needed=22), variant="integrated")]
+    plan = open_verdicts.plan(cases)
+    assert (plan.seconds, plan.takes) == ({"A": 83}, 186)
+    assert [one.variant for one in open_verdicts.plan(cases, left=185).cases] == ["generic"]
+
+
+def test_what_closes_most_in_its_time_goes_first():
+    rich = case("Rich", *(row(needed=14, figure=str(n)) for n in range(4)), row(needed=40, figure="slow"))
+    cases = [case("Short", row(needed=13)), rich]
+    assert chosen(open_verdicts.plan(cases)) == ["Short", "Rich"]
+    # Its slow figure can wait; four figures in 41 s are better than one in 25.
+    plan = open_verdicts.plan(cases, left=60)
+    assert (chosen(plan), plan.seconds, plan.figures) == (["Rich"], {"Rich": 31}, 4)
+    plan = open_verdicts.plan(cases, left=80)
+    assert (chosen(plan), plan.figures) == (["Rich", "Short"], 5)
+
+
+def test_what_looks_too_slow_goes_first():
+    cases = [case("Short", row(needed=13)), case("Slow", row(needed=16, open_kind="slower"))]
+    assert chosen(open_verdicts.plan(cases, left=60)) == ["Slow"]
+    # Where there is time for both, both go on.
+    assert len(open_verdicts.plan(cases).cases) == 2
+
+
+def test_a_session_has_a_usual_length():
+    def made(count, expected):
+        return [case(f"A{n}", expected={"expected": expected}) for n in range(count)]
+
+    assert open_verdicts.usual_session(made(20, 100)) == open_verdicts.USUAL
+    assert open_verdicts.usual_session(made(3, 70)) == 210
+    # Not even a first pass of all of them would fit, or nobody knows what they take.
+    assert open_verdicts.usual_session(made(200, 100)) == 0
+    assert open_verdicts.usual_session([case("A")]) == 0
+
+
+def test_the_margin_is_cut_to_what_is_left():
+    plan = open_verdicts.plan([case("A", row(needed=22))], left=61.5)
+    assert (plan.seconds, plan.takes) == ({"A": 51}, 61)
+    assert chosen(open_verdicts.plan([case("A", row(needed=22))], left=59)) == []
+
+
+def test_the_person_may_limit_the_seconds():
+    cases = [case("A", row(needed=22)), case("B", row(needed=22))]
+    assert open_verdicts.plan(cases, limits={"": 20.0, "B": 30.0}).seconds == {"A": 20, "B": 30}
+    assert open_verdicts.plan(cases[:1], left=61.5, limits={"": 20.0}).seconds == {"A": 20}
+
+
+NEEDS = st.lists(st.tuples(st.sampled_from("ABC"), st.integers(13, 40), st.floats(0.01, 100)), max_size=8)
+
+
+@given(NEEDS, st.floats(0, 2000))
+def test_no_pass_takes_more_than_is_left(facts, left):
+    cases = [case(name, row(needed=needed, each=each), variant=str(n)) for n, (name, needed, each) in enumerate(facts)]
+    plan = open_verdicts.plan(cases, left)
+    assert plan.takes <= left
+    if facts and min((needed - 12) * each for _, needed, each in facts) + open_verdicts.START <= left:
+        assert plan.cases
+
+
+def test_the_first_pass_takes_its_part_of_the_session():
+    cases = [case(name, variant=variant) for name in "ABCD" for variant in ("bare", "generic", "integrated")]
+    assert open_verdicts.first_seconds(cases, 900) == dict.fromkeys("ABCD", 60)
+    seconds = open_verdicts.first_seconds(cases, 600)
+    assert seconds == dict.fromkeys("ABCD", 35)
+    assert open_verdicts.first_takes(cases, seconds) == 400
+    assert open_verdicts.first_seconds(cases, 60) == dict.fromkeys("ABCD", 10)
+    assert open_verdicts.first_seconds([], 60) == {}
+    assert open_verdicts.shortest_takes(cases) == 12 * 10 + 8 * 10
+
+
+def known(name, closing, each=2.0, variant="generic", most=60.0):
+    """Return a case whose figures are known to close after so many rounds, each of a run of so many seconds a side."""
+    expected = {"expected": 15 + most, "closing": closing, "seconds": each, "rounds": most}
+    return case(name, variant=variant, expected=expected)
+
+
+def test_each_check_gets_the_rounds_that_its_known_spread_needs():
+    cases = [known("Quiet", [2]), known("Usual", [2, 6]), known("Half", [3, 40]), known("Noisy", [40, 40])]
+    # 1.3 times the rounds, and one more that would not end in time; a round is two runs of two seconds.
+    wanted = {"Quiet": 14, "Usual": 35, "Half": 20, "Noisy": 20}
+    assert open_verdicts.first_seconds(cases, 1800) == wanted
+    assert open_verdicts.usual_session(cases) == 300
+    # No more than a job has, and no less than a first pass gives; nobody knows of the last one.
+    cases = [known("Long", [12], each=10.0, most=60), known("Short", [2], each=0.1), case("New")]
+    assert open_verdicts.first_seconds(cases, 1800) == {"Long": 60, "Short": 10, "New": 60}
+    # Of a class the case that needs most.
+    cases = [known("A", [2]), known("A", [6], variant="integrated")]
+    assert open_verdicts.first_seconds(cases, 1800) == {"A": 35}
+
+
+def test_where_time_is_short_the_cheapest_have_what_they_need():
+    cases = [known("Dear", [30]), known("Cheap", [2]), known("Middle", [5])]
+    assert open_verdicts.first_seconds(cases, 1800) == {"Dear": 60, "Cheap": 14, "Middle": 30}
+    # 80 s in all, of which the starts take 30; ten seconds each, and what is left to the cheapest first.
+    assert open_verdicts.first_seconds(cases, 120) == {"Cheap": 14, "Middle": 18, "Dear": 18}
+    assert open_verdicts.first_seconds(cases, 30) == dict.fromkeys(["Cheap", "Middle", "Dear"], 10)
+
+
+@given(st.lists(st.tuples(st.sampled_from("ABC"), st.integers(2, 40), st.floats(0.01, 100)), max_size=8))
+def test_the_first_pass_takes_no_more_than_its_part_unless_that_is_too_little_for_any(facts):
+    cases = [known(name, [needed], each, variant=str(n)) for n, (name, needed, each) in enumerate(facts)]
+    for session in (60.0, 300.0, 1800.0):
+        takes = open_verdicts.first_takes(cases, open_verdicts.first_seconds(cases, session))
+        # Seconds are whole.
+        most = max(open_verdicts.FIRST_PART * session, open_verdicts.shortest_takes(cases))
+        assert takes <= most + 0.5 * len(cases)
+
+
+def test_images_that_are_built_side_by_side_count_once():
+    # Three checks waited for the same image, and one for nothing.
+    cases = [case(name, building=300.0) for name in "ABC"] + [case("D", building=5.0)]
+    assert open_verdicts.built(cases, took=1600, foreseen=1200) == 400
+    assert open_verdicts.built(cases, took=1000, foreseen=1200) == 0
+    # Waiting for another session is not building.
+    assert open_verdicts.built(cases, took=9000, foreseen=1200) == 3 * 290
+    assert open_verdicts.built([case("A", building=5.0)], took=9000, foreseen=1200) == 0
+
+
+CLOSE = case("GROMACS", row("pass", spread=9.04), row("pass", spread=8.0, figure="other"), row("pass", spread=99.0))
+WIDE = case("PingPong", row(needed=22, spread=40.0), row(needed=None, spread=41.0, figure="other"))
+
+
+@pytest.mark.parametrize(
+    ("cases", "text"),
+    [
+        ([case("A")], None),
+        ([case("A", row("pass"))], "pairs here spread by 4 % (A); the only verdict is closed"),
+        # Where processors are emulated there is nothing to close.
+        ([case("A", row("emulated"))], None),
+        ([CLOSE], "pairs here spread by 9 % (GROMACS); all 3 verdicts closed"),
+        (
+            [CLOSE, WIDE],
+            "pairs here spread by 9 % (GROMACS) to 40 % (PingPong); 2 of 5 verdicts are open, 2 more minutes would "
+            "close 1 of them: containercheck run --minutes 2 --open",
+        ),
+        (
+            [case("A", row(needed=13, overhead_unit="s", spread=0.1))],
+            "the only verdict is open, 1 more minute would close it: containercheck run --minutes 1 --open",
+        ),
+        (
+            [case("A", row(needed=13), row(needed=13, figure="other"))],
+            "pairs here spread by 4 % (A); 2 of 2 verdicts are open, 1 more minute would close them: "
+            "containercheck run --minutes 1 --open",
+        ),
+        (
+            [case("A", row("pass"), row(figure="other"))],
+            "pairs here spread by 4 % (A); 1 of 2 verdicts is open, and more rounds would not close it: it takes "
+            "longer runs or a quieter machine",
+        ),
+        (
+            [case("A", row(rounds=3, spread=None))],
+            "the only verdict is open after too few rounds to tell what it takes: containercheck run --open",
+        ),
+        (
+            [case("A", row("fail"), row(needed=20), result="fail")],
+            "pairs here spread by 4 % (A); the only verdict is closed",
+        ),
+    ],
+)
+def test_the_last_line_says_how_far_the_verdicts_are(cases, text):
+    assert summary.last_line(cases) == ([] if text is None else [text])
+
+
+@given(NEEDS)
+def test_the_minutes_that_are_named_are_enough_for_what_they_promise(facts):
+    cases = [case(name, row(needed=needed, each=each), variant=str(n)) for n, (name, needed, each) in enumerate(facts)]
+    for line in summary.last_line(cases):
+        minutes = int(line.rpartition("--minutes ")[2].split()[0])
+        assert len(open_verdicts.plan(cases, 60 * minutes).cases) == len(cases)
+
+
+REPLACED = "{} of {} rounds disturbed by {} and replaced"
+
+
+def test_notes_are_lines_and_their_rounds_add_up():
+    first = case("PingPong", notes=(REPLACED.format(3, 12, "stress-ng (pid 4711)"),))
+    assert summary.notes([first]) == ["PingPong generic: 3 of 12 rounds disturbed by stress-ng (pid 4711) and replaced"]
+    later = case("PingPong", notes=(REPLACED.format(1, 4, "cc1 (pid 5), stress-ng (pid 4711)"),), earlier=(first,))
+    assert summary.notes([later]) == [
+        "PingPong generic: 4 of 16 rounds disturbed by stress-ng (pid 4711), cc1 (pid 5) and replaced"
+    ]
+    busy = "the machine is busy: a (pid 1), b (pid 2), c (pid 3), d (pid 4). Rounds were counted"
+    ended = "the job was ended (SIGTERM) before its last round: judged by the 7 that are complete"
+    assert summary.notes([case("A", notes=(busy, ended))]) == [
+        "A generic: the machine is busy: a (pid 1), b (pid 2), c (pid 3) (and 1 more). Rounds were counted",
+        f"A generic: {ended}",
+    ]
+
+
+def test_many_cases_share_a_line():
+    cases = [case(name, notes=(REPLACED.format(1, 10, "stress-ng (pid 4711)"), "ended")) for name in "ABCD"]
+    assert summary.notes(cases) == [
+        "4 cases (A generic, B generic and 2 more): 4 of 40 rounds disturbed by stress-ng (pid 4711) and replaced",
+        "4 cases (A generic, B generic and 2 more): ended",
+    ]
+
+
+def raw(result, name="Code", **facts):
+    head = {"name": name, "unique_name": name, "display_name": name, "partition": "only", "environ": "builtin"}
+    return {**head, "variant": "generic", "num_nodes": 1, "result": result, **facts}
+
+
+def report(*runs):
+    return {"session_info": {"version": "4"}, "runs": [{"run_index": 0, "testcases": list(run)} for run in runs]}
+
+
+def test_later_runs_of_the_cases_that_were_asked_for_are_appended():
+    first = report([raw("pass", results=[row()], measured=[1]), raw("pass", "Other")])
+    cases = collect([first])[:1]
+    later = report([raw("pass", results=[row("pass")], notes=["a note"]), raw("fail", "Other")])
+    final = merged(first, later, cases)
+    assert [[one["result"] for one in run["testcases"]] for run in final["runs"]] == [["pass", "pass"], ["pass"]]
+    assert [run["run_index"] for run in final["runs"]] == [0, 1]
+    code, other = collect([final])
+    assert [code.rows[0].verdict, code.earlier[0].rows[0].verdict] == ["pass", "inconclusive"]
+    assert (code.notes, other.result) == (("a note",), "pass")
+    assert table.lines([code])[-1].endswith("the only verdict is closed")
+    assert merged(first, {"runs": []}, cases) == first
+
+
+def test_reframe_selects_what_is_marked_as_failed_with_the_rounds_it_has():
+    # A run that says nothing does not take them away.
+    whole = report([raw("pass", measured=[1, 2]), raw("pass", "Other")], [raw("abort", measured=[])])
+    case = collect([whole])[0]
+    (run,) = selection(whole, [case])["runs"]
+    assert [(one["result"], one["measured"]) for one in run["testcases"]] == [("fail", [1, 2])]
+    assert only(whole, [case])["runs"][0]["testcases"][0]["result"] == "pass"
+
+
+def test_a_report_is_written_in_one_step(tmp_path):
+    path = tmp_path / "report.json"
+    path.write_text("old")
+    with path.open() as reader:
+        save(path, {"runs": []})
+        assert reader.read() == "old"
+    assert json.loads(path.read_text()) == {"runs": []}
+    assert [one.name for one in tmp_path.iterdir()] == ["report.json"]
