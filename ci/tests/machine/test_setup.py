@@ -47,7 +47,7 @@ def elsewhere(repo, tmp_path, *tools):
     (tmp_path / "os-release").write_text("ID=fedora\nID_LIKE=rhel\n")
     stamp = repo / ".venv" / "dependencies.sha256"
     stamp.parent.mkdir()
-    wanted = "repo=.; . ci/environment.sh; wanted_environment"
+    wanted = "repo=$PWD; . ci/environment.sh; wanted_environment"
     stamp.write_text(subprocess.run(["bash", "-c", wanted], cwd=repo, capture_output=True, text=True).stdout)
     script = f'mount --bind {tmp_path}/os-release "$(readlink -f /etc/os-release)" && exec {repo}/ci/setup'
     command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script]
