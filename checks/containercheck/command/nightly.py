@@ -108,7 +108,7 @@ class History:
             return []
         try:
             make = functools.partial(nights, whole=whole)
-            stored = database.read(self.path, time.time() - 86400 * DAYS, make)
+            stored: database.Stored[list[Night]] = database.read(self.path, time.time() - 86400 * DAYS, make)
         except database.Damaged as error:
             problems.append(self._set_aside(str(error)))
             return []

@@ -78,14 +78,14 @@ def write_page(path: Path, database: Path | None, place: Workplace) -> int:
         )
     # Who prints a table needs none of this.
     from containercheck.history.change_points import standing
-    from containercheck.history.nights import nights
+    from containercheck.history.nights import Night, nights
     from containercheck.history.series import series
     from containercheck.report import page
-    from containercheck.results.database import DatabaseError, read
+    from containercheck.results.database import DatabaseError, Stored, read
 
     try:
         database = database or reframe_process.named_database([], place)
-        stored = read(database, make=nights)
+        stored: Stored[list[Night]] = read(database, make=nights)
         if not stored.made:
             raise DatabaseError(f"no session in {database} has a case: run {typed('run')} first")
         found = series(stored.made)

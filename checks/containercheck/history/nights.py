@@ -20,10 +20,29 @@ CONFIRMATION = "confirmation"
 #: What is kept of an earlier night: of a session; of a test case, what tells it from others, and how it ended; of what
 #: it was expected to take, what its values depend on; and of a figure, what becomes a point.
 OF_SESSION = (NIGHT, PASS, CHANGED, "time_start_unix")
-OF_CASE: tuple[str, ...] = ("system", "partition", "environ", "name", "display_name", "unique_name", "fixture", "variant", "num_nodes")
+OF_CASE: tuple[str, ...] = (
+    "system",
+    "partition",
+    "environ",
+    "name",
+    "display_name",
+    "unique_name",
+    "fixture",
+    "variant",
+    "num_nodes",
+)
 OF_CASE += ("result", "fail_phase", "runtimes", "compared_images")
 OF_WORK = ("ranks", "amount")
-OF_FIGURE: tuple[str, ...] = (VERSION, "figure", "unit", "better", "baseline_label", "baseline", "baseline_error", "subject_label")
+OF_FIGURE: tuple[str, ...] = (
+    VERSION,
+    "figure",
+    "unit",
+    "better",
+    "baseline_label",
+    "baseline",
+    "baseline_error",
+    "subject_label",
+)
 OF_FIGURE += ("subject", "overhead", "overhead_unit", "accepted", "spread", "rounds", "emulated", "duet")
 
 

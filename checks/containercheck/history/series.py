@@ -125,10 +125,10 @@ class _Growing:
 
     def series(self) -> Series:
         last = self.last
-        name: list[Any]
         *name, axes, figure = last.name
-        facts = (last.label, last.unit, last.better, last.least)
-        return Series(*name, dict(axes), figure, *facts, tuple(self.points), tuple(self.earlier), last.point.cases)
+        facts: list[Any] = [*name, dict(axes), figure, last.label, last.unit, last.better, last.least]
+        facts += [tuple(self.points), tuple(self.earlier), last.point.cases]
+        return Series(*facts)
 
 
 def series(nights: Sequence[Night]) -> list[Series]:

@@ -8,6 +8,7 @@ compared with that.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,11 +114,16 @@ class Watch:
         p: Array = np.full(proposed.at.shape, np.nan)
         for start in np.unique(proposed.at[asked]):
             for own in self._groups():
-                told = evidence.one_sided(_only(table, own), start - first, proposed.sign[..., own], which[..., own, :])
-                p[..., own] = np.where(asked[..., own] & (proposed.at[..., own] == start), told, p[..., own])
+                group: Any = own
+                told = evidence.one_sided(
+                    _only(table, own), start - first, proposed.sign[..., group], which[..., group, :]
+                )
+                p[..., group] = np.where(asked[..., group] & (proposed.at[..., group] == start), told, p[..., group])
         p = np.where(asked, corrections.any_false(p), np.nan)
-        begins = np.where(p <= CONFIRMED, proposed.at, self.levels.shape[-1])[..., None]
-        self.levels = self.levels + (np.arange(self.levels.shape[-1]) >= begins)
+        # The number of nights; numpy's types do not know how many axes there are.
+        nights: int = np.shape(self.levels)[-1]
+        begins = np.where(p <= CONFIRMED, proposed.at, nights)[..., None]
+        self.levels = self.levels + (np.arange(nights) >= begins)
         return p
 
     def settle(self, night: int) -> None:

@@ -182,7 +182,8 @@ def program() -> str:
     :raises UsageError: there is none.
     """
     scripts = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", f"{os.name}_user")]
-    paths = [Path(place, "reframe") for place in (Path(sys.executable).parent, *scripts)]
+    places: list[Any] = [Path(sys.executable).parent, *scripts]
+    paths = [Path(place, "reframe") for place in places]
     found = next((path for path in paths if path.exists()), None)
     if not found:
         raise usage.UsageError(f"{sys.executable} has no ReFrame: run {sys.executable} -m pip install reframe-hpc")

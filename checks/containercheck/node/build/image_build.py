@@ -308,7 +308,8 @@ def main() -> None:
                 arguments.spack_cache.resolve(),
                 arguments.environment,
             )
-        entry = Image(Workshop(*directories, *words, source, arguments.argument), arguments.name)
+        parts: List[Any] = [*directories, *words, source, arguments.argument]
+        entry = Image(Workshop(*parts), arguments.name)
         entry.ensure()
         return entry.facts()
 

@@ -18,7 +18,16 @@ from containercheck.results.row import Row
 
 WHAT = ("system", "partition", "environ", "application", "axes", "variant", "nodes")
 RESULT = ("result", "state", "completed", "reason")
-FIGURE: tuple[str, ...] = ("figure", "unit", "better", "baseline_label", "baseline", "baseline_error", "subject_label", "subject")
+FIGURE: tuple[str, ...] = (
+    "figure",
+    "unit",
+    "better",
+    "baseline_label",
+    "baseline",
+    "baseline_error",
+    "subject_label",
+    "subject",
+)
 FIGURE += ("subject_error", "overhead", "low", "high", "overhead_unit")
 JUDGED = ("expected", "verdict", "open_kind", "bound", "rounds", "above", "rounds_needed")
 SCALING = ("scaling", "baseline_speed_up", "baseline_efficiency", "subject_speed_up", "subject_efficiency")
