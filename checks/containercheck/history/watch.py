@@ -122,7 +122,7 @@ class Watch:
         p = np.where(asked, corrections.any_false(p), np.nan)
         # The number of nights; numpy's types do not know how many axes there are.
         nights: int = np.shape(self.levels)[-1]
-        begins = np.where(p <= CONFIRMED, proposed.at, nights)[..., None]
+        begins: Any = np.where(p <= CONFIRMED, proposed.at, nights)[..., None]
         self.levels = self.levels + (np.arange(nights) >= begins)
         return p
 
