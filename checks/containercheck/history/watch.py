@@ -121,9 +121,10 @@ class Watch:
                 p[..., group] = np.where(asked[..., group] & (proposed.at[..., group] == start), told, p[..., group])
         p = np.where(asked, corrections.any_false(p), np.nan)
         # The number of nights; numpy's types do not know how many axes there are.
-        nights: int = np.shape(self.levels)[-1]
+        levels: Any = self.levels
+        nights = levels.shape[-1]
         begins: Any = np.where(p <= CONFIRMED, proposed.at, nights)[..., None]
-        self.levels = self.levels + (np.arange(nights) >= begins)
+        self.levels = levels + (np.arange(nights) >= begins)
         return p
 
     def settle(self, night: int) -> None:

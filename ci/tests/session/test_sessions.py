@@ -151,7 +151,7 @@ COMMON = """site_configuration = {{
 def test_reports_and_database_lie_where_the_site_says(place, named_too):
     own = place.directory / "site"
     place.config.write_text(COMMON.format(place.directory))
-    settings = place.directory / "session/settings.py"
+    settings = place.directory / "settings.py"
     settings.write_text(
         f"site_configuration = {{'general': [{{'report_file': '{own}/last.json'}}],"
         f"'storage': [{{'sqlite_db_file': '{own}/results.db'}}]}}\n"
