@@ -23,6 +23,8 @@ from users import ALICE, BOB, home_of, need_root, open_directory, run_as, start_
 pytestmark = need_root
 
 PROGRAMS = REPOSITORY / "checks" / "containercheck" / "node"
+#: Words before a Python that has the library, and no ReFrame.
+WITH_LIBRARY = ("env", f"PYTHONPATH={REPOSITORY / 'checks'}")
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def bob(place):
 def hold_words(home, lock):
     """Return the command that holds a lock, for :func:`running`."""
     hold(os.stat(home).st_uid, home, lock, start=lambda user, home, *command, **variables: None)
-    return ["/usr/bin/python3", home / "script.py", lock, 60]
+    return [*WITH_LIBRARY, "/usr/bin/python3", home / "script.py", lock, 60]
 
 
 @contextlib.contextmanager
@@ -55,7 +57,8 @@ def running(user, home, *command, **variables):
     """Have a program of a user run, which has printed its first line."""
     process = start_as(user, home, *command, **variables)
     try:
-        assert process.stdout.readline() in ("held\n", "ready\n")
+        line = process.stdout.readline()
+        assert line in ("held\n", "ready\n"), line + process.stdout.read()
         yield process
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -68,7 +71,7 @@ def running(user, home, *command, **variables):
 #: Takes the lock that the first argument names, says so, and holds it until its input ends.
 HOLD = """
 import pathlib, sys
-from containercheck import locks
+from containercheck.node import locks
 locks.PATIENCE = float(sys.argv[2])
 shared = sys.argv[3:] == ["shared"]
 with locks.flocked(pathlib.Path(sys.argv[1]), shared=shared, waiting="waiting"):
@@ -81,8 +84,7 @@ def python_as(user, home, code, *arguments, start=run_as, **variables):
     """Run Python with the library as a user; without ReFrame, as on a node."""
     script = home / "script.py"
     script.write_text(code)
-    where = ["env", f"PYTHONPATH={REPOSITORY / 'checks'}"]
-    return start(user, home, *where, "/usr/bin/python3", script, *arguments, **variables)
+    return start(user, home, *WITH_LIBRARY, "/usr/bin/python3", script, *arguments, **variables)
 
 
 def hold(user, home, lock, *more, patience=60, start=run_as, **variables):
@@ -328,8 +330,8 @@ def test_what_somebody_leaves_in_a_shared_cache_is_in_nobodys_way(alice, bob, so
 
 REMOVE = """
 import pathlib, sys
-from containercheck.node.build import files
-files.remove(pathlib.Path(sys.argv[1]))
+from containercheck.node.build import file_trees
+file_trees.remove(pathlib.Path(sys.argv[1]))
 """
 
 
@@ -392,12 +394,12 @@ def test_an_input_in_a_cache_is_compared_with_its_whole_pin(alice, place, served
 
 IMAGE = """
 import pathlib, sys
-from containercheck.node.job import imagefile
+from containercheck.node.job import image_file
 link = pathlib.Path("image.sif")
 if sys.argv[1:]:
-    imagefile.copy(link, pathlib.Path(sys.argv[1], "image.sif"))
+    image_file.copy(link, pathlib.Path(sys.argv[1], "image.sif"))
 else:
-    imagefile.verify(link)
+    image_file.verify(link)
 """
 
 

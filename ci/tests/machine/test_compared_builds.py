@@ -126,7 +126,7 @@ def test_each_is_built_from_the_recipe_though_the_site_has_a_ready_image(monkeyp
 def outcome(tmp_path):
     """Judge rounds of bare, portable and native, each with its rate and its kernels."""
 
-    def judge(*rounds, kernels="AVX_512", successor=True):
+    def judge(*rounds, kernels="AVX_512", replaces=True):
         runs = []
         for number, rates in enumerate(rounds, 1):
             for side, rate, simd_of in zip((BARE, PORTABLE, NATIVE), rates, ("SSE4.1", "SSE4.1", kernels)):
@@ -139,7 +139,7 @@ def outcome(tmp_path):
             Answer("portable_kernels", SIMD, equals="SSE4.1", side="portable"),
             Answer("native_kernels", SIMD, equals="AVX_512", side="native"),
         ]
-        margins = {"accepted": {"rate": (-math.inf, 5.0)}} if successor else {}
+        margins = {"accepted": {"rate": (-math.inf, 5.0)}} if replaces else {}
         facts = facts_of([RATE], answers, sides=[BARE, PORTABLE, {**NATIVE, **margins}])
         evaluation = record_of(*runs).evaluate(facts, tmp_path)
         names = [Side(program=Program("x"), **one) for one in (BARE, PORTABLE, NATIVE)]
