@@ -453,7 +453,7 @@ def test_what_the_recipe_says_of_the_environment_is_what_is_said(place):
 
 # What the build step is told.
 
-RUNTIME = {"recipe": "hpcg", "runtime": "Apptainer"}
+RUNTIME = {"recipe": "hpcg", "runtime": by_name("Apptainer")}
 
 
 def site(**facts):
