@@ -13,7 +13,7 @@ import signal
 import time
 import uuid
 from pathlib import Path
-from typing import Dict, List, Set
+from typing import Dict, Iterator, List, Set
 
 from containercheck.node import contract, texts
 from containercheck.node.job import processes
@@ -83,6 +83,16 @@ def kill_all() -> List[str]:
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
     return sorted([*names, *killed.values()])
+
+
+@contextlib.contextmanager
+def none_left_behind() -> Iterator[None]:
+    """Kill all that is ours where the block is left by an exception: a job may have to end while it starts a run."""
+    try:
+        yield
+    except BaseException:
+        kill_all()
+        raise
 
 
 def wait_for_all(patience: float) -> None:

@@ -52,7 +52,7 @@ def halves(wanted: int, usable: Set[int], root: Path = Path("/")) -> Tuple[Set[i
     :param root: of the file system that tells which of them are one core.
     :raises HalvesError: there are too few.
     """
-    cores = {}  # type: Dict[Tuple[int, str], List[int]]
+    cores: Dict[Tuple[int, str], List[int]] = {}
     for processor in sorted(usable):
         topology = root / TOPOLOGY.format(processor)
         siblings = _text(topology / "thread_siblings_list") or str(processor)
@@ -129,8 +129,8 @@ def run_both(both: Sequence[Half], collect: List[str], local_ranks: int) -> List
     :raises HalvesError: one could not be begun.
     """
     began, before, started = time.time(), disturbance.look(), time.monotonic()
-    living = {}  # type: Dict[int, Half]
-    found = {}  # type: Dict[str, Dict[str, Any]]
+    living: Dict[int, Half] = {}
+    found: Dict[str, Dict[str, Any]] = {}
     failed = ""
     try:
         for half in both:
@@ -156,11 +156,15 @@ def _start(half: Half, collect: List[str], local_ranks: int) -> int:
     """Start a process that runs one side, and return its id."""
     parent, output = os.getpid(), Path.cwd() / half.output
     sys.stdout.flush()
+    # The child of a job that is to end must not go on as the runner, out of this function.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     pid = os.fork()
     if pid:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         return pid
     status = 1
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         processes.die_with_parent(parent, signal.SIGTERM)
         processes.adopt_orphans()
         belonging.begin_anew()
@@ -193,7 +197,7 @@ def _run_of(half: Half) -> Optional[Dict[str, Any]]:
     path = half.output / RUN
     if not path.exists():
         return None
-    run = json.loads(path.read_text())  # type: Dict[str, Any]
+    run: Dict[str, Any] = json.loads(path.read_text())
     path.unlink()
     return run
 

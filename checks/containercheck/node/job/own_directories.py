@@ -1,6 +1,6 @@
 """Directories of a job's own in places that all users share, such as /dev/shm (standard library only; in the job).
 
-    python3 checks/containercheck place /dev/shm/containercheck-1000-0123456789abcdef
+    python3 checks/containercheck/node place /dev/shm/containercheck-1000-0123456789abcdef
 
 makes this one, which nobody may have made before, and removes what our own jobs left there that were killed.
 """

@@ -70,7 +70,8 @@ def run_once(
     leftovers: List[str] = []
     left: List[str] = []
     began, before = time.time(), disturbance.look()
-    with Path(output, contract.OUT).open("wb") as out, Path(output, contract.ERR).open("wb") as err:
+    out_path, err_path = Path(output, contract.OUT), Path(output, contract.ERR)
+    with belonging.none_left_behind(), out_path.open("wb") as out, err_path.open("wb") as err:
         started = time.monotonic()
         # A group of its own, to be ended by; not a session, which would have a share of the processors of its own.
         process = subprocess.Popen(
@@ -92,7 +93,7 @@ def run_once(
 
         watchdog = threading.Timer(limit, expire)
         watcher = threading.Thread(target=watch_mpi, args=(local_ranks, finished, seen), daemon=True)
-        files = [output / contract.OUT, output / contract.ERR, *map(Path, collect)]
+        files = [out_path, err_path, *map(Path, collect)]
         # Who is asked to end, and prints on, is not waited for.
         printed = print_limit.Watch(files, lambda: end(0.0))
         printed.start()
