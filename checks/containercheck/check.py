@@ -146,13 +146,13 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self._take_over(self.site.software_of(type(self).__name__))
         try:
             self._take_what_only_the_site_has()
+            self.runtime = runtimes.find(self.current_partition) if self.contained else None
             self._lay_out()
             if not self.is_dry_run():
                 self.layout.require_here(self.site)
             self.job.options = [*self.job.options, *schedulers.options_of(self.job, self.site, self.layout)]
             self._allow()
             self._require_nodes()
-            self.runtime = runtimes.find(self.current_partition) if self.contained else None
             self.hand_on(runtime_needs=runtimes.needs(self.current_partition, self.runtime))
             # Of what is not known of a partition, a job of its own asks.
             self.hand_on(provision=software.provide(self.wanted_software(), self.site))
@@ -192,8 +192,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def _lay_out(self):
         most = self.known_work and self.known_work.max_cores
         wanted = (self.num_nodes, self.ranks_per_node, self.threads, self.min_ranks, most)
-        runtime = runtimes.find(self.current_partition) if self.contained and self.duet != "no" else None
-        place = (runtime, self.gpu and self.site.gpus > 0, self.unpacked)
+        place = (self.runtime, self.gpu and self.site.gpus > 0, self.unpacked)
         case = duets.Case(self.num_nodes, self.side_count, self.figures, *place)
         self.hand_on(rounds=duets.choose(self.duet, self.site, case, lambda site: Layout.on(site, *wanted)))
         self.site, self.layout = self.prepared.rounds.site, self.prepared.rounds.layout

@@ -46,8 +46,9 @@ class Figure:
     :param scaling: ``strong`` or ``weak`` for the figure by which the source shows how the application scales over
         nodes: a run works on the same there, or on more the more nodes there are. The reports then tell speed-up and
         parallel efficiency. What ``work`` says of the embedded input counts before that. None: no such figure.
-    :param duet: whether it may be measured while the other side runs on the other half of the cores (duets.py): it is
-        of the program's own computing and memory traffic, and not of start-up, files, or what needs the whole node.
+    :param duet: whether it may be measured while the other side runs on the other half of the cores (sides/duets.py):
+        it is of the program's own computing and memory traffic, and not of start-up, files, or what needs the whole
+        node.
     """
 
     name: str

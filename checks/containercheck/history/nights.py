@@ -20,7 +20,7 @@ CONFIRMATION = "confirmation"
 #: What is kept of an earlier night: of a session; of a test case, what tells it from others, and how it ended; of what
 #: it was expected to take, what its values depend on; and of a figure, what becomes a point.
 OF_SESSION = (NIGHT, PASS, CHANGED, "time_start_unix")
-OF_CASE: tuple[str, ...] = (
+OF_CASE = (
     "system",
     "partition",
     "environ",
@@ -30,10 +30,13 @@ OF_CASE: tuple[str, ...] = (
     "fixture",
     "variant",
     "num_nodes",
+    "result",
+    "fail_phase",
+    "runtimes",
+    "compared_images",
 )
-OF_CASE += ("result", "fail_phase", "runtimes", "compared_images")
 OF_WORK = ("ranks", "amount")
-OF_FIGURE: tuple[str, ...] = (
+OF_FIGURE = (
     VERSION,
     "figure",
     "unit",
@@ -42,8 +45,15 @@ OF_FIGURE: tuple[str, ...] = (
     "baseline",
     "baseline_error",
     "subject_label",
+    "subject",
+    "overhead",
+    "overhead_unit",
+    "accepted",
+    "spread",
+    "rounds",
+    "emulated",
+    "duet",
 )
-OF_FIGURE += ("subject", "overhead", "overhead_unit", "accepted", "spread", "rounds", "emulated", "duet")
 
 
 @dataclass(frozen=True)

@@ -114,16 +114,13 @@ class Watch:
         p: Array = np.full(proposed.at.shape, np.nan)
         for start in np.unique(proposed.at[asked]):
             for own in self._groups():
-                group: Any = own
-                told = evidence.one_sided(
-                    _only(table, own), start - first, proposed.sign[..., group], which[..., group, :]
-                )
-                p[..., group] = np.where(asked[..., group] & (proposed.at[..., group] == start), told, p[..., group])
+                told = evidence.one_sided(_only(table, own), start - first, proposed.sign[..., own], which[..., own, :])
+                p[..., own] = np.where(asked[..., own] & (proposed.at[..., own] == start), told, p[..., own])
         p = np.where(asked, corrections.any_false(p), np.nan)
         # The number of nights; numpy's types do not know how many axes there are.
         levels: Any = self.levels
         nights = levels.shape[-1]
-        begins: Any = np.where(p <= CONFIRMED, proposed.at, nights)[..., None]
+        begins = np.where(p <= CONFIRMED, proposed.at, nights)[..., None]
         self.levels = levels + (np.arange(nights) >= begins)
         return p
 

@@ -37,7 +37,7 @@ EASYBUILD_MODULES, EASYBUILD_DEPENDENCIES = "modules/all", "dependencies"
 FACTS = "facts.json"
 #: What the runner says of all runs. JSON, in the stage directory; and the directory of what the runs printed.
 RECORD, RUNS = "rounds.json", "rounds"
-#: Directory with a working directory for each side, where both run at the same time (job/halves.py).
+#: Directory with a working directory for each side, where both run at the same time (node/job/halves.py).
 DUET = "duet"
 #: Directory of what the watch on each node saw; and of what the ranks said that were started before the rounds.
 WATCH, TRIALS = "watch", "trials"

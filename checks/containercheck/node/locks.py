@@ -1,8 +1,8 @@
 """Locks between everything on one machine that measures or builds.
 
 A lock is the kernel's on a file that is opened for writing: NFS grants an exclusive one on nothing else. Where a file
-system has none, a directory stands for it (:mod:`lockdirs`). Whoever may make files beside a lock may take it, and so
-may hold it for ever: every wait has an end, and says who holds what it waited for.
+system has none, a directory stands for it (:mod:`lock_directories`). Whoever may make files beside a lock may take it,
+and so may hold it for ever: every wait has an end, and says who holds what it waited for.
 
 Standard library only, Python 3.6 or newer.
 """

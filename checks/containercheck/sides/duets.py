@@ -101,7 +101,7 @@ def choose(asked: str, site: Site, case: Case, lay_out: Callable[[Site], Layout]
 def half_of(site: Site) -> Site:
     """Return a partition as each side finds it: a node with half of the cores and memory.
 
-    The runner confines ranks to their half (job/halves.py). A launcher that binds them would not know of it.
+    The runner confines ranks to their half (node/job/halves.py). A launcher that binds them would not know of it.
     """
     return replace(site, cores=site.cores // 2, memory_per_node=site.memory // 2, binding="none")
 

@@ -18,7 +18,7 @@ from containercheck.results.row import Row
 
 WHAT = ("system", "partition", "environ", "application", "axes", "variant", "nodes")
 RESULT = ("result", "state", "completed", "reason")
-FIGURE: tuple[str, ...] = (
+FIGURE = (
     "figure",
     "unit",
     "better",
@@ -27,8 +27,12 @@ FIGURE: tuple[str, ...] = (
     "baseline_error",
     "subject_label",
     "subject",
+    "subject_error",
+    "overhead",
+    "low",
+    "high",
+    "overhead_unit",
 )
-FIGURE += ("subject_error", "overhead", "low", "high", "overhead_unit")
 JUDGED = ("expected", "verdict", "open_kind", "bound", "rounds", "above", "rounds_needed")
 SCALING = ("scaling", "baseline_speed_up", "baseline_efficiency", "subject_speed_up", "subject_efficiency")
 SERIES = ("kind", "system", "partition", "environ", "application", "axes", "variant", "nodes", "figure", "unit")
