@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from containercheck.node.job import processes
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -70,6 +71,14 @@ def shared_directory() -> Iterator[Path]:
         yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def is_there(pid: int) -> bool:
+    """Tell whether a process still runs."""
+    try:
+        return processes.fields_of(pid)[0] != "Z"
+    except OSError:
+        return False
 
 
 def alive(words: str) -> bool:

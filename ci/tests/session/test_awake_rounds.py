@@ -8,16 +8,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from conftest import TURN, eventually
-from containercheck.node.job import awake, processes
-
-
-def is_there(pid):
-    """Tell whether a process still runs."""
-    try:
-        return processes.fields_of(pid)[0] != "Z"
-    except OSError:
-        return False
+from conftest import TURN, eventually, is_there
+from containercheck.node.job import awake
 
 
 def idlers(session):

@@ -67,25 +67,6 @@ def test_a_tear_down_that_fails_after_the_run_is_told_as_that_and_how_often(sess
     assert re.search(r"\bround \d+, " + found, reason(result.case("generic"))), result.output
 
 
-#: A runtime whose ranks all run on the first core, as a second binding in a job script has them.
-ONE_CORE = """case " $* " in *" {program} "*) exec taskset -c 0 {apptainer} "$@" ;; esac
-exec {apptainer} "$@\""""
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("check", "program"), [("PingPong", "pingpong"), ("HPL", "hpcc")])
-def test_figures_tell_within_three_rounds_that_all_ranks_are_on_one_core(session, tmp_path, check, program):
-    """By themselves: where ranks cannot be seen, nothing else tells."""
-    write_program(tmp_path / "apptainer", ONE_CORE.format(program=program, apptainer=shutil.which("apptainer")))
-    options = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    result = session("-n", f"^{check}%variant=generic", checks=REPOSITORY / "checks", **options)
-    assert "its ranks share cores: they are bound to 0 | 0" in reason(result.case("generic", check)), result.output
-    (stage,) = [path.parent for path in result.stage.rglob("rounds.json")]
-    found = Record.read(stage).evaluate(json.loads((stage / "facts.json").read_text()), stage)
-    failed = [pairs.decided_after for pairs in found.pairs.values() if pairs.verdict == "fail"]
-    assert failed and min(failed) <= 3 and len(found.rounds) <= 4
-
-
 @pytest.mark.parametrize(
     ("extras", "said"),
     [

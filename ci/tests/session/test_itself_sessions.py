@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,15 +10,8 @@ import itself
 import noise
 import pytest
 import twice
+from against_itself import listing
 from conftest import REPOSITORY
-
-
-def listing(directory, *arguments, check=""):
-    sessions = twice.Sessions(directory, None)
-    command = sessions.command("--list-detailed", *arguments, check=check)
-    result = subprocess.run(command, cwd=directory, text=True, capture_output=True)
-    assert result.returncode == 0, result.stdout
-    return result.stdout
 
 
 def test_the_files_of_all_checks_load_with_every_length(tmp_path):

@@ -4,21 +4,7 @@ import re
 import subprocess
 
 import pytest
-from conftest import REPOSITORY
-
-SOURCE = REPOSITORY / "checks" / "src" / "pingpong" / "pingpong.c"
-
-
-# More ranks than cores, and by whoever runs the tests.
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    """Compile it."""
-    path = tmp_path_factory.mktemp("pingpong") / "pingpong"
-    subprocess.run(["mpicc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", path, SOURCE], check=True)
-    return path
+from pingpong_program import MPIRUN, program  # noqa: F401
 
 
 @pytest.mark.parametrize(("options", "measured"), [((), 10), (("0",), 10), (("4",), 4), (("9",), 9), (("10",), 10)])

@@ -4,23 +4,9 @@ from __future__ import annotations
 
 import platform
 
-import pytest
+from slurm_programs import sinfo  # noqa: F401
 
 HERE = platform.machine()
-
-
-@pytest.fixture
-def sinfo(tmp_path, monkeypatch):
-    """Have sinfo print this, and nothing for other options than ours."""
-
-    def prepare(text, *options):
-        (tmp_path / "told").write_text(text)
-        wanted = " ".join(["--all --noheader --Node --format=%P|%a|%N|%T|%E", *options])
-        (tmp_path / "sinfo").write_text(f'#!/bin/sh\n[ "$*" != "{wanted}" ] || cat {tmp_path}/told\n')
-        (tmp_path / "sinfo").chmod(0o755)
-        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-
-    return prepare
 
 
 def test_a_check_whose_nodes_are_down_fails_before_its_job(session, site, sinfo):

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from conftest import TURN, eventually
+from conftest import TURN, eventually, is_there
 from containercheck.node.job import awake, disturbance, processes
 
 VIRTUAL = "processor\t: 0\nflags\t\t: fpu vme sse2 ht syscall hypervisor lahf_lm\n"
@@ -24,14 +24,6 @@ def test_a_virtual_machine_is_known_by_its_processors():
 def virtual(monkeypatch):
     """Have any machine taken for a virtual one."""
     monkeypatch.setattr(awake, "is_virtual", lambda _text: True)
-
-
-def is_there(pid):
-    """Tell whether a process still runs."""
-    try:
-        return processes.fields_of(pid)[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_each_processor_has_a_process_that_runs_when_nobody_else_wants_to(virtual):

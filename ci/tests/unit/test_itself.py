@@ -14,6 +14,7 @@ import itself
 import noise
 import pytest
 import twice
+from against_itself import listing
 from conftest import REPOSITORY
 from containercheck.results.row import Row
 from hypothesis import assume, given
@@ -79,14 +80,6 @@ def test_an_unknown_check_and_one_without_more_work_are_refused(capsys):
 
 
 # The files.
-
-
-def listing(directory, *arguments, check=""):
-    sessions = twice.Sessions(directory, None)
-    command = sessions.command("--list-detailed", *arguments, check=check)
-    result = subprocess.run(command, cwd=directory, text=True, capture_output=True)
-    assert result.returncode == 0, result.stdout
-    return result.stdout
 
 
 def test_a_session_can_be_of_one_check(tmp_path):

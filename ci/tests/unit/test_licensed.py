@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 from alya import Alya
+from alya_output import convergence
 from containercheck import SITES, Answer, Figure
 from containercheck.node.outputs.reading import UnreadableError, read_answer, read_figure
 from containercheck.site.extras import Software
@@ -109,17 +110,6 @@ def test_an_input_is_put_into_the_working_directory(tmp_path, kind):
     subprocess.run(["sh", "-ec", licensed.copy_command(str(source))], cwd=work, check=True)
     names = {"directory": ["case.dat", "mesh"], "file": ["the input"]}[kind]
     assert sorted(path.name for path in work.iterdir()) == names
-
-
-def convergence(steps, ranks=4):
-    """Return what the two files of a case of Alya say: 34 columns, each step's assembly and solver a little longer."""
-    lines = [f"processes {ranks}", "# --| ALYA Convergence history", "# 1. Time step   2. Global Iteration"]
-    for step in range(1, steps + 1):
-        values = [f"{number / 100:.6E}" for number in range(4, 35)]
-        # Columns 19 to 22: average and slowest, of the assembly and of the solver.
-        values[15:19] = ["0.9", f"{1 + step / 100:.3f}", "0.4", f"{0.5 + step / 100:.3f}"]
-        lines.append(f"{step:9d} {1:9d} {1:9d} " + " ".join(f"{value:>16}" for value in values))
-    return "\n".join(lines) + "\n"
 
 
 def test_assembly_and_solver_are_the_means_of_all_steps(tmp_path):

@@ -3,13 +3,9 @@
 import subprocess
 
 import pytest
-from conftest import REPOSITORY
 from pingpong import PingPong
+from pingpong_program import MPIRUN, program  # noqa: F401
 from saved import figures, problems
-
-SOURCE = REPOSITORY / "checks" / "src" / "pingpong" / "pingpong.c"
-# More ranks than cores, and by whoever runs the tests.
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
 
 
 def test_each_class_of_pair_has_its_figures():
@@ -25,14 +21,6 @@ def test_each_class_of_pair_has_its_figures():
 def test_singletons_are_told():
     (problem,) = problems(PingPong, "pingpong/failing", ranks=2)
     assert "ran with 1 ranks instead of 2" in problem
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    """Compile it."""
-    path = tmp_path_factory.mktemp("pingpong") / "pingpong"
-    subprocess.run(["mpicc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", path, SOURCE], check=True)
-    return path
 
 
 @pytest.mark.parametrize("options", [("0",), ("-1",), ("one",), ("1", "-1"), ("1", "few")])

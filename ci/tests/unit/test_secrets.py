@@ -7,9 +7,9 @@ import os
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from canary import CANARY, readable
 from conftest import REPOSITORY
 from containercheck.command import nightly, parsers, run
 from containercheck.node import texts, variables
@@ -17,24 +17,9 @@ from containercheck.node.job import container_view
 from containercheck.site import node_commands
 from served import served  # noqa: F401
 
-CANARY = "glcbt-canary"
 #: What a container prints: a variable of several lines among others, one that looks like two, and then the rest.
 VARIABLES = f"PATH=/usr/bin\0CI_JOB_TOKEN={CANARY}\0KEY=begin\nOMP_X={CANARY}\nend\0"
 SEEN = f"{VARIABLES}\n1 2 0:1 / / rw - ext4 /dev/a rw\n\nA 1\n"
-
-
-def readable(directory: Path) -> list[str]:
-    """Return the files below a directory with the canary in them that somebody else than their owner can read."""
-    found = []
-    for place, _, names in os.walk(directory):
-        modes = [
-            Path(place, *[".."] * up).stat().st_mode for up in range(len(Path(place).relative_to(directory).parts))
-        ]
-        closed = any(not mode & 0o011 for mode in modes)
-        for path in (Path(place, name) for name in names):
-            if path.is_file() and CANARY.encode() in path.read_bytes() and not closed:
-                found += [str(path)] if path.stat().st_mode & 0o044 else []
-    return found
 
 
 def test_a_file_that_others_can_read_is_found(tmp_path):

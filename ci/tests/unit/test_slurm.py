@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from containercheck.site import slurm
+from slurm_programs import sinfo  # noqa: F401
 
 
 @pytest.fixture
@@ -43,20 +44,6 @@ calm|up|node8|reserved|none
 calm|up|node9|maint|none
 
 """
-
-
-@pytest.fixture
-def sinfo(tmp_path, monkeypatch):
-    """Have sinfo print this, and nothing for other options than ours."""
-
-    def prepare(text, *options):
-        (tmp_path / "told").write_text(text)
-        wanted = " ".join(["--all --noheader --Node --format=%P|%a|%N|%T|%E", *options])
-        (tmp_path / "sinfo").write_text(f'#!/bin/sh\n[ "$*" != "{wanted}" ] || cat {tmp_path}/told\n')
-        (tmp_path / "sinfo").chmod(0o755)
-        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-
-    return prepare
 
 
 @pytest.mark.parametrize(
