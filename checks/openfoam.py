@@ -77,7 +77,7 @@ class OpenFOAM(ContainerCheck):
         # Where Debian has what OpenFOAM's own bashrc would set.
         self.prerun_cmds += ['export WM_PROJECT_DIR="${WM_PROJECT_DIR:-/usr/share/openfoam}"']
         # How fine the coarse mesh is, in thirds of what it is for few cores. Most of its cells are at the surface.
-        mesh = "tutorial" if self.full_only else round(3 * (self.amount / self.work.least) ** (1 / 2))
+        mesh = "tutorial" if self.full_only else round(3 * (self.amount / self.work.min_amount) ** (1 / 2))
         self.input_commands = [f"sh {self.own('openfoam/prepare')} {ITERATIONS} {rows} {columns} {mesh}"]
         self.steps = [
             Step("mesh", f"sh -c {shlex.quote(MESH)}"),
