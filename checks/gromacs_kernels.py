@@ -40,8 +40,8 @@ class GROMACSKernels(Dynamics):
         if self.simd == "C" or not self.full:
             return
         programs = (f"gmx_mpi_{self.simd}", "gmx_mpi")
-        found = {name: software.ask_program(name, SIMD) for name in programs}
-        self.executable = next((program for program, own in found.items() if own == self.simd), self.executable)
-        if any(found.values()) and self.simd not in found.values():
-            there = found["gmx_mpi"] or "none"
+        sets = {name: software.ask_program(name, SIMD) for name in programs}
+        self.executable = next((program for program, name in sets.items() if name == self.simd), self.executable)
+        if any(sets.values()) and self.simd not in sets.values():
+            there = sets["gmx_mpi"] or "none"
             self.skip_because(f"no GROMACS with {self.simd} kernels: gmx_mpi has {there}, no gmx_mpi_{self.simd}")
