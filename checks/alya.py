@@ -21,7 +21,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 
 
 def column(name, number):
-    """Return the figure of a column: the mean of its lines, which begin with step and iterations, three numbers."""
+    """Return the figure for the mean of a column, whose lines begin with three numbers: step and iterations."""
     pattern = rf"^ *\d+ +\d+ +\d+(?: +\S+){{{number - 4}}} +(\S+)"
     return Figure(name, pattern, "s", better="lower", reduce="mean")
 
@@ -44,13 +44,13 @@ class Alya(ContainerCheck):
     figures = [column("assembly", 20), column("solver", 22)]
     answers = [
         Answer("steps", r"^ *(\d+) +\d+ +\d+(?: +\S+){19}"),
-        # What the site wants to have compared: a number of the case's log.
+        # A number of the case's log, by the site's pattern.
         Answer("answer", SITES, rtol=1e-6),
     ]
 
     @run_after("init")
     def choose_threads(self):
-        """Choose threads of a rank, the axis of D12.6."""
+        """Set the threads of a rank, the axis of D12.6."""
         self.threads = self.openmp
 
     @run_after("setup")
@@ -63,7 +63,7 @@ class Alya(ContainerCheck):
 
     @run_before("run")
     def write_steps(self):
-        """It writes files, which are printed."""
+        """Run Alya, then print the two files that it writes."""
         case = self.executable_opts[-1]
         written = shlex.join([f"{case}.log", f"{case}.nsi.cvg"])
         self.reset_commands = [f"rm -f {written}"]

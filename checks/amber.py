@@ -15,13 +15,13 @@ from containercheck import Answer, ContainerCheck, Figure, Identity
 from reframe.core.builtins import parameter, run_after
 
 MDOUT = "mdout"
-#: It prints a potential energy at the first step, at some in between, and of all steps on average.
+#: Potential energy: printed for the first step, for some in between, and as the average of all steps.
 POTENTIAL = r"EPtot +=\s*(\S+)"
 ALL_STEPS = "Average timings for all steps:"
 
 
 def time_of(name, words, **facts):
-    """Return a figure: the seconds that stand after these words."""
+    """Return the figure for the seconds after these words."""
     return Figure(name, rf"^\| +{words} +(\S+)", "s", better="lower", file=MDOUT, **facts)
 
 
@@ -61,13 +61,13 @@ class Amber(ContainerCheck):
 
     @run_after("init")
     def choose_threads(self):
-        """Choose threads of a rank, the axis of D12.5; a program without OpenMP says nothing of threads."""
+        """Set the threads of a rank, the axis of D12.5; a program without OpenMP prints no number of threads."""
         self.threads = self.openmp
         if self.openmp > 1:
-            told = r"^\| Number of openmp threads per MPI task: +(\d+)"
-            self.answers = [*self.answers, Answer("threads", told, file=MDOUT, equals=str(self.openmp))]
+            pattern = r"^\| Number of openmp threads per MPI task: +(\d+)"
+            self.answers = [*self.answers, Answer("threads", pattern, file=MDOUT, equals=str(self.openmp))]
 
     @run_after("setup")
     def name_output(self):
-        """It takes the place of an older one; what the site names comes last, and counts."""
+        """Overwrite an older output; the site's options come last, and so have priority."""
         self.executable_opts = ["-O", "-o", MDOUT, *self.executable_opts]

@@ -22,17 +22,18 @@ CLASSES = {
     "E": (4224 * 3456 * 92, 250, 4096),
     "F": (12032 * 8960 * 250, 250, 16384),
 }
-#: Classes of a default run: the first that has a zone for each rank; larger ones take minutes. And that of D12.6.
+#: Size of a default run, the first of these classes with a zone for each rank (larger ones take minutes); and the class
+#: of D12.6.
 FITTING, FITTED, PUBLISHED = "fitting", "WBC", "C"
 #: One rank on each core.
 ALL = "all"
-#: Asks for the times of the program's parts; the defaults for the number of steps and their length.
+#: Input that asks for the times of the program's parts, with the default number and length of steps.
 INPUT = "inputbt-mz.data"
 
 
 @rfm.simple_test
 class BTMZ(ContainerCheck):
-    """A class, on a number of ranks of which each has as many threads as make use of its cores."""
+    """One class on a number of ranks, each with the threads that fill its cores."""
 
     descr = "NAS Parallel Benchmarks, BT-MZ"
     executable = "bt-mz"
@@ -65,37 +66,37 @@ class BTMZ(ContainerCheck):
 
     @run_after("init")
     def choose_ranks(self):
-        """Fewer ranks have more threads each."""
+        """Set the ranks of a node; fewer ranks have more threads each."""
         if self.ranks != ALL:
             self.ranks_per_node, self.threads = self.ranks, 0
             self.valid_systems = self.valid_systems if self.size == PUBLISHED else []
 
     @run_before("run")
     def ask_for_timers(self):
-        """Three lines: steps, their length, and whether to time the parts."""
+        """Write the input of three lines: steps, their length, and whether to time the parts."""
         self.input_commands = [f"printf '0\\n0.0\\n1\\n' >{INPUT}"]
 
     @property
     def program_suffix(self):
-        """Class and ranks."""
+        """The end of the program's name: class and ranks."""
         return f".{self.fitted}.{self.layout.ranks}"
 
     @property
     def fitted(self):
-        """The class."""
+        """The class that is run."""
         enough = (name for name in FITTED if CLASSES[name][2] >= self.layout.ranks)
         return next(enough, FITTED[-1]) if self.size == FITTING else self.size
 
     @property
     def work(self):
-        """No rank without a zone; with threads there is more to have than that."""
+        """The points of the class; each rank needs a zone, but with threads there may be more cores than zones."""
         points, steps, zones = CLASSES[FITTED[-1] if self.size == FITTING else self.size]
-        of_core = points / zones if self.ranks == ALL else 0
+        per_core = points / zones if self.ranks == ALL else 0
         return Work(
-            "grid points", CLASSES["S"][0], of_core, points, parallel_seconds_per_unit=steps * 4e-7, bytes_per_unit=300
+            "grid points", CLASSES["S"][0], per_core, points, parallel_seconds_per_unit=steps * 4e-7, bytes_per_unit=300
         )
 
     @property
     def amount(self):
-        """Of the class."""
+        """The grid points of the class."""
         return CLASSES[self.fitted][0]

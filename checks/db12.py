@@ -15,7 +15,7 @@ ALL = "all"
 
 @rfm.simple_test
 class DB12(OneNodeCheck):
-    """As many copies at once as there are slots in use."""
+    """One copy for each slot in use, all at once."""
 
     descr = "DB12, the DIRAC benchmark"
     executable = "db12"
@@ -39,5 +39,5 @@ class DB12(OneNodeCheck):
 
     @run_before("run")
     def fill_slots(self):
-        """Start the copies."""
+        """Set the number of copies."""
         self.executable_opts = ["multiple", str(self.threads if self.slots == ALL else self.slots)]

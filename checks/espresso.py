@@ -61,7 +61,7 @@ class QuantumEspresso(ContainerCheck):
 
     @run_before("run")
     def copy_input(self):
-        """The pseudopotentials are Debian's, or those of the site's ESPRESSO_PSEUDO."""
+        """Copy the input, with pseudopotentials of Debian, or of the site's ESPRESSO_PSEUDO."""
         self.executable_opts = ["-in", f"{self.material}.in"]
         if self.material in PUBLISHED:
             self.input_commands = [f"cp -r {shlex.quote(self.published_path)}/. ."]
@@ -73,7 +73,7 @@ class QuantumEspresso(ContainerCheck):
 
     @property
     def work(self):
-        """On 384 cores the grid has as many planes as there are ranks; of ZrSi2 nobody knows."""
+        """The grid points, up to 384 cores, where each rank has one plane of the grid; unknown for ZrSi2."""
         if self.material == "SiH4":
             return Work(
                 "grid points",

@@ -15,7 +15,7 @@ from containercheck import Answer, ContainerCheck, Figure, Identity, ReleaseOfIm
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 LOG = "md.log"
-#: What a build is for.
+#: Instruction set of a build, in the log.
 SIMD = r"^SIMD instructions: +(\S+)"
 #: The log has energies in columns of 15, and five to a line: a value is 76 characters after its name.
 POTENTIAL = r"Potential(?!-)[\s\S]{61}( *-?\d\.\d+e[+-]\d+)"
@@ -24,7 +24,7 @@ BOX = 648
 
 
 class Dynamics(ContainerCheck):
-    """What the checks have in common: all run ``mdrun``."""
+    """The common base of the checks, which all run ``mdrun``."""
 
     executable = "gmx_mpi"
     debian = ["gromacs"]
@@ -51,7 +51,7 @@ class Dynamics(ContainerCheck):
 
     @property
     def work(self):
-        """Three to twelve boxes in each direction: with more, the input alone takes a minute."""
+        """The atoms of three to twelve boxes in each direction: with more, the input alone takes a minute."""
         facts = {
             "unit": "atoms",
             "cube_unit": BOX,
@@ -66,7 +66,7 @@ class Dynamics(ContainerCheck):
 
     @run_before("run")
     def prepare_input(self):
-        """Let the bare program make the input, once; container and bare run the same."""
+        """Make the input once, with the bare program; bare and container both run it."""
         steps = 10000 if self.published_path else self.timesteps
         self.executable_opts = ["-nobackup", "mdrun", "-s", "topol.tpr", "-noconfout", "-ntomp", str(self.threads)]
         self.executable_opts += ["-nsteps", str(steps)]
@@ -96,7 +96,7 @@ class GROMACSThreads(Dynamics):
 
     @run_after("init")
     def choose_threads(self):
-        """Choose threads of a rank, the axis of D12.6."""
+        """Set the threads of a rank, the axis of D12.6."""
         self.threads = self.openmp
 
 

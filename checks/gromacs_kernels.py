@@ -14,7 +14,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 
 @rfm.simple_test
 class GROMACSKernels(Dynamics):
-    """The log must confirm the instruction set."""
+    """One instruction set on one core; the log must confirm it."""
 
     descr = "GROMACS, instruction sets on one core"
     num_nodes = parameter([1], loggable=True)
@@ -24,13 +24,13 @@ class GROMACSKernels(Dynamics):
 
     @run_after("init")
     def choose_machines(self):
-        """An instruction set is of one architecture."""
-        having = sites.partitions_with_instructions(self.simd)
-        self.valid_systems = [name for name in self.valid_systems if name in having]
+        """Keep the partitions whose architecture has the instruction set."""
+        partitions = sites.partitions_with_instructions(self.simd)
+        self.valid_systems = [name for name in self.valid_systems if name in partitions]
 
     @run_before("setup")
     def find_kernels(self):
-        """Choose the build, or skip with the names of what there is; the log must confirm it."""
+        """Choose the build with the instruction set, or skip with the names of the builds that there are."""
         if self.simd == "C":
             confirmed = Answer("kernels", r"^Using (.+?) \d+x\d+ nonbonded", file=LOG, equals="plain C")
             self.env_vars["GMX_DISABLE_SIMD_KERNELS"] = "1"
@@ -40,8 +40,8 @@ class GROMACSKernels(Dynamics):
         if self.simd == "C" or not self.full:
             return
         programs = (f"gmx_mpi_{self.simd}", "gmx_mpi")
-        found = {name: software.ask_program(name, SIMD) for name in programs}
-        self.executable = next((program for program, own in found.items() if own == self.simd), self.executable)
-        if any(found.values()) and self.simd not in found.values():
-            there = found["gmx_mpi"] or "none"
+        sets = {name: software.ask_program(name, SIMD) for name in programs}
+        self.executable = next((program for program, name in sets.items() if name == self.simd), self.executable)
+        if any(sets.values()) and self.simd not in sets.values():
+            there = sets["gmx_mpi"] or "none"
             self.skip_because(f"no GROMACS with {self.simd} kernels: gmx_mpi has {there}, no gmx_mpi_{self.simd}")

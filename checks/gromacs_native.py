@@ -14,7 +14,7 @@ from reframe.core.builtins import parameter, run_after
 
 @rfm.simple_test
 class GROMACSNative(Dynamics):
-    """On one core, as in D12.6; half an hour to build the image, once."""
+    """Two images on one core, as in D12.6; the image for the machine takes half an hour to build, once."""
 
     descr = "GROMACS, an image for the partition's processors against the portable one"
     variant = parameter(["generic"], loggable=True)
@@ -32,7 +32,7 @@ class GROMACSNative(Dynamics):
 
     @run_after("setup")
     def confirm_kernels(self):
-        """Each is asked for its own."""
+        """Require that each image's log names the image's own instruction set."""
         sets = {"portable": simd.portable(self.site), "native": simd.native(self.site)}
-        confirmed = [Answer(f"{side}_kernels", SIMD, LOG, equals=own, side=side) for side, own in sets.items()]
+        confirmed = [Answer(f"{side}_kernels", SIMD, LOG, equals=name, side=side) for side, name in sets.items()]
         self.answers = [*self.answers, *confirmed]

@@ -21,7 +21,7 @@ TINY = r"^HPL_N=1?\d{1,3}$"
 #: each has as much memory. Longer runs do not spread less (ci/benchmark noise).
 ORDER, ORDER_OVER_NODES = 1400, 700
 FLAT = 64  # CHPCE's largest flat grid
-#: Order of the smallest matrix that PTRANS gets. It gets it twice, and reports the better one, past its first calls.
+#: Order of the smallest matrix for PTRANS. It is transposed twice; the better result counts, and has no first calls.
 TRANSPOSED = 2000
 
 
@@ -31,7 +31,7 @@ def figure(name, key, unit, spread, **facts):
 
 
 def per_core(name, key, unit, spread):
-    """Return a figure of what the cores do by themselves, which needs a matrix that is not tiny."""
+    """Return a figure of single cores, which does not apply to a tiny matrix."""
     return figure(name, key, unit, spread, not_applicable_if=TINY)
 
 
@@ -102,7 +102,7 @@ class HPCC(ContainerCheck, ReleaseOfImage):
 
     @property
     def work(self):
-        """On one node no matrix is tiny. The other benchmarks take less memory than HPL."""
+        """The elements of HPL's matrix, never tiny on one node. The other benchmarks take less memory than HPL."""
         facts = {"unit": "matrix elements", "fixed_seconds": 1, "parallel_seconds_per_unit": 1e-6, "bytes_per_unit": 8}
         if self.memory_fraction:
             return Work(min_amount=self.memory_fraction * self.site.memory * self.num_nodes / 8, **facts)

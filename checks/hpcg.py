@@ -12,15 +12,15 @@ from containercheck.site import sites
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 RESULTS = "HPCG-Benchmark_*.txt"
-#: Points in each direction that a rank has: the documents', and a plain run's.
+#: Points of a rank in each direction: those of D12.6, and those of a default run.
 PUBLISHED, QUICK = 120, 32
-#: One rank on each core.
+#: Ranks of a default run, one on each core with the smaller problem; and of a run with the problem of D12.6.
 PLAIN, ALL = "plain", "all"
 
 
 @rfm.simple_test
 class HPCG(ContainerCheck):
-    """The same for each rank, whatever their number."""
+    """A problem of the same size for each rank, whatever their number."""
 
     descr = "HPCG"
     executable = "xhpcg"
@@ -29,10 +29,10 @@ class HPCG(ContainerCheck):
     run_limit = 300
     full_run_limit = 3600
     seconds = 100
-    #: The documents' problem with so many ranks on a node, and threads for the rest of its cores; or the plain one.
+    #: Ranks on a node for the problem of D12.6, with threads for the rest of its cores; or the default run.
     ranks = parameter([PLAIN, *sites.core_counts(), ALL], loggable=True)
     plain = {"ranks": PLAIN}
-    #: Seconds of what is timed; an official result takes 1800.
+    #: Seconds of the timed part; an official result takes 1800.
     timed = variable(int, value=1)
 
     identity = [Identity("version", r"^version=(\S+)")]
@@ -52,13 +52,13 @@ class HPCG(ContainerCheck):
 
     @run_after("init")
     def choose_ranks(self):
-        """Fewer ranks have more threads each."""
+        """Set the ranks of a node; fewer ranks have more threads each."""
         if self.ranks not in (PLAIN, ALL):
             self.ranks_per_node, self.threads = self.ranks, 0
 
     @run_before("run")
     def choose_problem(self):
-        """The file that it writes is called after the time of day."""
+        """Solve, then print the results, whose file is named after the time of day."""
         size = " ".join(f"--n{axis}={self.points}" for axis in "xyz")
         self.reset_commands = [f"rm -f {RESULTS} hpcg20*.txt"]
         self.steps = [
@@ -68,18 +68,18 @@ class HPCG(ContainerCheck):
 
     @property
     def points(self):
-        """Of a rank, in each direction."""
+        """The points of a rank in each direction."""
         return QUICK if self.ranks == PLAIN else PUBLISHED
 
     @property
     def work(self):
-        """What is not timed, a solution by the reference among it, takes a core a second for 13000 unknowns."""
-        own = self.points**3
+        """The unknowns; the parts that are not timed take a core one second for 13000 of them."""
+        count = self.points**3
         return Work(
-            "unknowns", own, own, fixed_seconds=1 + self.timed, parallel_seconds_per_unit=8e-5, bytes_per_unit=1000
+            "unknowns", count, count, fixed_seconds=1 + self.timed, parallel_seconds_per_unit=8e-5, bytes_per_unit=1000
         )
 
     @property
     def amount(self):
-        """Of the ranks, whatever threads they have."""
+        """The unknowns of all ranks, whatever threads they have."""
         return self.work.amount(self.layout.ranks)

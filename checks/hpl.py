@@ -16,14 +16,14 @@ OUTPUT = "hpccoutf.txt"
 BLOCK = 128
 #: Largest matrix of MIPT, and the part of its two nodes' memory that it took.
 LARGEST, LARGEST_PART = 96000, 96000**2 * 8 / (128 << 30)
-#: Order of a plain run's matrix for one core, which grows like the root of their number. Over several nodes it is
+#: Order of a default run's matrix for one core, which grows like the root of their number. Over several nodes it is
 #: smaller, because HPCC sends the updates of its RandomAccess one by one: on TCP that would take minutes.
 QUICK, QUICK_OVER_NODES = 1280, 640
 
 
 @rfm.simple_test
 class HPL(ContainerCheck):
-    """One matrix, solved once; small ones several times, because one solution is over in an instant."""
+    """One matrix, solved once; a small one several times, because one solution takes an instant."""
 
     descr = "High Performance Linpack"
     executable = "hpcc"
@@ -37,13 +37,13 @@ class HPL(ContainerCheck):
     seconds = 80
     # The largest took 22 minutes.
     full_run_limit = 4 * 3600
-    #: Whether to scale them so; ``-S HPL.scaled=no`` runs the published ones.
+    #: Whether to scale the matrices; ``-S HPL.scaled=no`` runs the published ones.
     scaled = variable(bool, value=True)
     #: Solutions of the small matrix in a run; their median counts.
     repeats = variable(int, value=5)
 
     identity = [Identity("version", r"^HPLinpack (\S+)", file=OUTPUT)]
-    # The last that is said of P and Q (HPCC says it twice). With fewer ranks than the grid has, HPL refuses to run, and
+    # The last P and Q (HPCC prints them twice). With fewer ranks than the grid has, HPL refuses to run, and
     # HPCC takes a grid of one.
     rank_count = Answer("ranks", r"^[PQ] +: +(\d+)(?![\s\S]*^P +: +\d)", file=OUTPUT, reduce="product")
     figures = [Figure("HPL", r"^W[RC]\w+(?: +\d+){4} +\S+ +(\S+)", "GFLOPS", file=OUTPUT, reduce="median", spread=15.0)]
@@ -65,7 +65,7 @@ class HPL(ContainerCheck):
 
     @property
     def work(self):
-        """An element takes as many operations as two thirds of the order; a core does some 20 GFLOPS."""
+        """The matrix elements; one takes 2/3 of the order in operations, of which a core does about 2e10 per second."""
         facts = {"fixed_seconds": 2, "bytes_per_unit": 8}
         if self.size == QUICK:
             order = QUICK if self.num_nodes == 1 else QUICK_OVER_NODES

@@ -16,7 +16,7 @@ TREE = "share/imagefiles"
 
 
 def figure(cache, step, tolerance):
-    """Return the seconds of the slowest process in a step, or those of the processors that helpers took in all."""
+    """Return the figure for the seconds of the slowest process in a step, or for the processor time of all helpers."""
     pattern = rf"^{cache}: .*\b{step} (\S+) s"
     facts = {"tolerance": tolerance, "spread": 0.4 * tolerance}
     return Figure(f"{step}_{cache}", pattern, "s", better="lower", compare="difference", **facts)
@@ -24,7 +24,7 @@ def figure(cache, step, tolerance):
 
 @rfm.simple_test
 class ImageFiles(OneNodeCheck, ImagePlacement):
-    """A process on every core."""
+    """The same work in a process on every core."""
 
     descr = "files of the image: stat, read, import"
     executable = "imagefiles"
@@ -50,8 +50,8 @@ class ImageFiles(OneNodeCheck, ImagePlacement):
     @run_before("run")
     def start_on_every_core(self):
         """Make the files that the bare program works on, and let the measuring program start the command."""
-        own = f"{self.python} {self.own('imagefiles/imagefiles.py')}"
-        self.input_commands = [f"{own} make {TREE}"]
+        program = f"{self.python} {self.own('imagefiles/imagefiles.py')}"
+        self.input_commands = [f"{program} make {TREE}"]
         places = (TREE, "image.sif", f"{axes.UNPACKED}/usr/local/{TREE}")
         cold = " ".join(f"--cold {place}" for place in places)
-        self.started_by = f"{own} measure --copies {self.site.cores or 2} {cold} --"
+        self.started_by = f"{program} measure --copies {self.site.cores or 2} {cold} --"

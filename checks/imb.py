@@ -68,7 +68,7 @@ class IMB(ContainerCheck):
 
     @run_before("run")
     def choose_ranks_and_trials(self):
-        """PingPong between neighbouring nodes, or on one node between neighbouring cores."""
+        """Run PingPong between neighbouring nodes, or on one node between cores; then Allreduce on all ranks."""
         common = f"-iter {self.trials},{self.volume or (500 if self.num_nodes == 1 else 100)}"
         if self.num_nodes > 1 and self.num_tasks_per_node > 1:
             common += f" -map {self.num_tasks_per_node}x{self.num_nodes}"

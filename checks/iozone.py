@@ -20,7 +20,7 @@ import reframe as rfm
 from containercheck import Answer, Figure, FilePlacement, Identity, OneNodeCheck, Step, Work, skip_unless
 from reframe.core.builtins import parameter, run_after, run_before
 
-#: Options, and the titles of the reports that are read.
+#: Ways of access, with their options and the titles of the reports that are read.
 MODES = {
     "random_strided": (
         "-I -i 0 -i 2 -i 5",
@@ -32,17 +32,18 @@ MODES = {
     "asynchronous": ("-I -H 8 -i 0 -i 1", ["Writer", "Re-writer", "Reader", "Re-Reader"]),
     "mmap": ("-B -G -e -c -i 0 -i 1", ["Writer", "Re-writer", "Reader", "Re-Reader"]),
 }
-#: In megabytes; and of a record, in kilobytes. The first of each is what a plain run does.
+#: Sizes of the file in megabytes, and of a record in kilobytes. The first of each is that of a default run.
 FILE_SIZES = (512, 4096, 15360)
 RECORD_SIZES = (1024, 4, 16384)
 
 
-#: Reports with another one's numbers; these are read from the table, after so many columns (size, record, write, ...).
+#: Reports that repeat another report's numbers, with the number of columns before theirs in the table (size, record,
+#: write, ...), from which they are read.
 IN_TABLE = {"Pwrite": 4, "Re-Pwrite": 5, "Pread": 6, "Re-Pread": 7}
 
 
 def report(title):
-    """Return the figure of one report, in kB/s as IOzone gives it."""
+    """Return the figure for one report, in kB/s as IOzone prints it."""
     pattern = rf'^"{title} report"\n\s+"\d+"\s*\n"\d+"\s+(\d+)'
     if title in IN_TABLE:
         pattern = rf"^\s+(?:\d+\s+){{{IN_TABLE[title]}}}(\d+)"
@@ -54,7 +55,7 @@ class IOzone(OneNodeCheck, FilePlacement):
     """IOzone 3.489."""
 
     descr = "IOzone"
-    #: What is done to the file.
+    #: Way of access.
     access = parameter(list(MODES), loggable=True)
     #: Size of the file, in MB.
     file_size = parameter(FILE_SIZES, loggable=True)
@@ -77,12 +78,12 @@ class IOzone(OneNodeCheck, FilePlacement):
 
     @run_after("init")
     def choose_reports(self):
-        """Each way has its own."""
+        """Set the figures: each way of access has its own reports."""
         self.figures = [report(title) for title in MODES[self.access][1]]
 
     @run_after("setup")
     def require_space(self):
-        """Skip where the file does not fit."""
+        """Skip where the file does not fit into the free space."""
         place = Path(self.stagedir, self.directory)
         free = shutil.disk_usage(place).free // 2**20 if place.is_dir() else self.file_size
         if free < self.file_size:
@@ -99,12 +100,12 @@ class IOzone(OneNodeCheck, FilePlacement):
         ]
         self.reset_commands = [f"rm -f {file}"]
         if self.access == "mmap":
-            # IOzone does not look whether msync, which takes whole pages, did anything.
-            said = f"records of {self.record_size} kB in pages of $(getconf PAGESIZE) bytes: mmap flushes pages"
-            self.input_commands = [skip_unless(f"[ $(getconf PAGESIZE) -le {self.record_size << 10} ]", said)]
+            # IOzone does not check the result of msync, which takes whole pages.
+            reason = f"records of {self.record_size} kB in pages of $(getconf PAGESIZE) bytes: mmap flushes pages"
+            self.input_commands = [skip_unless(f"[ $(getconf PAGESIZE) -le {self.record_size << 10} ]", reason)]
 
     @property
     def work(self):
-        """Each report goes over the whole file: at 1 GB/s, and with records of a few kB at 100 MB/s."""
+        """The megabytes of all reports; each goes over the file at 1 GB/s, or 100 MB/s with records of a few kB."""
         rate = 1000 if self.record_size > 100 else 100
         return Work("megabytes", self.file_size * len(self.figures), fixed_seconds=2, serial_seconds_per_unit=1 / rate)

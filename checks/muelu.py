@@ -14,12 +14,12 @@ from reframe.core.builtins import run_before
 
 @rfm.simple_test
 class MueLu(ContainerCheck):
-    """The project's own program."""
+    """Laplace's equation, by the project's own program."""
 
     descr = "Trilinos MueLu, Laplace's equation"
     executable = "muelu-laplace"
     source = "muelu/laplace.cpp"
-    # Of Trilinos' libraries those that call others bring them along.
+    # Trilinos' libraries bring along those that they call.
     compile_options = ["-fopenmp", "-isystem/usr/include/trilinos", "-Wl,--copy-dt-needed-entries"]
     compile_options += ["-ltrilinos_muelu-adapters", "-ltrilinos_muelu-interface", "-ltrilinos_muelu"]
     compile_options += ["-ltrilinos_belostpetra", "-ltrilinos_belos", "-ltrilinos_galeri-xpetra"]
@@ -38,7 +38,7 @@ class MueLu(ContainerCheck):
     figures = [seconds_of("setup", spread=5.0), seconds_of("solve", spread=5.0)]
     answers = [
         Answer("unknowns", r"^unknowns (\d+)"),
-        # Sums in another order may need one more.
+        # Sums in another order may need one iteration more.
         Answer("iterations", r"^iterations (\d+)", atol=1),
         Answer("convergence", r"^convergence (\w+)", equals="reached"),
         Answer("residual", r"^residual (\S+)", at_most=1e-8),
@@ -47,5 +47,5 @@ class MueLu(ContainerCheck):
 
     @run_before("run")
     def choose_size(self):
-        """A cube."""
+        """Set the edge of the cube of unknowns."""
         self.executable_opts = [str(round(self.amount ** (1 / 3)))]

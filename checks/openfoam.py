@@ -2,7 +2,7 @@
 
 D12.6 section 8.1.2, HLRS EXCESS: the tutorial case motorBike; mesh generation, domain decomposition and the first 100
 steps, with 1, 2 and 4 ranks on two nodes; mean wall-clock time of 20 runs. Up to 4 % faster in the container, "with the
-presumable better fitting OS and system software". A plain run makes a coarse mesh, of 8000 cells in place of 350000,
+presumable better fitting OS and system software". A default run makes a coarse mesh, of 8000 cells in place of 350000,
 and more for many cores.
 """
 
@@ -37,7 +37,7 @@ class OpenFOAM(ContainerCheck):
     full_run_limit = 4 * 3600
 
     identity = [Identity("version", r"^Build +: (.*\S)")]
-    # The solver is the last that speaks.
+    # The solver prints its ranks last.
     rank_count = Answer("ranks", r"^nProcs +: (\d+)")
     # With the coarse mesh a program's start counts in a phase, not in the solver's own time. From an image it takes
     # 0.3 to 0.6 s longer than bare, because many large libraries are read through its compressed file system; a mesh
@@ -64,7 +64,7 @@ class OpenFOAM(ContainerCheck):
 
     @run_after("init")
     def choose_ranks(self):
-        """So many in all: no case where they do not fit the nodes evenly."""
+        """Set the ranks of a node; there is no case where the ranks do not fit the nodes evenly."""
         if self.ranks:
             self.ranks_per_node = self.ranks // self.num_nodes
             if self.ranks % self.num_nodes:
@@ -72,9 +72,9 @@ class OpenFOAM(ContainerCheck):
 
     @run_before("run")
     def write_steps(self):
-        """Make the case once, on the host; both sides run the same. One rank runs without decomposition."""
+        """Make the case once, on the host, and run it on both sides; one rank runs without decomposition."""
         rows, columns = self.layout.grid
-        # Where Debian has what OpenFOAM's own bashrc would set.
+        # The directory where Debian has what OpenFOAM's own bashrc would set.
         self.prerun_cmds += ['export WM_PROJECT_DIR="${WM_PROJECT_DIR:-/usr/share/openfoam}"']
         # How fine the coarse mesh is, in thirds of what it is for few cores. Most of its cells are at the surface.
         mesh = "tutorial" if self.full_only else round(3 * (self.amount / self.work.min_amount) ** (1 / 2))
@@ -90,13 +90,13 @@ class OpenFOAM(ContainerCheck):
             self.figures = by_ratio(self.figures)
         if self.num_tasks == 1:
             # OpenFOAM refuses -parallel for one rank.
-            self.steps = [replace(one, command=one.command.replace(" -parallel", "")) for one in self.steps]
-            self.steps = [one for one in self.steps if one.name != "decompose"]
-            self.figures = [one for one in self.figures if one.name != "seconds_decompose"]
+            self.steps = [replace(step, command=step.command.replace(" -parallel", "")) for step in self.steps]
+            self.steps = [step for step in self.steps if step.name != "decompose"]
+            self.figures = [figure for figure in self.figures if figure.name != "seconds_decompose"]
 
     @property
     def work(self):
-        """One process makes the mesh: 64000 cells take it 20 s, and the tutorial's, with layers, four minutes."""
+        """The cells of the mesh, which one process makes: 64000 in 20 s, the tutorial's in four minutes."""
         serial = 7e-4 if self.full_only else 2.5e-4
         times = {
             "fixed_seconds": 3,

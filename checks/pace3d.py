@@ -35,7 +35,7 @@ class PACE3D(ContainerCheck):
 
     @run_after("init")
     def choose_rounds(self):
-        """Two runs a round, each of which is expected to take a quarter of its limit."""
+        """Set rounds and time: a round has two runs, each expected to take a quarter of its limit."""
         if self.runs:
             self.rounds = self.rounds or self.runs
             self.seconds = self.rounds * self.run_limit / 2

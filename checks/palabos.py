@@ -15,7 +15,7 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 
 @rfm.simple_test
 class Palabos(ContainerCheck):
-    """The project's own program."""
+    """The flow past a sphere, by the project's own program."""
 
     descr = "Palabos, flow past a sphere"
     executable = "palabos-flow"
@@ -46,18 +46,18 @@ class Palabos(ContainerCheck):
 
     @run_after("init")
     def choose_ranks(self):
-        """The library lays them out."""
+        """Set the ranks of a node."""
         self.ranks_per_node = self.ranks or None
 
     @run_before("run")
     def choose_size(self):
-        """A channel twice as long as it is wide and high."""
+        """Set the edge of the channel, which is twice as long as it is wide and high."""
         edge = round((self.amount / 2) ** (1 / 3) / 4) * 4
         self.executable_opts = [str(edge), str(self.timesteps)]
 
     @property
     def work(self):
-        """A core does some 7 million sites a second."""
+        """The lattice sites; a core does about 7 million a second."""
         return Work(
             "lattice sites",
             2 * 64**3,
@@ -69,5 +69,5 @@ class Palabos(ContainerCheck):
 
     @property
     def amount(self):
-        """Of the nodes' cores: with fewer ranks on them, it is the same channel."""
+        """The sites for the nodes' cores: with fewer ranks on them, the channel is the same."""
         return self.work.amount((self.site.cores or 1) * self.num_nodes)

@@ -15,14 +15,14 @@ CLASSES = ("within_socket", "between_sockets", "between_nodes")
 
 
 def figure_for_pair_class(name, unit, pair, **facts):
-    """Return a figure for one class of pair; the program says itself when there is no such pair."""
+    """Return a figure for one class of pair; it does not apply where the program says that there is no such pair."""
     pattern = rf"^{name} {pair} (\S+) {unit}"
     return Figure(f"{name}_{pair}", pattern, unit, not_applicable_if=rf"^pairs {pair} 0$", spread=6.0, **facts)
 
 
 @rfm.simple_test
 class PingPong(ContainerCheck, ReleaseOfImage):
-    """The project's own program, one pair at a time."""
+    """All pairs one after the other, by the project's own program."""
 
     descr = "Ping Pong between pairs of ranks, 4 B and 1 MB"
     executable = "pingpong"
@@ -46,11 +46,11 @@ class PingPong(ContainerCheck, ReleaseOfImage):
 
     @run_before("run")
     def choose_seconds(self):
-        """The program's options."""
+        """Set the program's options: seconds, and pairs of a class."""
         self.executable_opts = [f"{self.seconds_of_pairs:g}", str(self.pairs_of_class)]
 
     @property
     def amount(self):
-        """Of two classes on a node, and of three over several."""
+        """The number of pairs: of two classes on a node, of three over several."""
         pairs = math.comb(self.layout.ranks, 2)
         return min(pairs, self.pairs_of_class * (2 if self.num_nodes == 1 else 3)) if self.pairs_of_class else pairs

@@ -19,13 +19,13 @@ from reframe.core.builtins import run_before, variable
 
 
 def figure(name, pattern, unit, tolerance):
-    """Return a figure that a container adds something to, however long the computation."""
+    """Return a figure to which a container adds a constant, however long the computation."""
     return Figure(name, pattern, unit, better="lower", compare="difference", tolerance=tolerance)
 
 
 @rfm.simple_test
 class RAMP(OneNodeCheck, ImagePlacement):
-    """The project's own program, in Keras."""
+    """A U-Net, by the project's own program in Keras."""
 
     descr = "RAMP astro, a U-Net"
     executable = "python"

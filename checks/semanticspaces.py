@@ -20,7 +20,7 @@ WORDS = ("hinozeb", "venetapub", "vicihob")
 
 
 def time_of(name):
-    """Return a time that the script prints."""
+    """Return the figure for a time that the script prints."""
     return Figure(f"seconds_{name}", rf"^seconds {name} (\S+)", "s", better="lower", spread=14.0)
 
 
@@ -59,7 +59,7 @@ class SemanticSpaces(OneNodeCheck):
 
     @run_after("init")
     def choose_workers(self):
-        """The library lays them out."""
+        """Set the threads that index."""
         self.threads = self.workers
 
     @run_before("run")
@@ -79,7 +79,7 @@ class SemanticSpaces(OneNodeCheck):
 
     @property
     def work(self):
-        """Indexed by one thread, and by all of them."""
+        """The size of the text, which is indexed by one thread and by all of them."""
         return Work(
             "megabytes",
             self.megabytes,

@@ -19,14 +19,14 @@ MANY_FILES, MANY_BINDS = 20000, 50
 
 
 def figure(name, copies, word, unit, tolerance):
-    """Return a figure of the line about one copy, or about several."""
+    """Return a figure from the line about one copy, or about several."""
     pattern, facts = rf"^{copies}: .*\b{word} (\S+) {unit}", {"tolerance": tolerance, "spread": tolerance / 5}
     return Figure(name, pattern, unit, better="lower", compare="difference", **facts)
 
 
 @rfm.simple_test
 class StartUp(ContainerCheck, ImagePlacement, ReleaseOfImage):
-    """Any image will do: the one that the others are built upon."""
+    """Start and end of ``cat``, in the image that all others are built upon."""
 
     descr = "container start-up and tear-down, memory"
     recipe = "mpi"
@@ -35,9 +35,9 @@ class StartUp(ContainerCheck, ImagePlacement, ReleaseOfImage):
     ranks_per_node = 1
     run_limit = 120
     num_nodes = parameter([1], loggable=True)
-    # One, and one on every core at once, so many times each.
+    # One copy, and one on every core at once, each several times.
     work = Work("rounds of starts", min_amount=5, fixed_seconds=2, serial_seconds_per_unit=1, bytes_per_core=30e6)
-    #: What a start finds: a working directory with so many files, the largest limit of open files, so many binds.
+    #: Circumstances of a start: a working directory of many files, the largest limit of open files, or many binds.
     circumstances = parameter(["usual", "many_files", "open_files", "many_binds"], loggable=True)
     plain = {"circumstances": "usual"}
     #: Starts of each kind in a run; their median counts.
@@ -64,7 +64,7 @@ class StartUp(ContainerCheck, ImagePlacement, ReleaseOfImage):
 
     @run_before("run")
     def bring_about(self):
-        """Let them be as they are to be, on both sides; binds are the container's."""
+        """Create the circumstances on both sides; only the container has binds."""
         if self.circumstances == "many_files":
             self.input_commands = [f"seq -f file-%.0f {MANY_FILES} | xargs touch"]
         if self.circumstances == "open_files":

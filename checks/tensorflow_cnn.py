@@ -44,13 +44,13 @@ class TensorFlowCNN(OneNodeCheck):
 
     @run_after("init")
     def choose_network(self):
-        """Choose network and batch size, the axes of D12.6."""
+        """Set network and batch size, the axes of D12.6."""
         options = f"--network {self.network} --batch {self.batch} --steps {self.batches} --repeats {self.repeats}"
         self.executable_opts = ["cnn.py", *options.split()]
 
     @property
     def work(self):
-        """A batch that does not count, and those that do; a core does some 40 GFLOPS. One batch is in memory."""
+        """The images of all batches, one of which does not count; a core does 40 GFLOPS, and holds one batch."""
         batches = 1 + self.repeats * self.batches
         times = {"fixed_seconds": 6, "parallel_seconds_per_unit": GFLOP[self.network] / 40}
         return Work("images", self.batch * batches, **times, bytes_per_unit=1.4e8 / batches, bytes_per_node=2.5e9)

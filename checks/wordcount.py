@@ -8,7 +8,7 @@ memory before it reads, so the text comes from its file system; read-ahead goes 
 ``seconds_reading`` is what a rank still waits.
 
 What D12.6 section 9 calls overhead, the wall-clock time (from before MPI's launcher starts, to the end of the program)
-less that of the computation, is ``seconds_outside`` here; memory is told. Efficiency is the share of all
+less that of the computation, is ``seconds_outside`` here; memory is a figure too. Efficiency is the share of all
 ranks' time that is spent on reading and counting; D12.6's, T(1) / (n T(n)), comes from the cases with other numbers of
 ranks in the full axes.
 """
@@ -22,13 +22,13 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 
 
 def time_of(name, **facts):
-    """Return a time that the program prints."""
+    """Return the figure for a time that the program prints."""
     return Figure(f"seconds_{name}", rf"^seconds {name} (\S+)", "s", better="lower", **facts)
 
 
 @rfm.simple_test
 class WordCount(ContainerCheck):
-    """The project's own program."""
+    """The words of a text, counted by the project's own program."""
 
     descr = "Word Count over MPI"
     executable = "wordcount"
@@ -61,12 +61,12 @@ class WordCount(ContainerCheck):
 
     @run_after("init")
     def choose_ranks(self):
-        """The library lays them out."""
+        """Set the ranks of a node."""
         self.ranks_per_node = self.ranks or None
 
     @run_before("run")
     def make_text(self):
-        """Make the text, once for all rounds; it is too big to be kept."""
+        """Make the text once, for all rounds; it is too big to be kept."""
         published = f"--source {shlex.quote(self.published_path)}"
         source = published if self.published_path else "--megabytes 64 --compounds 0.02"
         self.input_commands = [
@@ -76,11 +76,11 @@ class WordCount(ContainerCheck):
 
     @property
     def work(self):
-        """One process makes the text: 4 GB take it a quarter of a minute."""
+        """The size of the text, which one process makes: 4 GB in a quarter of a minute."""
         size = (self.megabytes,) if self.megabytes else (500, 32, 4096)
         return Work("megabytes", *size, fixed_seconds=0.5, parallel_seconds_per_unit=0.01, setup_seconds_per_unit=0.004)
 
     @property
     def amount(self):
-        """Of the nodes' cores: with fewer ranks on them, it is the same text."""
+        """The size for the nodes' cores: with fewer ranks on them, the text is the same."""
         return self.work.amount((self.site.cores or 1) * self.num_nodes)

@@ -2,7 +2,7 @@
 
 D12.6 section 5, ICHEC on Kay: the case em_tropical_cyclone of WRF 4.0's distribution (200 x 200 x 20 points, six days
 in steps of a minute), initialised once with ideal.exe; execution time of wrf.exe on 1 to 8 nodes of 40 cores (figure
-5.1), the same in Singularity with the host's MPI as bare. A plain run is 40 steps, of a grid that grows with the cores.
+5.1), the same in Singularity with the host's MPI as bare. A default run: 40 steps of a grid that grows with the cores.
 Debian does not have it: it comes from Spack, or from the site (its modules, or a program), and has to be compiled for
 this case. The input is made with what the distribution has of it.
 """
@@ -11,27 +11,27 @@ import reframe as rfm
 from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work, by_ratio, seconds_of
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
-#: What the first rank prints.
+#: Output of the first rank.
 LOG = "rsl.out.0000"
-#: When the first step ends, in the case's own time.
+#: End of the first step, in the case's own time.
 FIRST = "2007-09-01_00:01:00"
 #: Grid points in each direction, and steps: those of D12.6, and those of a default run.
 PUBLISHED, DAYS = 200, 6 * 24 * 60
 QUICK, MOST = 60, 506
-#: Seconds of a core for a step of a column, with 20 points.
+#: Seconds that a core takes for a step of a column of 20 points.
 STEP = 3.5e-5
-#: WRF refuses fewer points than that in a rank's part of the grid, in each direction.
+#: Fewest points of a rank's part of the grid in each direction that WRF accepts.
 NARROWEST = 10
 
 
 def mean(what, number, **facts):
-    """Return an answer: a mean over the grid, before the last step; the number is its place in the line, from 1."""
+    """Return the answer for a mean over the grid before the last step; ``number`` is its place in the line, from 1."""
     return Answer(what, rf"Domain average of .*\b{what}\b.*: +(?:\S+ +){{{number}}}(\S+)", file=LOG, **facts)
 
 
 @rfm.simple_test
 class WRF(ContainerCheck):
-    """One rank on each core; WRF lays them out."""
+    """The cyclone with one rank on each core."""
 
     descr = "WRF tropical cyclone"
     executable = "wrf.exe"
@@ -42,19 +42,19 @@ class WRF(ContainerCheck):
     run_limit = 300
     full_run_limit = 4 * 3600
     seconds = 100
-    #: In each direction; 0 for as many as the cores need.
+    #: Grid points in each direction; 0 for as many as the cores need.
     points = parameter([0, PUBLISHED], loggable=True)
     plain = {"points": 0}
-    #: Steps of a plain run.
+    #: Steps of a default run.
     timesteps = variable(int, value=40)
-    # A fatal error is said in the logs only.
+    # A fatal error is printed in the logs only.
     reset_commands = [
         "rm -f rsl.* wrfout_d01_* wrfrst_d01_*",
         "trap 'grep -hA 1 \"FATAL CALLED FROM\" rsl.error.* >&2' ERR",
     ]
 
     identity = [Identity("version", r"^ *WRF V(\S+) MODEL", file=LOG)]
-    # Its grid of ranks: so many in one direction, and so many in the other.
+    # The grid of ranks: the numbers in one direction and in the other.
     rank_count = Answer("ranks", r"(?:Ntasks in X|ntasks in Y) +(\d+)", file=LOG, reduce="product")
     # Of all steps but the first, in which the program is still being read; from an image, through FUSE, that took
     # 0.4 to 0.8 s more in all.
@@ -82,10 +82,10 @@ class WRF(ContainerCheck):
 
     @run_before("run")
     def write_input(self):
-        """The bare program makes it, once."""
+        """Write the namelist; the bare program makes the input from it, once."""
         steps = DAYS if self.points else self.timesteps
         edge = round(self.amount ** (1 / 2))
-        # It counts one more: the last point is that of the staggered grid.
+        # WRF counts one more: the last point is that of the staggered grid.
         self.fill_in("wrf/namelist.input", "namelist.input", edge=edge + 1, minutes=steps)
         self.input_commands = [f"sh {self.own('wrf/prepare')} {self.bare_program}"]
         self.steps = [Step("wrf", self.program, parallel=True)]
@@ -94,7 +94,7 @@ class WRF(ContainerCheck):
 
     @property
     def work(self):
-        """One process makes the input, and writes all of it."""
+        """The columns of the grid; one process makes the input, and writes all of it."""
         facts = {"fixed_seconds": 0.6, "setup_seconds_per_unit": 6e-5, "bytes_per_unit": 4e4, "bytes_per_core": 6e7}
         if self.points:
             return Work("grid columns", PUBLISHED**2, parallel_seconds_per_unit=DAYS * STEP, **facts)
@@ -102,5 +102,5 @@ class WRF(ContainerCheck):
 
     @property
     def amount(self):
-        """No part of the grid is narrower than WRF takes it."""
+        """The columns, at least as many as WRF accepts for this number of ranks."""
         return max(self.work.amount(self.layout.cores), (NARROWEST * max(self.layout.grid)) ** 2)

@@ -5,10 +5,10 @@
 # Another one is made beside it and the link is moved: sessions that run keep theirs, which they hold (hold_environment in
 # lib.sh). One that nobody holds is removed a week after another took its place: a person may have activated it.
 
-# Where it stands in an environment that is complete.
+# File of a complete environment with the digest of its contents.
 stamp=dependencies.sha256
 
-# What nights run with, with hashes: nothing that was published since can get in. ci/lock writes it.
+# Packages that nights use, with hashes: no later version can get in. ci/lock writes it.
 locked="$repo/ci/requirements-night.txt"
 # Where environments are made: a schedule's checkout is new each night, and its state is not.
 environments="${CONTAINERCHECK_ENVIRONMENTS:-$repo}"
@@ -30,7 +30,7 @@ install_packages() {
     fi
 }
 
-# Prints the digest of what it is to have; with an argument, with the tools of the tests.
+# Prints the digest of the wanted contents; with an argument, with the tools of the tests.
 wanted_environment() {
     { sed '/^\[tool\.ruff/,$d' "$repo/pyproject.toml" && cat "$locked" && echo "$repo" "$*"; } | sha256sum
 }
@@ -43,14 +43,14 @@ make_environment() {
     if [ "$now" = "$wanted" ] || [ "$now" = "$full" ]; then
         return
     fi
-    # Two at once would make one between them.
+    # Two processes at once would make one environment together.
     mkdir -p "$environments"
     exec {lock}>"$environments/.venv-lock"
     flock "$lock"
     made="$environments/.venv-${wanted:0:12}"
     if [ "$(cat "$made/$stamp" 2>/dev/null)" != "$wanted" ]; then
         say "setting up .venv (ReFrame and numpy${with_tests:+, and the tools of the tests})"
-        # What is left of one that was interrupted.
+        # Remains of an interrupted set-up.
         rm -rf "$made"
         "$(machine python)" -m venv "$made"
         fill_environment "$made"
@@ -61,12 +61,12 @@ make_environment() {
     exec {lock}>&-
 }
 
-# Makes .venv a link to $1, in one step.
+# Makes .venv a link to $1, atomically.
 use_environment() {
     local link="$repo/.venv.$$"
-    # As it was made until there were links. Whoever runs from there goes on in the new one.
+    # A directory, as earlier versions made it.
     if [ -d "$repo/.venv" ] && [ ! -L "$repo/.venv" ]; then mv -T "$repo/.venv" "$repo/.venv-before"; fi
-    # Beside it by its name only, so that a checkout can be moved.
+    # A relative link inside the checkout, so that it can be moved.
     if [ "${1%/*}" = "$repo" ]; then ln -s "${1##*/}" "$link"; else ln -s "$1" "$link"; fi
     mv -T "$link" "$repo/.venv"
 }

@@ -8,7 +8,7 @@ die() { printf '%s: error: %s\n' "${0##*/}" "$*" >&2; exit 1; }
 # In project directories many a site's umask lets the group write (002): what the scripts make runs on the next night too.
 umask g-w,o-w
 
-# Prints a file or directory of what is run here that somebody else may change, if there is one.
+# Prints a file or directory of the programs run here that another user may change, if there is one.
 writable_by_others() {
     local path places=() groups=(-perm -020)
     # A group of the user's own name has nobody else in it, as useradd makes it.
@@ -16,12 +16,12 @@ writable_by_others() {
     for path in "$repo"/{checks,ci,config,images,spack-envs,easyconfigs} "$repo/.venv/bin" "$repo/.venv/lib"; do
         [ ! -e "$path" ] || places+=("$path")
     done
-    # Who may write to the directory may put others in their place.
+    # Whoever may write to the directory may replace them.
     find "$repo" -maxdepth 0 ! -type l \( -perm -002 -o "${groups[@]}" \) -print -quit
     find -H "${places[@]}" ! -type l \( -perm -002 -o "${groups[@]}" \) -print -quit
 }
 
-# Warns of it; to be called by what runs the checks.
+# Warns of such a file; called by the scripts that run the checks.
 warn_of_writers() {
     local path
     path=$(writable_by_others | head -n 1)
@@ -77,7 +77,7 @@ run_command() {
 
 can_be_root() { [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null; }
 
-# Runs a command as root: as it is for root, with sudo for anybody else.
+# Runs a command as root: directly for root, with sudo for other users.
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
@@ -109,11 +109,11 @@ apt_install() {
     mapfile -t missing < <(missing_packages "$@")
     [ "${#missing[@]}" -gt 0 ] || return 0
     say "installing ${missing[*]}"
-    # In a shell of its own, which outlives this one where that is killed, and removes what it made when apt is done.
+    # In a subshell, which outlives this one if it is killed, and removes the policy file when apt is done.
     (without_services "${missing[@]}")
 }
 
-# Keeps services from being started while it installs the packages "$@"; in a shell of its own.
+# Installs the packages "$@" and keeps their services from being started; called in a subshell.
 without_services() {
     local policy=/usr/sbin/policy-rc.d mark='# Made by ci/setup while it installs packages: process' status=0 log
     remove_dead_policy "$policy" "$mark"
@@ -134,14 +134,14 @@ without_services() {
     rm -f "$log"
 }
 
-# Removes the file $1, which has the line $2 with the process that made it, where that was killed.
+# Removes the file $1 if the process that made it, whose id is in the line $2, was killed.
 remove_dead_policy() {
     local maker
     maker=$(sed -n "s|^$2 \([0-9]*\)$|\1|p" "$1" 2>/dev/null) || true
     if [ -n "$maker" ] && [ ! -d "/proc/$maker" ]; then as_root rm -f "$1"; fi
 }
 
-# Runs debootstrap with the words "$@" for a release of $1 (debian or ubuntu), of which it takes nothing unsigned: without
+# Runs debootstrap with the words "$@" for a release of $1 (debian or ubuntu), and refuses unsigned packages: without
 # the keyring it would only warn.
 signed_debootstrap() {
     local keyring=/usr/share/keyrings/$1-archive-keyring.gpg
@@ -149,7 +149,7 @@ signed_debootstrap() {
     debootstrap --force-check-gpg --keyring="$keyring" "${@:2}"
 }
 
-# Tells apt in the tree $1 what this machine's is told of fetching: proxies, say.
+# Copies this machine's settings of apt for downloads, such as proxies, to the tree $1.
 copy_apt_settings() {
     local file
     for file in /etc/apt/apt.conf /etc/apt/apt.conf.d/*; do

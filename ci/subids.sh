@@ -1,7 +1,7 @@
 # Ranges of ids for building images without being root. Sourced by ci/setup.
 
-# Gives the user who runs this a range in /etc/subuid and in /etc/subgid, where there is none, as apptainer build
-# --fakeroot needs it.
+# Gives the current user a range in /etc/subuid and in /etc/subgid, where there is none: apptainer build --fakeroot needs
+# them.
 map_user() {
     local user
     user=$(id -un)
@@ -15,13 +15,13 @@ has_range() {
     [ -e "$2" ] && awk -F: -v name="$1" -v number="$(id -u "$1")" '$1 == name || $1 == number {found = 1} END {exit !found}' "$2"
 }
 
-# Prints the first id of the next range in the file $1: ranges must not overlap, and so it begins where the highest ends.
+# Prints the first id of the next range in the file $1: it begins where the highest ends, because ranges must not overlap.
 next_range() {
     cat "$1" 2>/dev/null |
         awk -F: '$2 + $3 > top {top = $2 + $3} END {if (top < 100000) top = 100000; if (top + 65536 > 4294967294) exit 1; printf "%.0f\n", top}'
 }
 
-# As root: the same for user $1, one after the other where two do this at once.
+# As root: gives ranges to user $1, under a lock.
 give_range() {
     local user=$1 kind file first
     umask 022
@@ -35,7 +35,7 @@ give_range() {
         if cut -d: -f1 /etc/passwd | grep -qxF -- "$user"; then
             usermod "--add-sub${kind}s" "$first-$((first + 65535))" "$user"
         else
-            # Of a user who is in no file of this machine usermod knows nothing. The last line may lack its end.
+            # usermod does not know users who are not in /etc/passwd. The last line may lack its end.
             [ -z "$(tail -c 1 "$file" 2>/dev/null)" ] || echo >>"$file"
             echo "$user:$first:65536" >>"$file"
         fi

@@ -1,6 +1,6 @@
-"""What ReFrame loads for ``ci/benchmark itself`` and ``noise``: an application whose two sides both run bare.
+"""A base class of checks for ``ci/benchmark itself`` and ``noise``: an application whose two sides both run bare.
 
-The files that twice.py writes have it as the first base of their class, before the application's own.
+In the check files that twice.py writes it is the first base of the class, before the application's own class.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from reframe.core.pipeline import RegressionTestPlugin
 
 
 class BareTwice(RegressionTestPlugin):
-    """Compares the bare program with itself, or with itself doing more work.
+    """A check that compares the bare program with itself, or with itself doing more work.
 
-    ``more`` says how the subject does more: commands that make its ``input``, ``files`` for the job to remove, its
+    ``more`` states how the subject does more: commands that make its ``input``, ``files`` that the job removes, its
     ``executable``, ``options`` or ``reset`` commands where they are others, and the ``answers`` that still agree.
     """
 
     more = variable(dict, value={}, loggable=False)
-    #: What the benchmarks read beside the results. ``pairs``, by figure: ``compare``, ``decided_after`` (None while
+    #: Facts for the benchmarks, beside the results. ``pairs``, by figure: ``compare``, ``decided_after`` (None while
     #: open) and ``changes`` (in log scale, or in the figure's unit; positive is worse). ``seconds`` of each run.
     told = variable(dict, value={}, loggable=True)
 
     @run_after("init")
     def compare_what_agrees(self):
-        """With more work some answers are others."""
+        """Keep the answers that agree with more work too."""
         if self.more:
             self.answers = [answer for answer in self.answers if answer.name in self.more["answers"]]
 
@@ -40,28 +40,28 @@ class BareTwice(RegressionTestPlugin):
 
     @property
     def side_count(self):
-        """Return how many there are."""
+        """Return the number of sides."""
         return 2
 
     def sides(self):
         """Return the bare side twice."""
         (bare,) = super().sides()
-        others = {name: self.more[name] for name in ("executable", "options") if name in self.more}
+        changes = {name: self.more[name] for name in ("executable", "options") if name in self.more}
         reset = (*bare.program.reset, *self.more.get("reset", ()))
-        program = replace(bare.program, reset=reset, **others)
+        program = replace(bare.program, reset=reset, **changes)
         label = "bare with more work" if self.more else "bare again"
         return [bare, replace(bare, name=contract.SUBJECT, label=label, program=program, compared_with=bare.name)]
 
     @run_before("performance")
     def tell(self):
-        """Leave in the report what the results do not say; runs of replaced rounds count nowhere."""
+        """Put into the report what the results do not have; runs of replaced rounds are left out."""
         if self.is_dry_run():
             return
-        found = Record.read(Path(self.stagedir))
+        record = Record.read(Path(self.stagedir))
         self.told = {
             "pairs": {
-                figure: {"compare": one.compare, "decided_after": one.decided_after, "changes": one.changes}
-                for (_, figure), one in self.prepared.evaluation.pairs.items()
+                figure: {"compare": pairs.compare, "decided_after": pairs.decided_after, "changes": pairs.changes}
+                for (_, figure), pairs in self.prepared.evaluation.pairs.items()
             },
-            "seconds": [run["seconds"] for run in found.runs if run["round"] not in found.replaced],
+            "seconds": [run["seconds"] for run in record.runs if run["round"] not in record.replaced],
         }

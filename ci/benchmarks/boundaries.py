@@ -1,6 +1,6 @@
-"""Makes checks/containercheck/node/stats/boundaries.json, the numbers that the sequential verdict compares with.
+"""Make checks/containercheck/node/stats/boundaries.json, the boundaries of the sequential verdict.
 
-    python ci/benchmarks/boundaries.py            # write the table (some five minutes on one core)
+    python ci/benchmarks/boundaries.py            # write the table (about five minutes on one core)
     python ci/benchmarks/boundaries.py --check    # make it again and compare; exit status 1 where it differs
 
 Two tests decide, each with a part of the error probabilities (:data:`SHARES`): the counts of ranks, which are made
@@ -12,7 +12,7 @@ a bound: Wilcoxon's signed-rank statistic (Wilcoxon 1945; that it counts Walsh a
 differences of the rounds lie symmetrically about the bound, their signs are fair coins. An error probability alpha is
 spent over the rounds after Lan and DeMets (1983): the boundary at n is the smallest integer for which T has reached a
 boundary in one of the rounds up to n with probability at most alpha sqrt(n / 40). It is never smaller than that of a
-larger alpha, which what is left over from the rounds before would sometimes allow.
+larger alpha, which error probability that earlier rounds left unspent would sometimes allow.
 
 **Up to round 22 exactly.** T is no Markov chain, but the signs in the order of their sizes are one: the state is a word
 of n bits, and the next round inserts a fair bit at a place that is uniform among the n + 1, independent of all before.
@@ -45,8 +45,8 @@ TABLE = PACKAGE / "node" / "stats" / "boundaries.json"
 HORIZON = 40
 #: Error probabilities: of a pass for a figure; of a failure at the tolerance, and at no overhead, for a whole check.
 PASS, FAIL, ZERO = 0.05, 0.05, 0.01
-#: Parts of each that the two tests may spend. Of shares that were simulated (t and ranks 0.3 and 0.7, 0.5 and 0.5, 0.5
-#: and 0.7) these close most: t on quiet nodes, ranks on noisy ones. Together they spend 0.8 of a failure at no overhead
+#: Parts of each that the two tests may spend. Of all simulated shares (t and ranks 0.3 and 0.7, 0.5 and 0.5, 0.5 and
+#: 0.7) these close most: t on quiet nodes, ranks on noisy ones. Together they spend 0.8 of a failure at no overhead
 #: and 0.9 of a pass at most, as long as rounds spread no more than is known.
 SHARES = {"ranks": 0.82, "t": 0.5}
 #: Numbers of figures that have a row; a number in between takes the next larger row. Above 32: figures with an expected
@@ -54,7 +54,7 @@ SHARES = {"ranks": 0.82, "t": 0.5}
 FIGURES = [*range(1, 33), 36, 40, 48, 64, 96, 128]
 #: The last round whose boundary is exact.
 EXACT = 22
-#: (smallest alpha, sequences drawn): rows with at least that alpha are filled from so many sequences and their mirrors.
+#: (smallest alpha, sequences drawn): rows with at least this alpha are filled from these sequences and their mirrors.
 STAGES = ((0.005, 1 << 22), (0.0005, 1 << 25), (0.0, 3 << 25))
 SEED = 20831
 #: Sequences drawn at once; small enough for the processor's cache.
@@ -143,8 +143,8 @@ def tails(number, alpha, seed=SEED):
     limits = np.array([most[i] + 1 if reach[i] is None else reach[i] for i in range(HORIZON)], dtype=np.uint16)
     kept = []
     for counts in sequences(number, seed):
-        for one in (counts, np.array(most, dtype=np.uint16)[:, None] - counts):
-            kept.append(one[:, (one >= limits[:, None]).any(axis=0)])
+        for drawn in (counts, np.array(most, dtype=np.uint16)[:, None] - counts):
+            kept.append(drawn[:, (drawn >= limits[:, None]).any(axis=0)])
     return np.concatenate(kept, axis=1)
 
 
@@ -175,18 +175,18 @@ def complete(alpha, counts, number, floor=(0,) * HORIZON, last=EXACT, spend=spen
 def levels(share):
     """Return the error probabilities of the rows for a share of them: of ``pass``, and by figures of the others."""
     kinds = {"fail": FAIL, "zero": ZERO}
-    return share * PASS, {kind: {one: share * alpha / one for one in FIGURES} for kind, alpha in kinds.items()}
+    return share * PASS, {kind: {count: share * alpha / count for count in FIGURES} for kind, alpha in kinds.items()}
 
 
 def make():
-    """Return the table as it stands in the file."""
+    """Return the table that the file holds."""
     passing, failing = levels(SHARES["ranks"])
     needed = sorted({passing, *failing["fail"].values(), *failing["zero"].values()}, reverse=True)
     rows, floor = {}, (0,) * HORIZON
     for stage, (smallest, number) in enumerate(STAGES):
-        own = [alpha for alpha in needed if alpha >= smallest and alpha not in rows]
-        counts = tails(number, max(own), SEED + stage)
-        for alpha in own:
+        alphas = [alpha for alpha in needed if alpha >= smallest and alpha not in rows]
+        counts = tails(number, max(alphas), SEED + stage)
+        for alpha in alphas:
             rows[alpha] = floor = complete(alpha, counts, number, floor)
     t_passing, t_failing = levels(SHARES["t"])
     return {
@@ -200,14 +200,14 @@ def make():
         "sequences": [2 * number for _, number in STAGES],
         "seed": SEED,
         "pass": rows[passing],
-        **{kind: {str(one): rows[alpha] for one, alpha in row.items()} for kind, row in failing.items()},
+        **{kind: {str(figures): rows[alpha] for figures, alpha in row.items()} for kind, row in failing.items()},
         "t_meaning": "smallest moderated t after round 1, 2, ...; null: no look",
         "prior_degrees": moderated.PRIOR_DEGREES,
         "contradiction": "smallest (n - 1) s^2 / s0^2 with which the known spread s0 is contradicted, after each round",
         "contradicted": moderated.contradicted(HORIZON),
         "t_pass": moderated.boundaries(t_passing, HORIZON),
         **{
-            f"t_{kind}": {str(one): moderated.boundaries(alpha, HORIZON) for one, alpha in row.items()}
+            f"t_{kind}": {str(figures): moderated.boundaries(alpha, HORIZON) for figures, alpha in row.items()}
             for kind, row in t_failing.items()
         },
     }
@@ -218,7 +218,7 @@ def text(table):
     lines = []
     for key, value in table.items():
         if key.removeprefix("t_") in ("fail", "zero"):
-            inner = ",\n".join(f"  {json.dumps(one)}: {json.dumps(row)}" for one, row in value.items())
+            inner = ",\n".join(f"  {json.dumps(figures)}: {json.dumps(row)}" for figures, row in value.items())
             lines.append(f"{json.dumps(key)}: {{\n{inner}}}")
         else:
             lines.append(f"{json.dumps(key)}: {json.dumps(value)}")
@@ -226,7 +226,7 @@ def text(table):
 
 
 def main():
-    """Write the table, or compare it."""
+    """Write the table, or compare it with the file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare with the file instead of writing it")
     options = parser.parse_args()

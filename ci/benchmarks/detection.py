@@ -1,4 +1,4 @@
-"""Shows by simulation what the sequential verdict promises and what it finds, beside the methods that it replaced.
+"""Show by simulation what the sequential verdict promises and finds, beside the methods that it replaced.
 
     python ci/benchmarks/detection.py [--quick] [--rounds DIR]
 
@@ -42,7 +42,7 @@ SPREADS = (0.01, 0.015, 0.03, 0.06, 0.12)
 ENORMOUS = 0.5
 #: How often a slowdown must be found.
 FOUND = 0.95
-#: What is known of the spread, as a part of it; None for nothing, where the default counts.
+#: Known spreads, as a part of the true one; None where nothing is known and the default counts.
 PRIORS = {"known": 1.0, "half": 0.5, "double": 2.0, "absent": None}
 #: Rounds within which slowdowns are found and figures pass.
 WITHIN = (2, 3, 4, 6, 8, 12, 20, 40)
@@ -77,7 +77,7 @@ def false_verdicts(number, seed):
     print("Promised: a check fails in 1 % without overhead, in 5 % at the tolerance; a figure passes there in 5 %.")
     print(f"Without overhead the spread is {100 * ENORMOUS:g} %, at the tolerance 6 %; F figures in a check.")
     header = f"{'':16}{'rule':8}{'fail, no overhead':>18}{'fail at tolerance':>18}{'pass':>6}"
-    print(f"{header}\n{'F =':24}" + 2 * "".join(f"{one:6}" for one in FIGURES))
+    print(f"{header}\n{'F =':24}" + 2 * "".join(f"{figures:6}" for figures in FIGURES))
     for name, noise in NOISES.items():
         sample = noise(np.random.default_rng(seed), (HORIZON, number))
         lines = {rule: [] for rule, _ in rules()}
@@ -94,11 +94,12 @@ def false_verdicts(number, seed):
         for number_of_line, (rule, cells) in enumerate(lines.items()):
             # The passes stand last.
             cells = [*cells[:4], *cells[5:], cells[4]]
-            print(f"{'' if number_of_line else name:16}{rule:8}" + "".join(f"{one:6.2f}" for one in cells), flush=True)
+            line = "".join(f"{cell:6.2f}" for cell in cells)
+            print(f"{'' if number_of_line else name:16}{rule:8}{line}", flush=True)
 
 
 def slowdown_found(noise, fails, most=20.0):
-    """Return the smallest slowdown in percent with which ``fails`` is true for 95 in 100; infinite if none is.
+    """Return the smallest slowdown in percent for which ``fails`` is true for 95 in 100; infinite if there is none.
 
     :param noise: changes without overhead, in log scale.
     :param fails: function of the changes, to (figures,) of bool.
@@ -127,48 +128,49 @@ def shown(value, width=8):
 
 
 def found(number, seed):
-    """Print the smallest slowdowns that are found within so many rounds."""
+    """Print the smallest slowdowns that are found within numbers of rounds."""
     print(f"\nSmallest slowdown (%) found in 95 of 100, tolerance 5 %, normal noise, {number} figures per cell")
-    print(f"{'spread':8}{'F':>4} {'rule':10}" + "".join(f"{f'n={one}':>8}" for one in WITHIN) + f"{'fixed':>8}")
+    print(f"{'spread':8}{'F':>4} {'rule':10}" + "".join(f"{f'n={rounds}':>8}" for rounds in WITHIN) + f"{'fixed':>8}")
     for spread in SPREADS:
         noise = spread * normal(np.random.default_rng(seed), (HORIZON, number))
         for figures in (1, 14):
             for rule, facts in rules():
                 cells = [slowdown_found(noise[:rounds], failing(figures, facts(spread))) for rounds in WITHIN]
                 if rule == "ranks":
-                    cells.append(slowdown_found(noise, lambda d, f=figures: student(d, f) < 0))
+                    cells.append(slowdown_found(noise, lambda changes, figures=figures: student(changes, figures) < 0))
                 line = f"{100 * spread:<8g}{figures:4} {rule:10}"
-                print(line + "".join(shown(one) for one in cells), flush=True)
+                print(line + "".join(shown(cell) for cell in cells), flush=True)
 
 
 def passed(number, seed):
-    """Print how many checks without overhead pass within so many rounds, and what they take."""
+    """Print how many checks without overhead pass within numbers of rounds, and how many rounds they take."""
     print(f"\nWithout overhead: checks passed within n rounds (%), failed, rounds used; {number} figures per cell")
-    print(f"{'spread':8}{'F':>4} {'rule':10}" + "".join(f"{f'n={one}':>7}" for one in WITHIN) + "   failed  rounds")
+    within = "".join(f"{f'n={rounds}':>7}" for rounds in WITHIN)
+    print(f"{'spread':8}{'F':>4} {'rule':10}{within}   failed  rounds")
     for spread in SPREADS:
         noise = spread * normal(np.random.default_rng(seed), (HORIZON, number))
         for figures in FIGURES:
-            own = noise[:, : number // figures * figures]
-            averages = counted(own)
+            changes = noise[:, : number // figures * figures]
+            averages = counted(changes)
             for rule, facts in rules():
                 line = f"{100 * spread:<8g}{figures:4} {rule:10}"
-                judged = judge(own, figures, True, averages=averages, **facts(spread))
-                checked = checks(judged, figures, *([] if rule == "ranks" else [own, facts(spread)["known"]]))
+                judged = judge(changes, figures, True, averages=averages, **facts(spread))
+                checked = checks(judged, figures, *([] if rule == "ranks" else [changes, facts(spread)["known"]]))
                 print(line + _passes(checked), flush=True)
-            verdicts = student(own, figures).reshape(-1, figures)
+            verdicts = student(changes, figures).reshape(-1, figures)
             fixed = f"{percent((verdicts > 0).all(axis=1)):7.1f}{percent((verdicts < 0).any(axis=1)):7.2f} failed"
-            one_run = plain(own / math.sqrt(2)).reshape(-1, figures).min(axis=1)
+            one_run = plain(changes / math.sqrt(2)).reshape(-1, figures).min(axis=1)
             print(f"{'':13}fixed, n=4: {fixed};  plain, one run: {percent(one_run < 0):.2f} failed")
 
 
 def _passes(checked):
     cells = [percent((checked.verdict > 0) & (checked.rounds <= rounds)) for rounds in WITHIN]
-    line = "".join(f"{one:7.1f}" for one in cells)
+    line = "".join(f"{cell:7.1f}" for cell in cells)
     return f"{line}{percent(checked.verdict < 0):9.2f}{np.mean(checked.rounds):8.1f}"
 
 
 def named(number, seed):
-    """Print how many of the figures that are too slow a check names, and what that takes.
+    """Print how many of the too slow figures a check names, and how many rounds that takes.
 
     :param number: checks per cell.
     """
@@ -188,11 +190,11 @@ def named(number, seed):
                 known = known_as(prior, spread)
                 judged = judge(changes, OF_HPCC, True, known=known, averages=averages)
                 first, now = checks(judged, OF_HPCC), checks(judged, OF_HPCC, changes, known)
-                every, other = (percent((one.figures[:, :SLOW] < 0).all(axis=1)) for one in (now, first))
+                every, every_first = (percent((each.figures[:, :SLOW] < 0).all(axis=1)) for each in (now, first))
                 falsely = percent((now.figures[:, SLOW:] < 0).any(axis=1))
                 cells = f"{now.rounds.mean():8.1f}{np.quantile(now.rounds, 0.95):6.0f}{every:11.1f}{falsely:9.2f}"
                 line = f"{100 * spread:<8g}{factor:7g} {prior:8}{cells}"
-                print(f"{line}         {first.rounds.mean():8.1f}{other:11.1f}", flush=True)
+                print(f"{line}         {first.rounds.mean():8.1f}{every_first:11.1f}", flush=True)
 
 
 def real_pairs(path):
@@ -211,15 +213,16 @@ def real_pairs(path):
     if any(len(both) != 2 for both in sides.values()):
         raise ValueError(f"{path}: a round without both sides")
     changes = np.array([both["B"] - both["A"] for both in sides.values()])
-    names = [path.stem] if changes.shape[1] == 1 else [f"{path.stem} {one + 1}" for one in range(changes.shape[1])]
+    count = changes.shape[1]
+    names = [path.stem] if count == 1 else [f"{path.stem} {number}" for number in range(1, count + 1)]
     return list(zip(names, changes.T)), (2 * statistics.fmean(seconds) if seconds else None)
 
 
 def real(directory, number, seed):
-    """Print the same on real rounds of a program against itself, drawn with replacement, sides swapped by coin."""
+    """Print the same on real rounds of a program against itself, drawn with replacement, sides swapped at random."""
     print(f"\nReal rounds of a program against itself, F = 1, {number} figures per cell; known: their robust spread")
     header = f"{'':14}{'rule':8}{'spread':>8}{'pass':>7}{'open':>7}{'fail':>7}{'rounds':>8}{'seconds':>9}"
-    print(header + "".join(f"{f'n={one}':>7}" for one in (3, 8, 40)) + "  (slowdown found within)")
+    print(header + "".join(f"{f'n={rounds}':>7}" for rounds in (3, 8, 40)) + "  (slowdown found within)")
     for path in sorted(Path(directory).glob("*.json")):
         figures, seconds = real_pairs(path)
         for name, seen in figures:
@@ -229,11 +232,11 @@ def real(directory, number, seed):
             for rule, facts in rules():
                 checked = checks(judge(noise, 1, True, **facts(spread)), 1)
                 slow = [slowdown_found(noise[:n], failing(1, facts(spread))) for n in (3, 8, 40)]
-                cells = "".join(f"{percent(checked.verdict == one):7.1f}" for one in (1, 0, -1))
+                cells = "".join(f"{percent(checked.verdict == verdict):7.1f}" for verdict in (1, 0, -1))
                 rounds = np.mean(checked.rounds)
                 took = "-" if seconds is None else f"{rounds * seconds:.0f}"
                 line = f"{name if rule == 'ranks' else '':14}{rule:8}{100 * spread:8.1f}{cells}{rounds:8.1f}{took:>9}"
-                print(line + "".join(shown(one, 7) for one in slow), flush=True)
+                print(line + "".join(shown(slowdown, 7) for slowdown in slow), flush=True)
             before = student(noise, 1)
             print(f"{'':14}fixed   {'':8}{percent(before > 0):7.1f}{'':7}{percent(before < 0):7.2f}")
 

@@ -1,4 +1,4 @@
-"""Measures what the library itself costs; called by ci/benchmark.
+"""Measure what the library itself costs; called by ci/benchmark.
 
 harness.py list [ARGUMENTS]   milliseconds to list one test, and how many of them are not ReFrame's own
 harness.py run [ARGUMENTS]    share of a session's wall-clock time that was not the applications' own run time
@@ -17,11 +17,11 @@ from pathlib import Path
 REFRAME = str(Path(sys.executable).parent / "reframe")
 CHECKS = "checks/"
 REPORT = Path("reports", "benchmark.json")
-#: Listings of each kind, of which the fastest counts: what else runs on the machine only makes them slower.
+#: Number of listings of each kind. The fastest counts: other load on the machine only makes them slower.
 LISTINGS = 3
 #: The goal: milliseconds for listing a test, above what plain ReFrame takes.
 GOAL = 1.0
-#: As many tests with as little in them as there can be.
+#: Check file with a number of tests that are as small as can be.
 PLAIN = '''"""Tests with nothing in them."""
 
 import reframe as rfm
@@ -49,13 +49,13 @@ def timed(checks: str, arguments: list[str]) -> tuple[float, str]:
 
 
 def count(output: str) -> int:
-    """Return how many tests a listing found."""
+    """Return the number of tests in the output of a listing."""
     return int(re.search(r"Found (\d+) check", output)[1])
 
 
 def listing(arguments: list[str]) -> None:
     """Print milliseconds per test, for a listing of all tests and for one of as many plain ones."""
-    # Nobody's first listing counts: it fills the caches.
+    # The first listing does not count: it fills the caches.
     tests = count(timed(CHECKS, ["-l", *arguments])[1])
     ours, plain = [], []
     with tempfile.TemporaryDirectory() as directory:
@@ -78,13 +78,13 @@ def running(arguments: list[str]) -> None:
     REPORT.parent.mkdir(exist_ok=True)
     seconds, _ = timed(CHECKS, ["-r", f"--report-file={REPORT}", *arguments])
     cases = json.loads(REPORT.read_text())["runs"][-1]["testcases"]
-    own = sum(case.get("application_seconds") or 0 for case in cases)
-    print(f"run: {len(cases)} tests in {seconds:.1f} s, {own:.1f} s of them the applications' own")
-    print(f"run: share of the harness {100 * (seconds - own) / seconds:.1f} % (goal: under 10 %)")
+    application = sum(case.get("application_seconds") or 0 for case in cases)
+    print(f"run: {len(cases)} tests in {seconds:.1f} s, {application:.1f} s of them the applications' own")
+    print(f"run: share of the harness {100 * (seconds - application) / seconds:.1f} % (goal: under 10 %)")
 
 
 def main() -> None:
-    """Run one of the two."""
+    """Run the benchmark that the first argument names."""
     commands = {"list": listing, "run": running}
     if len(sys.argv) < 2 or sys.argv[1] not in commands:
         sys.exit("usage: harness.py list|run [arguments for ReFrame]")

@@ -1,4 +1,4 @@
-"""Shows with real sessions what the verdict does to a program that is compared with itself; called by ci/benchmark.
+"""Show with real sessions the verdicts on a program that is compared with itself; called by ci/benchmark.
 
     itself.py [--times N] [--more PERCENT] [-S NAME=VALUE]... [CHECK ...]
 
@@ -34,10 +34,10 @@ USUAL = ("PingPong", "HPL", "WordCount", "StartUp", "GROMACS")
 
 @dataclass(frozen=True)
 class More:
-    """How a check's subject does more work; PERCENT and SOURCES (checks/src) in its words are filled in.
+    """A way to give a check's subject more work; PERCENT and SOURCES (checks/src) in its words are filled in.
 
-    :ivar figures: those that show the work.
-    :ivar answers: those that still agree.
+    :ivar figures: figures that show the work.
+    :ivar answers: answers that still agree.
     :ivar facts: the rest of what :class:`bare_twice.BareTwice` takes.
     """
 
@@ -46,19 +46,19 @@ class More:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     def filled_in(self, percent: int) -> dict[str, Any]:
-        """Return the facts for so much more work."""
+        """Return the facts for this much more work."""
 
         def fill(text: str) -> str:
             return text.replace("PERCENT", str(percent)).replace("SOURCES", str(CHECKS / "src"))
 
-        facts = {key: fill(one) if isinstance(one, str) else [*map(fill, one)] for key, one in self.facts.items()}
+        facts = {key: fill(fact) if isinstance(fact, str) else [*map(fill, fact)] for key, fact in self.facts.items()}
         return {**facts, "answers": list(self.answers)}
 
 
 PAIRS = ("within_socket", "between_sockets", "between_nodes")
-#: Only checks with a figure that grows with the work; a rate, as HPL and GROMACS have it, stays what it is.
+#: Checks with a figure that grows with the work; a rate, as in HPL and GROMACS, would not change.
 MORE = {
-    # A text that is longer, and on disk before it is read, as the other one is (text/make_text.py).
+    # A longer text, on disk before it is read, as the usual text is (text/make_text.py).
     "WordCount": More(
         ("seconds_compute", "seconds_counting"),
         facts={
@@ -81,7 +81,7 @@ MORE = {
             ]
         },
     ),
-    # The same program, built to exchange more messages than it divides the time by.
+    # The same program, built to exchange more messages than the number by which it divides the time.
     "PingPong": More(
         tuple(f"{name}_{pair}" for name in ("latency", "bandwidth") for pair in PAIRS),
         ("wrong_bytes", *(f"pairs_{pair}" for pair in PAIRS)),
@@ -102,8 +102,8 @@ MORE = {
 class Tally:
     """All sessions of one check.
 
-    :ivar cases: as they came out, without those that were skipped or broken.
-    :ivar shows: whether a figure shows more work.
+    :ivar cases: the cases of the sessions, without those that were skipped or broken.
+    :ivar shows: the figures that show more work.
     """
 
     cases: list[Case] = field(default_factory=list)
@@ -114,39 +114,39 @@ class Tally:
         return list(dict.fromkeys(row.figure for case in self.cases for row in case.rows))
 
     def rows(self, figure: str) -> list[Row]:
-        """Return what the sessions say of a figure."""
+        """Return the rows of the sessions for a figure."""
         return [row for case in self.cases for row in case.rows if row.figure == figure]
 
     def count(self, figure: str, verdict: str) -> int:
-        """Return how many sessions ended with this verdict on a figure."""
+        """Return the number of sessions with this verdict on a figure."""
         return sum(row.verdict == verdict for row in self.rows(figure))
 
     def false_failures(self) -> int:
-        """Return how many comparisons failed that must not."""
+        """Return the number of comparisons that failed and must not."""
         return sum(self.count(figure, "fail") for figure in self.figures() if figure not in self.shows)
 
     def decided_after(self, figure: str) -> list[int]:
         """Return the rounds after which the verdicts on a figure fell, where they fell."""
-        after = (case.told["pairs"].get(figure, {}).get("decided_after") for case in self.cases)
-        return [one for one in after if one is not None]
+        rounds = (case.told["pairs"].get(figure, {}).get("decided_after") for case in self.cases)
+        return [number for number in rounds if number is not None]
 
     def found(self) -> dict[str, list[Case]]:
         """Return the sessions in which the work was found, missed, and neither."""
         sessions: dict[str, list[Case]] = {"found": [], "missed": [], "open": []}
         for case in self.cases:
             verdicts = [row.verdict for row in case.rows if row.figure in self.shows]
-            missed = bool(verdicts) and all(one == "pass" for one in verdicts)
+            missed = bool(verdicts) and all(verdict == "pass" for verdict in verdicts)
             sessions["found" if "fail" in verdicts else "missed" if missed else "open"].append(case)
         return sessions
 
 
 def middle(values: Sequence[float]) -> str:
-    """Return a median to read; a dash for that of nothing."""
+    """Return a median as text; a dash where there are no values."""
     return f"{statistics.median(values):.3g}" if values else "-"
 
 
 def line(case: Case) -> str:
-    """Return what came of a check in one session."""
+    """Return the words for a check in the line of its session."""
     if case.skipped or case.broken:
         return f"{case.check} {'skipped' if case.skipped else 'BROKEN'}: {case.skipped or case.broken}"
     shown = {"pass": "passes", "fail": "FAILS", "inconclusive": "open"}[case.verdict]
@@ -162,16 +162,16 @@ def summary(tallies: Mapping[str, Tally]) -> list[str]:
     for check, tally in tallies.items():
         seconds = middle([case.seconds for case in tally.cases])
         for figure in tally.figures():
-            found = tally.rows(figure)
+            figure_rows = tally.rows(figure)
             counts = [tally.count(figure, verdict) for verdict in ("pass", "fail", "inconclusive")]
-            accepted = f"{found[-1].accepted[1]:g} {found[-1].overhead_unit}"
-            overhead = f"{statistics.median(row.overhead for row in found):+.2g}"
+            accepted = f"{figure_rows[-1].accepted[1]:g} {figure_rows[-1].overhead_unit}"
+            overhead = f"{statistics.median(row.overhead for row in figure_rows):+.2g}"
             name = figure + (" +" if figure in tally.shows else "")
-            numbers = map(str, (len(found), *counts))
+            numbers = map(str, (len(figure_rows), *counts))
             rows.append((check, name, accepted, overhead, *numbers, middle(tally.decided_after(figure)), seconds))
             check, seconds = "", ""
     verdicts = [row.verdict for tally in tallies.values() for case in tally.cases for row in case.rows]
-    closed = sum(one != "inconclusive" for one in verdicts)
+    closed = sum(verdict != "inconclusive" for verdict in verdicts)
     share = f"{closed} of {len(verdicts)} comparisons closed ({100 * closed / max(1, len(verdicts)):.0f} %)"
     false = sum(tally.false_failures() for tally in tallies.values())
     return [*columns(rows, 2), f"total: {false} false failures (must be 0); {share}"]
@@ -181,7 +181,7 @@ def detection(check: str, tally: Tally, percent: int) -> str:
     """Return the line about how often more work was found."""
     parts = []
     for word, cases in tally.found().items():
-        median = f" ({middle([one.rounds for one in cases])} rounds, {middle([one.seconds for one in cases])} s)"
+        median = f" ({middle([case.rounds for case in cases])} rounds, {middle([case.seconds for case in cases])} s)"
         parts.append(f"{word} in {len(cases)}{median if cases else ''}")
     return f"{check}, {percent} % more work, {len(tally.cases)} sessions: {', '.join(parts)}"
 
@@ -218,16 +218,16 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     if arguments.times < 1 or not 0 <= arguments.more <= 100:
         parser.error("--times takes 1 or more, --more 1 to 100")
     arguments.checks = chosen(arguments.checks, MORE if arguments.more else USUAL)
-    others = [name for name in arguments.checks if arguments.more and name not in MORE]
-    if others:
-        parser.error(f"no way is known to give {', '.join(others)} more work: only {', '.join(MORE)}")
+    unknown = [name for name in arguments.checks if arguments.more and name not in MORE]
+    if unknown:
+        parser.error(f"no way is known to give {', '.join(unknown)} more work: only {', '.join(MORE)}")
     return arguments
 
 
 def main() -> None:
-    """Measure, and print."""
+    """Run the sessions, and print the tables."""
     arguments = parse(sys.argv[1:])
-    options = [f"--setvar={one}" for one in arguments.options]
+    options = [f"--setvar={option}" for option in arguments.options]
     try:
         tallies, broken = measure(arguments.checks, arguments.times, arguments.more, options)
     except SessionError as error:

@@ -1,4 +1,4 @@
-"""Boundaries of the moderated t: how far from a bound the mean of the rounds must lie, in standard errors.
+"""Compute the boundaries of the moderated t: how far the mean must lie from a bound, in standard errors.
 
 The standard error is that of known and seen spread together (Smyth 2004, "moderated t"):
 
@@ -17,11 +17,11 @@ import math
 import numpy as np
 from scipy import special
 
-#: Degrees of freedom that the known spread counts for.
+#: Degrees of freedom of the known spread.
 PRIOR_DEGREES = 4
 #: The first round with a look.
 FIRST = 2
-#: A session whose rounds spread so much more than is known that chance would do it in one of a hundred contradicts it.
+#: Probability by chance below which a larger spread of the rounds contradicts the known one.
 CONTRADICTION = 0.01
 #: Step of the integration, and its width, in standard deviations of a round and of the sum.
 STEP, WIDTH = 0.1, 9.0
@@ -29,7 +29,7 @@ STEP, WIDTH = 0.1, 9.0
 
 def normal_boundaries(alpha, horizon):
     """Return the boundaries of normal rounds with a known variance, in standard errors, from round FIRST on."""
-    found, spent = [], 0.0
+    bounds, spent = [], 0.0
     grid = weighted = np.empty(0)
     for rounds in range(FIRST, horizon + 1):
         allowed = alpha * math.sqrt(rounds / horizon)
@@ -48,8 +48,8 @@ def normal_boundaries(alpha, horizon):
         simpson[1::2] = 4
         simpson[[0, -1]] = 1
         grid, weighted = new, density * simpson * STEP / 3
-        found.append(bound / math.sqrt(rounds))
-    return found
+        bounds.append(bound / math.sqrt(rounds))
+    return bounds
 
 
 def _solve(grid, weighted, probability):

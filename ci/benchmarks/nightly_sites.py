@@ -1,4 +1,4 @@
-"""Sites of many series, night by night, and what becomes of their changes: what ci/benchmarks/trends.py measures.
+"""Simulate sites of many series, night by night, and follow their changes; for ci/benchmarks/trends.py.
 
 Arrays are (sites, series, nights), in percent.
 """
@@ -14,7 +14,7 @@ from containercheck.history.series import LEAST
 from containercheck.history.watch import CONFIRMED, Measured, Watch
 from scipy.special import stdtr
 
-#: Nights that are followed after the history.
+#: Number of nights that are followed after the history.
 FOLLOWED = 14
 #: Changes in percent.
 SIZES = (3.0, 5.0, 10.0)
@@ -22,7 +22,7 @@ SIZES = (3.0, 5.0, 10.0)
 PUBLISHED = 0.001
 
 
-# Nights: how far each is off, in standard deviations.
+# Noise of nights, in standard deviations.
 
 
 def normal(draw, shape):
@@ -41,7 +41,7 @@ def two_modes(draw, shape):
 
 
 def wandering(draw, shape):
-    """Return nights of which each correlates with the next by 0.7."""
+    """Return nights, each of which correlates with the next by 0.7."""
     noise = draw.standard_normal(shape)
     for night in range(1, shape[-1]):
         noise[..., night] = 0.7 * noise[..., night - 1] + math.sqrt(1 - 0.49) * noise[..., night]
@@ -59,7 +59,7 @@ def drifting_fast(draw, shape):
     return drifting(draw, shape, 0.05)
 
 
-#: Under the first five no alarm is true; a fast drift is a change.
+#: Kinds of noise. With the first five no alarm is true; a fast drift is a change.
 NOISES = {
     "normal": normal,
     "heavy (t3)": heavy,
@@ -72,14 +72,14 @@ NOISES = {
 
 @dataclass(frozen=True)
 class Site:
-    """What sites measure.
+    """The measurements of simulated or real sites.
 
-    :ivar values: as measured first.
-    :ivar again: as a confirmation in the same night has it.
-    :ivar errors: their standard errors, as they are reported.
+    :ivar values: the first measurements.
+    :ivar again: confirmations in the same nights.
+    :ivar errors: their reported standard errors.
     :ivar sizes: by how much each series changes for the worse, (series,); 0 for not at all.
-    :ivar changed: the night from which on it does.
-    :ivar groups: which series belong together, (series,).
+    :ivar changed: the first night of the changes.
+    :ivar groups: the group of each series, (series,).
     """
 
     values: np.ndarray
@@ -93,20 +93,20 @@ class Site:
 def drawn(
     draw: np.random.Generator, noise: Callable, shape: tuple[int, int, int], spread: float, each: int = 4
 ) -> Site:
-    """Return simulated sites; the last nights of theirs, FOLLOWED, have the changes.
+    """Return simulated sites, whose last :data:`FOLLOWED` nights have the changes.
 
     :param spread: standard deviation of a night in percent; that of a series is larger or smaller by a factor, whose
         logarithm has a standard deviation of 0.3. A fifth of its variance comes from the rounds.
-    :param each: so many series change by each of the sizes.
+    :param each: number of series that change by each of the sizes.
     """
-    own, rounds, told = (np.exp(0.3 * draw.standard_normal((*shape[:2], 1))) for _ in range(3))
+    nightly, rounds, reported = (np.exp(0.3 * draw.standard_normal((*shape[:2], 1))) for _ in range(3))
     changed, sizes = shape[-1] - FOLLOWED, planted(shape[1], each)
-    levels = math.sqrt(0.8) * spread * own * noise(draw, shape) + sizes[:, None] * (np.arange(shape[-1]) >= changed)
+    levels = math.sqrt(0.8) * spread * nightly * noise(draw, shape) + sizes[:, None] * (np.arange(shape[-1]) >= changed)
     errors = np.broadcast_to(math.sqrt(0.2) * spread * rounds, shape)
     values = levels + errors * draw.standard_normal(shape)
     again = levels + errors / math.sqrt(2) * draw.standard_normal(shape)
-    # What is reported is estimated from few rounds.
-    return Site(values, again, errors * told ** (2 / 3), sizes, changed, np.zeros(shape[1], dtype=int))
+    # The reported errors are estimates from few rounds.
+    return Site(values, again, errors * reported ** (2 / 3), sizes, changed, np.zeros(shape[1], dtype=int))
 
 
 def planted(series: int, each: int) -> np.ndarray:
@@ -119,10 +119,10 @@ def planted(series: int, each: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Seen:
-    """What came of it.
+    """The alarms and reruns of sites that were followed.
 
     :ivar alarms, reruns: per 100 series and night without a change.
-    :ivar found: of each size the nights after which half of the changes were found; infinite for never.
+    :ivar found: for each size, the nights after which half of the changes were found; infinite for never.
     """
 
     alarms: float
@@ -131,19 +131,19 @@ class Seen:
 
     def __str__(self) -> str:
         """Return them as the cells of a table."""
-        found = "".join(f"{'-' if math.isinf(one) else f'{one:.0f}':>4}" for one in self.found)
+        found = "".join(f"{'-' if math.isinf(nights) else f'{nights:.0f}':>4}" for nights in self.found)
         return f"{self.alarms:8.2f}{self.reruns:7.2f}  {found}"
 
 
 def seen(site: Site, alarms: np.ndarray, reruns: np.ndarray) -> Seen:
     """Sum up alarms and reruns, both (sites, series, nights): 1, or -1 for a change for the better."""
     after = slice(site.changed, None)
-    still = site.sizes == 0
-    rates = [100 * float(np.mean(one[:, still, after] != 0)) for one in (alarms, reruns)]
+    unchanged = site.sizes == 0
+    rates = [100 * float(np.mean(events[:, unchanged, after] != 0)) for events in (alarms, reruns)]
     found = []
     for size in SIZES:
-        own = alarms[:, site.sizes == size, after] > 0
-        first = np.where(own.any(-1), own.argmax(-1) + 1.0, math.inf)
+        is_found = alarms[:, site.sizes == size, after] > 0
+        first = np.where(is_found.any(-1), is_found.argmax(-1) + 1.0, math.inf)
         found.append(float(np.sort(first.ravel())[first.size // 2]))
     return Seen(rates[0], rates[1], tuple(found))
 
@@ -151,7 +151,7 @@ def seen(site: Site, alarms: np.ndarray, reruns: np.ndarray) -> Seen:
 def followed(site: Site, is_renewed: bool = False) -> Seen:
     """Follow sites as ci/nightly does.
 
-    :param is_renewed: whether something that is recorded, such as the runtime, is new in the night of the changes.
+    :param is_renewed: whether a recorded fact, such as the runtime, is new in the night of the changes.
     """
     renewed = np.broadcast_to(is_renewed & (np.arange(site.values.shape[-1]) == site.changed), site.values.shape[1:])
     nothing = np.full(site.values.shape, np.nan)
@@ -177,9 +177,9 @@ def published(site: Site) -> Seen:
     starts = np.zeros(alarms.shape[:-1], dtype=int)
     for night in range(site.changed, alarms.shape[-1]):
         at, shift, p = best_split(site.values[..., : night + 1], starts)
-        found = (p < PUBLISHED) & (abs(shift) >= LEAST)
-        starts = np.where(found, at, starts)
-        alarms[..., night] = np.where(found, np.sign(shift), 0)
+        is_change = (p < PUBLISHED) & (abs(shift) >= LEAST)
+        starts = np.where(is_change, at, starts)
+        alarms[..., night] = np.where(is_change, np.sign(shift), 0)
     return seen(site, alarms, np.zeros(alarms.shape))
 
 
@@ -193,7 +193,7 @@ def best_split(values: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.n
     values = np.where(inside, values, 0)
     pairs = inside[..., :, None] & inside[..., None, :]
     distances = np.where(pairs, abs(values[..., :, None] - values[..., None, :]), 0)
-    # Sums over the first so many nights, by all.
+    # Sums over the first nights, against all nights.
     sums = distances.cumsum(-1).cumsum(-2)
     within = np.diagonal(sums, axis1=-2, axis2=-1)[..., :-1]
     rows = sums[..., -1][..., :-1]
@@ -206,7 +206,7 @@ def best_split(values: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.n
     energy = 2 * between / (m * n) - within / np.maximum(m * (m - 1), 1) - later / np.maximum(n * (n - 1), 1)
     statistic = np.where(possible, m * n / (m + n) * energy, -np.inf)
     best = statistic.argmax(-1)
-    counts = [np.take_along_axis(one, best[..., None], -1)[..., 0] for one in (m, n)]
+    counts = [np.take_along_axis(sizes, best[..., None], -1)[..., 0] for sizes in (m, n)]
     night = np.arange(nights)
     parts = [inside & (night <= best[..., None]), inside & (night > best[..., None])]
     means = [np.where(part, values, 0).sum(-1) / count for part, count in zip(parts, counts)]

@@ -1,4 +1,4 @@
-"""Measures where the noise of each check comes from, and how long its runs should be; called by ci/benchmark.
+"""Measure where the noise of each check comes from, and how long its runs should be; called by ci/benchmark.
 
     noise.py [--rounds N] [-S NAME=VALUE]... [CHECK ...]
 
@@ -42,10 +42,10 @@ from twice import Case, SessionError, Sessions, Stopped, applications, chosen, c
 
 @dataclass(frozen=True)
 class Length:
-    """What sets how long a check's runs are.
+    """The variable that sets the length of a check's runs, with its two values.
 
     :ivar variable: of the check; its value is the number of iterations, in ``unit``.
-    :ivar also: other variables that grow with it, and by how much of it.
+    :ivar also: other variables that grow with it, and their value as a part of it.
     """
 
     variable: str
@@ -55,21 +55,21 @@ class Length:
     also: dict[str, float] = field(default_factory=dict)
 
     def options(self, check: str, iterations: float) -> list[str]:
-        """Return ReFrame's options for runs of that length."""
+        """Return ReFrame's options for runs of this length."""
         values = {self.variable: iterations, **{name: part * iterations for name, part in self.also.items()}}
         return [f"--setvar={check}.{name}={value:g}" for name, value in values.items()]
 
 
-#: The two lengths, around that of a plain run and apart enough to tell a start from what comes after it.
+#: Lengths of the checks: one below and one above that of a default run, far enough apart to separate start and work.
 LENGTHS = {
     "GROMACS": Length("timesteps", "steps", 100, 400),
-    # What most of a run is, RandomAccess, grows with the matrix's memory.
+    # RandomAccess, the largest part of a run, grows with the matrix's memory.
     "HPCC": Length("memory_fraction", "shares of the memory", 0.00125, 0.005),
     "HPL": Length("repeats", "solutions", 2, 8),
-    # Of all messages; those that are large move so many megabytes.
+    # Trials of all messages, and megabytes that the large ones move.
     "IMB": Length("trials", "trials", 2000, 8000, {"volume": 0.1}),
     "Palabos": Length("timesteps", "steps", 15, 60),
-    # Three trials take as long as they take.
+    # The three trials of a pair have no upper limit.
     "PingPong": Length("seconds_of_pairs", "s", 1, 4),
     # With one epoch the loss cannot fall.
     "RAMP": Length("epochs", "epochs", 2, 6),
@@ -83,7 +83,7 @@ LENGTHS = {
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run costs: ``start`` in seconds, ``iteration`` in seconds each."""
+    """The cost of a run: that of its start, and that of an iteration, in seconds."""
 
     start: float
     iteration: float
@@ -129,18 +129,18 @@ def soonest(costs: Cost, between: float, within: float) -> float:
 
 
 def variance(changes: Iterable[float], compare: str) -> float:
-    """Return the variance of one run, in percent squared (of a ratio) or the unit squared, from those of pairs."""
+    """Return the variance of one run, in percent squared (of a ratio) or the unit squared, from changes of pairs."""
     scale = 100 if compare == "ratio" else 1
     return statistics.fmean((scale * change) ** 2 for change in changes) / 2
 
 
 def shown(value: float | None, digits: int = 2) -> str:
-    """Return a number to read; a dash for none."""
+    """Return a number as text; a dash for none."""
     return "-" if value is None else f"{value:.{digits}g}"
 
 
 def of_length(iterations: float, length: Length) -> str:
-    """Return a length to read."""
+    """Return a length as text."""
     if iterations == 0 or math.isinf(iterations):
         return "longest" if iterations else "shortest"
     return f"{iterations:.2g} {length.unit}" if iterations < 100 else f"{round(iterations, -1):.0f} {length.unit}"
@@ -150,7 +150,7 @@ HEADER = ("figure", "accepted", "spread", "correlation", "between", "within", "l
 
 
 def row_of(figure: Row, more: Sequence[str]) -> tuple[str, ...]:
-    """Return what the table says of a figure, with its last columns."""
+    """Return the row of a figure, with these last columns."""
     correlation = shown(figure.correlation)
     accepted = f"{figure.accepted[1]:g} {figure.overhead_unit}"
     return (figure.figure, accepted, shown(figure.spread), correlation, *more)
@@ -162,7 +162,7 @@ def closes_last(rows: Sequence[Row]) -> str:
 
 
 def compared(length: Length, short: Case, long: Case) -> list[str]:
-    """Return what two sessions of a check say, in lines: of its runs, and of each figure."""
+    """Return the lines about two sessions of a check: one about its runs, and a table of its figures."""
     seconds = [statistics.median(case.told["seconds"]) for case in (short, long)]
     costs = cost(length.short, length.long, *seconds)
     first = (
@@ -177,7 +177,7 @@ def compared(length: Length, short: Case, long: Case) -> list[str]:
         pairs = [case.told["pairs"].get(name) for case in (short, long)]
         if None in pairs:
             continue
-        variances = [variance(one["changes"], one["compare"]) for one in pairs]
+        variances = [variance(pair["changes"], pair["compare"]) for pair in pairs]
         between, within = parts(length.short, length.long, *variances)
         best = of_length(soonest(costs, between, within), length) + (" *" if name == last else "  ")
         deviations = (shown(math.sqrt(between)), shown(math.sqrt(within / length.short)))
@@ -186,7 +186,7 @@ def compared(length: Length, short: Case, long: Case) -> list[str]:
 
 
 def of_one_length(case: Case) -> list[str]:
-    """Return what one session says of a check whose length nothing sets."""
+    """Return the lines about one session of a check without a variable for its length."""
     seconds = statistics.median(case.told["seconds"])
     first = f"{case.check}: no variable sets its length; a run takes {seconds:.3g} s ({case.rounds} rounds)"
     last = closes_last(case.rows)
@@ -197,13 +197,13 @@ def of_one_length(case: Case) -> list[str]:
 def measure(sessions: Sessions, check: str, rounds: int, options: Sequence[str]) -> list[str]:
     """Run the sessions of one check, and return the lines about it."""
     length = LENGTHS.get(check)
-    settings = [length.options(check, one) for one in (length.short, length.long)] if length else [[]]
-    found: dict[str, list[Case]] = {}
+    settings = [length.options(check, value) for value in (length.short, length.long)] if length else [[]]
+    cases_of: dict[str, list[Case]] = {}
     for setting in settings:
         for case in sessions.run(f"--setvar=rounds={rounds}", *options, *setting, check=check):
-            found.setdefault(case.check, []).append(case)
+            cases_of.setdefault(case.check, []).append(case)
     lines = []
-    for name, cases in found.items():
+    for name, cases in cases_of.items():
         bad = next((case for case in cases if case.skipped or case.broken), None)
         if bad:
             lines.append(f"{name}: {f'skipped: {bad.skipped}' if bad.skipped else f'BROKEN: {bad.broken}'}")
@@ -230,7 +230,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 def main() -> None:
     """Measure one check after the other, and print."""
     arguments = parse(sys.argv[1:])
-    options = [f"--setvar={one}" for one in arguments.options]
+    options = [f"--setvar={option}" for option in arguments.options]
     failed = False
     with Sessions.begin(arguments.checks) as sessions:
         for check in arguments.checks:

@@ -1,10 +1,10 @@
-"""What images of other releases do on this host: prints the host's part of the README's table, in Markdown.
+"""Run images of other releases on this host, and print the host's part of the README's table, in Markdown.
 
     ci/benchmark portability [arguments for ReFrame]
     ci/fresh-machine trixie ci/benchmark portability
 
 runs four applications, integrated and generic, in an image of each release (checks/containercheck/site/releases.py),
-and says of each by how much one figure is worse than bare, or why it does not run. Below the table: how ranks were
+and prints for each by how much one figure is worse than bare, or why it does not run. Below the table: how ranks were
 started where not by the launcher alone, and the reasons. Exit status 0, whatever runs; 1 where nothing could be tried.
 """
 
@@ -22,7 +22,7 @@ from containercheck.session.reframe_process import Relay  # isort: skip
 from containercheck.report import table
 from containercheck.results.cases import Case, ReportError, collect, load
 
-#: What is measured: a figure of each application.
+#: Figure that is measured, by application.
 FIGURES = {
     "StartUp": "start",
     "PingPong": "latency_within_socket",
@@ -33,20 +33,20 @@ VARIANTS = ("integrated", "generic")
 
 
 def releases_of_images() -> list[str]:
-    """Return the code names of the releases that images may be, from the text: ReFrame is not needed for it."""
+    """Return the code names of the releases for images, from the source text, which needs no ReFrame."""
     text = (CHECKS / "containercheck" / "site/releases.py").read_text()
     return re.findall(r'Release\("(\w+)".*image=True\)', text)
 
 
 def host() -> str:
-    """Return what this host calls itself."""
+    """Return name and version of this host's distribution."""
     text = Path("/etc/os-release").read_text(encoding="utf-8")
     names = dict(re.findall(r'^(\w+)="?([^"\n]*)', text, re.MULTILINE))
     return f"{names['NAME'].split()[0]} {names.get('VERSION_ID', 'testing')}"
 
 
 def cell(case: Case | None, remarks: list[str]) -> str:
-    """Return what came of a case, in a few words; what takes more becomes a remark, with a number."""
+    """Return the result of a case in a few words; a longer text becomes a remark with a number."""
 
     def numbered(text: str) -> str:
         if text not in remarks:
@@ -62,18 +62,18 @@ def cell(case: Case | None, remarks: list[str]) -> str:
     return " ".join([table.overhead(row), *map(numbered, started)])
 
 
-def markdown(found: dict[str, Iterable[Case]], title: str) -> list[str]:
+def markdown(runs: dict[str, Iterable[Case]], title: str) -> list[str]:
     """Return the table, with remarks below.
 
-    :param found: of each release of the image its cases.
+    :param runs: the cases of each release of the image.
     """
-    cases = {(release, case.application, case.variant): case for release, ones in found.items() for case in ones}
+    cases = {(release, case.application, case.variant): case for release in runs for case in runs[release]}
     remarks: list[str] = []
-    heads = [f"{release} on {title}" for release in found]
+    heads = [f"{release} on {title}" for release in runs]
     lines = [f"| application | figure | variant | {' | '.join(heads)} |", "| --- " * (3 + len(heads)) + "|"]
     for application, figure in FIGURES.items():
         for variant in VARIANTS:
-            cells = [cell(cases.get((release, application, variant)), remarks) for release in found]
+            cells = [cell(cases.get((release, application, variant)), remarks) for release in runs]
             lines.append(f"| {' | '.join([application, figure, variant, *cells])} |")
     return [*lines, "", *(f"[{number}] {text}" for number, text in enumerate(remarks, 1))]
 
@@ -96,12 +96,12 @@ def main() -> None:
     """Run everything, then print the table."""
     try:
         with workplace("portability-") as (directory, relay):
-            found = {name: run(name, directory, relay, sys.argv[1:]) for name in releases_of_images()}
+            runs = {name: run(name, directory, relay, sys.argv[1:]) for name in releases_of_images()}
     except Stopped as error:
         sys.exit(f"stopped by {error}")
     except ReportError as error:
         sys.exit(f"error: {error}")
-    print("\n".join(markdown(found, host())))
+    print("\n".join(markdown(runs, host())))
 
 
 if __name__ == "__main__":

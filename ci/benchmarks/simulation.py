@@ -1,4 +1,4 @@
-"""Noise, and the verdicts on many figures at once: what ci/benchmarks/detection.py and the tests simulate with.
+"""Simulate noise, and judge many figures at once; for ci/benchmarks/detection.py and the tests.
 
 :func:`judge` and :func:`checks` are ``sequential.Pairs`` and ``together.more_would_tell`` for many figures;
 ci/tests/unit/test_sequential_promises.py proves that they agree.
@@ -18,9 +18,9 @@ from containercheck.node.stats.scale import ROUNDING
 #: Accepted overhead in percent, as most checks have it, and in log scale.
 TOLERANCE = 5.0
 BOUND = math.log1p(TOLERANCE / 100)
-#: The known spread of a figure that nobody has measured, in log scale (priors.UNKNOWN_SPREAD, which needs ReFrame).
+#: Assumed spread of a figure that was never measured, in log scale (priors.UNKNOWN_SPREAD, which needs ReFrame).
 DEFAULT = 0.20
-#: Rounds of the method with a fixed number.
+#: Number of rounds of the method with a fixed number.
 FIXED = 4
 
 #: The boundaries of the rule before the moderated t: ranks with the whole error probability, for 1, 4 and 14 figures.
@@ -28,7 +28,7 @@ RANKS_ALONE = json.loads(Path(__file__).with_name("ranks_alone.json").read_text(
 
 #: Verdicts of many figures: ``verdict`` is 1 (pass), -1 (fail) or 0 (open), ``after`` the rounds it took or 41; both
 #: (figures,). ``hopeless``, (rounds, figures), is the property of ``sequential.Pairs`` after each round; None where
-#: nobody asked. ``asks``, (figures,), tells which are open because they gain too much.
+#: it was not asked for. ``asks``, (figures,), tells which are open because they gain too much.
 Judged = namedtuple("Judged", "verdict after hopeless asks")
 #: Verdicts of many checks, (checks,), the rounds that they ran, (checks,), and the verdicts that their figures had by
 #: then, (checks, figures).
@@ -60,12 +60,12 @@ def wild(draw, shape):
 
 
 def drift(draw, shape):
-    """Return normal noise on a machine that gets slower from run to run; who goes first in a round is a coin's."""
+    """Return normal noise on a machine that gets slower from run to run; the order of the sides is random."""
     return (draw.standard_normal(shape) + draw.choice([-1.0, 1.0], shape)) / math.sqrt(2)
 
 
 def sticky_modes(draw, shape):
-    """Return noise of programs that are fast or slow for some runs on end; who goes first in a round is a coin's."""
+    """Return noise of programs that are fast or slow for some runs on end; the order of the sides is random."""
     changed = (draw.random(shape) < 0.2) * draw.choice([-1.0, 1.0], shape)
     return (1.37 * changed + 0.24 * draw.standard_normal(shape)) / math.sqrt(0.2 * 1.37**2 + 0.24**2)
 
@@ -83,12 +83,12 @@ def growing(draw, shape):
 def correlated(draw, shape):
     """Return normal noise of which each round is correlated with the next by 0.3."""
     noise = draw.standard_normal(shape)
-    for one in range(1, shape[0]):
-        noise[one] = 0.3 * noise[one - 1] + math.sqrt(1 - 0.09) * noise[one]
+    for rounds in range(1, shape[0]):
+        noise[rounds] = 0.3 * noise[rounds - 1] + math.sqrt(1 - 0.09) * noise[rounds]
     return noise
 
 
-#: Under those without a star, all promises must hold; the others show where they end.
+#: Kinds of noise. For those without a star all promises must hold; the others show where the promises end.
 NOISES = {
     "normal": normal,
     "t3": heavy,
@@ -112,7 +112,7 @@ def counts(changes, bound):
     """
     rounds, figures = changes.shape
     above, below = (np.zeros((rounds, figures), dtype=np.int16) for _ in range(2))
-    # As many figures at once as the processor's cache has room for.
+    # As many figures at once as fit into the processor's cache.
     for start in range(0, figures, 4096):
         part = np.ascontiguousarray(changes[:, start : start + 4096]) - bound
         totals = [np.zeros(part.shape[1], dtype=np.int16) for _ in range(2)]
@@ -136,14 +136,14 @@ def row(kind, rounds, figures=1, alone=False):
     :param alone: those of the rule before the moderated t.
     """
     if alone:
-        found = (RANKS_ALONE[kind] if kind == "pass" else RANKS_ALONE[kind][str(figures)])[:rounds]
+        bounds = (RANKS_ALONE[kind] if kind == "pass" else RANKS_ALONE[kind][str(figures)])[:rounds]
     else:
-        found = [boundary(kind, one, figures) for one in range(1, rounds + 1)]
-    return np.array([30000 if one is None else one for one in found])[:, None]
+        bounds = [boundary(kind, number, figures) for number in range(1, rounds + 1)]
+    return np.array([30000 if bound is None else bound for bound in bounds])[:, None]
 
 
 class Moments:
-    """Mean and moderated spread after each round, (rounds, figures).
+    """The mean and the moderated spread after each round, (rounds, figures).
 
     :param changes: (rounds, figures), in log scale.
     :param known: the known spread, in log scale, of all or of each.
@@ -155,7 +155,7 @@ class Moments:
         number = np.arange(1, len(changes) + 1)[:, None]
         self.mean = np.cumsum(changes, axis=0) / number
         squares = np.maximum(np.cumsum(changes**2, axis=0) - number * self.mean**2, 0)
-        limits = np.array([boundaries.contradicted(one) for one in range(1, len(changes) + 1)])[:, None]
+        limits = np.array([boundaries.contradicted(rounds) for rounds in range(1, len(changes) + 1)])[:, None]
         self.assumed = np.array(np.broadcast_to(known, changes.shape), dtype=float)
         while (wider := squares > limits * self.assumed**2).any():
             self.assumed[wider] *= moderated.WIDER
@@ -164,8 +164,8 @@ class Moments:
 
     def margin(self, kind, figures=1):
         """Return by how much the mean must be off a bound."""
-        found = [critical(kind, one, figures) for one in range(1, len(self.mean) + 1)]
-        return np.array([math.inf if one is None else one for one in found])[:, None] * self._error
+        bounds = [critical(kind, rounds, figures) for rounds in range(1, len(self.mean) + 1)]
+        return np.array([math.inf if bound is None else bound for bound in bounds])[:, None] * self._error
 
 
 def judge(changes, figures, give_up=False, known=None, alone=False, averages=None):
@@ -176,7 +176,7 @@ def judge(changes, figures, give_up=False, known=None, alone=False, averages=Non
     :param give_up: tell which figures are hopeless, too.
     :param known: the known spread, in log scale, of all or of each; None where none is known.
     :param alone: by the rule before the moderated t: ranks with the whole error probability.
-    :param averages: what :func:`counted` says of the changes, where somebody has asked it already.
+    :param averages: what :func:`counted` returns for the changes, where the caller has it.
     """
     rounds = len(changes)
     (above, below), (clear, _) = averages or counted(changes)
@@ -204,18 +204,18 @@ def judge(changes, figures, give_up=False, known=None, alone=False, averages=Non
 
 
 def _ask(changes, figures, known, verdict, after, asked):
-    """Judge those that may gain too much as the job does: they wait, and may be a question in the end."""
+    """Judge figures that may gain too much as the job does: they wait, and may be a question in the end."""
     known = None if known is None else np.broadcast_to(known, changes.shape[1])
-    for one in np.nonzero((verdict > 0) & (changes.min(axis=0) < -openness.MOST_GAIN * BOUND))[0]:
-        if np.median(changes[: after[one], one]) >= -BOUND:
+    for figure in np.nonzero((verdict > 0) & (changes.min(axis=0) < -openness.MOST_GAIN * BOUND))[0]:
+        if np.median(changes[: after[figure], figure]) >= -BOUND:
             continue
-        prior = None if known is None else Prior(100 * known[one], "simulated")
+        prior = None if known is None else Prior(100 * known[figure], "simulated")
         pairs = sequential.Pairs("lower", "ratio", -math.inf, TOLERANCE, figures, prior=prior)
-        for change in changes[:, one]:
+        for change in changes[:, figure]:
             pairs.add(1.0, math.exp(change))
-        verdict[one] = {"pass": 1, "fail": -1}.get(pairs.verdict, 0)
-        after[one] = HORIZON + 1 if pairs.verdict == sequential.INCONCLUSIVE else pairs.decided_after
-        asked[one] = pairs.decided_after if pairs.open_kind and pairs.decided_after else HORIZON + 1
+        verdict[figure] = {"pass": 1, "fail": -1}.get(pairs.verdict, 0)
+        after[figure] = HORIZON + 1 if pairs.verdict == sequential.INCONCLUSIVE else pairs.decided_after
+        asked[figure] = pairs.decided_after if pairs.open_kind and pairs.decided_after else HORIZON + 1
 
 
 def _hopeless(changes, figures, after, moments, alone):
@@ -252,15 +252,15 @@ def _gap(bound):
 
 
 def checks(judged, figures, changes=None, known=None):
-    """Return what comes of whole checks of so many figures each, as :data:`Checked`.
+    """Return the verdicts of whole checks of ``figures`` figures each, as :data:`Checked`.
 
     A check ends as ``together.more_would_tell`` says.
 
     :param changes: what was judged, (rounds, figures), in log scale. Without it a check ends with its first failure,
         as it did by the rules before; with it, its other figures are named, too.
-    :param known: the known spread, as it was judged.
+    :param known: the known spread, as in :func:`judge`.
     """
-    verdict, after = (one.reshape(-1, figures) for one in judged[:2])
+    verdict, after = (values.reshape(-1, figures) for values in judged[:2])
     hopeless = judged.hopeless.reshape(len(judged.hopeless), -1, figures)
     ended = after.min(axis=1, initial=len(hopeless), where=verdict < 0)
     for rounds in range(len(hopeless), 0, -1):
@@ -269,9 +269,9 @@ def checks(judged, figures, changes=None, known=None):
     failed = (seen < 0).any(axis=1)
     if changes is not None:
         known = None if known is None else np.broadcast_to(known, changes.shape[1]).reshape(-1, figures)
-        for one in np.nonzero(failed)[0]:
-            own = changes.reshape(len(changes), -1, figures)[:, one]
-            seen[one], ended[one] = _as_the_job_does(own, None if known is None else known[one])
+        for check in np.nonzero(failed)[0]:
+            its_changes = changes.reshape(len(changes), -1, figures)[:, check]
+            seen[check], ended[check] = _as_the_job_does(its_changes, None if known is None else known[check])
     return Checked(np.where(failed, -1, np.where((seen > 0).all(axis=1), 1, 0)), ended, seen)
 
 
@@ -282,16 +282,16 @@ def _as_the_job_does(changes, known):
     :param known: of each, the known spread; None for none.
     """
     figures = changes.shape[1]
-    priors = [None] * figures if known is None else [Prior(100 * one, "simulated") for one in known]
+    priors = [None] * figures if known is None else [Prior(100 * spread, "simulated") for spread in known]
     pairs = [sequential.Pairs("lower", "ratio", -math.inf, TOLERANCE, figures, prior=prior) for prior in priors]
     rounds = 0
     while rounds < len(changes) and together.more_would_tell(pairs, rounds):
-        for one, change in zip(pairs, changes[rounds]):
-            one.add(1.0, math.exp(change))
+        for figure, change in zip(pairs, changes[rounds]):
+            figure.add(1.0, math.exp(change))
         together.step_down(pairs)
         rounds += 1
     numbers = {sequential.PASS: 1, sequential.FAIL: -1}
-    return [numbers.get(one.verdict, 0) for one in pairs], rounds
+    return [numbers.get(figure.verdict, 0) for figure in pairs], rounds
 
 
 def student(changes, figures):

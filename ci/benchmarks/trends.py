@@ -1,12 +1,11 @@
-"""Shows how often trends raise a false alarm, and how many nights it takes until a change is found.
+"""Show how often trends raise a false alarm, and how many nights it takes to find a change.
 
     python ci/benchmarks/trends.py [--quick] [--seed N] [DATABASE ...]
 
 Simulated are sites of 100 series, night after night, as ci/nightly goes: what is proposed is measured again in the same
 night, with fresh rounds but the same night about it, and only what that confirms is an alarm. Twelve series change, for
-the worse, after so many nights of history: four by 3, four by 5, four by 10 %. Spread is the standard deviation of a
-night; a series has more or less of it, by a factor of 1.35 (one standard deviation). A fifth of its variance is from
-the rounds.
+the worse, after a number of nights: four by 3, four by 5, four by 10 %. Spread is the standard deviation of a night; a
+series has more or less of it, by a factor of 1.35 (one standard deviation). A fifth of its variance is from the rounds.
 
 *Alarms* and *reruns* are per 100 series and night, of series that did not change, over 14 nights. *Found* is after how
 many nights half of the changes were confirmed: 1 is the first night that had it, - is not within 14. Beside it stands
@@ -42,7 +41,7 @@ DRAWN = 10
 
 
 def simulated(sites: int, seed: int) -> None:
-    """Print the tables of simulated sites: first those of which nothing that is recorded changes."""
+    """Print the tables of simulated sites: first of those where no recorded fact changes."""
     for is_renewed in (False, True):
         print("\nsomething that is recorded is new in the night of the changes" if is_renewed else "", end="")
         _simulated(sites, seed, is_renewed)
@@ -61,48 +60,49 @@ def _simulated(sites: int, seed: int, is_renewed: bool) -> None:
 
 
 def as_nights(sessions: Iterable[StoredSession]) -> Iterator[StoredSession]:
-    """Yield sessions with names of nights: one begins where a session measures something again, from the beginning."""
-    number, known = 0, set()
+    """Yield sessions with names of nights; a night begins where a session measures a case again, from the beginning."""
+    number, seen = 0, set()
     for session in sessions:
         measured = {case["name"] for case in session.testcases if case.get("measured") and not case.get("runtimes")}
         anew = {case["name"] for case in session.testcases if case.get("measured") and not case.get("earlier")}
-        if anew & known:
-            number, known = number + 1, set()
-        known |= measured
+        if anew & seen:
+            number, seen = number + 1, set()
+        seen |= measured
         yield replace(session, info={**session.info, nights.NIGHT: f"{number:04}"})
 
 
-def in_percent(one: series.Series) -> bool:
+def in_percent(values: series.Series) -> bool:
     """Tell whether changes of a series are in percent."""
-    return min(point.value for point in one.points) > 0 if one.kind == series.BARE else one.unit == "%"
+    return min(point.value for point in values.points) > 0 if values.kind == series.BARE else values.unit == "%"
 
 
 def real(path: Path, sites: int, seed: int) -> None:
-    """Print the same of the sessions in a database: as they came, and drawn with replacement."""
-    found = series.series(nights.nights(as_nights(database.read(path).sessions)))
-    own = [one for one in found if len(one.points) >= FEWEST and in_percent(one)]
-    if not own:
+    """Print the same for the sessions in a database: as they came, and drawn with replacement."""
+    stored = series.series(nights.nights(as_nights(database.read(path).sessions)))
+    usable = [values for values in stored if len(values.points) >= FEWEST and in_percent(values)]
+    if not usable:
         print(f"\n{path}: no series of {FEWEST} nights")
         return
-    measured = change_points.measured(own)
+    measured = change_points.measured(usable)
     # Upwards is worse.
-    worse = np.array([-1 if one.kind == series.BARE and one.better == "higher" else 1 for one in own])
+    rates = [values.kind == series.BARE and values.better == "higher" for values in usable]
+    worse = np.where(rates, -1, 1)
     measured = replace(measured, values=worse[:, None] * measured.values)
     spreads = np.nanstd(measured.values, axis=-1, ddof=1)
     count = measured.values.shape[-1]
-    print(f"\n{path}: {len(own)} series, {count} nights, which spread by {np.median(spreads):.1f} % (median)")
+    print(f"\n{path}: {len(usable)} series, {count} nights, which spread by {np.median(spreads):.1f} % (median)")
     print(f"{'':28} {HEADING}")
     draw = np.random.default_rng(seed)
-    each = max(1, len(own) // 10 // len(SIZES))
-    anywhere, quietest = draw.permutation(len(own)), np.argsort(np.argsort(spreads))
+    each = max(1, len(usable) // 10 // len(SIZES))
+    anywhere, quietest = draw.permutation(len(usable)), np.argsort(np.argsort(spreads))
     many = draw.integers(0, count, (sites, DRAWN + FOLLOWED))
     for name, drawn_nights, changed, order in (
         ("as they came", np.arange(count)[None], FEWEST - 1, anywhere),
         ("drawn", many, DRAWN, anywhere),
         ("drawn, the quietest change", many, DRAWN, quietest),
     ):
-        values, errors = (np.moveaxis(one[:, drawn_nights], 1, 0) for one in (measured.values, measured.errors))
-        sizes = planted(len(own), each)[order]
+        values, errors = (np.moveaxis(array[:, drawn_nights], 1, 0) for array in (measured.values, measured.errors))
+        sizes = planted(len(usable), each)[order]
         values = values + sizes[:, None] * (np.arange(values.shape[-1]) >= changed)
         site = Site(values, values, errors, sizes, changed, measured.groups)
         print(f"{name:28} {followed(site)}   {published(site)}", flush=True)

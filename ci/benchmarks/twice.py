@@ -1,7 +1,7 @@
-"""Real sessions of ReFrame in which programs are compared with themselves: what itself.py and noise.py have in common.
+"""Run sessions of ReFrame in which programs are compared with themselves; shared by itself.py and noise.py.
 
 A session loads check files that are written for it. Each takes an application's class from checks/ and has both sides
-run bare (bare_twice.py), on one node, with the plain input. Everything a session leaves lies in a directory of its own
+run bare (bare_twice.py), on one node, with the default input. All files of a session lie in a directory of its own
 below stage/, on the file system that the checks' own files lie on, and is removed in the end.
 """
 
@@ -25,7 +25,8 @@ from containercheck.session.reframe_process import Relay
 REPOSITORY = Path(__file__).resolve().parents[2]
 CHECKS, OWN = REPOSITORY / "checks", REPOSITORY / "ci" / "benchmarks"
 
-#: Not by PYTHONPATH, which the job would have too: a check may be called like the package that its program is from.
+#: Check file. The path is not set by PYTHONPATH, which the job would have too: a check may have the name of the package
+#: of its program.
 FILE = '''"""{name} against itself."""
 
 import sys
@@ -49,16 +50,16 @@ class {name}(BareTwice, {module}.{name}, custom_prefix={prefix!r}):
 
 
 class SessionError(Exception):
-    """ReFrame could not run the session; the message says why."""
+    """A session that ReFrame could not run; the message says why."""
 
 
 class Stopped(Exception):
-    """Somebody asked to stop (Ctrl-C); the message is the signal's name."""
+    """A request to stop (Ctrl-C); the message is the signal's name."""
 
 
 @contextlib.contextmanager
 def workplace(prefix: str) -> Iterator[tuple[Path, Relay]]:
-    """Give a directory below stage/ that is removed in the end, and what passes signals on to a session there."""
+    """Give a directory below stage/ that is removed in the end, and the relay of signals to a session there."""
     (REPOSITORY / "stage").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=prefix, dir=REPOSITORY / "stage") as directory, Relay() as relay:
         yield Path(directory), relay
@@ -68,7 +69,7 @@ def run_to_end(relay: Relay, command: Sequence[str], **options: Any) -> None:
     """Run a command to its end.
 
     :param options: for :class:`subprocess.Popen`.
-    :raises Stopped: somebody asked to stop.
+    :raises Stopped: a signal asked to stop.
     """
     # The terminal's Ctrl-C reaches this process only, and goes on to the command from here, once.
     relay.wait(subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **options))
@@ -78,14 +79,14 @@ def run_to_end(relay: Relay, command: Sequence[str], **options: Any) -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """One check, as it came out of a session.
+    """The result of one check in a session.
 
     :ivar check: its name, with the partition where the session ran on several.
     :ivar rows: a comparison each.
     :ivar seconds: how long the application itself ran, all rounds together.
     :ivar told: see :class:`bare_twice.BareTwice`.
     :ivar skipped: why it was skipped; empty where it was not.
-    :ivar broken: what went wrong beside the verdict, such as a hang; empty for nothing.
+    :ivar broken: what went wrong beside the verdict, such as a hang; empty where nothing did.
     """
 
     check: str
@@ -99,11 +100,11 @@ class Case:
     def verdict(self) -> str:
         """``pass``, ``fail`` or ``inconclusive``, as together.outcome says of a check."""
         verdicts = {row.verdict for row in self.rows}
-        return next((one for one in ("fail", "inconclusive") if one in verdicts), "pass")
+        return next((verdict for verdict in ("fail", "inconclusive") if verdict in verdicts), "pass")
 
     @property
     def rounds(self) -> int:
-        """How many rounds counted."""
+        """The number of rounds that counted."""
         return max((row.rounds for row in self.rows), default=0)
 
 
@@ -112,20 +113,20 @@ def applications() -> dict[str, str]:
 
     From the text: a check file cannot be imported outside a session of ReFrame.
     """
-    found = {}
+    modules = {}
     for path in sorted(CHECKS.glob("*.py")):
         for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef) and any("simple_test" in ast.unparse(one) for one in node.decorator_list):
-                facts = [ast.unparse(one) for one in node.body]
+            if isinstance(node, ast.ClassDef) and any("simple_test" in ast.unparse(use) for use in node.decorator_list):
+                facts = [ast.unparse(statement) for statement in node.body]
                 if "full_only = True" not in facts:
-                    found[node.name] = path.stem
-    return found
+                    modules[node.name] = path.stem
+    return modules
 
 
 def chosen(names: Sequence[str], default: Iterable[str]) -> list[str]:
-    """Return the checks that were asked for, or else the usual ones.
+    """Return the requested checks, or the default ones where none is named.
 
-    :raises SystemExit: there is no check of such a name.
+    :raises SystemExit: there is no check with one of the names.
     """
     unknown = sorted(set(names) - set(applications()))
     if unknown:
@@ -134,7 +135,7 @@ def chosen(names: Sequence[str], default: Iterable[str]) -> list[str]:
 
 
 def file_of(name: str) -> str:
-    """Return the name of a check's file; not that of its module."""
+    """Return the name of the file for a check, which must differ from its module's."""
     return f"itself_{name}.py"
 
 
@@ -181,7 +182,7 @@ class Sessions:
         """Run one session, with more arguments for ReFrame, of all checks or of one, and return its cases.
 
         :raises SessionError: ReFrame ran nothing.
-        :raises Stopped: somebody asked to stop.
+        :raises Stopped: a signal asked to stop.
         """
         report, log = self._directory / "report.json", self._directory / "log"
         report.unlink(missing_ok=True)
@@ -212,7 +213,7 @@ def _case(raw: Mapping[str, Any], place: str) -> Case:
     rows = tuple(rows_of(raw))
     if any(row.verdict == EMULATED for row in rows):
         return Case(check, skipped="the processors are emulated, and nothing is judged there")
-    # What fails without a figure that fails has another reason than the verdict.
+    # A case that fails without a figure that fails has another reason than the verdict.
     failed = any(row.verdict == "fail" for row in rows)
     broken = "" if raw["result"] == "pass" or failed else _reason(raw)
     return Case(check, rows, raw.get("application_seconds") or 0.0, raw.get("told") or {}, broken=broken)

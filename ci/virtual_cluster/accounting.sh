@@ -1,11 +1,11 @@
 # shellcheck shell=bash disable=SC2034,SC2154  # the scripts that source this give and use the names
-# Slurm's accounting, with a database of its own. For the characters that have it, in like/.
+# Slurm's accounting with its own database, for those clusters in like/ that have it.
 
 packages=(slurmdbd mariadb-server)
 parts=(database)
 database=$state/database
 
-# Prints what is for accounting.
+# Prints the lines of slurm.conf for accounting.
 accounting_conf() {
     printf '%s\n' AccountingStorageType=accounting_storage/slurmdbd "AccountingStorageHost=$eth.254" \
         "AccountingStoragePass=$state/munge/socket" AccountingStorageEnforce=associations,limits \

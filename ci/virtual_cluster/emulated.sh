@@ -1,30 +1,30 @@
 # shellcheck shell=bash disable=SC2034,SC2154  # the scripts that source this give and use the names
-# Nodes of another architecture: their userland is that architecture's Debian, run by qemu-user, so that jobs there see
-# its programs and its uname -m. Slurm's daemon and the container runtime stay the machine's own. Each architecture has a
-# node for builds besides, arm-build or power-build, which has the machine's network. Sourced by layout.sh.
+# Nodes of another architecture: their userland is that architecture's Debian, run by qemu-user, so that jobs see its
+# programs and its uname -m. Slurm's daemon and the container runtime are the machine's. Each architecture also has a node
+# for builds, arm-build or power-build, with the machine's network. Sourced by layout.sh.
 
-# By partition: what Debian and the kernel call the architecture, and what is added to a node's number for its address.
+# By partition: Debian's and the kernel's name of the architecture, and the offset of a node's number in its address.
 declare -gA debian_of=([arm]=arm64 [power]=ppc64el) kernel_of=([arm]=aarch64 [power]=ppc64le)
 declare -gA address_of=([arm]=100 [power]=150)
-# Where the build nodes' daemons listen, beside each other.
+# Ports of the build nodes' daemons.
 declare -gA port_of=([arm-build]=6821 [power-build]=6822)
-# How many nodes of each the cluster has.
+# Numbers of nodes of the cluster.
 declare -gA emulated=([arm]=0 [power]=0)
 architectures=(arm power)
 
 formats=/proc/sys/fs/binfmt_misc
 
-# Programs of the machine's own that emulated nodes have too: Slurm's, and those that a container runtime starts.
+# Programs of the machine that emulated nodes have too: Slurm's, and those that a container runtime starts.
 own_programs=(
     slurmd slurmstepd srun sbatch salloc squeue scancel scontrol sinfo
     apptainer singularity squashfuse squashfuse_ll fusermount fusermount3 fuse-overlayfs fuse2fs
     newuidmap newgidmap mksquashfs unsquashfs
 )
 
-# Prints how many emulated nodes there are.
+# Prints the number of emulated nodes.
 count_emulated() { echo $((emulated[arm] + emulated[power])); }
 
-# Prints the partition of node $1, which may be one that is not emulated.
+# Prints the partition of node $1, emulated or not.
 partition_of() {
     case $1 in
         arm* | power*) echo "${1%%[0-9-]*}" ;;
@@ -32,7 +32,7 @@ partition_of() {
     esac
 }
 
-# Prints the names of all nodes: $1 that are not emulated, and the others.
+# Prints the names of all nodes: those of $1 nodes that are not emulated, and of the emulated ones.
 node_names() {
     local partition
     seq -f node%.0f "$1"
@@ -56,7 +56,7 @@ number_of() {
     echo $((${address_of[$partition]:-0} + ${1//[a-z]/}))
 }
 
-# Prints "ARM POWER", the numbers of nodes of the cluster that is written down.
+# Prints "ARM POWER", the numbers of nodes in slurm.conf.
 written_emulated() {
     local partition count
     for partition in "${architectures[@]}"; do
@@ -65,7 +65,7 @@ written_emulated() {
     done
 }
 
-# Prints the lines of slurm.conf for them: $1 cores and $2 MiB each.
+# Prints the lines of slurm.conf for emulated nodes with $1 cores and $2 MiB each.
 emulated_conf() {
     local partition count
     for partition in "${architectures[@]}"; do
@@ -80,19 +80,19 @@ emulated_conf() {
     done
 }
 
-# For special_conf, of a cluster that is like a site of another architecture: the nodes of partition $2 are those of the
-# site's partition $1, the usual one of jobs, with $3 sockets of $4 cores of $5 threads each.
+# For special_conf of a cluster like a site of another architecture: makes the nodes of partition $2 those of the site's
+# default partition $1, with $3 sockets of $4 cores of $5 threads each.
 as_partition() {
     local processor="CPUs=$(($3 * $4 * $5)) Sockets=$3 CoresPerSocket=$4 ThreadsPerCore=$5"
     sed -E -e "/^NodeName=$2\[/s/CPUs=.* (RealMemory=)/$processor \\1/" -e 's/ Default=YES//'
     echo "PartitionName=$1 Nodes=$2[1-${emulated[$2]}] Default=YES MaxTime=INFINITE State=UP"
 }
 
-# For furnish_userland: Apptainer by the name of its forebear, which those sites have.
+# For furnish_userland: links Apptainer by the name of its forebear, which those sites have.
 have_singularity() { ln -sf "$(type -P apptainer)" /usr/local/bin/singularity; }
 
-# Lets the kernel start programs of these architectures. The flag F opens qemu now, so that no node and no image has to
-# have it; what was not there before is written down, for forget_formats.
+# Lets the kernel start programs of these architectures. The flag F opens qemu now, so that nodes and images need no qemu;
+# formats that this adds are recorded for forget_formats.
 register_formats() {
     local partition name
     [ "$(count_emulated)" -gt 0 ] || return 0
@@ -113,7 +113,7 @@ register_formats() {
     done
 }
 
-# Removes what register_formats added.
+# Removes the formats that register_formats added.
 forget_formats() {
     local file
     for file in "$state"/formats/qemu-*; do
@@ -122,7 +122,7 @@ forget_formats() {
     [ ! -e "$state/formats/mounted" ] || umount "$formats" 2>/dev/null || true
 }
 
-# Has $1 of the machine at the same place in the tree $root, or at $2.
+# Mounts $1 of the machine at the same place in the tree $root, or at $2.
 lend() {
     local place=$root${2:-$1}
     if [ -d "$1" ]; then
@@ -135,8 +135,8 @@ lend() {
     mount --rbind "$1" "$place"
 }
 
-# Lends the libraries, Slurm's programs and the container runtime. Debian has the libraries of each architecture in a
-# directory of its own: they do not meet.
+# Mounts the libraries, Slurm's programs and the container runtime. Debian has a library directory for each architecture,
+# so they do not collide.
 lend_own_programs() {
     local program path place
     lend "/usr/lib/$(uname -m)-linux-gnu"
@@ -148,7 +148,7 @@ lend_own_programs() {
         place=$(readlink -f "$path")
         case $place in
             /usr/local/lib/*/*)
-                # In a prefix of its own, as ci/install leaves it.
+                # In its own prefix, as ci/install leaves it.
                 place=/usr/local/lib/$(cut -d/ -f5 <<<"$place")
                 [ -e "$root$place" ] || lend "$place"
                 cp -a "$path" "$root$path" ;;
@@ -159,8 +159,8 @@ lend_own_programs() {
         grep -E '^/(etc|usr/libexec|var/lib)/(apptainer|singularity)$' | while read -r path; do lend "$path"; done
 }
 
-# Has debootstrap, with which the container runtime makes images, work for the node's architecture: the runtime is a
-# program of the machine's, and asks for the machine's. What unpacks and looks through packages is the machine's too.
+# Makes debootstrap, with which the container runtime makes images, work for the node's architecture: the runtime is the
+# machine's, and asks for the machine's architecture. The tools that unpack packages are the machine's too.
 make_debootstrap() {
     local tools=/usr/local/lib/machine tool
     mkdir -p "$root$tools"
@@ -179,9 +179,9 @@ make_debootstrap() {
     chmod 755 "$root/usr/local/bin/debootstrap"
 }
 
-# Prints the machine's /proc/cpuinfo, with what a POWER's says besides: how fast its clock counts. Under qemu it is the
-# machine's own. UCX of MPICH computes waits from it, which without it are such as no TCP connection takes. Open MPI
-# reads it as an int: from a larger number it takes waits without end.
+# Prints the machine's /proc/cpuinfo with the line of a POWER for the frequency of its clock, which qemu leaves out. UCX of
+# MPICH computes time limits from it, which without it suit no TCP connection. Open MPI reads it as an int: with
+# a larger number it waits without end.
 power_cpuinfo() {
     awk '{print} /^cpu MHz/ {mhz = $4} END {
         hz = (mhz ? mhz : 512) * 1e6
@@ -189,8 +189,8 @@ power_cpuinfo() {
     }' /proc/cpuinfo
 }
 
-# In the namespaces of node $1: from here on its root is that of the userland, which stays as it is: what changes is
-# gone with the node. Users see their files, and the cluster's, where they are on the machine.
+# In the namespaces of node $1: makes the userland its root. Changes are in an overlay, and gone with the node. Users see
+# their files and the cluster's at the machine's paths.
 enter_userland() {
     local base=$state/userland root path checkout partition
     partition=$(partition_of "$1")
@@ -208,7 +208,7 @@ enter_userland() {
         esac
     done
     lend /var/tmp
-    # Apptainer mounts a new /proc where it builds, which the kernel refuses it under one that something lies over.
+    # Not on build nodes: Apptainer mounts a new /proc there, which the kernel refuses below a /proc with mounts over it.
     if [ "$partition" = power ] && [[ $1 != *-build ]]; then
         power_cpuinfo >"$base/cpuinfo"
         mount --bind "$base/cpuinfo" "$root/proc/cpuinfo"
@@ -218,13 +218,13 @@ enter_userland() {
     for path in passwd group shadow subuid subgid hosts resolv.conf pip.conf ssl/certs/ca-certificates.crt; do
         [ ! -e "/etc/$path" ] || cp -pL "/etc/$path" "$root/etc/$path"
     done
-    # It may be taken for an image: it is an unpacked one.
+    # The userland itself, which can be used as an unpacked image.
     lend "$(userland_of "$partition")"
     cp -a "$state/openmpi/." "$root/etc/openmpi/"
     mkdir -p "$root$ucx"
     cp -a "$state/ucx/." "$root$ucx/"
     lend_own_programs
-    # On the build node, names beyond the cluster count too.
+    # The build node needs names outside the cluster too.
     [[ $1 != *-build ]] || cat "$state/machine-hosts" >>"$root/etc/hosts"
     make_debootstrap
     checkout=$(readlink -f "$(dirname "${BASH_SOURCE[0]}")/../..")

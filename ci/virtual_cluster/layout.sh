@@ -1,18 +1,18 @@
 # shellcheck shell=bash disable=SC2034  # the scripts that source this use the names
-# Where things lie in the cluster in a box, and what its files say. Sourced by ci/virtual-cluster and its parts.
+# Paths, addresses and configuration files of the cluster in a box. Sourced by ci/virtual-cluster and its parts.
 
 state=/var/lib/virtual-cluster   # not /run, which may be mounted noexec: Slurm runs batch scripts from its spool
 shared=/srv/virtual-cluster
 host_link=virtcluster0
-ucx=/etc/ucx   # where UCX, through which Debian's MPICH sends, looks for its configuration
+ucx=/etc/ucx   # configuration of UCX, through which Debian's MPICH sends
 conf=$state/slurm.conf
 build_conf=$state/slurm-build.conf   # of the nodes that have the machine's network
-records=$state/processes         # what runs of it; root's alone
+records=$state/processes         # records of its processes; only root can read them
 lock_file=/run/virtual-cluster.lock
 # Set aside for benchmarks (RFC 2544): it cannot clash with the machine's own networks.
 eth=198.18.0
-# Open MPI leaves 127.0.0.0/8 alone unless it is told to use an interface. So an MPI that is not configured for this
-# fabric does not use it, as if it had no driver for it; with any other address it would use both networks at once.
+# Open MPI does not use 127.0.0.0/8 unless it is configured to. So an MPI that is not configured for this fabric does not
+# use it, as if it had no driver for it; with any other address it would use both networks at once.
 # (Of libfabric, through which Intel MPI sends, see part.sh.)
 fab=127.19.0
 
@@ -21,20 +21,20 @@ fab=127.19.0
 # shellcheck source=ci/virtual_cluster/userlands.sh
 . "$(dirname "${BASH_SOURCE[0]}")/userlands.sh"
 
-# A cluster that is like a real one has a file in like/, which changes these.
-packages=()             # of Debian, that it needs besides
-parts=()                # besides the usual ones, started before the nodes: login, or one whose daemon is daemon_PART, and
-                        # which PART_answers says to be ready
+# Settings that a cluster like a real one changes, in its file in like/.
+packages=()             # further packages of Debian
+parts=()                # further parts, started before the nodes: login, or one whose daemon is daemon_PART, and whose
+                        # readiness PART_answers tells
 usual_size=''           # nodes, and cores of each
 special_conf() { cat; } # changes slurm.conf, for $1 nodes of $2 cores
-special_env() { :; }    # what users' shells need besides
-furnish() { :; }        # makes what all parts see, for $1 nodes of $2 cores, before anything starts
+special_env() { :; }    # adds to the environment of users' shells
+furnish() { :; }        # makes files for all parts, for $1 nodes of $2 cores, before anything starts
 furnish_node() { :; }   # runs in each node's own namespaces, before its daemon
-furnish_login() { :; }  # runs in the login node's
+furnish_login() { :; }  # runs in the login node's namespaces
 declare -gA usual_emulated=()   # nodes of other architectures, by partition; none means that it goes without
 furnish_userland() { :; }       # runs in each of them, where its own architecture's programs are
 
-# For furnish: hides programs, which are given by their paths. A device 0/0 is, to an overlay, a file that was removed.
+# For furnish: hides programs, by their paths. A device 0/0 marks a removed file in an overlay.
 hide() {
     local program
     for program in "$@"; do
@@ -43,10 +43,10 @@ hide() {
     done
 }
 
-# Prints the paths of what is hidden.
+# Prints the paths of hidden programs.
 hidden() { find "$state/removed" -type c -printf '/%P\n'; }
 
-# For furnish_node and furnish_login: from here on nothing is found by those names.
+# For furnish_node and furnish_login: removes the hidden programs from this part's view.
 remove_hidden() {
     local directory
     while read -r directory; do
@@ -54,32 +54,32 @@ remove_hidden() {
     done < <(hidden | sed 's|/[^/]*$||' | sort -u)
 }
 
-# Takes another host name, and the cluster's names for all others.
+# Sets the host name to $1, and uses the cluster's host names.
 be_called() {
     hostname "$1"
     mount --bind "$state/hosts" /etc/hosts
 }
 
-# Reads what is special of a cluster like $1, or nothing.
+# Reads the settings of a cluster like $1; none where $1 is empty.
 be_like() {
     # shellcheck source=/dev/null
     [ -z "$1" ] || . "$(dirname "${BASH_SOURCE[0]}")/like/$1.sh"
 }
 
-# Prints what the cluster that is written down is like, or nothing.
+# Prints the name in like/ of the cluster that was set up, or nothing.
 written_like() { cat "$state/like" 2>/dev/null || true; }
 
-# Makes the directory that the nodes' UCX configuration is mounted over, where the machine has none.
+# Makes the directory over which the nodes' UCX configuration is mounted, where the machine has none.
 make_ucx() {
     [ -d "$ucx" ] || { touch "$state/made-ucx" && mkdir "$ucx"; }
 }
 
-# Removes it again.
+# Removes the directory if make_ucx made it.
 remove_ucx() {
     [ ! -e "$state/made-ucx" ] || rmdir "$ucx" 2>/dev/null || true
 }
 
-# Writes everything that the daemons read, for $1 nodes of $2 cores; slurm.conf last, so that it stands for all of it.
+# Writes all files that the daemons read, for $1 nodes of $2 cores; slurm.conf last, as a mark that all are there.
 write_files() {
     umask 022
     mkdir -p "$state"/{log,spool,controller,openmpi,ucx}
@@ -89,7 +89,7 @@ write_files() {
     (umask 077; head -c 1024 /dev/urandom >"$state/munge/key")
     hosts_file "$1" >"$state/hosts"
     cp /etc/hosts "$state/machine-hosts"
-    # Where there are nodes for builds: of what apt would have to be asked on them.
+    # For the build nodes, on which apt cannot be asked for it.
     [ "$(count_emulated)" -eq 0 ] || machine mirror >"$state/mirror"
     if [ -d /etc/openmpi ]; then
         cp -a /etc/openmpi/. "$state/openmpi/"
@@ -102,7 +102,7 @@ write_files() {
     furnish "$1" "$2"
     write_userlands
     slurm_conf "$1" "$2" | special_conf "$1" "$2" >"$conf.new"
-    # These listen where the cluster's network is, and not wherever the machine is reached from.
+    # The build nodes' daemons listen on the cluster's network only.
     sed '$aCommunicationParameters=NoInAddrAny' "$conf.new" >"$build_conf"
     mv "$conf.new" "$conf"
 }
@@ -121,7 +121,7 @@ mca_file() {
     cat /etc/openmpi/openmpi-mca-params.conf 2>/dev/null
     cat <<-END
 
-	# The fabric is for messages; what mpirun itself says goes over the network that the login node has too.
+	# Messages use the fabric; mpirun itself uses the network that the login node has too.
 	btl_tcp_if_include = fab0
 	oob_tcp_if_include = eth0
 	# Each node is pinned to cores of its own, and mpirun would put the first rank of every node on core 0.
@@ -169,7 +169,7 @@ slurm_conf() {
     emulated_conf "$2" "$memory"
 }
 
-# Prints "NODES CORES" of the cluster that is written down, or nothing.
+# Prints "NODES CORES" from slurm.conf, or nothing.
 written_size() {
     sed -nE 's/^NodeName=node\[1-([0-9]+)\].* CoresPerSocket=([0-9]+) .*/\1 \2/p' "$conf" 2>/dev/null || true
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # First process in the namespaces of one part of the cluster (switch, munge, controller or a node); ci/virtual-cluster
-# starts it. It ends when its daemon does, and the kernel then ends whatever else runs in the part.
+# starts it. It ends when its daemon does, and the kernel then ends all other processes of the part.
 # File descriptor 8 is the switch's network, 7 the machine's own.
 set -eu
 # shellcheck source=ci/virtual_cluster/layout.sh
@@ -8,10 +8,10 @@ set -eu
 part=$1
 be_like "$(written_like)"
 
-# Removes interface $2 of the network $1. The kernel does that when the network at its other end dies, but a moment late.
+# Removes interface $2 of the network $1. The kernel removes it with the network at its other end, but a moment later.
 unplug() { nsenter --net="/proc/self/fd/$1" ip link delete "$2" 2>/dev/null || true; }
 
-# Lays a cable: interface $1 here with address $2 and packets of $3 bytes, the other end on the switch's bridge of the
+# Makes a pair of interfaces: $1 here with address $2 and packets of $3 bytes, the other end on the switch's bridge of the
 # same name.
 plug() {
     unplug 8 "$part-$1"
@@ -60,10 +60,10 @@ show_own_interfaces() {
 }
 
 node() {
-    rm -rf "${state:?}/spool/$part"   # what jobs left that died with the node, such as sockets, is in the way of new ones
+    rm -rf "${state:?}/spool/$part"   # remains of jobs that died with the node, such as sockets, would hinder new ones
     # A node for builds has the machine's network.
     [[ $part == *-build ]] || connect_node
-    # Where the checks lie must be seen in the jobs, even if it is in the /tmp that the node's own hides.
+    # Jobs must see the checkout, even if it lies in the /tmp that the node's own /tmp hides.
     local checkout
     checkout=$(readlink -f "$(dirname "$0")/../..")
     exec 6<"$checkout"

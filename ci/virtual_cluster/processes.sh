@@ -1,12 +1,12 @@
 # shellcheck shell=bash disable=SC2154  # the script that sources this gives the names
-# Which processes are the cluster's. Sourced by ci/virtual-cluster.
+# Finds the cluster's processes. Sourced by ci/virtual-cluster.
 #
-# Each part has a file in $records, which only root can read and write, with the id of the process that up started, when
-# that began, and the boot it belongs to: an id may be another process's by now. What any user can set, such as a name
-# or a variable, is asked of no process.
+# Each part has a file in $records, which only root can read and write, with the id of the process that up started, its
+# start, and the boot: an id may be another process's by now. Nothing that any user can set, such as a name or a variable,
+# identifies a process.
 boot=$(</proc/sys/kernel/random/boot_id)
 
-# Prints when process $1 began, in the kernel's ticks since the boot.
+# Prints the start of process $1, in the kernel's ticks since the boot.
 began() {
     local stat
     { read -rd '' stat <"/proc/$1/stat" || [ -n "$stat" ]; } 2>/dev/null || return
@@ -15,7 +15,7 @@ began() {
     echo "${stat[19]}"
 }
 
-# Succeeds if process $1, which began at $2, is there and root's own, not one that is root in a user namespace only.
+# Succeeds if process $1 with the start $2 exists and is root's, and not only root's in a user namespace.
 is_ours() {
     [[ $1 =~ ^[0-9]+$ ]] && [ "$(began "$1")" = "$2" ] &&
         [ "$(stat -c %u "/proc/$1" 2>/dev/null)" = 0 ] &&
@@ -30,7 +30,7 @@ processes_of() {
     done
 }
 
-# Prints the first process in the namespaces of each of the processes $@: their child.
+# Prints the child of each of the processes $@: the first process in its namespaces.
 first_of() {
     local pid
     for pid; do
@@ -40,10 +40,10 @@ first_of() {
 
 # Prints the id of a process inside the namespaces of part $1.
 inside() {
-    local pid found
-    mapfile -t found < <(processes_of "$1")
-    for pid in $(first_of "${found[@]}"); do
-        # Not yet, where it has only just been started.
+    local pid started
+    mapfile -t started < <(processes_of "$1")
+    for pid in $(first_of "${started[@]}"); do
+        # A process that was only just started is not inside yet.
         [ "$(readlink "/proc/$pid/ns/mnt")" = "$(readlink /proc/self/ns/mnt)" ] || { echo "$pid"; return; }
     done
     return 1

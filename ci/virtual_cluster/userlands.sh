@@ -1,15 +1,15 @@
 # shellcheck shell=bash disable=SC2034,SC2154  # the scripts that source this give and use the names
 # The userlands of nodes of another architecture: trees with that architecture's Debian, made once. Sourced by layout.sh.
 
-# What a node has besides a minimal Debian: what a job needs, and the bare software of the checks, as far as Debian has
-# it for the architecture.
+# Packages of a node besides a minimal Debian: those of jobs, and the bare software of the checks, as far as Debian has it
+# for the architecture.
 small_packages=(python3 openmpi-bin)
 userland_packages=(ca-certificates procps debootstrap gcc g++ libc6-dev make python3 python3-venv openmpi-bin libopenmpi-dev)
-# Whether the first do (up --small).
+# Not empty if the small packages are enough (up --small).
 small=''
 userlands=/var/cache/virtual-cluster
 
-# Prints the directory of the userland of partition $1 that has the packages $2... Another list makes another one.
+# Prints the directory of the userland of partition $1 with the packages $2... Each list has a directory of its own.
 userland_with() {
     local key partition=$1
     shift
@@ -17,22 +17,22 @@ userland_with() {
     echo "$userlands/${debian_of[$partition]}-$(. /etc/os-release && echo "$VERSION_CODENAME")-$key"
 }
 
-# Prints the directory of the userland of partition $1: that of the cluster that is up, else the one that is wanted. Where
-# a small one would do, the usual one does too.
+# Prints the directory of the userland of partition $1: that of the running cluster, else the wanted one. The usual one is
+# used in place of a small one if it is there.
 userland_of() {
     local usual applications
     if [ -e "$state/userland-$1" ]; then
         cat "$state/userland-$1"
         return
     fi
-    # Asked where there are such nodes only: a cluster without them needs no checks.
+    # Only for clusters with such nodes: others need no checks.
     applications=$(application_packages) || return
     # shellcheck disable=SC2086  # a list of words
     usual=$(userland_with "$1" "${userland_packages[@]}" $applications)
     if [ -z "$small" ] || [ -d "$usual" ]; then echo "$usual"; else userland_with "$1" "${small_packages[@]}"; fi
 }
 
-# Writes down which userlands the cluster has.
+# Records the userlands of the cluster.
 write_userlands() {
     local partition tree
     for partition in "${architectures[@]}"; do
@@ -68,7 +68,7 @@ make_userlands() {
     [ -z "$failed" ] || die "$failed"
 }
 
-# Prints why none could be made, from the log $1. Many a mirror has not all architectures, or is not up to date in all.
+# Prints why no userland could be made, from the log $1. Many mirrors lack an architecture, or are out of date for it.
 why_not() {
     local last
     last=$(tail -n 1 "$1")
@@ -79,7 +79,7 @@ why_not() {
     echo "$last"
 }
 
-# Makes that of partition $1 in directory $2. Of alternative and virtual packages apt knows more than debootstrap.
+# Makes the userland of partition $1 in directory $2. apt knows alternative and virtual packages, debootstrap does not.
 make_userland() {
     local release mirror file packages applications offered components='main non-free'
     set -e
@@ -89,7 +89,7 @@ make_userland() {
     signed_debootstrap "$(. /etc/os-release && echo "$ID")" --variant=minbase --arch="${debian_of[$1]}" "$release" "$2" "$mirror"
     echo "deb $mirror $release $components" >"$2/etc/apt/sources.list"
     cp -L /etc/resolv.conf "$2/etc/"
-    # For a mirror by https: the package itself takes qemu minutes.
+    # For a mirror by https: installing the package itself takes minutes under qemu.
     for file in /etc/ssl/certs/ca-certificates.crt; do [ ! -e "$file" ] || install -D -m 644 "$file" "$2$file"; done
     copy_apt_settings "$2"
     in_userland "$2" 'apt-get -q update'
@@ -106,14 +106,13 @@ make_userland() {
         rm -rf /var/lib/apt/lists/*' "${packages[@]}"
 }
 
-# Runs the shell script $2 with the words $3... in the tree $1: in a namespace of its own, because nothing is to stay
-# mounted there.
+# Runs the shell script $2 with the words $3... in the tree $1, in a new mount namespace, so that nothing stays mounted.
 in_userland() {
     DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 unshare --mount sh -ec 'mount -t proc proc "$1/proc"
         tree=$1 script=$2; shift 2; exec chroot "$tree" sh -ec "$script" - "$@"' - "$@"
 }
 
-# Prints those of the packages $2... that Debian has for the architecture of the tree $1.
+# Prints the packages among $2... that Debian has for the architecture of the tree $1.
 offered_in() {
     local tree=$1
     shift

@@ -1,5 +1,5 @@
-"""What runs in the build step and on nodes: standard library only, Python 3.6 or newer, and importable there as it is.
+"""Programs of the build step and of the nodes: standard library only, Python 3.6 or newer, importable there as is.
 
-With it the contract between the job and ReFrame, and the statistics of the verdict, which the job asks after every
+Besides, the contract between the job and ReFrame, and the statistics of the verdict, which the job computes after every
 round.
 """

@@ -1,4 +1,4 @@
-"""What depends on the architecture of a machine: no other file of the library and no check names one.
+"""Everything that depends on a machine's architecture; no other file of the library and no check names one.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -8,13 +8,13 @@ from typing import List, NamedTuple, Optional, Tuple
 
 
 class Architecture(NamedTuple):
-    """What is special of one.
+    """An architecture: its names, its marks in files, and its instruction sets.
 
-    ``name`` is what ``uname -m`` says, and what archspec and Spack call the processor that all of them are; ``debian``
-    is Debian's name, and ``triplet`` the directory of its libraries there. ``sif`` are the digits in an image of
-    Singularity's format, ``elf`` is the number in a program. ``processor`` matches the line of ``/proc/cpuinfo`` that
-    tells which one it is. ``kernels`` are GROMACS's instruction sets, the oldest first, besides plain C, and
-    ``portable`` is the one that every machine of today has.
+    ``name`` is that of ``uname -m``, and of its generic processor in archspec and Spack; ``debian`` is Debian's name,
+    and ``triplet`` the directory of its libraries in Debian. ``sif`` are the digits in an image of Singularity's
+    format, ``elf`` is the number in a program. ``processor`` matches the line of ``/proc/cpuinfo`` that names the
+    processor. ``kernels`` are GROMACS's instruction sets, the oldest first, besides plain C, and ``portable`` is the
+    one that every machine of today has.
     """
 
     name: str
@@ -27,10 +27,11 @@ class Architecture(NamedTuple):
     portable: str
 
 
-#: Those that images are made for, by name. The digits are of sylabs/sif (arch.go), the numbers of elf.h (e_machine).
+#: Architectures that images are made for, by name. The digits are those of sylabs/sif (arch.go), the numbers those of
+#: elf.h (e_machine).
 KNOWN = {
-    one.name: one
-    for one in (
+    architecture.name: architecture
+    for architecture in (
         Architecture(
             "x86_64",
             "amd64",
@@ -63,7 +64,7 @@ KNOWN = {
         ),
     )
 }
-#: What else an image may be for.
+#: Names of other architectures that an image may be for.
 _OTHERS_OF_SIF = {b"01": "i386", b"03": "arm", b"12": "riscv64"}
 _OTHERS_OF_ELF = {3: "i386", 40: "arm", 243: "riscv64"}
 #: GROMACS's instruction sets by a feature that archspec lists, the widest first (GROMACS's installation guide, "SIMD
@@ -80,7 +81,7 @@ KERNELS_BY_FEATURE = {
 }
 #: GROMACS's non-bonded kernels without any instruction set, which every build has.
 PLAIN_C = "C"
-#: Arm's processors tell numbers: the maker's, and the part's (Linux: asm/cputype.h).
+#: Names of Arm's processors by the numbers that they report: the maker's, and the part's (Linux: asm/cputype.h).
 _ARM_PARTS = {
     ("0x41", "0xd08"): "Cortex-A72",
     ("0x41", "0xd0c"): "Neoverse N1",
@@ -93,34 +94,34 @@ _ARM_PARTS = {
     ("0x46", "0x001"): "A64FX",
     ("0x48", "0xd01"): "Kunpeng 920",
 }
-#: The dynamic loader, a part of libc, by the names that it has on all of these.
+#: Names of the dynamic loader, a part of libc, on all of these.
 LOADER = r"ld-linux.*|ld64"
 
 
 def from_sif(digits: bytes) -> Optional[str]:
     """Return the name of the architecture that an image of Singularity's format is for; None for an unknown one."""
-    return {one.sif: name for name, one in KNOWN.items()}.get(digits) or _OTHERS_OF_SIF.get(digits)
+    return {known.sif: name for name, known in KNOWN.items()}.get(digits) or _OTHERS_OF_SIF.get(digits)
 
 
 def from_elf(number: int) -> Optional[str]:
-    """Return the name of the architecture that a program is for, lower byte first; None for an unknown one."""
-    return {one.elf: name for name, one in KNOWN.items()}.get(number) or _OTHERS_OF_ELF.get(number)
+    """Return the name of the architecture with this number in a little-endian program; None for an unknown one."""
+    return {known.elf: name for name, known in KNOWN.items()}.get(number) or _OTHERS_OF_ELF.get(number)
 
 
 def is_known(name: Optional[str]) -> bool:
-    """Tell whether images tell that they are for this architecture."""
+    """Tell whether this is the name of an architecture that an image can be recognised to be for."""
     return name in KNOWN or name in _OTHERS_OF_SIF.values()
 
 
 def processor(cpuinfo: str) -> Optional[str]:
-    """Return the name of the processor, from ``/proc/cpuinfo``; None where that does not tell.
+    """Return the name of the processor, from the text of ``/proc/cpuinfo``; None where it names none.
 
-    Of an Arm processor that is not known here, its numbers.
+    For an Arm processor that is not known here, return its numbers.
     """
-    for one in KNOWN.values():
-        found = re.search("^" + one.processor + "$", cpuinfo, re.MULTILINE)
-        if found:
-            parts = found.groups()
+    for architecture in KNOWN.values():
+        match = re.search("^" + architecture.processor + "$", cpuinfo, re.MULTILINE)
+        if match:
+            parts = match.groups()
             return _ARM_PARTS.get((parts[0], parts[-1])) or " ".join(parts).strip()
     return None
 
@@ -132,9 +133,9 @@ def portable_kernels(name: Optional[str]) -> str:
 
 def kernels(names: List[Optional[str]]) -> List[str]:
     """Return GROMACS's instruction sets, plain C first, of these architectures; of all where one is not known."""
-    found = [KNOWN[name] for name in names if name in KNOWN]
-    wanted = found if len(found) == len(names) else KNOWN.values()
-    return [PLAIN_C, *dict.fromkeys(kernel for one in wanted for kernel in one.kernels)]
+    is_complete = all(name in KNOWN for name in names)
+    architectures = [KNOWN[name] for name in names if name] if is_complete else list(KNOWN.values())
+    return [PLAIN_C, *dict.fromkeys(kernel for architecture in architectures for kernel in architecture.kernels)]
 
 
 def has_kernels(name: Optional[str], wanted: str) -> bool:

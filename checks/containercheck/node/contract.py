@@ -1,74 +1,75 @@
-"""What ReFrame's side, the build step and the job agree upon: names of files, exit statuses, sides.
+"""Names of files, exit statuses, variables and sides that ReFrame's process, the build step and the job agree upon.
 
 Standard library only, Python 3.6 or newer.
 """
 
-#: The side that is the measure, and the one that is judged.
+#: Names of the side that is the measure, and of the side that is judged.
 BASELINE, SUBJECT = "baseline", "subject"
 
-#: File in the stage directory with the exit status of the build; none where it was ended before.
+#: File in the stage directory with the exit status of the build; missing where the build was ended before.
 BUILD_STATUS = "build.status"
-#: That status where the software does not exist for machines like the partition's; the check is then skipped. The
-#: script that makes the input may end with it too.
+#: Exit status of a build, or of the script that makes the input, where the software does not exist for machines like
+#: the partition's; the check is then skipped.
 UNSUPPORTED = 3
-#: File in the stage directory with the reason, where it is found in the job that the check cannot run on this node.
+#: File in the stage directory with the reason why the check cannot run on this node, where the job finds one.
 UNSUPPORTED_WHY = "unsupported.txt"
-#: Variable that lets the programs of the build step take what is in a cache, and build nothing.
+#: Variable that makes the programs of the build step use what is in a cache, and build nothing.
 CACHED_ONLY = "CONTAINERCHECK_CACHED_ONLY"
-#: Variable with the users and groups whose files in caches are used, besides one's own and root's: names or numbers,
-#: with commas between them, of groups with an ``@`` before them.
+#: Variable with the users and groups whose files in caches are used, besides the user's own and root's: names or
+#: numbers, separated by commas; a group has an ``@`` before it.
 CACHE_OWNERS = "CONTAINERCHECK_CACHE_OWNERS"
-#: What the build step says of an image: its path, SHA-256 and size in bytes. JSON, beside the link to it. Of one that
-#: the runtime keeps itself: its name, the digest in that, and ``id``, what the runtime calls it.
+#: Record of an image, written by the build step beside the link to the image: its path, SHA-256 and size in bytes.
+#: JSON. For an image that the runtime stores itself: its name, the digest in the name, and the runtime's ``id``.
 IMAGE_RECORD = "image.json"
 
-#: File in the stage directory with what a container runtime calls an image that it keeps itself.
+#: File in the stage directory with a container runtime's identifier of an image that it stores itself.
 IMAGE_ID = "image.id"
 
-#: Link to an installed environment of Spack, its view in there, and what the build step says of it: its ``specs``, and
-#: the SHA-256 of its ``lock``. JSON, beside the link.
+#: Link to an installed Spack environment, the view in it, and the record that the build step writes beside the link:
+#: its ``specs``, and the SHA-256 of its ``lock``. JSON.
 SPACK, SPACK_VIEW, SPACK_RECORD = "spack", ".spack-env/view", "spack.json"
-#: Link to what EasyBuild installed, and what the build step says of it: its ``module``, and name and SHA-256 of its
-#: ``easyconfig``. JSON, beside the link. In there: its modules, and a link to the tree of what it depends on.
+#: Link to an installation of EasyBuild, and the record that the build step writes beside the link: its ``module``, and
+#: name and SHA-256 of its ``easyconfig``. JSON. In the installation: its modules, and a link to its dependencies.
 EASYBUILD, EASYBUILD_RECORD = "easybuild", "easybuild.json"
 EASYBUILD_MODULES, EASYBUILD_DEPENDENCIES = "modules/all", "dependencies"
 
-#: The facts that the runner reads runs by: figures, answers, ranks. JSON, in the stage directory.
+#: File in the stage directory with the facts by which the job reads runs: figures, answers, ranks. JSON.
 FACTS = "facts.json"
-#: What the runner says of all runs. JSON, in the stage directory; and the directory of what the runs printed.
+#: File in the stage directory with the job's record of all runs, JSON; and directory with the output of the runs.
 RECORD, RUNS = "rounds.json", "rounds"
 #: Directory with a working directory for each side, where both run at the same time (node/job/halves.py).
 DUET = "duet"
-#: Directory of what the watch on each node saw; and of what the ranks said that were started before the rounds.
+#: Directories with what was sampled on each node during the runs, and with the trial starts of the ranks.
 WATCH, TRIALS = "watch", "trials"
-#: Files in a run's directory with what it printed on standard output and on standard error.
+#: Files in a run's directory with its standard output and its standard error.
 OUT, ERR = "out", "err"
-#: The job's script, as ReFrame calls it; and one that repeats a single run of a side by itself.
+#: The job script, by ReFrame's name; and the script that repeats a single run of a side.
 JOB, REPRODUCER = "rfm_job.sh", "reproduce.sh"
-#: Variable of all that a runner starts, and label of its containers: what a daemon starts for it is known by that.
+#: Variable in the environment of all processes that a job starts, and label of its containers: by these, processes
+#: that a daemon starts are known to be the job's.
 RUN = "CONTAINERCHECK_RUN"
-#: File with the key that the fingerprints of variables are made with; the job removes it.
+#: File with the key for the fingerprints of variables; the job removes it.
 KEY = "variables.key"
-#: Bytes that a run may print, and write into the files that are kept of it, in all; it is ended when it exceeds that.
-#: The longest output of the checks is some 200 KiB.
+#: Most bytes that a run may print, and write into the files that are kept, together; a run that exceeds it is ended.
+#: The longest output of the checks has about 200 KiB.
 MOST_PRINTED = 256 << 20
-#: What is said of a run that printed more.
+#: Message about a run that printed more.
 PRINTED_TOO_MUCH = f"ended because it printed more than {MOST_PRINTED >> 20} MiB"
-#: Name of the script that makes the input.
+#: Script that makes the input.
 PREPARE = "prepare.sh"
 
-#: Where ReFrame mounts the stage directory in a container.
+#: Directory in a container where ReFrame mounts the stage directory.
 WORKDIR = "/rfm_workdir"
-#: Link to the host's MPI library: in the stage directory for the host, and in a side's mpi_links for the container.
+#: Link to the host's MPI library: in the stage directory for the host, in a side's ``mpi_links`` for the container.
 MPI_PRELOAD = "libmpi-of-host.so"
-#: Begins the line with which the loader's answer says that a program is a script; the program's path follows.
+#: Beginning of the line that says, instead of the loader's answer, that a program is a script; its path follows.
 IS_SCRIPT = "script:"
-#: Directory of links for a bare program that was built with another MPI of the same ABI.
+#: Directory of links for a bare program that was built with another MPI library of the same ABI.
 BARE_MPI_LINKS = "bare-mpi"
 
 
 def end_word(text, word="END"):
-    """Return what a here-document with a text may end with: a word that no line of it is.
+    """Return a word that can end a here-document with a text: no line of the text equals it.
 
     >>> end_word("one\nEND\n")
     'END_'
@@ -85,22 +86,22 @@ def options_file(side):
 
 
 def runtime_file(side):
-    """Return the name of the file with what a side's container runtime says of itself. JSON."""
+    """Return the name of the file with the command and version of a side's container runtime. JSON."""
     return f"{side}.runtime.json"
 
 
 def image_file(side):
-    """Return the name of the link to the image of a side that has one of its own; its record ends with ``.json``."""
+    """Return the name of the link to a side's own image; the image's record has the same name with ``.json``."""
     return f"{side}.image.sif"
 
 
 def surroundings_file(side):
-    """Return the name of the file with what a side's container sees around it: variables, mounts, limits."""
+    """Return the name of the file with variables, mounts and limits as seen in a side's container."""
     return f"{side}.surroundings"
 
 
 def environment_file(side):
-    """Return the name of the file with a side's variables whose values are not told: a script, for its owner only."""
+    """Return the name of the script with a side's variables whose values are secret; only its owner can read it."""
     return f"{side}.environ.sh"
 
 
@@ -120,12 +121,12 @@ def ranks_file(side):
 
 
 def lookup_file(side):
-    """Return the name of the script that tells whether a side's image has the program for that."""
+    """Return the name of the script that tells whether a side's image has the program that prints the ranks."""
     return f"{side}.lookup.sh"
 
 
 def inside_file(script):
-    """Return the name of the script that does the same with the image's own launcher, inside one container."""
+    """Return the name of the script that does the same as another, with the image's own launcher in one container."""
     return script[: -len(".sh")] + ".inside.sh"
 
 
@@ -135,7 +136,7 @@ def started_file(side):
 
 
 def mpi_plan_file(side):
-    """Return the name of the file that says what of the host's MPI is brought into a side's container. JSON."""
+    """Return the name of the file that lists what a side's container gets of the host's MPI. JSON."""
     return f"{side}.host-mpi.json"
 
 
@@ -160,11 +161,11 @@ def mpi_lookup_file(side):
 
 
 def preflight_file(side):
-    """Return the name of the file with what the loader in a side's container says of the program."""
+    """Return the name of the file with the loader's answer about the program in a side's container."""
     return f"{side}.preflight.out"
 
 
 def names(disturbers):
-    """Return the disturbers of several rounds (``name (pid): share; ...`` each) as a text, each process once."""
-    found = [one.rpartition(": ")[0] or one for disturber in disturbers for one in disturber.split("; ")]
-    return ", ".join(dict.fromkeys(found))
+    """Return the names of the disturbers of rounds, each once; of each round the text is ``name (pid): share; ...``."""
+    shares = [share for disturber in disturbers for share in disturber.split("; ")]
+    return ", ".join(dict.fromkeys(share.rpartition(": ")[0] or share for share in shares))

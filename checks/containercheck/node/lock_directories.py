@@ -1,8 +1,8 @@
-"""A lock for file systems without locks: a directory that only one can make, with a file that says who did.
+"""Locks for file systems without locks: a directory that only one process can make, with a file that names it.
 
-It is used where the kernel refuses its own (Lustre that is mounted without ``flock``, NFS without its lock daemon). The
-holder touches the file from time to time. A holder of this machine that is gone is told by its process, one of another
-machine by a file that nobody touches any more; no two machines' clocks are compared.
+Used where the kernel grants no lock (Lustre that is mounted without ``flock``, NFS without its lock daemon). The holder
+touches the file from time to time. A dead holder on this machine is recognised by its process, one on another machine
+by a file that is no longer touched; the clocks of two machines are never compared.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -14,21 +14,21 @@ import threading
 import time
 import zlib
 from pathlib import Path
-from typing import Iterator, Optional
+from typing import Optional
 
-#: Seconds between two touches, and without one before a holder elsewhere is taken for dead.
+#: Seconds between two touches, and seconds without a touch after which a holder on another machine counts as dead.
 BEAT, DEAD = 20.0, 300.0
-#: Seconds between two looks at a directory that somebody else holds.
+#: Seconds between two attempts to take a directory that another process holds.
 LOOK = 0.5
-#: File in the directory: host, process, its start and the boot that this is of.
+#: File in the directory with host, process, start of the process, boot of the host, and thread.
 HOLDER = "holder"
-#: What renaming onto a directory that is held fails with: the last two in a directory like /tmp, where it is another
-#: user's.
+#: Errors of a renaming onto a directory that is held: the last two in a directory like /tmp, where another user holds
+#: it.
 _HELD = (errno.EEXIST, errno.ENOTEMPTY, errno.EPERM, errno.EACCES)
 
 
 def start_of(process: int) -> Optional[str]:
-    """Return when a process of this machine started, in the kernel's ticks; None where there is none."""
+    """Return when a process of this machine started, in the kernel's ticks; None where there is no such process."""
     try:
         return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -42,44 +42,44 @@ def _boot() -> str:
 
 
 class LockDirectory:
-    """The directory that stands for the lock of a path; only one at a time has it, whatever kind of lock was wanted.
+    """The directory that stands for the lock of a path: always exclusive, also where a shared lock was wanted.
 
-    :ivar path: the directory; it is there while somebody holds the lock.
+    :ivar path: the directory; it exists while the lock is held.
     """
 
     def __init__(self, path: Path) -> None:
-        """Nothing is made yet."""
+        """Choose the names; nothing is made yet."""
         self.path = path.with_name(path.name + ".held")
         process, host = os.getpid(), os.uname().nodename
         self._mine = f"{host} {process} {start_of(process)} {_boot()} {threading.get_ident()}"
         self._work = path.with_name(f".{path.name}.{host}.{process}.{threading.get_ident()}")
-        #: What was last seen of another's: who it is, when its file was touched, and since when that is so.
+        #: Another holder and the time of its last touch, and since when both are unchanged.
         self._seen = ("", 0.0)
         self._since = 0.0
         self._released = threading.Event()
 
     def take(self) -> bool:
-        """Take the lock if nobody has it; what a dead holder left is removed on the way.
+        """Take the lock if it is free, and tell whether it was; remove the directory of a dead holder.
 
-        :raises OSError: the directory cannot be made, or what has its name is none.
+        :raises OSError: the directory cannot be made, or its name belongs to something else.
         """
         self._clear(self._work)
         self._work.mkdir(mode=0o755)
         (self._work / HOLDER).write_text(self._mine + "\n")
         try:
-            # One step for the directory with its holder: nobody ever sees it empty.
+            # One step for the directory with its holder: no other process ever sees it empty.
             os.rename(str(self._work), str(self.path))
         except OSError as error:
             self._clear(self._work)
             if error.errno not in _HELD or not self.path.is_dir():
                 raise
-            self._bury()
+            self._remove_dead()
             return False
         threading.Thread(target=self._touch, daemon=True).start()
         return True
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self._released.set()
         if self.holder() == self._mine:
             with contextlib.suppress(OSError):
@@ -87,7 +87,7 @@ class LockDirectory:
                 self._clear(self._work)
 
     def holder(self) -> str:
-        """Return what the holder wrote of itself; an empty text where nobody has the lock."""
+        """Return the text of the holder's file; empty where the lock is free."""
         try:
             with (self.path / HOLDER).open(errors="replace") as stream:
                 return stream.read(500).strip()
@@ -99,12 +99,12 @@ class LockDirectory:
             with contextlib.suppress(OSError):
                 os.utime(str(self.path / HOLDER))
 
-    def _bury(self) -> None:
-        """Remove the directory of a holder that is dead."""
+    def _remove_dead(self) -> None:
+        """Remove the directory of a dead holder."""
         holder = self.holder()
         if not holder or not self._is_dead(holder):
             return
-        # Of all who see this holder dead only one may remove it: it could be another's by the time the next does.
+        # Only one of those who see the dead holder may remove its directory: the next could remove a new holder's.
         guard = self.path.with_name(f".{self.path.name}.dead-{zlib.crc32(holder.encode()):08x}")
         with contextlib.suppress(OSError):
             guard.mkdir()
@@ -128,17 +128,8 @@ class LockDirectory:
         return time.monotonic() - self._since > DEAD
 
     @staticmethod
-    def _clear(place: Path) -> None:
+    def _clear(directory: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
-            (place / HOLDER).unlink()
+            (directory / HOLDER).unlink()
         with contextlib.suppress(FileNotFoundError):
-            place.rmdir()
-
-
-@contextlib.contextmanager
-def taken(directory: LockDirectory) -> Iterator[None]:
-    """Give a lock that was taken back at the end."""
-    try:
-        yield
-    finally:
-        directory.release()
+            directory.rmdir()

@@ -1,4 +1,4 @@
-"""Families of MPI: libraries of one ABI, which take each other's place, and what their members call them.
+"""Families of MPI libraries: those of one ABI, which can replace each other, and the file names that each has.
 
 Standard library only, Python 3.6 or newer.
 
@@ -15,10 +15,11 @@ from typing import Any, List, NamedTuple, Optional
 
 
 class Family(NamedTuple):
-    """Libraries of one ABI.
+    """A family: MPI libraries of one ABI.
 
-    ``title`` is what people call it, ``soname`` what programs that were built with its first member ask for, ``names``
-    matches what its members call the library, ``program`` is one that comes with it and loads it.
+    ``title`` is its name for people, ``soname`` the library that programs built with its first member ask for,
+    ``names`` matches the file names that its members give the library, and ``program`` is one that comes with it and
+    loads it.
     """
 
     title: str
@@ -27,9 +28,9 @@ class Family(NamedTuple):
     program: str
 
 
-#: What Cray puts into the names, for the compiler.
+#: Part of the names of Cray's libraries that stands for the compiler.
 _CRAYS = r"_(?:cray|gnu|intel|nvidia|amd|aocc|pgi)(?:_\d+)?"
-#: Families, by the name that checks and sites use.
+#: Families, by the names that checks and sites use.
 FAMILIES = {
     "mpich": Family(
         "MPICH",
@@ -39,23 +40,23 @@ FAMILIES = {
     ),
     "openmpi": Family("Open MPI", "libmpi.so.40", re.compile(r"^lib(mpi\.so\.40|mpi_ibm\.so\.3)(\.|$)"), "ompi_info"),
 }
-#: All ABIs. The standard's is none that a launcher belongs to, or that images are built with.
+#: All ABIs: those of the families, and the standard's, which no launcher belongs to and no image is built with.
 ABIS = {
     **FAMILIES,
     "standard": Family("the standard's ABI", "libmpi_abi.so.0", re.compile(r"^libmpi_abi\.so\.0(\.|$)"), ""),
 }
-#: SONAMEs of MPI libraries; the bindings for other languages (libmpi_cxx, libmpi_mpifh) are none.
+#: SONAMEs of MPI libraries, without those of the bindings for other languages (libmpi_cxx, libmpi_mpifh).
 SONAME = re.compile(rf"^libmpi(ch)?(_abi|_ibm|{_CRAYS})?\.so(\.|$)")
 
 
 def soname_of(path: str) -> str:
-    """Return what programs ask for when they want the library with this path: its name to the first number."""
+    """Return the SONAME by which programs ask for the library with this path: its name to the first number."""
     name = Path(path).name if re.search(r"\.so\.\d", path) else Path(path).resolve().name
     return re.sub(r"(\.so\.\d+)\..*$", r"\1", name)
 
 
 def family_of(soname: str) -> Optional[str]:
-    """Return the family of a library, a key of ABIS; None for one that is in no family, or no MPI's."""
+    """Return the family of a library, a key of ABIS; None for a library of no family, or of no MPI."""
     return next((name for name, family in ABIS.items() if family.names.match(soname)), None)
 
 
@@ -66,7 +67,7 @@ def title_of(soname: str) -> str:
 
 
 def member_of(name: str) -> str:
-    """Return what marks the libraries of one member of a family that lie beside those of others.
+    """Return the part of a library's name by which one member of a family tells its own from those of other members.
 
     >>> [member_of(name) for name in ("libmpi_gnu_91.so.12", "libmpifort_gnu_91.so.12", "libmpi_ibm_mpifh.so.3")]
     ['_gnu_91', '_gnu_91', '_ibm']
@@ -80,7 +81,7 @@ def member_of(name: str) -> str:
 
 
 def is_crays(name: str) -> bool:
-    """Tell whether a library is of Cray's MPI.
+    """Tell whether a library belongs to Cray's MPI.
 
     >>> [is_crays(name) for name in ("libmpi_gnu_91.so.12", "libmpi_ibm.so.3", "libmpi.so.12")]
     [True, False, False]
@@ -89,7 +90,7 @@ def is_crays(name: str) -> bool:
 
 
 def other_names(soname: str) -> List[str]:
-    """Return what else a library is called, by programs that were built with another member of its family.
+    """Return the other names of a library, for which programs built with another member of its family ask.
 
     >>> other_names("libmpi_gnu_91.so.12")
     ['libmpi.so.12', 'libmpich.so.12']
@@ -103,7 +104,7 @@ def other_names(soname: str) -> List[str]:
     []
     """
     match = re.match(rf"^libmpi(?:ch)?(fort|cxx|)(?:(?:{_CRAYS})?\.so\.12|{_CRAYS}\.so\.3)$", soname)
-    found = [f"libmpi{match[1]}.so.12", f"libmpich{match[1]}.so.12"] if match else []
+    names = [f"libmpi{match[1]}.so.12", f"libmpich{match[1]}.so.12"] if match else []
     match = re.match(r"^libmpi_ibm(_\w+)?\.so\.3$", soname)
-    found += [f"libmpi{match[1] or ''}.so.40"] if match else []
-    return [name for name in found if name != soname]
+    names += [f"libmpi{match[1] or ''}.so.40"] if match else []
+    return [name for name in names if name != soname]

@@ -1,6 +1,6 @@
-"""For which machines requirements are pinned: not every project has wheels for every architecture.
+"""Read for which machines requirements are pinned: not every project has wheels for every architecture.
 
-A comment in the requirements says it, where they are not for every machine:
+Where requirements are not for every machine, a comment in them says for which they are:
 
     # only for: x86_64; Python 3.11, 3.12
 
@@ -22,10 +22,11 @@ def limits_of(requirements: str) -> Tuple[List[str], List[str]]:
 
 
 def not_for(name: str, requirements: Path, architecture: str) -> Optional[str]:
-    """Return why requirements are not for an architecture; None where they are.
+    """Return why requirements cannot be used on an architecture; None where they can.
 
-    :param name: what they are called.
-    :raises OSError: they cannot be read.
+    :param name: of the software, for the message.
+    :param requirements: file with the requirements.
+    :raises OSError: the file cannot be read.
     """
     pinned, _ = limits_of(requirements.read_text(encoding="utf-8"))
     if not pinned or architecture in pinned:

@@ -1,19 +1,19 @@
-"""Where the files of the project are, and where sessions leave theirs: in a checkout, or installed with the package.
+"""Directories of the project's files and of those that sessions leave: in a checkout, or installed with the package.
 
 Standard library only, Python 3.6 or newer.
 """
 
 from pathlib import Path
 
-#: The package.
+#: Directory of the package.
 PACKAGE = Path(__file__).resolve().parents[1]
 #: Whether the package is installed from a wheel, which has the project's files in it, and not used from a checkout.
 IS_INSTALLED = (PACKAGE / "project").is_dir()
 #: Directory with ``checks``, ``config``, ``images``, ``spack-envs`` and ``easyconfigs``.
 ROOT = PACKAGE / "project" if IS_INSTALLED else PACKAGE.parents[1]
-#: The application files, their sources and references.
+#: Directory of the application files, their sources and references.
 CHECKS = ROOT / "checks"
-#: What is common to all sites, as configuration of ReFrame.
+#: Configuration of ReFrame that is common to all sites.
 COMMON = ROOT / "config" / "common.py"
 
 

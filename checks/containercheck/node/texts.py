@@ -1,7 +1,7 @@
-"""Texts of others (programs, runtimes, people) before they are told: printable, short, and without passwords.
+"""Make texts from outside (programs, runtimes, people) safe to publish: printable, short, and without passwords.
 
-Whatever a program, a process's name or an address brings along goes through :func:`told` or :func:`printable` before it
-enters a message, a record or a report: terminals obey escape sequences, and reports are published.
+All output of programs, names of processes and addresses go through :func:`sanitized` or :func:`printable` before they
+enter a message, a record or a report: terminals obey escape sequences, and reports are published.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -13,26 +13,26 @@ import stat
 from pathlib import Path
 from typing import Any, List
 
-#: Most characters of a line of somebody else's, and most lines of a message.
+#: Most characters of a line, and most lines of a message.
 LINE, LINES = 500, 40
-#: Most bytes that are read of a file in which there is something to look for; and of one whose end tells.
+#: Most bytes that are read of a file that is searched as a whole, and of one of which the end is enough.
 READ, TAIL = 64 << 20, 1 << 20
-#: What may stand before the host of an address, and after its path. The ``@`` of a digest is no name's.
+#: Address, with user and password before the host and a query after the path. The ``@`` of a digest follows no user.
 _ADDRESS = re.compile(
     r"""([A-Za-z][\w+.-]{0,20}://)(?:[^\s/?#'"]*@(?!sha256:))?([^\s?#'"]*)(\?[^\s#'"]*?(?=@sha256:|[\s#'"]|$))?"""
 )
 
 
 class TooLongError(Exception):
-    """There is more of a file than is read; the message says how much, and where."""
+    """A file with more bytes than are read; the message says how many, and where."""
 
 
 def printable(text: str, longest: int = LINE) -> str:
-    """Return a text as one line that moves no cursor: control characters as escapes, cut in its middle.
+    """Return a text as one line that moves no cursor, with control characters as escapes and its middle cut out.
 
-    Also what turns the direction of writing or separates lines (Unicode's Cc, Cf, Zl, Zp) is escaped.
+    Characters that turn the direction of writing or separate lines (Unicode's Cc, Cf, Zl, Zp) are escaped too.
 
-    :param longest: characters that are kept; how many are left out is said.
+    :param longest: characters that are kept; the number of those left out is stated.
 
     >>> print(printable("a\\x1b]0;owned\\x07b\\u202e\\tc"))
     a\\x1b]0;owned\\x07b\\u202e c
@@ -45,18 +45,20 @@ def printable(text: str, longest: int = LINE) -> str:
         text = f"{text[:half]} ... ({left_out} characters) ... {text[-half:]}"
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else " " if one == "\t" or one.isspace() else _escaped(one) for one in text)
+    return "".join(_visible(character) for character in text)
 
 
-def _escaped(character: str) -> str:
+def _visible(character: str) -> str:
+    if character.isprintable():
+        return character
+    if character.isspace():
+        return " "
     number = ord(character)
     return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}" if number < 65536 else f"\\U{number:08x}"
 
 
 def without_credentials(text: str) -> str:
-    """Return a text with no user, password or query in the addresses that it names.
-
-    A query is where signed addresses have their key.
+    """Return a text without user, password and query in its addresses; signed addresses have their key in the query.
 
     >>> without_credentials("cannot fetch https://me:secret@host:8080/a/b.tar?signature=1#sha256=0d73: refused")
     'cannot fetch https://host:8080/a/b.tar#sha256=0d73: refused'
@@ -69,7 +71,7 @@ def without_credentials(text: str) -> str:
 
 
 def sanitized(text: str, longest: int = LINE) -> str:
-    """Return a text of several lines as it may be told: each line printable and cut, and no more than so many."""
+    """Return a text that is safe to publish: each line printable and cut, at most :data:`LINES` of them."""
     lines = text.splitlines()
     if len(lines) > LINES:
         half = LINES // 2
@@ -78,10 +80,10 @@ def sanitized(text: str, longest: int = LINE) -> str:
 
 
 def read(path: Path, most: int = READ) -> str:
-    """Return the text of a file; what is no UTF-8 is replaced.
+    """Return the text of a file; bytes that are no UTF-8 are replaced.
 
-    :raises TooLongError: it has more bytes than ``most``.
-    :raises OSError: it cannot be read, or is no regular file.
+    :raises TooLongError: the file has more bytes than ``most``.
+    :raises OSError: the file cannot be read, or is no regular file.
     """
     with path.open("rb") as stream:
         _require_file(stream.fileno(), path)
@@ -95,7 +97,7 @@ def tail(path: Path, most: int = TAIL) -> str:
     """Return the text at the end of a file, from the beginning of a line on where there is one.
 
     :param most: bytes that are read.
-    :raises OSError: it cannot be read, or is no regular file.
+    :raises OSError: the file cannot be read, or is no regular file.
     """
     with path.open("rb") as stream:
         size = _require_file(stream.fileno(), path)
@@ -111,7 +113,7 @@ def ends(path: Path, head: int = TAIL, most: int = TAIL) -> str:
 
     :param head: bytes that are read at the beginning.
     :param most: bytes that are read at the end.
-    :raises OSError: it cannot be read, or is no regular file.
+    :raises OSError: the file cannot be read, or is no regular file.
     """
     with path.open("rb") as stream:
         size = _require_file(stream.fileno(), path)
@@ -125,24 +127,24 @@ def ends(path: Path, head: int = TAIL, most: int = TAIL) -> str:
 def _require_file(descriptor: int, path: Path) -> int:
     """Return the size of an open file.
 
-    :raises OSError: it is something else, which may have no end.
+    :raises OSError: it is no regular file, and may have no end.
     """
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
-    return found.st_size
+    return status.st_size
 
 
 def first(lines: List[str], most: int) -> str:
-    """Return the first lines of several as they may be told, and how many there are more."""
+    """Return the first of some lines, safe to publish, and the number of the others."""
     more = f"\n({len(lines) - most} more)" if len(lines) > most else ""
     return sanitized("\n".join(lines[:most])) + more
 
 
 def cleaned(value: Any) -> Any:
-    """Return a value of JSON with all its texts as they may be told."""
+    """Return a value of JSON with all its texts safe to publish."""
     if isinstance(value, str):
         return sanitized(value)
     if isinstance(value, dict):
-        return {sanitized(name): cleaned(one) for name, one in value.items()}
-    return [cleaned(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {sanitized(name): cleaned(item) for name, item in value.items()}
+    return [cleaned(item) for item in value] if isinstance(value, (list, tuple)) else value

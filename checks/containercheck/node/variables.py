@@ -1,7 +1,7 @@
-"""Environment variables: which values may be told, and what is told of the others.
+"""Decide which values of environment variables are published, and replace the others by fingerprints.
 
-A variable may be a password, and what is written into a stage directory or a report is read by others. So values are
-told only of names that are known to hold settings; of all others a fingerprint that tells whether two are the same.
+A variable may be a password, and others read what is written into a stage directory or a report. So only values of
+variables that are known to hold settings are published; of all others a fingerprint, by which two can be compared.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -17,7 +17,7 @@ from containercheck.node import texts
 from containercheck.node.container_runtimes import RUNTIMES
 
 # fmt: off
-#: Variables whose values may be told: names, and beginnings of names (with ``_`` at the end). Settings of MPI, its
+#: Variables whose values are published: names, and beginnings of names (with ``_`` at the end). Settings of MPI, its
 #: fabrics, OpenMP, mathematical libraries, GPUs, loaders and locales; what describes the job, and what runtimes set.
 PUBLIC = frozenset([
     "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "CPATH", "MANPATH", "MODULEPATH", "LOADEDMODULES",
@@ -29,29 +29,29 @@ PUBLIC = frozenset([
     *(runtime.settings for runtime in RUNTIMES if runtime.settings),
 ])
 # fmt: on
-#: Words in a name that make it a secret's all the same (SLURM_JWT, APPTAINER_DOCKER_PASSWORD, and the key that Open
-#: MPI gives the ranks of a job).
+#: Words in the name of a variable that is secret all the same (SLURM_JWT, APPTAINER_DOCKER_PASSWORD, and the key that
+#: Open MPI gives the ranks of a job).
 SECRET = re.compile(r"TOKEN|SECRET|PASS|PWD_|KEY|CRED|AUTH|JWT|COOKIE|PRIVATE|SIGNATURE|TRANSPORTS", re.IGNORECASE)
-#: Digits of a fingerprint: enough to tell two values apart.
+#: Number of digits of a fingerprint: enough to tell two values apart.
 DIGITS = 8
 
 
 def is_public(name: str) -> bool:
-    """Tell whether the value of a variable may be told.
+    """Tell whether the value of a variable may be published.
 
     >>> [is_public(name) for name in ("OMP_PLACES", "PATH", "PATH_2", "CI_JOB_TOKEN", "SLURM_JWT", "UCX_TLS")]
     [True, True, False, False, False, True]
     """
     if SECRET.search(name):
         return False
-    return name in PUBLIC or any(name.startswith(one) for one in PUBLIC if one.endswith("_"))
+    return name in PUBLIC or any(name.startswith(prefix) for prefix in PUBLIC if prefix.endswith("_"))
 
 
 def redacted(name: str, value: str, key: bytes) -> str:
-    """Return what may be told of a value: itself, or a fingerprint.
+    """Return the value of a variable if it is public, else its fingerprint.
 
-    :param key: of the job, and forgotten when that ends: nobody can try values with it afterwards, however short the
-        secret is; and the fingerprint of one secret is another in every job.
+    :param key: the job's, removed when the job ends: afterwards values cannot be tried with it, however short the
+        secret is; and a secret has another fingerprint in every job.
     """
     if is_public(name):
         return texts.printable(texts.without_credentials(value))
@@ -60,7 +60,7 @@ def redacted(name: str, value: str, key: bytes) -> str:
 
 
 def split(variables: Mapping[str, str]) -> Tuple[Dict[str, str], Dict[str, str]]:
-    """Return those whose values may be told, and the others."""
+    """Split variables into those whose values may be published, and the others."""
     public = {name: value for name, value in variables.items() if is_public(name)}
     return public, {name: value for name, value in variables.items() if name not in public}
 
@@ -68,7 +68,7 @@ def split(variables: Mapping[str, str]) -> Tuple[Dict[str, str], Dict[str, str]]
 def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner can read, whatever the umask is and whatever was there.
 
-    :raises OSError: it cannot be written.
+    :raises OSError: the file cannot be written.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(str(temporary), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -78,9 +78,9 @@ def write_private(path: Path, text: str) -> None:
 
 
 def key_of(path: Path) -> bytes:
-    """Return the key of a job, which is made when it is first asked for.
+    """Return the key of a job, and make it when it is first needed.
 
-    :param path: of a file that the job removes when it ends.
+    :param path: of the file with the key; the job removes it when it ends.
     """
     if not path.exists():
         write_private(path, os.urandom(16).hex())

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from containercheck.node import contract, lock_files, locks, texts
+from containercheck.node import contract, locks, texts
 from containercheck.node.build import file_trees, ownership
 from containercheck.node.build.build_logs import CacheError, Logged, UnsupportedError
 
@@ -169,7 +169,7 @@ class Entry(Logged):
             for path in (self.path, self.record):
                 if os.path.lexists(str(path)) and not ownership.can_remove(path):
                     return f"{ownership.problem(path) or path}, and is not what is needed"
-            return lock_files.refusal(self.lock_file)
+            return locks.refusal(self.lock_file)
         except OSError as error:
             return self._describe(error)
 

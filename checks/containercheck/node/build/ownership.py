@@ -13,7 +13,7 @@ import stat
 from pathlib import Path
 from typing import Iterable, Optional, Set, Tuple
 
-from containercheck.node import contract, lock_files
+from containercheck.node import contract, locks
 
 
 class NotTrustedError(OSError):
@@ -54,7 +54,7 @@ def problem(path: Path, status: Optional[os.stat_result] = None, shared: bool = 
     status = os.lstat(str(path)) if status is None else status
     users, groups = trusted()
     if status.st_uid not in users:
-        return f"{path} belongs to {lock_files.name_of(status.st_uid)}"
+        return f"{path} belongs to {locks.user_name(status.st_uid)}"
     if stat.S_ISLNK(status.st_mode):
         return None
     by_others = bool(status.st_mode & stat.S_IWOTH)

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from containercheck.node import lock_directories, lock_files
+from containercheck.node import lock_directories, locks
 
 #: What such a directory is called: whose it is, and what nobody can foresee.
 NAME = re.compile(r"containercheck-(\d+)-[0-9a-f]{16}")
@@ -33,7 +33,7 @@ def make(directory: Path) -> None:
     except FileExistsError:
         found = os.lstat(str(directory))
         if found.st_uid != os.geteuid() or not (directory / JOB).is_file():
-            owner = lock_files.name_of(found.st_uid)
+            owner = locks.user_name(found.st_uid)
             sys.exit(f"error: {directory} is there already, and belongs to {owner}: it was not made by this job")
         return
     except OSError as error:

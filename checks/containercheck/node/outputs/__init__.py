@@ -1,1 +1,1 @@
-"""Read what programs print: figures, answers, and the line that says why a run failed."""
+"""Modules that read the output of programs: figures, answers, and the line that says why a run failed."""

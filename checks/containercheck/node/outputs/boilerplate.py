@@ -1,7 +1,7 @@
-"""What launchers, container runtimes, loaders and languages print when a run fails: a table of patterns.
+"""A table of the lines that launchers, container runtimes, loaders and languages print when a run fails.
 
-Standard library only, Python 3.6 or newer. Read by :mod:`containercheck.node.outputs.reasons`. Each row is as good as
-the output that it was seen in: ``ci/tests/outputs/reasons`` has that, by program, and ``ci/tests/unit/test_reasons.py``
+Standard library only, Python 3.6 or newer. Read by :mod:`containercheck.node.outputs.reasons`. Each row was seen in
+real output: ``ci/tests/outputs/reasons`` has that, by program, and ``ci/tests/unit/test_reasons.py``
 fails for a row that none of them needs. The first row that matches a line counts.
 """
 
@@ -11,20 +11,20 @@ from typing import Iterator
 
 from containercheck.node.container_runtimes import RUNTIMES
 
-#: How well a line tells why a run failed, the best first.
-#: CAUSE: known words for what was wrong. ERROR, WORDS: a program that no row knows says that something is an error, or
-#: that something could not be done. DEATH: how a process died, as its launcher, shell or signal handler says it.
-#: LIBRARY: a complaint of MPI or PMIx, which may be harmless or come of another's death. FOLLOW: what a runtime says
-#: because another process failed, or while it tears down. PLAIN: says nothing of an error. SUMMARY: the launcher says
-#: no more than the exit status does. NOISE: never a reason.
+#: Levels of a line by how well it explains why a run failed, the best first.
+#: CAUSE: known words for a cause. ERROR, WORDS: words for an error, or for something that could not be done, of a
+#: program that is in no row. DEATH: how a process died, by its launcher, shell or signal handler. LIBRARY: a complaint
+#: of MPI or PMIx, which may be harmless or a consequence of another rank's death. FOLLOW: a runtime's message because
+#: another process failed, or while it tears down. PLAIN: no word of an error. SUMMARY: a launcher's message that has no
+#: more than the exit status. NOISE: never a reason.
 CAUSE, ERROR, WORDS, DEATH, LIBRARY, FOLLOW, PLAIN, SUMMARY, NOISE = range(9)
 
-#: Which further lines belong to a line that matches. HELP: the rest of its sentence, and the facts (``Node: n1``) up
-#: to the next ruler, as Open MPI prints its help texts. STACK: the last line of the paragraph, where MPICH says what it
-#: was. A pattern: the next line that matches it, within a few lines.
+#: Further lines that belong to a line that matches. HELP: the rest of its sentence, and the facts (``Node: n1``) up to
+#: the next ruler, as Open MPI prints its help texts. STACK: the last line of the paragraph, in which MPICH states the
+#: error. A pattern: the next line that matches it, within a few lines.
 LINE, HELP, STACK = "", "help", "stack"
 
-#: A row: the program that prints it, how well it tells, the pattern, and what belongs to it.
+#: A row: the program that prints the line, its level, its pattern, and the further lines that belong to it.
 Row = collections.namedtuple("Row", "program level pattern extent")
 
 _SIGNALS = "Segmentation fault|Bus error|Illegal instruction|Aborted|Floating[ -]point exception|Killed"
@@ -41,14 +41,14 @@ def _of_runtimes() -> Iterator[Row]:
                 yield _row(runtime.name, level, pattern)
 
 
-#: Applied to a line without the tags that launchers put before it.
+#: All rows. They are applied to a line without the tags that launchers put before it.
 ROWS = [
-    # The dynamic loader (glibc's, musl's). What cannot be preloaded is ignored, as it says.
+    # The dynamic loader (glibc's, musl's). It says itself that it ignores a library that cannot be preloaded.
     _row("ld.so", NOISE, r"cannot be preloaded \(.*\): ignored"),
     _row("ld.so", CAUSE, r"error while loading shared libraries: "),
     _row("ld.so", CAUSE, r"version `\S+' not found \(required by "),
     _row("ld.so", CAUSE, r"symbol lookup error: "),
-    # Container runtimes: also one process of several failed, and what the others make of it.
+    # Container runtimes, with what the other processes of a node print when one has failed.
     *_of_runtimes(),
     # Python: see also reasons.py, for tracebacks.
     _row("Python", NOISE, r"^The above exception was the direct cause of|^During handling of the above exception"),
@@ -75,7 +75,7 @@ ROWS = [
         r"\bline \d+: .*(?:command not found|No such file or directory|Permission denied|cannot execute)",
     ),
     _row("coreutils", CAUSE, r"^(?:env|nice|nohup|stdbuf|taskset|timeout): .*(?:No such file|Permission denied)"),
-    # Applications with words of their own. Of a heading the next line has the reason.
+    # Applications with words of their own. After a heading the next line has the reason.
     _row(
         "GROMACS", CAUSE, r"^(?:Fatal error|Error in user input|Inconsistency in user input|System I/O error):$", r"\S"
     ),
@@ -118,11 +118,11 @@ ROWS = [
     _row("Hydra", DEATH, r"^YOUR APPLICATION TERMINATED WITH THE EXIT STRING: "),
     _row("Hydra", NOISE, r"^This typically refers to a problem with your|^Please see the FAQ page for debugging"),
     _row("Hydra", CAUSE, r"HYDU_create_process .* execvp error on file "),
-    # UCX, below either.
+    # UCX, the transport of both.
     _row("UCX", DEATH, r"^Caught signal \d+ "),
     _row("UCX", NOISE, r"^==== backtrace "),
     _row("UCX", ERROR, r"\bUCX +ERROR\b"),
-    # Frames of a backtrace, whoever prints it.
+    # Frames of a backtrace, of any program.
     _row("backtrace", NOISE, r"^#\d+ +0x|^\s+at \S+:\d+$|^\s*(?:\d+ +)?\S+\(\S*\+0x[0-9a-f]+\) ?\[0x"),
     # Slurm: srun, and slurmstepd on the node.
     _row("Slurm", NOISE, r"^srun: (?:Job step aborted: |Force Terminated |forcing job termination|got SIGCONT)"),

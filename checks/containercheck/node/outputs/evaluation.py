@@ -1,6 +1,6 @@
-"""From runs to figures, answers and problems: in the job after every run, and again when it is judged.
+"""Turn runs into figures, answers, problems and verdicts: in the job after every run, and again when it is judged.
 
-Standard library only, Python 3.6 or newer. That both use this one file is what makes them agree.
+Standard library only, Python 3.6 or newer. The job and ReFrame's process agree because both use this file.
 """
 
 import collections
@@ -18,21 +18,21 @@ from containercheck.node.stats.prior import Prior
 from containercheck.node.stats.scale import middle
 from containercheck.node.stats.sequential import Pairs
 
-#: So many of a kind, and no more, are waited for: node-hours are not spent on proving it a third time.
+#: Number of problems of one kind that ends a check: node-hours are not spent on proving it a third time.
 ENOUGH = 2
-#: Rounds where processors are emulated: nothing is judged there, and each side comes first and second, mostly.
+#: Rounds where processors are emulated: nothing is judged there, and in two each side mostly runs first once.
 WHERE_EMULATED = 2
 
 
 class Facts:
-    """What runs are read by, as it lies in ``facts.json``.
+    """The facts by which runs are read, as in ``facts.json``.
 
     :ivar figures: declared figures, in their order; ``accepted`` is the range in which the overhead must lie, and
         ``expected`` the overhead that a reference expects in it, None where it expects none.
-    :ivar priors: by figure, the known spread and from where it is known.
+    :ivar priors: by figure, the known spread and its source.
     :ivar answers: declared answers.
-    :ivar rank_count: the answer that tells with how many ranks a run ran; None for a program without MPI.
-    :ivar ranks: how many it must be.
+    :ivar rank_count: the answer with the number of ranks of a run; None for a program without MPI.
+    :ivar ranks: the number that it must be.
     :ivar sides: ``name``, ``label`` and ``compared_with`` of each side; ``compared_with`` names the side that it is
         compared with, None for one that is only a measure. ``accepted`` are ranges for this side alone, by figure.
     :ivar emulated: whether the nodes' processors are emulated, so that no overhead says anything.
@@ -40,25 +40,25 @@ class Facts:
         None where they take turns.
     :ivar earlier: the figures of rounds of an earlier job, which count: of each round side, figure and value.
     :ivar earlier_runtimes: ``command`` and ``version`` of the runtimes that they were measured with, by side.
-    :ivar earlier_refused: why there are none though that job measured some; empty where that is not so.
+    :ivar earlier_refused: why rounds of an earlier job do not count; empty where they do, or there are none.
     """
 
-    def __init__(self, known: Dict[str, Any]) -> None:
-        """Take them from what JSON gave.
+    def __init__(self, content: Dict[str, Any]) -> None:
+        """Take the facts from the object in the JSON file.
 
         :raises KeyError: one is missing.
         """
-        self.figures = [types.SimpleNamespace(**{"expected": None, **figure}) for figure in known["figures"]]
-        self.priors: Dict[str, Tuple[float, str]] = known.get("priors", {})
-        self.answers = [types.SimpleNamespace(**answer) for answer in known["answers"]]
-        self.rank_count = types.SimpleNamespace(**known["rank_count"]) if known["rank_count"] else None
-        self.ranks: int = known["ranks"]
-        self.sides = [types.SimpleNamespace(**{"accepted": {}, **side}) for side in known["sides"]]
-        self.emulated: bool = known["emulated"]
-        self.duet: Optional[Dict[str, Any]] = known.get("duet")
-        self.earlier: List[Dict[str, Dict[str, float]]] = known["earlier"]
-        self.earlier_runtimes: Dict[str, Dict[str, str]] = known.get("earlier_runtimes", {})
-        self.earlier_refused: str = known.get("earlier_refused", "")
+        self.figures = [types.SimpleNamespace(**{"expected": None, **figure}) for figure in content["figures"]]
+        self.priors: Dict[str, Tuple[float, str]] = content.get("priors", {})
+        self.answers = [types.SimpleNamespace(**answer) for answer in content["answers"]]
+        self.rank_count = types.SimpleNamespace(**content["rank_count"]) if content["rank_count"] else None
+        self.ranks: int = content["ranks"]
+        self.sides = [types.SimpleNamespace(**{"accepted": {}, **side}) for side in content["sides"]]
+        self.emulated: bool = content["emulated"]
+        self.duet: Optional[Dict[str, Any]] = content.get("duet")
+        self.earlier: List[Dict[str, Dict[str, float]]] = content["earlier"]
+        self.earlier_runtimes: Dict[str, Dict[str, str]] = content.get("earlier_runtimes", {})
+        self.earlier_refused: str = content.get("earlier_refused", "")
 
     def label(self, name: str) -> str:
         """Return the label of the side with this name."""
@@ -66,14 +66,14 @@ class Facts:
 
 
 class Evaluation:
-    """All rounds of a job so far: what is wrong with their runs, their figures, and the verdict on each.
+    """All rounds of a job so far: the problems of their runs, their figures, and the verdict on each.
 
-    :param facts: what they are read by.
-    :param stagedir: where the runs' outputs lie.
+    :param facts: by which runs are read.
+    :param stagedir: directory with the runs' outputs.
     :ivar rounds: of each complete round side, figure and value; earlier ones first, replaced ones left out.
     :ivar replaced: how many rounds were replaced because something else disturbed them.
     :ivar pairs: by side and figure, the pairs of all rounds with their verdict.
-    :ivar emulated: whether that verdict is none, because the nodes' processors are emulated.
+    :ivar emulated: whether nothing is judged, because the nodes' processors are emulated.
     :ivar duet: whether both sides run at the same time, on each half of the node once a round.
     :ivar left_out: why rounds of an earlier job do not count, in a line; empty where they do, or there are none.
     """
@@ -92,9 +92,9 @@ class Evaluation:
         self._answers: Dict[str, Dict[str, Any]] = {}
         self._runs: Dict[str, int] = collections.Counter()
         self._leftovers: Dict[str, List[str]] = {}
-        other = facts.earlier_refused or other_runtime(facts.earlier_runtimes, stagedir)
-        self.left_out = [f"earlier rounds do not count, and all begin anew: {other}"] if other else []
-        for values in [] if other else facts.earlier:
+        refused = facts.earlier_refused or other_runtime(facts.earlier_runtimes, stagedir)
+        self.left_out = [f"earlier rounds do not count, and all begin anew: {refused}"] if refused else []
+        for values in [] if refused else facts.earlier:
             self._count(values)
 
     @property
@@ -113,41 +113,42 @@ class Evaluation:
 
     def _middle(self, runs: List[Dict[str, float]]) -> Dict[str, float]:
         """Return a side's figures of a round, of those that each of its runs has."""
-        told = [one for one in self._facts.figures if all(one.name in values for values in runs)]
-        return {one.name: middle([values[one.name] for values in runs], one.compare) for one in told}
+        figures = [figure for figure in self._facts.figures if all(figure.name in values for values in runs)]
+        return {figure.name: middle([values[figure.name] for values in runs], figure.compare) for figure in figures}
 
     def _count(self, values: Dict[str, Dict[str, float]]) -> None:
-        """Add the pairs of a round. How many figures are judged together is known from the first one."""
+        """Add the pairs of a round; the first round determines how many figures are judged together."""
         if not self.rounds:
             self._begin_pairs(values)
         self.rounds.append(values)
         for (name, figure), pairs in self.pairs.items():
-            against = next(side.compared_with for side in self._facts.sides if side.name == name)
-            if figure in values[name] and figure in values[against]:
-                pairs.add(values[against][figure], values[name][figure])
+            baseline = next(side.compared_with for side in self._facts.sides if side.name == name)
+            if figure in values[name] and figure in values[baseline]:
+                pairs.add(values[baseline][figure], values[name][figure])
         together.step_down(self.pairs.values())
 
     def _begin_pairs(self, values: Dict[str, Dict[str, float]]) -> None:
         compared = [side for side in self._facts.sides if side.compared_with is not None]
-        told = [one for one in self._facts.figures if all(one.name in figures for figures in values.values())]
+        complete = (figure for figure in self._facts.figures if all(figure.name in side for side in values.values()))
+        figures = list(complete)
         for side in compared:
-            for one in told:
-                together = len(told) * len(compared)
-                low, high = side.accepted.get(one.name, one.accepted)
+            for figure in figures:
+                count = len(figures) * len(compared)
+                low, high = side.accepted.get(figure.name, figure.accepted)
                 # A reference expects an overhead against the host, and none against another container.
-                succeeds = one.name in side.accepted
-                expected = None if succeeds else one.expected
-                prior = Prior(*self._facts.priors[one.name]) if one.name in self._facts.priors else None
-                pairs = Pairs(one.better, one.compare, low, high, together, expected, prior, succeeds)
-                self.pairs[side.name, one.name] = pairs
+                succeeds = figure.name in side.accepted
+                expected = None if succeeds else figure.expected
+                prior = Prior(*self._facts.priors[figure.name]) if figure.name in self._facts.priors else None
+                pairs = Pairs(figure.better, figure.compare, low, high, count, expected, prior, succeeds)
+                self.pairs[side.name, figure.name] = pairs
 
     @property
     def round_seconds(self) -> float:
-        """What a round took on average, in seconds."""
+        """The mean duration of a round, in seconds."""
         return self.seconds / max(1, self._ended)
 
     def more_would_tell(self) -> bool:
-        """Tell whether another round has something to expect: a figure that is open, and not without hope."""
+        """Tell whether another round may give a verdict: a figure is open, and its verdict within reach."""
         if not self.rounds:
             return True
         if self.emulated:
@@ -157,10 +158,10 @@ class Evaluation:
     def add(self, run: Dict[str, Any]) -> None:
         """Read one run of the record."""
         side = run["side"]
-        # Two runs that go on at the same time take the time of one.
+        # Two runs at the same time take the time of one.
         self.seconds += run["seconds"] / self._runs_a_round
         if run.get("ended_with"):
-            # It was no failure of its own.
+            # It was ended because the other side's run failed.
             return
         output = self._stagedir / run["output"]
         if run["leftover_processes"]:
@@ -211,45 +212,45 @@ class Evaluation:
                 return
         values = {figure.name: reading.read_figure(figure, output) for figure in facts.figures}
         answers = [answer for answer in facts.answers if answer.side in (None, side)]
-        own = {answer.name: reading.read_answer(answer, output) for answer in answers}
+        answer_values = {answer.name: reading.read_answer(answer, output) for answer in answers}
         for answer in answers:
-            wrong = reading.problem(answer, own[answer.name])
+            wrong = reading.problem(answer, answer_values[answer.name])
             if wrong:
                 self._note(WRONG, run, f"wrong answer: {wrong}")
-        found = {name: value for name, value in values.items() if value is not None}
-        self._round.setdefault(side, []).append(found)
-        self._answers[side] = own
+        applicable = {name: value for name, value in values.items() if value is not None}
+        self._round.setdefault(side, []).append(applicable)
+        self._answers[side] = answer_values
 
     def _compare_answers(self, number: int, latest: str) -> None:
         """Compare the latest side's answers with those of the sides that it belongs to, in the same round."""
-        known = self._answers
+        answers = self._answers
         for side in self._facts.sides:
             if (
                 latest not in (side.name, side.compared_with)
-                or side.name not in known
-                or side.compared_with not in known
+                or side.name not in answers
+                or side.compared_with not in answers
             ):
                 continue
-            for answer in (one for one in self._facts.answers if one.side is None):
-                baseline, subject = known[side.compared_with][answer.name], known[side.name][answer.name]
+            for answer in (answer for answer in self._facts.answers if answer.side is None):
+                baseline, subject = answers[side.compared_with][answer.name], answers[side.name][answer.name]
                 differ = reading.disagreement(answer, baseline, subject, self._facts.label(side.compared_with))
                 if differ:
                     text = texts.sanitized(f"answers differ: {differ}")
                     self.problems.append(Problem(DIFFER, side.name, number, text, ""))
 
     def values(self) -> Dict[str, Dict[str, List[float]]]:
-        """Return figure, side, and its values of the rounds, in their order."""
-        found: Dict[str, Dict[str, List[float]]] = collections.OrderedDict()
+        """Return the values of the rounds in their order, by figure and side."""
+        series: Dict[str, Dict[str, List[float]]] = collections.OrderedDict()
         for figure in self._facts.figures:
             for sides in self.rounds:
                 for side, values in sides.items():
                     if figure.name in values:
-                        found.setdefault(figure.name, {}).setdefault(side, []).append(values[figure.name])
-        return found
+                        series.setdefault(figure.name, {}).setdefault(side, []).append(values[figure.name])
+        return series
 
     def repeated(self) -> Optional[str]:
-        """Return what has gone wrong so often, on one side, that the check is over; None while nothing has."""
-        runs = {(one.kind, one.side, one.round) for one in self.problems}
+        """Return the problem that one side has had so often that the check ends; None while there is none."""
+        runs = {(problem.kind, problem.side, problem.round) for problem in self.problems}
         counts = collections.Counter((kind, side) for kind, side, _ in sorted(runs))
         for (kind, side), count in counts.items():
             if count >= ENOUGH:
@@ -257,7 +258,7 @@ class Evaluation:
         return None
 
     def final_problems(self) -> List[str]:
-        """Return all that makes the runs invalid, a line each, once no run is to come."""
+        """Return the reasons why the runs are invalid, a line each, after the last run."""
         lines = problems.lines(self.problems, self._runs)
         for side in self._facts.sides:
             left = self._leftovers.get(side.name, [])
@@ -272,7 +273,7 @@ class Evaluation:
         return lines
 
     def _lost_figures(self) -> List[str]:
-        """A figure that some runs had and others had not was lost, whatever the program said of it."""
+        """Return a line for each figure that only some of the runs have, even where it does not apply to the others."""
         lines = []
         for name, sides in self.values().items():
             counts = {side.name: len(sides.get(side.name, [])) for side in self._facts.sides}
@@ -281,12 +282,12 @@ class Evaluation:
         return lines
 
 
-def other_runtime(known: Dict[str, Dict[str, str]], stagedir: Path) -> str:
-    """Return which side's runtime on this node is not the one that is known; empty where all are the same."""
-    for side in sorted(known):
+def other_runtime(earlier: Dict[str, Dict[str, str]], stagedir: Path) -> str:
+    """Return which side's runtime on this node differs from that of the earlier job; empty where all are the same."""
+    for side in sorted(earlier):
         path = stagedir / contract.runtime_file(side)
         now = json.loads(path.read_text()) if path.exists() else {}
         for what in ("command", "version"):
-            if now.get(what) != known[side].get(what):
-                return f"the runtime of {side} was {known[side].get(what)}, and is {now.get(what, 'not known')}"
+            if now.get(what) != earlier[side].get(what):
+                return f"the runtime of {side} was {earlier[side].get(what)}, and is {now.get(what, 'not known')}"
     return ""

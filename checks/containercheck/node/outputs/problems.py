@@ -1,4 +1,4 @@
-"""What is wrong with the runs of a job, and the lines that tell it: each thing once, with how many runs it was in.
+"""Problems of the runs of a job, and the lines that report them: each problem once, with the number of its runs.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -7,7 +7,7 @@ import collections
 import re
 from typing import Dict, Iterable, List, Mapping
 
-#: What can be wrong with a run. The second of one kind, on one side, ends the check.
+#: Kinds of problems of a run. The second problem of one kind, on one side, ends the check.
 HANG, OUTPUT, STATUS, RANKS, UNREADABLE, WRONG, DIFFER = (
     "hang",
     "output",
@@ -18,14 +18,14 @@ HANG, OUTPUT, STATUS, RANKS, UNREADABLE, WRONG, DIFFER = (
     "answers differ",
 )
 
-#: Why a run is not valid, in one line, and the directory of its output (empty where the line names it).
+#: A reason why a run is not valid, in one line, and the directory of its output (empty where the line names it).
 Problem = collections.namedtuple("Problem", "kind side round text output")
 
 
 def lines(problems: Iterable[Problem], runs: Mapping[str, int]) -> List[str]:
-    """Return a line for each thing that is wrong, in the order in which they were seen.
+    """Return a line for each problem, in the order in which they occurred.
 
-    :param runs: how many runs of each side there were.
+    :param runs: number of runs of each side.
     """
     alike: Dict[tuple, List[Problem]] = collections.OrderedDict()
     for problem in problems:
@@ -34,7 +34,7 @@ def lines(problems: Iterable[Problem], runs: Mapping[str, int]) -> List[str]:
 
 
 def _likeness(problem: Problem) -> tuple:
-    """Return what two problems have in common that are told as one; numbers of processes differ from run to run."""
+    """Return the key of a problem, without the numbers in it; problems with equal keys share a line."""
     text = problem.text
     if problem.kind in (HANG, OUTPUT, STATUS):
         status, _, reason = text.partition(": ")

@@ -1,7 +1,7 @@
-"""Reads figures and answers from what a run printed: in the job, and again when it is judged.
+"""Read figures and answers from the output of a run: in the job, and again when it is judged.
 
 Standard library only, Python 3.6 or newer. A fact is a :class:`containercheck.application.facts.Figure` or ``Answer``,
-or in the job anything with the same attributes: the functions here read nothing else of it.
+or in the job an object with the same attributes.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Optional, Union
 
 from containercheck.node import texts
 
-#: How the matches of a pattern become one value.
+#: Functions that reduce the matches of a pattern to one value.
 REDUCE: Dict[str, Callable[[List[float]], float]] = {
     "first": lambda values: values[0],
     "last": lambda values: values[-1],
@@ -25,35 +25,35 @@ REDUCE: Dict[str, Callable[[List[float]], float]] = {
     "span": lambda values: values[-1] - values[0],
 }
 
-#: How programs print long times: 1h 2m, 3m 4.05s, 5.6s.
+#: Pattern of long times as programs print them: 1h 2m, 3m 4.05s, 5.6s.
 DURATION = re.compile(r"\s*(?:(\d+)h)?\s*(?:(\d+)m)?\s*(?:(\d+(?:\.\d*)?)s)?\s*")
 
 
 class UnreadableError(Exception):
-    """A figure or an answer could not be read from a run's output; the message names it and the place."""
+    """A figure or an answer that cannot be read from a run's output; the message names it and the file."""
 
 
 class Output:
-    """What a run printed and wrote: each file is read once, however many facts are in it.
+    """The output of a run, of which each file is read once, however many facts are in it.
 
-    :param directory: where it lies.
+    :param directory: of the output.
     """
 
     def __init__(self, directory: Path) -> None:
-        """Nothing is read before it is asked for."""
+        """Keep the directory; a file is read when a fact in it is needed."""
         self.directory = directory
         self._texts: Dict[str, str] = {}
 
     @classmethod
     def of(cls, place: "Union[Path, Output]") -> "Output":
-        """Return the output in a directory; one that is given already stays."""
+        """Return the output in a directory; an output is returned as it is."""
         return place if isinstance(place, Output) else cls(place)
 
     def text(self, file: str, name: str) -> str:
         """Return the text of a file.
 
-        :param name: of the fact that is looked for.
-        :raises UnreadableError: it is not there, or longer than what is read.
+        :param name: of the fact that is looked for, for the message.
+        :raises UnreadableError: the file is missing, or longer than what is read.
         """
         if file not in self._texts:
             try:
@@ -68,9 +68,8 @@ class Output:
 def read_figure(figure: Any, output: Union[Path, Output]) -> Optional[float]:
     """Return the figure of a run, or None where it does not apply.
 
-    :param output: what the run printed, or the directory where that lies.
-
-    :raises UnreadableError: it is not there, not a number, or not finite and (for a ratio) positive.
+    :param output: the run's output, or its directory.
+    :raises UnreadableError: the figure is missing, not a number, or not finite and (for a ratio) positive.
     """
     output = Output.of(output)
     text, place = output.text(figure.file, figure.name), output.directory / figure.file
@@ -83,11 +82,10 @@ def read_figure(figure: Any, output: Union[Path, Output]) -> Optional[float]:
 
 
 def read_answer(answer: Any, output: Union[Path, Output]) -> Union[str, float]:
-    """Return the answer of a run: a text where it is one, or a number.
+    """Return the answer of a run: a text where the fact states words or an equal text, else a number.
 
-    :param output: what the run printed, or the directory where that lies.
-
-    :raises UnreadableError: it is not there, or not a finite number where it must be one.
+    :param output: the run's output, or its directory.
+    :raises UnreadableError: the answer is missing, or not a finite number where it must be one.
     """
     output = Output.of(output)
     text, place = output.text(answer.file, answer.name), output.directory / answer.file
@@ -98,12 +96,12 @@ def read_answer(answer: Any, output: Union[Path, Output]) -> Union[str, float]:
         raise UnreadableError(f"answer {answer.name} not found in {place} (pattern: {answer.pattern})")
     if answer.words:
         return " ".join(matches)
-    # A text has no mean: if one of them is wrong, that one is the answer.
+    # Texts have no mean: if one of them is wrong, that one is the answer.
     return next((match for match in matches if match != answer.equals), answer.equals)
 
 
 def problem(answer: Any, value: Union[str, float]) -> Optional[str]:
-    """Return what is wrong with one run's answer by itself, or None."""
+    """Return what is wrong with a run's answer in itself, or None."""
     if answer.equals is not None and value != answer.equals:
         return f"{answer.name} is {value!r}, must be {answer.equals!r}"
     if answer.at_most is not None and not value <= answer.at_most:
@@ -112,9 +110,9 @@ def problem(answer: Any, value: Union[str, float]) -> Optional[str]:
 
 
 def disagreement(answer: Any, baseline: Union[str, float], subject: Union[str, float], label: str) -> Optional[str]:
-    """Return by how much subject and baseline disagree, or None.
+    """Return how far the answers of subject and baseline differ, or None where they agree.
 
-    :param label: what the baseline is called.
+    :param label: of the baseline, for the message.
     """
     compared = answer.rtol is not None or answer.atol is not None or (answer.equals is None and answer.at_most is None)
     if not compared or baseline == subject:
@@ -152,7 +150,7 @@ def _number(text: str, pattern: str, reduce: str, what: str, place: Path) -> flo
 def as_number(text: str) -> float:
     """Return a number, or the seconds of a time (3m 4.05s).
 
-    :raises ValueError: it is neither.
+    :raises ValueError: the text is neither.
     """
     duration = DURATION.fullmatch(text)
     if duration and any(duration.groups()):

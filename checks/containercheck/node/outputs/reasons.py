@@ -1,11 +1,11 @@
-"""Names the line that says why a run failed, from what it printed on standard error and on standard output.
+"""Find the line that says why a run failed, in its standard error and its standard output.
 
-Standard library only, Python 3.6 or newer: read in the job and again when it is judged. Functions of texts.
+Standard library only, Python 3.6 or newer: used in the job and again when it is judged. Functions of texts.
 
-The first error of the process that failed first is the reason. What launchers and runtimes print because of it (hints,
-follow-ups, summaries, backtraces) is known from the table in :mod:`containercheck.node.outputs.boilerplate`. In which
-order the lines of the two files were printed is not known, so a line counts by how well it tells, not by where it
-stands: of those that tell equally well the first, and standard error before standard output.
+The first error of the process that failed first is the reason. The lines that launchers and runtimes print because of
+it (hints, follow-ups, summaries, backtraces) are in the table of :mod:`containercheck.node.outputs.boilerplate`. The
+order in which the lines of the two files were printed is not known, so the line with the best level counts, wherever it
+stands: of several with this level the first, and standard error before standard output.
 """
 
 import re
@@ -26,13 +26,13 @@ from containercheck.node.outputs.boilerplate import (
     Row,
 )
 
-#: Letters of a reason; what is longer is cut.
+#: Most characters of a reason.
 LONGEST = 300
-#: Lines of a file that are looked at: these from its beginning, and these from its end. And letters of a line.
+#: Numbers of lines that are read from the beginning of a file and from its end, and of characters of a line.
 FIRST_LINES, LAST_LINES, LETTERS = 5000, 15000, 600
-#: Lines within which what belongs to a line stands.
+#: Number of lines after a line in which lines that belong to it are looked for.
 NEAR = 8
-#: What an exit status says of the signal that ended a process: 128 + its number, as shells and mpirun report it.
+#: Meanings of signals, by number. Shells and mpirun report a signal as the exit status 128 + its number.
 SIGNALS = {
     4: "illegal instruction",
     6: "aborted",
@@ -43,9 +43,9 @@ SIGNALS = {
     15: "terminated",
 }
 
-#: Colours, and what else a terminal would not show.
+#: Escape sequences of a terminal, such as colours.
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-#: What launchers and libraries put before a line: ``[1,0]<stderr>:``, ``[n1:4711]``, ``[[1,0],0]``, ``[0]``, ``0:``, a
+#: Tags of launchers and libraries before a line: ``[1,0]<stderr>:``, ``[n1:4711]``, ``[[1,0],0]``, ``[0]``, ``0:``, a
 #: time.
 _TAGS = re.compile(
     r"(?:\[\d+,\d+\](?:<\w+>)?: ?|\[[\w.-]+:\d+(?::\d+)*\] ?|\[\[\d+,\d+\],\d+\] |\[ ?\d+\] |\d+: "
@@ -59,8 +59,8 @@ _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?::|$)")
 _IGNORED = re.compile(r"^Exception ignored in")
 #: A fact in a help text.
 _FACT = re.compile(r"\s*([A-Z][\w ()]*): +(\S.*)")
-#: Words of an error, and of what could not be done. On standard output they have to begin a line: programs compute
-#: errors, too.
+#: Words for an error, and for something that could not be done. On standard output they have to begin a line: programs
+#: compute errors, too.
 _ERROR = re.compile(r"\b(?:error|fatal|panic)\b|Error\b", re.IGNORECASE)
 _ERROR_FIRST = re.compile(r"[\W_]*(?:[\w./-]+: )?(?:\w+ )?(?:error|fatal)\b(?!\s*=)", re.IGNORECASE)
 _WORDS = re.compile(
@@ -71,7 +71,7 @@ _WORDS = re.compile(
 )
 #: Words of launchers about a rank that a signal ended.
 _DIED = ("noticed that process rank", "TERMINATED WITH THE EXIT STRING: ", "srun: error: ")
-#: Where they say nothing: computed errors, counts, warnings.
+#: Lines in which they mean nothing: computed errors, counts, warnings.
 _HARMLESS = re.compile(
     r"\bwarn(?:ing)?\b|\b(?:no|0|without) (?:errors?|failures?)\b|\berrors?\s*[=:]\s*[-+.\d]"
     r"|\b(?:rms|relative|absolute|max(?:imum)?|mean|estimated|truncation|rounding)\W+errors?\b|\bfailed\s*[=:]\s*0\b",
@@ -80,27 +80,27 @@ _HARMLESS = re.compile(
 
 
 class Reason(NamedTuple):
-    """A line that says why a run failed: ``level`` is how well it tells, one of those in boilerplate.py."""
+    """A line that says why a run failed, with its level, one of those in boilerplate.py."""
 
     level: int
     text: str
 
 
 def describe(status: int, err: str, out: str, when: str = "") -> str:
-    """Return in one line why a run failed that ended with this exit status.
+    """Return in one line why a run with this exit status failed.
 
-    :param err: what it printed on standard error.
-    :param out: what it printed on standard output.
-    :param when: words for the moment at which it failed, where that is known.
+    :param err: its standard error.
+    :param out: its standard output.
+    :param when: words for the moment of the failure, where that is known.
     """
     reason = find(err, out)
-    # Launchers end with other statuses above 128, too: where the cause is known, none is explained.
-    said = "" if reason is not None and reason.level == CAUSE else meaning(status)
-    return f"exit status {status}{said}{when}: {_in_words(reason, err + out)}"
+    # Launchers end with other statuses above 128, too: where the cause is known, the status is not explained.
+    signal = "" if reason is not None and reason.level == CAUSE else meaning(status)
+    return f"exit status {status}{signal}{when}: {_in_words(reason, err + out)}"
 
 
 def meaning(status: int) -> str:
-    """Return the signal that an exit status speaks of, in words and in brackets; empty where it speaks of none."""
+    """Return the signal that an exit status stands for, in words and in brackets; empty where it stands for none."""
     signal = -status if status < 0 else status - 128
     return f" ({SIGNALS[signal]})" if signal in SIGNALS else ""
 
@@ -121,9 +121,9 @@ def _in_words(reason: Optional[Reason], printed: str) -> str:
 
 
 def error(err: str, out: str, levels: Sequence[int]) -> str:
-    """Return the line of one of these levels that tells best, the first of several; empty where there is none."""
-    found = [reason for reason in _all(err, out) if reason.level in levels]
-    return min(found, key=lambda reason: reason.level).text if found else ""
+    """Return the line with the best of these levels, the first of several; empty where there is none."""
+    reasons = [reason for reason in _all(err, out) if reason.level in levels]
+    return min(reasons, key=lambda reason: reason.level).text if reasons else ""
 
 
 def died(err: str, out: str) -> str:
@@ -133,17 +133,17 @@ def died(err: str, out: str) -> str:
     """
     if not any(words in text for words in _DIED for text in (err, out)):
         return ""
-    found = [reason for reason in _all(err, out) if reason.level == DEATH]
-    return next((reason.text for reason in found if any(words in reason.text for words in _DIED)), "")
+    deaths = [reason for reason in _all(err, out) if reason.level == DEATH]
+    return next((reason.text for reason in deaths if any(words in reason.text for words in _DIED)), "")
 
 
 def find(err: str, out: str) -> Optional[Reason]:
-    """Return the line that tells best why a run failed; None where no line may be it."""
+    """Return the line that explains best why a run failed; None where no line can be the reason."""
     reasons = _all(err, out)
     best = min((reason.level for reason in reasons), default=NOISE)
     alike = [reason for reason in reasons if reason.level == best]
     if best == PLAIN:
-        # What was printed last, on standard error if there is something.
+        # The last line, of standard error if it has one.
         on_error = [reason for reason in _reasons(_lines(err), True) if reason.level == PLAIN]
         return (on_error or alike)[-1]
     return alike[0] if alike else None
@@ -154,7 +154,7 @@ def _all(err: str, out: str) -> List[Reason]:
 
 
 def _lines(text: str) -> List[str]:
-    """Return the lines that are looked at, without colours."""
+    """Return the lines that are read, without colours."""
     lines = text.splitlines()
     if len(lines) > FIRST_LINES + LAST_LINES:
         lines = lines[:FIRST_LINES] + lines[-LAST_LINES:]
@@ -162,14 +162,14 @@ def _lines(text: str) -> List[str]:
 
 
 def _untagged(line: str) -> str:
-    """Return a line without what a launcher put before it; what it is indented by is kept."""
+    """Return a line without a launcher's tags; its indentation is kept."""
     return _TAGS.sub("", line, count=1) if _TAGS.match(line) else line
 
 
 def _reasons(lines: List[str], is_error: bool) -> List[Reason]:
-    """Return what each line of a file says, without what is never a reason.
+    """Return each line of a file with its level, without lines that are never a reason.
 
-    :param is_error: whether it is standard error.
+    :param is_error: whether the file is standard error.
     """
     reasons = []
     inside = _Inside()
@@ -184,20 +184,20 @@ def _reasons(lines: List[str], is_error: bool) -> List[Reason]:
 
 
 class _Inside:
-    """Knows where in a traceback or in a help text a line stands: there, most lines are no reason."""
+    """The position in a traceback or in a help text, where most lines are no reason."""
 
     def __init__(self) -> None:
         self._traceback = self._ignored = self._help = False
 
     def classify(self, bodies: List[str], place: int) -> Optional[Tuple[int, str]]:
-        """Return level and extent of a line, None where it stands in neither or the table knows better."""
+        """Return level and extent of a line; None where it stands in neither, or the table has a row for it."""
         body = bodies[place]
         if _TRACEBACK.match(body) or _IGNORED.match(body):
             self._traceback, self._ignored = True, self._ignored or bool(_IGNORED.match(body))
             return NOISE, LINE
-        found = self._in_traceback(body) if self._traceback else None
-        if found is not None:
-            return found
+        in_traceback = self._in_traceback(body) if self._traceback else None
+        if in_traceback is not None:
+            return in_traceback
         if _RULER.match(body):
             if _HELP_RULER.match(body):
                 self._help = not self._help and self._begins_help(bodies, place)
@@ -220,14 +220,14 @@ class _Inside:
 
     @staticmethod
     def _begins_help(bodies: List[str], place: int) -> bool:
-        """Tell whether a ruler begins a help text: text follows, and another ruler."""
+        """Tell whether a ruler begins a help text, which has text and another ruler after it."""
         after = bodies[place + 1 : place + 2]
         ends = [body for body in bodies[place + 1 : place + 60] if _HELP_RULER.match(body)]
         return bool(after and ends and re.search(r"\w", after[0]))
 
     @staticmethod
     def _in_help(bodies: List[str], place: int) -> Optional[Tuple[int, str]]:
-        """Only the first line of a help text says something, or what another program printed in between."""
+        """Return level and extent of a line in a help text: only its first line counts, or one of another program."""
         row = _row(bodies[place])
         if row:
             return row.level, row.extent
@@ -241,7 +241,7 @@ def _row(body: str) -> Optional[Row]:
 
 
 def _classify(body: str, is_error: bool) -> Tuple[int, str]:
-    """Return level and extent of a line by the table, or by its words."""
+    """Return level and extent of a line by its row in the table, or by its words."""
     row = _row(body)
     if row:
         return row.level, row.extent
@@ -256,7 +256,7 @@ def _classify(body: str, is_error: bool) -> Tuple[int, str]:
 
 
 def _whole(lines: List[str], bodies: List[str], place: int, extent: str) -> str:
-    """Return a line as it was printed, with what belongs to it."""
+    """Return a line as it was printed, with the lines that belong to it."""
     line = lines[place]
     if extent == LINE:
         return line
@@ -269,7 +269,7 @@ def _whole(lines: List[str], bodies: List[str], place: int, extent: str) -> str:
 
 
 def _paragraph(bodies: List[str], place: int) -> List[str]:
-    """Return the lines from one on, up to an empty one or a ruler."""
+    """Return the lines from a place on, up to an empty line or a ruler."""
     lines = []
     for body in bodies[place:]:
         if _RULER.match(body):

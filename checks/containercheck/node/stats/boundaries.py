@@ -1,4 +1,4 @@
-"""The boundaries of the sequential verdict: ``boundaries.json``, which ci/benchmarks/boundaries.py makes.
+"""Look up the boundaries of the sequential verdict in ``boundaries.json``, which ci/benchmarks/boundaries.py makes.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -14,19 +14,19 @@ with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "boundaries.j
 
 #: The last round in which a verdict can fall.
 HORIZON: int = _TABLE["horizon"]
-#: Degrees of freedom that a known spread counts for.
+#: Degrees of freedom of a known spread.
 PRIOR_DEGREES: int = _TABLE["prior_degrees"]
 #: The numbers of figures that have a row in the table.
-_ROWS: List[int] = sorted(int(one) for one in _TABLE["fail"])
+_ROWS: List[int] = sorted(int(figures) for figures in _TABLE["fail"])
 
 
 def boundary(kind: str, rounds: int, figures: int = 1) -> Optional[int]:
     """Return the count of Walsh averages that must be reached after ``rounds`` rounds, or None where none is enough.
 
-    Beyond the table, which no verdict uses, it is what the last one is in standard deviations.
+    Beyond the table, where there are no verdicts, it is as many standard deviations as in the last round.
 
     :param kind: ``pass``, ``fail`` or ``zero``.
-    :param figures: that are judged together; ``pass`` does not depend on it.
+    :param figures: number of figures that are judged together; ``pass`` does not depend on it.
     :raises ValueError: more figures than the table has.
     """
     row = _row(kind, figures)
@@ -42,7 +42,7 @@ def critical(kind: str, rounds: int, figures: int = 1) -> Optional[float]:
     Beyond the table it is the last one.
 
     :param kind: ``pass``, ``fail`` or ``zero``.
-    :param figures: that are judged together; ``pass`` does not depend on it.
+    :param figures: number of figures that are judged together; ``pass`` does not depend on it.
     :raises ValueError: more figures than the table has.
     """
     row = _row("t_" + kind, figures)
@@ -58,10 +58,10 @@ def contradicted(rounds: int) -> float:
 def _row(kind: str, figures: int) -> List[Any]:
     if kind.endswith("pass"):
         return _TABLE[kind]
-    larger = [one for one in _ROWS if one >= figures]
-    if figures < 1 or not larger:
+    rows = [row for row in _ROWS if row >= figures]
+    if figures < 1 or not rows:
         raise ValueError(f"{figures} figures: the table has rows for 1 to {_ROWS[-1]}")
-    return _TABLE[kind][str(larger[0])]
+    return _TABLE[kind][str(rows[0])]
 
 
 def reaches(count: float, bound: Optional[int]) -> bool:
@@ -70,10 +70,10 @@ def reaches(count: float, bound: Optional[int]) -> bool:
 
 
 def averages(rounds: int) -> int:
-    """Return how many Walsh averages so many rounds have."""
+    """Return the number of Walsh averages of this many rounds."""
     return rounds * (rounds + 1) // 2
 
 
 def _deviation(rounds: int) -> float:
-    """Standard deviation of the signed-rank statistic under the null hypothesis (Wilcoxon 1945)."""
+    """Return the standard deviation of the signed-rank statistic under the null hypothesis (Wilcoxon 1945)."""
     return math.sqrt(rounds * (rounds + 1) * (2 * rounds + 1) / 24.0)

@@ -4,7 +4,7 @@
     t  = (mean(d) - bound) / sqrt(s2 / n)
 
 (G. K. Smyth, "Linear models and empirical Bayes methods for assessing differential expression in microarray
-experiments", SAGMB 3, 2004.) It is asked from round 2 on. Where the rounds spread so much more than is known that
+experiments", SAGMB 3, 2004.) It is used from round 2 on. Where the rounds spread so much more than is known that
 chance would do it in one of a hundred, it goes on with three times as much in place of s0, or with nine times, and so
 on: a container that is ten times slower is not missed because its rounds spread more than those of a good one.
 
@@ -16,21 +16,21 @@ from typing import Optional
 
 from containercheck.node.stats.boundaries import HORIZON, PRIOR_DEGREES, contradicted
 
-#: What a known spread that is contradicted is multiplied by. Simulated (ci/benchmark detection): with 4, false verdicts
+#: Factor for a known spread that the rounds contradict. Simulated (ci/benchmark detection): with 4, false verdicts
 #: are as rare as by ranks alone where rounds spread up to twice as much as is known; with 2, more fail falsely.
 WIDER = 3.0
 
 
 def scale_of(known: float, scale: float, rounds: int) -> float:
-    """Return the standard deviation that known and seen spread together say, for so many rounds."""
+    """Return the standard deviation that follows from known and seen spread after this many rounds."""
     degrees = PRIOR_DEGREES + rounds - 1
     return math.sqrt((PRIOR_DEGREES * known * known + (rounds - 1) * scale * scale) / degrees)
 
 
 class Moderated:
-    """Mean and spread of rounds, beside the known spread.
+    """The mean and the spread of rounds, beside the known spread.
 
-    :param known: standard deviation of d that is known; None where none is.
+    :param known: known standard deviation of d; None where none is known.
     """
 
     def __init__(self, known: Optional[float]) -> None:
@@ -41,7 +41,7 @@ class Moderated:
         self._squares = 0.0
 
     def add(self, change: float) -> None:
-        """Take another round (B. P. Welford, Technometrics 4, 1962)."""
+        """Add a round (B. P. Welford, Technometrics 4, 1962)."""
         self._rounds += 1
         step = change - self.mean
         self.mean += step / self._rounds
@@ -64,7 +64,7 @@ class Moderated:
 
     @property
     def scale(self) -> Optional[float]:
-        """The standard deviation of d that known and seen spread together say; None where none is known."""
+        """The standard deviation of d that follows from known and seen spread; None where none is known."""
         assumed = self.assumed
         if assumed is None:
             return None

@@ -1,6 +1,6 @@
 """Why a verdict is open: too slow but not yet certain, close to the tolerance, too noisy, or suspiciously fast.
 
-Nothing here decides a verdict: this only tells open ones apart.
+Nothing here decides a verdict: open ones are only told apart.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -14,18 +14,18 @@ from containercheck.node.stats.prospects import Accepted
 
 #: Kinds of an open verdict, the most urgent first.
 SLOWER, FASTER, CLOSE, NOISY = "slower", "faster", "close", "noisy"
-#: Rounds from which on they say by themselves that a known spread is too wide.
+#: First round in which the rounds alone can show that a known spread is too wide.
 ENOUGH = 6
-#: Standard errors of the mean by which a figure must be off its target, and off what is accepted, before it is called
-#: too slow: noise alone comes as far off the target in one figure of twenty.
+#: Standard errors of the mean by which a figure must be off its target, and off the accepted range, to be called too
+#: slow: noise alone comes as far off the target in one figure of twenty.
 OFF_TARGET, OFF_ACCEPTED = 1.645, 1.0
-#: The same before it is called too fast, which no one expects: a few rounds of noise must not look like it.
+#: The same to be called too fast, which is unexpected: a few rounds of noise must not look like it.
 OFF_GAIN = 2.5
-#: Tolerances by which a gain may exceed the target before it is a question: does the subject do the same work?
+#: Tolerances by which a gain may exceed the target before it becomes a question: does the subject do the same work?
 MOST_GAIN = 5.0
-#: Figures among which only one is a question by chance where none is: the row of the stricter boundary, 1 % / 10.
+#: Number of figures whose row of the stricter boundary is used for this question: 1 % / 10.
 RARELY = 10
-#: Rounds up to which a gain that may be too good is not passed, but waited for: by then its ranks alone can tell.
+#: Round before which a gain that may be too good does not pass: by then ranks alone can decide.
 UNTIL = 12
 
 

@@ -1,4 +1,4 @@
-"""What is known of a figure before its first round: how far its rounds scatter, and from where that is known.
+"""The known spread of a figure: what is known before its first round, and its source.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -10,7 +10,7 @@ class Prior(NamedTuple):
     """The known spread of a figure's rounds.
 
     :ivar spread: standard deviation of the overheads of rounds, in percent (100 times that of d) or the figure's unit.
-    :ivar source: where it is known from, as the results say it: ``12 nights``, ``the integrated variant``,
+    :ivar source: its source, as in the results: ``12 nights``, ``the integrated variant``,
         ``the check`` or ``default``.
     """
 

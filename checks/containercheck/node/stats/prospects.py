@@ -1,7 +1,7 @@
-"""What more rounds would tell: whether a verdict is still within reach, and how many rounds it would take.
+"""Forecasts: whether a verdict is still within reach, and how many rounds it would take.
 
-Nothing here decides a verdict, and ending early can only leave one open: this may be rough. Expected is what normal
-differences of the same centre and scale would be expected to bring, by the ranks or by the moderated t.
+Nothing here decides a verdict, and ending early can only leave one open: so the forecasts may be rough. They are those
+for normal differences of the same centre and scale, by the ranks or by the moderated t.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -14,7 +14,7 @@ from containercheck.node.stats import robust
 from containercheck.node.stats.boundaries import HORIZON, averages, boundary, critical, reaches
 from containercheck.node.stats.moderated import scale_of
 
-#: The round from which on a figure can be given up.
+#: First round in which a figure can be given up.
 PATIENCE = 10
 #: Standard errors of the median, 1.25 s / sqrt(n), by which a verdict is favoured before it counts as out of reach.
 #: With 1, verdicts that would have come are given up; with 2, many rounds are run that tell nothing (simulated).
@@ -22,12 +22,12 @@ FAVOUR = 1.5
 
 
 class Accepted(NamedTuple):
-    """What a figure is judged by.
+    """The range in which a figure's overhead is accepted, as d, and the boundaries that apply to it.
 
-    :ivar low, high: the ends of what is accepted, as d.
+    :ivar low, high: the ends of the range.
     :ivar target: the d that is as it should be.
-    :ivar figures: whose boundaries it takes.
-    :ivar known: standard deviation of d that counts as known; None where there is none.
+    :ivar figures: number of figures of the row of boundaries.
+    :ivar known: known standard deviation of d; None where none is known.
     """
 
     low: float
@@ -40,7 +40,7 @@ class Accepted(NamedTuple):
 def hopeless(changes: List[float], accepted: Accepted) -> bool:
     """Return whether an open figure would stay open, most probably, up to the horizon.
 
-    Asked from round 10 on, and with the benefit of the doubt. A verdict is out of reach if the count that is expected
+    From round 10 on, and with the benefit of the doubt. A verdict is out of reach if the count that is expected
     at the horizon does not come to its boundary, with a scale as it is and a centre that is moved by :data:`FAVOUR`
     standard errors of the median in favour of the verdict.
     """
@@ -69,7 +69,7 @@ def rounds_needed(changes: List[float], accepted: Accepted) -> Optional[int]:
 
 
 def sober(scale: float, changes: List[float]) -> float:
-    """Return a scale that is in part known, but at most twice what two rounds or more say themselves.
+    """Return a scale from the known spread, limited to twice the scale of the rounds where there are two or more.
 
     The median absolute deviation of a few rounds says little, and is too small on average; a known spread may be a
     default that is ten times too wide.

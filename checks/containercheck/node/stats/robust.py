@@ -1,4 +1,4 @@
-"""Centre, scale and correlation of numbers, to which one wild number does not matter.
+"""Estimate centre, scale and correlation of numbers such that an outlier does not matter.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -15,7 +15,7 @@ def median(ordered: List[float]) -> float:
 
 
 def walsh(values: List[float]) -> List[float]:
-    """Return the means of two, each with itself too, sorted. Their median is the estimate of Hodges and Lehmann."""
+    """Return the means of all pairs, each number with itself too, sorted: the Walsh averages."""
     return sorted((values[i] + values[j]) / 2 for i in range(len(values)) for j in range(i + 1))
 
 
@@ -33,7 +33,7 @@ def correlation(values: List[float]) -> Optional[float]:
     mean = (len(values) - 1) / 2.0
     ranks = [rank - mean for rank in _ranks(values)]
     total = math.fsum(rank * rank for rank in ranks)
-    return math.fsum(one * other for one, other in zip(ranks, ranks[1:])) / total if total else None
+    return math.fsum(rank * following for rank, following in zip(ranks, ranks[1:])) / total if total else None
 
 
 def _ranks(values: List[float]) -> List[float]:

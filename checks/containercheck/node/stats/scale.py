@@ -1,4 +1,4 @@
-"""d, the scale on which rounds are judged: log(subject / baseline), or the difference; positive is worse.
+"""Convert figures and overheads to d, the scale on which rounds are judged: a log ratio, or a difference.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -7,7 +7,7 @@ Standard library only, Python 3.6 or newer.
 import math
 from typing import Sequence, Tuple
 
-#: What figures differ by when they are equal but for rounding, relative to their size. A sum of two d that close to
+#: Relative difference of figures that are equal but for rounding. A sum of two d that close to
 #: twice the bound is a tie: another libm must not come to another verdict.
 ROUNDING = 1e-9
 
@@ -28,16 +28,16 @@ def middle(values: Sequence[float], compare: str) -> float:
 
 
 class Scale:
-    """How overheads become d and d becomes overheads.
+    """The conversion between overheads and d, which is positive where the subject is worse.
 
     :param better: ``higher`` or ``lower``.
     :param compare: ``ratio`` or ``difference``.
-    :raises ValueError: one of them is none of these.
+    :raises ValueError: one of them has another value.
     :ivar unit: d's unit in overheads: 100 percent, or 1 of the figure's unit.
     """
 
     def __init__(self, better: str, compare: str) -> None:
-        """Check both."""
+        """Check both parameters."""
         if better not in ("higher", "lower"):
             raise ValueError(f"better is {better!r}, not 'higher' or 'lower'")
         if compare not in ("ratio", "difference"):
@@ -63,7 +63,7 @@ class Scale:
             return math.copysign(math.inf, change)
 
     def between(self, baseline: float, subject: float) -> Tuple[float, float]:
-        """Return d of one round, and by how much it is off where figures are equal but for rounding.
+        """Return d of one round, and its error from rounding.
 
         :raises ValueError: one is not finite, or not positive in a ratio.
         """

@@ -34,12 +34,31 @@ from containercheck.node.stats.boundaries import HORIZON, boundary, critical, re
 from containercheck.node.stats.moderated import Moderated
 from containercheck.node.stats.prior import Prior
 from containercheck.node.stats.scale import Scale
-from containercheck.node.stats.signed_ranks import Bound
 
 PASS, FAIL, INCONCLUSIVE = "pass", "fail", "inconclusive"
 
-#: Rounds from which on a correlation is told.
+#: Fewest rounds for a correlation.
 ENOUGH_TO_CORRELATE = 6
+
+
+class Bound:
+    """A bound on d, with the counts of Walsh averages above and below it; it may be infinite."""
+
+    def __init__(self, value: float) -> None:
+        """Begin without rounds."""
+        self.value = value
+        self.above = 0
+        self.below = 0
+
+    def add(self, changes: List[float], slacks: List[float]) -> None:
+        """Count the Walsh averages of the last change with all."""
+        last, last_slack = changes[-1] - 2 * self.value, slacks[-1]
+        for change, slack in zip(changes, slacks):
+            twice = change + last
+            if twice > last_slack + slack:
+                self.above += 1
+            elif twice < -last_slack - slack:
+                self.below += 1
 
 
 class Pairs:
@@ -64,11 +83,11 @@ class Pairs:
     :param lowest: lowest accepted overhead, in percent (``ratio``) or the figure's unit; minus infinity where only a
         tolerance is given.
     :param highest: highest accepted, in the same.
-    :param figures: how many figures are judged together in the check.
-    :param expected: the overhead that the range is about, where that is not its middle.
-    :param prior: how far rounds are known to scatter; None where that is not known.
+    :param figures: number of figures that are judged together in the check.
+    :param expected: the overhead that is expected in the range, where that is not its middle.
+    :param prior: the known spread of the rounds; None where it is not known.
     :param may_gain: whether no gain is a question, however large: the subject is to take the baseline's place.
-    :raises ValueError: one of them is none of these, or the range accepts nothing.
+    :raises ValueError: a parameter has another value, or the range accepts nothing.
     :ivar decided_after: the number of rounds after which the verdict fell, or None.
     :ivar changes: d of each round: in log scale, or in the figure's unit; positive is worse.
     """
@@ -112,7 +131,7 @@ class Pairs:
     def add(self, baseline: float, subject: float) -> None:
         """Append the figures of one round, in the figure's unit, and judge anew unless there is a verdict.
 
-        :raises ValueError: one is not finite, or not positive in a ratio. Nothing is appended then.
+        :raises ValueError: one is not finite, or not positive in a ratio. Then nothing is appended.
         """
         change, slack = self._scale.between(float(baseline), float(subject))
         self.changes.append(change)
@@ -123,18 +142,21 @@ class Pairs:
         self._decide()
 
     def judge_beside(self, failed: int) -> None:
-        """Judge an open figure anew among fewer, as so many of the others have failed (see together.py)."""
+        """Judge an open figure anew among fewer figures.
+
+        :param failed: number of the other figures that have failed (see together.py).
+        """
         if self._verdict == INCONCLUSIVE and not self._asks:
             self._row = self._row_among(max(1, self.figures - failed))
             self._accepted = self._accepted._replace(figures=self._row)
             self._decide()
 
     def _row_among(self, figures: int) -> int:
-        """Return the number of figures whose boundaries it takes: a range with two ends counts twice."""
+        """Return the number of figures of the row of boundaries: a range with two ends counts twice."""
         return 2 * figures if self._two_ended else figures
 
     def _decide(self) -> None:
-        """Give the verdict that its rounds allow, unless it has one."""
+        """Set the verdict that the rounds allow, unless there is one."""
         if self._verdict == INCONCLUSIVE and not self._asks and 0 < self.rounds <= HORIZON:
             self._verdict = self._judge()
             self.decided_after = self.rounds if self._verdict != INCONCLUSIVE or self._asks else None
@@ -171,7 +193,7 @@ class Pairs:
 
     @property
     def rounds(self) -> int:
-        """How many pairs there are."""
+        """The number of pairs."""
         return len(self.changes)
 
     @property
@@ -209,7 +231,7 @@ class Pairs:
         walsh, rounds, middle = robust.walsh(self.changes), self.rounds, self._t.mean
         kind = "pass" if self._low.value > -math.inf else "fail"
         lower, upper = boundary(kind, rounds, self._row), boundary("pass", rounds)
-        below, above = (self._t.margin(critical(one, rounds, self._row)) for one in (kind, "pass"))
+        below, above = (self._t.margin(critical(name, rounds, self._row)) for name in (kind, "pass"))
         low = max(middle - below, -math.inf if lower is None else walsh[-lower])
         high = min(middle + above, math.inf if upper is None else walsh[upper - 1])
         if kind == "fail" and not self._is_above(self._target, "zero"):
@@ -245,17 +267,17 @@ class Pairs:
 
     @property
     def assumed_spread(self) -> Optional[float]:
-        """The spread that counts as known, in percent or the unit: what is, or more where the rounds contradict it."""
+        """The spread that counts as known, in percent or the unit: a multiple of it where rounds contradict it."""
         return None if self._t.assumed is None else self._t.assumed * self._scale.unit
 
     @property
     def _forecast(self) -> prospects.Accepted:
-        """What forecasts go by."""
+        """The range, boundaries and known spread for forecasts."""
         return self._accepted._replace(known=self._t.assumed)
 
     @property
     def above_tolerance(self) -> int:
-        """In how many rounds the overhead was above the highest that is accepted."""
+        """The number of rounds whose overhead was above the highest accepted."""
         bound = 2 * self._high.value
         return sum(2 * change - bound > 2 * slack for change, slack in zip(self.changes, self._slacks))
 
@@ -269,7 +291,7 @@ class Pairs:
 
     @property
     def spread(self) -> Optional[float]:
-        """How much rounds scatter: 1.4826 times the median absolute deviation of d, a standard deviation if normal.
+        """The spread of the rounds: 1.4826 times the median absolute deviation of d, a standard deviation if normal.
 
         In percent (100 times d's) or the unit; None for fewer than two rounds.
         """

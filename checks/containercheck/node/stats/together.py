@@ -1,4 +1,4 @@
-"""What the figures of a check come to together: its verdict, and whether it needs another round.
+"""Judge the figures of a check together: its verdict, and whether it needs another round.
 
 A check fails with its first figure that fails. The figures of a check share the error probability of a failure evenly
 (Bonferroni), until one has failed; then the others share it among themselves (Holm, Scandinavian Journal of Statistics
@@ -48,13 +48,13 @@ def step_down(pairs_of_figures: Iterable[Pairs]) -> None:
 
 
 def more_would_tell(pairs_of_figures: Iterable[Pairs], rounds: int) -> bool:
-    """Return whether a check needs another round, and has something to expect of it.
+    """Return whether a check needs another round that may give a verdict.
 
     Not if every figure has its verdict, or at the horizon. Nor, from round 10 on, if every open figure is
     :attr:`Pairs.hopeless`: what users see is a verdict per figure, so one that may still come is waited for. Where one
-    failed, only while another one may fail soon (:attr:`Pairs.may_fail`), up to round :data:`NAMED_UNTIL` or one more.
+    failed, only while another may fail soon (:attr:`Pairs.may_fail`), up to round :data:`NAMED_UNTIL` or one more.
 
-    :param rounds: how many rounds are complete.
+    :param rounds: number of complete rounds.
     """
     figures = list(pairs_of_figures)
     if rounds >= HORIZON:
