@@ -22,7 +22,7 @@ from containercheck.node import contract, texts
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.problems import UNREADABLE
 from containercheck.node.outputs.reading import UnreadableError
-from containercheck.results import earlier_rounds
+from containercheck.results import announcements, earlier_rounds
 from containercheck.sides import commands, duets, rounds_command, runtimes
 from containercheck.sides.sides import Needs, Side
 from containercheck.sides.variants import VariantSides
@@ -363,6 +363,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
             )
         )
         self.results = [row.to_json() for row in self.prepared.outcome.rows()]
+        place = self.current_partition.fullname, self.current_environ.name
+        announcements.announce(announcements.named(self.hashcode, *place), self.results)
         for name, value, unit in self.prepared.outcome.performance():
             self.perf_variables[name] = make_performance_function(lambda value=value: float(f"{value:.6g}"), unit)
 

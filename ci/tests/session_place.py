@@ -16,8 +16,12 @@ from containercheck.session import progress, reframe_process
 from pathlib import Path
 progress.HEARTBEAT, reframe_process.GRACE = 0.5, 2.0
 place = run.Workplace(Path({directory!r}), config=Path({config!r}))
-sys.exit(run.session(sys.argv[1:], place))
+sys.exit(run.session({shown}sys.argv[1:], place))
 """
+#: What ReFrame prints, and all figures: most tests read one of them.
+ALL = RUN.replace("{shown}", '["--verbose", "--figures"] + ')
+#: What a person sees who asks for nothing.
+PLAIN = RUN.replace("{shown}", "")
 
 
 @pytest.fixture
@@ -30,12 +34,12 @@ def place(tmp_path):
 
 
 def start(place, *arguments, **environment):
-    return start_made(RUN, place, *arguments, **environment)
+    return start_made(ALL, place, *arguments, **environment)
 
 
-def run(place, *arguments, **environment):
+def run(place, *arguments, program=ALL, **environment):
     """Run a session; return its exit status and what it printed."""
-    process = start(place, *arguments, **environment)
+    process = start_made(program, place, *arguments, **environment)
     output, _ = process.communicate(timeout=300)
     return process.returncode, output
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import reframe as rfm
 import reframe.utility.sanity as sn
+from containercheck.results import announcements
 from reframe.core.builtins import parameter, performance_function, run_after, run_before, sanity_function, variable
 
 #: Where the copy's directory lies.
@@ -51,6 +52,8 @@ class Base(rfm.RunOnlyRegressionTest):
         """Note the row."""
         self.reference = {"*": {"rate": (1, -0.1, 0.1, "x")}}
         self.results = [{"figure": "rate", "unit": "x", "baseline": 1.0, "baseline_label": "bare"}]
+        place = self.current_partition.fullname, self.current_environ.name
+        announcements.announce(announcements.named(self.hashcode, *place), self.results)
 
 
 @rfm.simple_test

@@ -56,7 +56,7 @@ class Command:
 COMMANDS: Mapping[str, Command] = {
     "run": Command(
         "Runs the checks on this machine, and ends with a table.",
-        ("--minutes", "--node-hours", "--open", "--estimate"),
+        ("--minutes", "--node-hours", "--open", "--estimate", "--figures", "--verbose"),
         (
             ("", "all checks, in half an hour at most: spent where it closes most verdicts"),
             ("--minutes 90", "the same in 90 minutes"),
@@ -82,6 +82,40 @@ COMMANDS: Mapping[str, Command] = {
             ("-n GROMACS -S full=yes", "one of them, on all of its axes"),
         ),
         {0: "it is said", 1: "nothing can be run", WRONG_USAGE: "the command line is wrong"},
+        wrong_usage=WRONG_USAGE,
+        stopped=1,
+    ),
+    "doctor": Command(
+        "Tells what this system has, which checks will run here, and what the others lack.",
+        ("--json",),
+        (
+            ("", "this machine, or a node of each partition of the site's file"),
+            ("-C site.py", "the nodes of another site file"),
+            ("-n GROMACS", "what one check lacks"),
+        ),
+        {
+            0: "containers can be compared with bare metal here",
+            1: "they cannot, or nothing could be asked",
+            WRONG_USAGE: "the command line is wrong",
+        },
+        note="It changes nothing. Where jobs wait in a queue, a job of seconds asks a node of each partition.",
+        wrong_usage=WRONG_USAGE,
+        stopped=1,
+    ),
+    "site": Command(
+        "Writes a first site file, from what Slurm and this machine say; to be looked through.",
+        ("--system",),
+        (
+            ("", "print it"),
+            (
+                "site.py --system volta",
+                "write it, for a system of that name; of a file that is there print what differs",
+            ),
+        ),
+        {0: "it is printed or written", 1: "the file that is there differs", WRONG_USAGE: "it cannot be written"},
+        words="[FILE]",
+        facts={"dest": "file", "nargs": "?", "type": Path, "metavar": "FILE", "help": "where it is written"},
+        rest="",
         wrong_usage=WRONG_USAGE,
         stopped=1,
     ),

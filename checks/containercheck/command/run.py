@@ -8,17 +8,19 @@ way, with the rounds that they have (results/open_verdicts.py). All ends up in o
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from containercheck.command.parsers import COMMANDS, parsed
-from containercheck.report import table
+from containercheck.report import ending, table
+from containercheck.report.view import CaseView
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect
 from containercheck.results.formatting import say
-from containercheck.session import claims, estimate, reframe_process
+from containercheck.session import claims, estimate, progress, reframe_process
 from containercheck.session.passes import Session
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.settings import Settings
@@ -31,11 +33,22 @@ Conclusion = Callable[[Sequence[Case], Sequence[str]], int]
 
 
 def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
-    """Print the table, and return the exit status.
+    """Print the table of all figures, and return the exit status.
 
     :param problems: what is wrong besides the results of the cases.
     """
     print("\n".join(["", *table.lines(cases)]), flush=True)
+    return _status(cases, problems)
+
+
+def _conclude_shortly(cases: Sequence[Case], problems: Sequence[str]) -> int:
+    """Print what a person has to know of the cases, and return the exit status."""
+    print("\n".join(ending.lines(cases)), flush=True)
+    return _status(cases, problems)
+
+
+def _status(cases: Sequence[Case], problems: Sequence[str]) -> int:
+    """Say what is wrong, and what is uncertain, and return the exit status."""
     asked = selections.questions(cases)
     for line in asked:
         say(line)
@@ -76,7 +89,10 @@ def session(
         except (claims.Taken, OSError) as error:
             say(f"error: {error}")
             return wrong_usage
-        current = Session(settings, place, relay, compared=compared)
+        # Nights and acceptances have tables of their own.
+        shows_cases = command == "run" and not settings.verbose
+        view = CaseView(progress.Screen().is_terminal) if shows_cases and not settings.estimate else None
+        current = Session(settings, place, relay, compared=compared, view=view)
         try:
             if settings.estimate:
                 return estimated(collect([current.foresee()]), reframe_process.of_full_axes(place.log))
@@ -95,13 +111,20 @@ def session(
         if settings.node_hours:
             say(f"{estimate.spent(current.cases):.3g} of {settings.node_hours:g} node-hours were spent")
         problems += [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
-    status = conclude(current.cases, problems)
+    status = (_conclude_shortly if shows_cases and not settings.figures else conclude)(current.cases, problems)
+    if shows_cases and not settings.figures:
+        print("\n".join(filter(None, [reframe_process.of_full_axes(place.log), _places(place)])), flush=True)
     why = reframe_process.not_stored(place.log)
     if why:
         # The verdicts are in the report, whatever becomes of the database.
         where = reframe_process.named_database(settings.arguments, place)
         say(f"these results are not in the database {where} ({why}): they are in {place.report}")
     return status
+
+
+def _places(place: Workplace) -> str:
+    """Return where everything is, from the current directory."""
+    return ending.places(*(os.path.relpath(path) for path in (place.report, place.log)))
 
 
 def estimated(cases: Sequence[Case], full_axes: str) -> int:
@@ -130,10 +153,18 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
     :raises SystemExit: it is wrong, or asks for help.
     """
     known, rest, parser = parsed(command, argv, words=False)
-    wanted = {"only_open": False, "estimate": command == "estimate", **vars(known)}
+    wanted = {"only_open": False, "estimate": command == "estimate", "verbose": False, "figures": False, **vars(known)}
     if wanted["only_open"] and (wanted["estimate"] or known.node_hours):
         parser.error("--open goes on with cases that ran: there is nothing to estimate")
-    return Settings(known.minutes, wanted["only_open"], tuple(rest), known.node_hours, wanted["estimate"])
+    return Settings(
+        known.minutes,
+        wanted["only_open"],
+        tuple(rest),
+        known.node_hours,
+        wanted["estimate"],
+        wanted["verbose"],
+        wanted["figures"],
+    )
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:

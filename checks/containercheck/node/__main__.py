@@ -19,6 +19,7 @@ PROGRAMS = {
     "watch": "job.node_watch",
     "place": "job.own_directories",
     "surroundings": "job.container_view",
+    "inventory": "inventory",
     "image": "build.image_build",
     "pull": "build.image_pull",
     "venv": "build.venvs",

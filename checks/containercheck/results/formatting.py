@@ -35,8 +35,14 @@ def columns(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]
     return lines
 
 
-def names(cases: Iterable[Case]) -> str:
-    """Return the cases as a list to read."""
+def names(cases: Iterable[Case], most: int | None = None) -> str:
+    """Return the cases as a list to read.
+
+    :param most: how many are named, and the others counted; by default all.
+    """
+    cases = list(cases)
+    if most is not None and len(cases) > most:
+        return f"{names(cases[:most])}; and {len(cases) - most} more"
     return "; ".join(f"{case.label} {case.variant}, {case.nodes} node(s)" for case in cases)
 
 

@@ -93,6 +93,10 @@ OPTIONS: Mapping[str, Option] = {
             metavar="FILE",
             help="write the page of the last night, with its trends",
         ),
+        _option("--verbose", action="store_true", help="show what ReFrame prints too, which is in the log in any case"),
+        _option("--figures", action="store_true", help="end with the table of all figures, and the images that ran"),
+        _option("--system", metavar="NAME", help="name of the system"),
+        _option("--json", action="store_true", help="print it as one JSON object, for programs and reports of bugs"),
         _option(
             "--database",
             type=Path,
@@ -130,6 +134,6 @@ OPTIONS: Mapping[str, Option] = {
     )
 }
 #: Those that ReFrame has too, and means the same by.
-REFRAMES = ("--name", "--filter-expr")
+REFRAMES = ("--name", "--filter-expr", "--verbose", "--system")
 #: Those that ReFrame does not know.
 OWN = tuple(name for name in OPTIONS if name not in REFRAMES)

@@ -16,7 +16,7 @@ from containercheck.results.cases import Case, Key, ReportError, collect, key, l
 from containercheck.results.formatting import names, say
 from containercheck.session import estimate, preparation, reframe_process
 from containercheck.session.budget import Budget
-from containercheck.session.progress import Awaited, awaited
+from containercheck.session.progress import Awaited, Verbatim, View, awaited
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.settings import Settings
 from containercheck.session.spreads_file import KnownSpreads
@@ -27,6 +27,8 @@ Choice = Callable[[Sequence[Case]], list[Case]]
 #: What the library raises where -S sets something that does not exist
 #: (checks/containercheck/application/assignments.py).
 UNKNOWN_VARIABLE = "UnknownVariable"
+#: So many cases of a pass are named; what becomes of each is told when it ends.
+NAMED = 6
 #: Where the report keeps the arguments for ReFrame and what was compared, among what that says of the session.
 ARGUMENTS, COMPARED = "ci_run_arguments", "ci_run_compared"
 
@@ -46,12 +48,15 @@ class Session:
         relay: reframe_process.Relay,
         choice: Choice | None = None,
         compared: Mapping[str, str] | None = None,
+        view: View | None = None,
     ) -> None:
         """Nothing is run yet; the time begins.
 
         :param choice: of the first pass; by default all cases, or where node-hours are counted the cheapest first.
         :param compared: what the session compares beside bare and containers, by what it is told from another's.
+        :param view: what is shown meanwhile; by default what ReFrame prints.
         """
+        self._view = view or Verbatim()
         self._compared = dict(compared or {})
         self._choice = choice or (estimate.cheapest_first if settings.node_hours else None)
         self._settings, self._place, self._relay = settings, place, relay
@@ -76,7 +81,9 @@ class Session:
         """
         place, settings = self._place, self._settings
         place.clear()
+        say("asking ReFrame which checks can run here")
         with self._foreseen() as foreseen:
+            self._view.head(collect([foreseen]))
             # Not before: a wrong command line leaves the last session's.
             place.report.unlink(missing_ok=True)
             if not self._choice:
@@ -249,7 +256,7 @@ class Session:
             left = f"as only {self._budget.left(self.cases):.3g} node-hours are left"
             say(f"not run again, {left}, and so taken for confirmed: {names(slow)}")
             return
-        say(f"{len(chosen)} check(s) only failed in their performance, and are run again: {names(chosen)}")
+        say(f"{len(chosen)} check(s) only failed in their performance, and are run again: {names(chosen, NAMED)}")
         self._confirmed |= {case.key for case in chosen}
         missed = self.repeat(chosen, *options)
         if missed:
@@ -266,7 +273,7 @@ class Session:
         if not cases:
             say(f"what is open needs more node-hours than are left: {names(chosen.cases)}")
             return False
-        say(f"{len(cases)} case(s) go on, at most {chosen.takes / 60:.1f} minutes: {names(cases)}")
+        say(f"{len(cases)} case(s) go on, at most {chosen.takes / 60:.1f} minutes: {names(cases, NAMED)}")
         options += ["-S", f"earlier={self._place.selection}"]
         if not self._settings.fixed:
             # Those of the last session, with their number of rounds, are not this one's.
@@ -319,6 +326,7 @@ class Session:
     def _keep(self) -> None:
         save(self._place.report, self.report)
         self.cases = collect([self.report])
+        self._view.collected(self.cases)
 
     def _reframe(self, *options: str, known: dict[str, Any] | None, files: Sequence[str] = ()) -> int:
         """Run ReFrame, and return its exit status.
@@ -331,7 +339,7 @@ class Session:
         quiet = known is not None and all(case.scheduler == "local" for case in selections.ran(collect([known])))
         checks = [word for name in files or [self._place.checks] for word in ("-c", name)]
         words = [*checks, *self._arguments, *options]
-        return reframe_process.reframe(words, self._place, self._relay, expected, quiet)
+        return reframe_process.reframe(words, self._place, self._relay, expected, quiet, self._view)
 
 
 def cheapest_first(report: dict[str, Any]) -> list[str]:

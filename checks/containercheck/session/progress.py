@@ -14,10 +14,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from containercheck.results import announcements
+from containercheck.results.cases import Case
 
 #: Seconds between two lines in a log, and between two looks of the line that moves.
 HEARTBEAT, MOVES = 30.0, 1.0
@@ -36,10 +39,55 @@ class Awaited:
 
     :ivar name: for people.
     :ivar seconds: that it is expected to take.
+    :ivar raw: ReFrame's test case of the report that foresaw it.
     """
 
     name: str
     seconds: float
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A case that ended.
+
+    :ivar name: for people.
+    :ivar result: as a report has it, such as ``pass``.
+    :ivar raw: ReFrame's test case of the report that foresaw it; empty where none did.
+    :ivar rows: its figures, as they are stored; none where it did not come to them.
+    """
+
+    name: str
+    result: str
+    raw: Mapping[str, Any]
+    rows: Sequence[Any]
+
+
+class View(Protocol):
+    """What a session shows of itself."""
+
+    def head(self, cases: Sequence[Case]) -> None:
+        """Show what is going to run, of the cases of a dry run."""
+
+    def lines(self, printed: str, ended: Ended | None) -> Iterable[str]:
+        """Return what is shown of a line that ReFrame printed, and with which a case may have ended."""
+
+    def collected(self, cases: Sequence[Case]) -> None:
+        """Show what else there is to tell of the session's cases, after a run of ReFrame."""
+
+
+class Verbatim:
+    """Shows what ReFrame prints, and nothing else."""
+
+    def head(self, cases: Sequence[Case]) -> None:
+        """Show nothing: ReFrame has a heading of its own."""
+
+    def lines(self, printed: str, ended: Ended | None) -> Iterable[str]:
+        """Return all of it."""
+        return [printed]
+
+    def collected(self, cases: Sequence[Case]) -> None:
+        """Show nothing: ReFrame tells at its end what failed."""
 
 
 def awaited(raw: Mapping[str, Any], name: str, seconds: float) -> tuple[str, Awaited]:
@@ -47,7 +95,7 @@ def awaited(raw: Mapping[str, Any], name: str, seconds: float) -> tuple[str, Awa
 
     :param raw: ReFrame's test case of a report.
     """
-    return f"/{raw['hashcode']} @{raw['system']}:{raw['partition']}+{raw['environ']}", Awaited(name, seconds)
+    return f"/{raw['hashcode']} @{raw['system']}:{raw['partition']}+{raw['environ']}", Awaited(name, seconds, raw)
 
 
 class Told(Protocol):
@@ -64,27 +112,31 @@ class Progress:
     :ivar failed: how many of them failed.
     """
 
-    def __init__(self, known: Mapping[str, Awaited], stage: Path) -> None:
+    def __init__(self, known: Mapping[str, Awaited], stage: Path, rows: Path | None = None) -> None:
         """Nothing has ended yet.
 
         :param known: what is run, as far as that is known.
         :param stage: ReFrame's stage directory.
+        :param rows: file that cases announce their rows in.
         """
-        self._known, self._stage = dict(known), stage
+        self._known, self._stage, self._rows = dict(known), stage, rows
         self._began = time.monotonic()
         self._all = sum(one.seconds for one in known.values())
         self._finished = 0.0
         self.done = self.failed = 0
 
-    def saw(self, line: str) -> None:
-        """Take in a line that ReFrame printed."""
+    def saw(self, line: str) -> Ended | None:
+        """Take in a line that ReFrame printed, and return the case that ended with it."""
         found = ENDED.match(COLOR.sub("", line))
         if not found or found[1] == "SKIP":
-            return
+            return None
         self.done += 1
         self.failed += found[1] in ("FAIL", "ABORT")
         one = self._known.get(found[2])
         self._finished += one.seconds if one else 0.0
+        rows = announcements.told(self._rows, found[2]) if self._rows else []
+        result = {"OK": "pass"}.get(found[1], found[1].lower())
+        return Ended(one.name if one else found[2], result, one.raw if one else {}, rows)
 
     def line(self, within: float) -> str:
         """Return how far it is, with the last line of the job that printed in the last seconds; nothing for no news."""

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from containercheck.node import project
+from containercheck.results import announcements
 from containercheck.session import options, progress, usage
 
 #: What ReFrame warns of when it leaves out a file or a check that it cannot load.
@@ -276,24 +277,28 @@ def reframe(
     relay: Relay,
     known: Mapping[str, progress.Awaited] | None = None,
     quiet: bool = False,
+    view: progress.View | None = None,
 ) -> int:
-    """Run ReFrame, show and log what it prints, and how far it is meanwhile, and return its exit status.
+    """Run ReFrame, log what it prints, show that or how far it is, and return its exit status.
 
     :param known: what it is expected to run; None for a run of which nothing is shown, and all is logged.
     :param quiet: whether its jobs measure on this machine: then it handles one case after the other, and while that is
         measured it sets up and builds no other, looks at no other, and looks at that one every other second.
+    :param view: what is shown of what it prints; by default all.
     """
     place.reports.mkdir(parents=True, exist_ok=True)
+    rows = place.reports / "announced-rows.jsonl"
+    rows.unlink(missing_ok=True)
     actions = [] if "--dry-run" in arguments else ["-r"]
     if quiet:
         # The person's own choice comes later, and so counts.
         actions += ["--exec-policy=serial"]
-    screen, current = progress.Screen(), progress.Progress(known or {}, place.directory / "stage")
+    screen, current = progress.Screen(), progress.Progress(known or {}, place.directory / "stage", rows)
     with place.log.open("ab") as log, contextlib.nullcontext() if known is None else progress.shown(current, screen):
         process = subprocess.Popen(
             [program(), *actions, *arguments],
             cwd=place.directory,
-            env={**(QUIET if quiet else {}), **environment(place)},
+            env={**(QUIET if quiet else {}), **environment(place), announcements.FILE: str(rows)},
             stdin=subprocess.DEVNULL,
             stdout=log if known is None else subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -302,22 +307,32 @@ def reframe(
         )
         if known is None:
             return relay.wait(process)
-        copying = threading.Thread(target=copy, args=(process, log, screen, current), daemon=True)
+        copying = threading.Thread(
+            target=copy, args=(process, log, screen, current, view or progress.Verbatim()), daemon=True
+        )
         copying.start()
         status = relay.wait(process)
         # Something that ReFrame left running may have its output open still.
         copying.join(timeout=10)
+    rows.unlink(missing_ok=True)
     return status
 
 
-def copy(process: subprocess.Popen[bytes], log: BinaryIO, screen: progress.Screen, current: progress.Progress) -> None:
+def copy(
+    process: subprocess.Popen[bytes],
+    log: BinaryIO,
+    screen: progress.Screen,
+    current: progress.Progress,
+    view: progress.View,
+) -> None:
     """Show, log and count what a process prints, until it prints no more."""
     for line in process.stdout or ():
         with contextlib.suppress(ValueError):  # the log was closed: see the end of reframe()
             log.write(line)
             log.flush()
-        current.saw(line.decode(errors="replace"))
-        screen.show(line)
+        text = line.decode(errors="surrogateescape")
+        for shown in view.lines(text, current.saw(text)):
+            screen.show(shown.encode(errors="surrogateescape"))
 
 
 def not_stored(log: Path) -> str:

@@ -18,6 +18,8 @@ class Settings:
     :ivar estimate: whether to say what it would take, and run nothing.
     :ivar only_open: whether to go on with the last session.
     :ivar arguments: all else, which goes on to ReFrame.
+    :ivar verbose: whether what ReFrame prints is shown.
+    :ivar figures: whether all figures are told at the end.
     """
 
     minutes: float | None
@@ -25,6 +27,8 @@ class Settings:
     arguments: tuple[str, ...]
     node_hours: float | None = None
     estimate: bool = False
+    verbose: bool = False
+    figures: bool = False
 
     @property
     def _variables(self) -> list[tuple[str, str, str]]:

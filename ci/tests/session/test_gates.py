@@ -146,7 +146,7 @@ def ci_run(clone, *arguments):
 
 
 def test_ci_run_ends_with_the_table(clone):
-    result = ci_run(clone, "-n", "StartUp%variant=bare", "-S", "rounds=1")
+    result = ci_run(clone, "-n", "StartUp%variant=bare", "-S", "rounds=1", "--figures")
     assert result.returncode == 0, result.stdout
     assert "application  variant  nodes  figure" in result.stdout
     assert json.loads((clone / "reports" / "run-report.json").read_text())["runs"]

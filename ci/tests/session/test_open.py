@@ -133,7 +133,7 @@ from containercheck.command import run
 from pathlib import Path
 place = run.Workplace(Path({directory!r}), config=Path({config!r}))
 _, color, new, *arguments = sys.argv
-sys.exit(run.session([color, *arguments], place, compared=dict(old="one", new=new)))
+sys.exit(run.session([color, "--verbose", "--figures", *arguments], place, compared=dict(old="one", new=new)))
 """
 
 

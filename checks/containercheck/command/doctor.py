@@ -1,0 +1,120 @@
+"""Tells what this system has, which checks will run on it, and what the others lack. Changes nothing.
+
+What nodes have is asked in a job each; which checks will run is what ReFrame says in a dry run.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import reframe
+
+from containercheck.command import main as command_line
+from containercheck.command.parsers import COMMANDS, parsed
+from containercheck.report import machine, skipped
+from containercheck.results import selections
+from containercheck.results.cases import Case, ReportError, collect
+from containercheck.results.formatting import columns, say, speak_as, typed
+from containercheck.session import inventories, reframe_process
+from containercheck.session.inventories import Answer
+from containercheck.session.passes import Session
+from containercheck.session.reframe_process import ReframeFailed, Workplace
+from containercheck.session.settings import Settings
+from containercheck.session.usage import UsageError
+
+#: Indent of what belongs to the line above it.
+_INDENT = "  "
+
+
+def main(argv: Sequence[str], place: Workplace) -> int:
+    """Print it, and return the exit status."""
+    speak_as("doctor")
+    known, arguments, _ = parsed("doctor", argv)
+    with tempfile.TemporaryDirectory() as aside, reframe_process.Relay() as relay:
+        place = replace(place, report_file=Path(aside, "report.json"))
+        try:
+            answers = inventories.of_partitions(arguments, place, relay)
+            cases = collect([Session(Settings(None, False, tuple(arguments)), place, relay).foresee()])
+        except UsageError as error:
+            say(f"error: {error}")
+            return COMMANDS["doctor"].wrong_usage
+        except (ReframeFailed, ReportError) as error:
+            say(f"error: {error}{_why(place)}")
+            return 1
+        if relay.stopped_by:
+            say(f"stopped by {relay.stopped_by}")
+            return 1
+    print(json.dumps(as_json(answers, cases), indent=2) if known.json else "\n".join(lines(answers, cases)))
+    return 0 if can_compare(cases) else 1
+
+
+def can_compare(cases: Sequence[Case]) -> bool:
+    """Tell whether any container will be compared with bare: that is the library's main job."""
+    return any(case.variant != "bare" and not selections.failure(case) for case in selections.ran(cases))
+
+
+def lines(answers: Sequence[Answer], cases: Sequence[Case]) -> list[str]:
+    """Return what is printed."""
+    found = [f"containercheck {command_line.version()}, ReFrame {reframe.VERSION}"]
+    shown: dict[str, str] = {}
+    for answer in answers:
+        found += ["", f"{answer.partition}: {'this machine' if answer.is_here else 'one of its nodes'}"]
+        if answer.problem:
+            found.append(f"{_INDENT}not known: {answer.problem}")
+            continue
+        text = json.dumps(answer.facts, sort_keys=True)
+        if text in shown:
+            found.append(f"{_INDENT}as {shown[text]}")
+            continue
+        shown[text] = answer.partition
+        found += [f"{_INDENT}{line}" for line in columns(machine.topics(answer.facts))]
+        found += [f"{_INDENT}! {problem}" for problem in machine.problems(answer.facts)]
+    return [*found, "", *_of_cases(cases)]
+
+
+def _of_cases(cases: Sequence[Case]) -> list[str]:
+    """Return which cases will run, and why the others will not."""
+    run = [case for case in selections.ran(cases) if not selections.failure(case)]
+    failed = [case for case in selections.ran(cases) if selections.failure(case)]
+    reasons = skipped.by_reason(cases)
+    names = ", ".join(dict.fromkeys(case.application for case in run))
+    found = [f"{len(run)} of {len(cases)} cases will run: {names}" if run else f"none of {len(cases)} cases will run"]
+    if reasons:
+        found += ["will not run, and what it lacks:", *(f"{_INDENT}{reason.line}" for reason in reasons)]
+    if failed:
+        found.append("will fail as they are:")
+        found += [f"{_INDENT}{case.label} {case.variant}: {case.reason.splitlines()[0]}" for case in failed]
+    if not can_compare(cases):
+        found.append("no container can be compared with bare metal here")
+    else:
+        found.append(f"next: {typed('run')}")
+    return found
+
+
+def as_json(answers: Sequence[Answer], cases: Sequence[Case]) -> dict[str, Any]:
+    """Return the same for programs, and for reports of bugs."""
+    return {
+        "containercheck": command_line.version(),
+        "reframe": reframe.VERSION,
+        "partitions": [asdict(answer) for answer in answers],
+        "will_run": [[case.application, case.partition, case.variant, case.nodes] for case in selections.ran(cases)],
+        "will_not_run": [
+            {"applications": reason.applications, "cases": len(reason.cases), "reason": reason.text}
+            for reason in skipped.by_reason(cases)
+        ],
+    }
+
+
+def _why(place: Workplace) -> str:
+    """Return the line with which ReFrame says why it ended, where its log has one."""
+    try:
+        text = place.log.read_text(errors="replace")
+    except OSError:
+        return ""
+    wrong = [line for line in text.splitlines() if "ERROR: " in line]
+    return f": {wrong[-1].split('ERROR: ')[-1]}" if wrong else ""

@@ -1,0 +1,344 @@
+"""What a machine has that containers and their checks need: prints it as one JSON object.
+
+    python3 checks/containercheck/node inventory
+
+It runs on the machine that is asked about, changes nothing there, and takes a few seconds at most. Standard library
+only, Python 3.6 or newer.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import resource
+import shutil
+import socket
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+
+from containercheck.node import container_runtimes, mpi
+from containercheck.node.container_runtimes import Runtime
+
+#: Longest wait for a program that is asked what it is; seconds. A module system or srun may ask a server.
+PATIENCE = 20.0
+#: Programs that mount an image file without privileges: squashfuse's own, and the name that Apptainer's packages use.
+MOUNTERS = ("squashfuse_ll", "squashfuse")
+#: Compilers, and other tools that checks may be built or installed with, with the words that print their versions.
+TOOLS = {
+    "gcc": ("gcc", "-dumpfullversion"),
+    "g++": ("g++", "-dumpfullversion"),
+    "gfortran": ("gfortran", "-dumpfullversion"),
+    "make": ("make", "--version"),
+    "git": ("git", "--version"),
+    "Spack": ("spack", "--version"),
+    "EasyBuild": ("eb", "--version"),
+    "debootstrap": ("debootstrap", "--version"),
+}
+#: Schedulers, with the words that print their versions.
+SCHEDULERS = {
+    "Slurm": ("sinfo", "--version"),
+    "PBS": ("pbsnodes", "--version"),
+    "Grid Engine": ("qhost", "-help"),
+    "Flux": ("flux", "--version"),
+}
+#: Limits of a process, as people know them (``ulimit``), and whether they count bytes.
+LIMITS = {
+    "locked memory": (resource.RLIMIT_MEMLOCK, True),
+    "stack": (resource.RLIMIT_STACK, True),
+    "open files": (resource.RLIMIT_NOFILE, False),
+    "processes": (resource.RLIMIT_NPROC, False),
+}
+
+
+def output_of(words: Sequence[str]) -> Tuple[Optional[int], str]:
+    """Return the exit status of a program and what it prints, both streams; None and "" where it does not run."""
+    try:
+        process = subprocess.run(
+            list(words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PATIENCE,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None, ""
+    return process.returncode, process.stdout.decode(errors="replace").strip()
+
+
+def first_line(text: str) -> str:
+    """Return the first line of a text that has a digit in it: the one with the version; else its first line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if re.search(r"\d", line)), lines[0] if lines else "")
+
+
+def read(path: Path) -> str:
+    """Return the content of a small file, without blanks around it; empty where it cannot be read."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def inventory(runtime: str = "", root: Path = Path("/")) -> Dict[str, Any]:
+    """Return what this machine has, by topic; each topic is there, empty where there is nothing of it.
+
+    :param runtime: command of the container runtime that the site names; by default what is on the PATH.
+    :param root: root of the file systems that are read.
+    """
+    return {
+        "host": host(root),
+        "processor": processor(root),
+        "runtimes": runtimes([runtime] if runtime else []),
+        "namespaces": user_namespaces(root),
+        "fuse": os.access(str(root / "dev/fuse"), os.R_OK | os.W_OK),
+        "limits": limits(),
+        "shared_memory": free_space(root / "dev/shm"),
+        "mpi": mpi_libraries(),
+        "pmi": pmi_plugins(),
+        "schedulers": versions(SCHEDULERS),
+        "modules": module_system(),
+        "tools": versions(TOOLS),
+        "gpus": gpus(root),
+        "fabric": fabric(root),
+    }
+
+
+def brief() -> Dict[str, Any]:
+    """Return what a heading needs of :func:`inventory`."""
+    return {"host": host(), "processor": processor(), "runtimes": runtimes()[:1], "mpi": mpi_libraries()}
+
+
+def host(root: Path = Path("/")) -> Dict[str, Any]:
+    """Return name, system, kernel, C library and Python of this machine, and whether root asks."""
+    release = dict(re.findall(r'^(\w+)="?(.*?)"?$', read(root / "etc/os-release"), re.MULTILINE))
+    try:
+        # musl, for one, does not know the name.
+        libc = os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (ValueError, OSError):
+        libc = ""
+    return {
+        "name": socket.gethostname(),
+        "system": release.get("PRETTY_NAME", ""),
+        "kernel": platform.release(),
+        "libc": libc,
+        "python": platform.python_version(),
+        "root": os.geteuid() == 0,
+    }
+
+
+def processor(root: Path = Path("/")) -> Dict[str, Any]:
+    """Return architecture, model, processors, sockets, cores of a socket and memory (bytes) of this machine."""
+    text = read(root / "proc/cpuinfo")
+    # On Power the line is "cpu"; on Arm there is no name, and lscpu knows it from a number.
+    model = re.search(r"^(?:model name|cpu)\s*: *(.+)$", text, re.MULTILINE)
+    name = model[1] if model else ""
+    if not name:
+        _, said = output_of(["lscpu"])
+        found = re.search(r"^Model name: *(.+)$", said, re.MULTILINE)
+        name = found[1] if found else ""
+    places = set()
+    for topology in root.glob("sys/devices/system/cpu/cpu[0-9]*/topology"):
+        places.add((read(topology / "physical_package_id"), read(topology / "core_id")))
+    return {
+        "architecture": platform.machine(),
+        "model": name,
+        "processors": os.cpu_count() or 1,
+        "usable": len(os.sched_getaffinity(0)),
+        "sockets": len({socket_ for socket_, _ in places}) or 1,
+        "cores": len(places) or os.cpu_count() or 1,
+        "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    }
+
+
+def runtimes(commands: Iterable[str] = ()) -> List[Dict[str, Any]]:
+    """Return the container runtimes that are here: name, path, version, and how they mount an image file.
+
+    :param commands: those to ask; by default all that the library knows.
+    """
+    found = []
+    for command in commands or [runtime.command for runtime in container_runtimes.RUNTIMES]:
+        path = shutil.which(command)
+        if not path:
+            continue
+        status, said = output_of([path, *container_runtimes.by_command(command).version])
+        runtime = container_runtimes.recognized(command, said)
+        found.append(
+            {
+                "name": runtime.name or command,
+                "path": path,
+                "version": first_line(said) if status == 0 else "",
+                "problem": "" if status == 0 else first_line(said) or "it does not run",
+                "mounts": mounting(runtime, path),
+            }
+        )
+    return found
+
+
+def mounting(runtime: Runtime, path: str) -> str:
+    """Return how a runtime mounts image files: ``setuid``, the name of a program of FUSE, or ``unpacks``.
+
+    Empty where that is no question: it does not run image files, or does not say where its parts are.
+    """
+    if not runtime.configuration:
+        return ""
+    _, said = output_of([path, *runtime.configuration])
+    settings = dict(re.findall(r"^(\w+)=(.*)$", said, re.MULTILINE))
+    libexec = Path(settings.get("LIBEXECDIR") or "/nonexistent")
+    parts = [directory / "bin" for directory in (libexec / Path(path).name, libexec / runtime.command)]
+    for directory in parts:
+        try:
+            mode = (directory / "starter-suid").stat().st_mode
+        except OSError:
+            continue
+        if mode & stat.S_ISUID:
+            return "setuid"
+    if os.geteuid() == 0 and not user_namespace_only():
+        return "kernel"
+    for name in MOUNTERS:
+        if shutil.which(name, path=os.pathsep.join([*map(str, parts), os.environ.get("PATH", "")])):
+            return name
+    return "unpacks"
+
+
+def user_namespace_only() -> bool:
+    """Tell whether root lacks capabilities here, as in a sandbox: it mounts nothing but in a user namespace."""
+    effective = re.search(r"^CapEff:\s*(\w+)", read(Path("/proc/self/status")), re.MULTILINE)
+    last = read(Path("/proc/sys/kernel/cap_last_cap"))
+    return bool(effective and last and int(effective[1], 16) != (1 << (int(last) + 1)) - 1)
+
+
+def user_namespaces(root: Path = Path("/")) -> Dict[str, Any]:
+    """Return whether a program may have a user namespace of its own, and what forbids it; "" for nothing known."""
+    status, said = output_of(["unshare", "--user", "--map-root-user", "true"])
+    kernel = root / "proc/sys"
+    why = ""
+    if read(kernel / "user/max_user_namespaces") == "0":
+        why = "user.max_user_namespaces is 0"
+    elif read(kernel / "kernel/unprivileged_userns_clone") == "0":
+        why = "kernel.unprivileged_userns_clone is 0"
+    elif read(kernel / "kernel/apparmor_restrict_unprivileged_userns") == "1":
+        why = "kernel.apparmor_restrict_unprivileged_userns is 1"
+    if status is None:
+        # No unshare: the settings have to do.
+        return {"allowed": not why, "problem": why}
+    return {"allowed": status == 0, "problem": "" if status == 0 else why or first_line(said)}
+
+
+def limits() -> Dict[str, Optional[int]]:
+    """Return the limits of a process, in bytes or as a number; None for none."""
+    found = {}
+    for name, (which, _) in LIMITS.items():
+        soft, _hard = resource.getrlimit(which)
+        found[name] = None if soft == resource.RLIM_INFINITY else soft
+    return found
+
+
+def free_space(path: Path) -> Dict[str, int]:
+    """Return size and free space of the file system of a directory, in bytes; empty where there is none."""
+    try:
+        state = os.statvfs(str(path))
+    except OSError:
+        return {}
+    return {"size": state.f_blocks * state.f_frsize, "free": state.f_bavail * state.f_frsize}
+
+
+def mpi_libraries() -> List[Dict[str, str]]:
+    """Return the MPI libraries that the loader finds: family, title, library, and the version that its program says."""
+    names = set()
+    _, listed = output_of(["ldconfig", "-p"] if shutil.which("ldconfig") else ["/sbin/ldconfig", "-p"])
+    names.update(re.findall(r"^\s*(libmpi\S*)", listed, re.MULTILINE))
+    for directory in filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)):
+        try:
+            names.update(os.listdir(directory))
+        except OSError:
+            continue
+    found: List[Dict[str, str]] = []
+    for name in sorted(names):
+        family = mpi.family_of(name) if mpi.SONAME.match(name) else None
+        if not family or any(known["family"] == family for known in found):
+            continue
+        program = mpi.ABIS[family].program
+        _, said = output_of([program]) if program and shutil.which(program) else (None, "")
+        number = re.search(r"(?:Open MPI|MPICH Version): *v?(\S+)", said)
+        title = mpi.ABIS[family].title
+        found.append({"family": family, "title": title, "library": name, "version": number[1] if number else ""})
+    return found
+
+
+def pmi_plugins() -> List[str]:
+    """Return the PMI plugins of srun, by which it starts ranks; empty without srun."""
+    if not shutil.which("srun"):
+        return []
+    _, said = output_of(["srun", "--mpi=list"])
+    # "MPI plugin types are...", then one a line (a comma-separated list since 22.05 for versions of pmix).
+    lines = [line.strip() for line in said.splitlines()]
+    return sorted({word for line in lines for word in re.findall(r"^(?:srun: )?(none|cray_shasta|pmi\w*)$", line)})
+
+
+def versions(programs: Mapping[str, Tuple[str, ...]]) -> Dict[str, str]:
+    """Return the versions of the programs that are on the PATH, by name."""
+    found = {}
+    for name, words in programs.items():
+        if shutil.which(words[0]):
+            status, said = output_of(words)
+            found[name] = first_line(said) if status == 0 else f"{words[0]} does not run: {first_line(said)}"
+    return found
+
+
+def module_system() -> str:
+    """Return which module system a job's shell has, with its version; empty for none."""
+    for variable, name in (
+        ("LMOD_VERSION", "Lmod"),
+        ("MODULES_CMD", "Environment Modules"),
+        ("MODULESHOME", "modules"),
+    ):
+        if variable in os.environ:
+            version = os.environ[variable] if variable == "LMOD_VERSION" else ""
+            return f"{name} {version}".strip()
+    # A job's shell is a login shell.
+    _, said = output_of(["bash", "-lc", 'echo "$LMOD_VERSION"; type module >/dev/null 2>&1 && echo module'])
+    lines = said.splitlines()
+    if "module" not in lines:
+        return ""
+    return f"Lmod {lines[0]}" if lines[0] and lines[0] != "module" else "Environment Modules"
+
+
+def gpus(root: Path = Path("/")) -> List[str]:
+    """Return the GPUs, as their vendor's tool names them; by their devices where the tool is not there."""
+    if shutil.which("nvidia-smi"):
+        status, said = output_of(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
+        if status == 0 and said:
+            return ["{} (driver {})".format(*map(str.strip, line.rsplit(",", 1))) for line in said.splitlines()]
+    devices = sorted(path.name for path in (root / "dev").glob("nvidia[0-9]*"))
+    if (root / "dev/kfd").exists():
+        cards = (root / "sys/class/kfd/kfd/topology/nodes").glob("*/gpu_id")
+        devices += [f"AMD GPU {read(card)}" for card in sorted(cards) if read(card) not in ("", "0")]
+    return devices
+
+
+def fabric(root: Path = Path("/")) -> List[str]:
+    """Return the adapters of fast networks, with what their kernel driver says of the first port."""
+    found = []
+    for device in sorted((root / "sys/class/infiniband").glob("*")):
+        port = device / "ports/1"
+        state, rate = read(port / "state").rpartition(": ")[2].lower(), read(port / "rate")
+        words = " ".join(filter(None, [read(port / "link_layer"), rate, state]))
+        found.append(f"{device.name}: {words}" if words else device.name)
+    # HPE Slingshot, Cornelis Omni-Path Express and Intel's have classes of their own.
+    for name in ("cxi", "hfi1"):
+        found += [device.name for device in sorted((root / "sys/class" / name).glob("*"))]
+    return found
+
+
+def main() -> None:
+    """Print it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runtime", default="", help="command of the site's container runtime (default: all known)")
+    print(json.dumps(inventory(parser.parse_args().runtime)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""What the machines of a system have: this one is asked at once, the nodes of its partitions by a job each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from containercheck.node.inventory import inventory
+from containercheck.results.cases import ReportError, load
+from containercheck.session import reframe_process
+from containercheck.session.reframe_process import Relay, Workplace
+
+#: The check that asks a partition's nodes, and the file that it leaves.
+CHECK, ANSWER = Path(__file__).with_name("inventory_check.py"), "inventory.json"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a partition's nodes have, or why that is not known.
+
+    :ivar partition: its name, with the system's.
+    :ivar is_here: whether its jobs run on this machine.
+    :ivar facts: as ``node.inventory.inventory`` returns them; empty where it is not known.
+    :ivar problem: why it is not known; empty where it is.
+    """
+
+    partition: str
+    is_here: bool
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""
+
+
+def of_partitions(arguments: Sequence[str], place: Workplace, relay: Relay) -> list[Answer]:
+    """Return what the partitions of the system have, in the order of the site's file.
+
+    :param arguments: for ReFrame: which site's file, and which system.
+    :raises ReframeFailed: ReFrame cannot tell the partitions.
+    :raises UsageError: the arguments are none of ReFrame's.
+    """
+    arguments = _of_site(arguments)
+    system = reframe_process.ask([*arguments, "--show-config=systems/0"], place)
+    here = [part["name"] for part in system["partitions"] if part["scheduler"] == "local"]
+    answers = {}
+    if here:
+        facts = inventory()
+        answers = {name: Answer(f"{system['name']}:{name}", True, facts) for name in here}
+    if len(here) < len(system["partitions"]):
+        answers.update(_asked(arguments, place, relay, system, here))
+    return [answers[part["name"]] for part in system["partitions"]]
+
+
+def _asked(
+    arguments: Sequence[str], place: Workplace, relay: Relay, system: Mapping[str, Any], here: Sequence[str]
+) -> dict[str, Answer]:
+    """Return what the nodes of all partitions with a scheduler answer."""
+    names = [part["name"] for part in system["partitions"] if part["name"] not in here]
+    # ReFrame's stage directory is one that nodes see too.
+    stage = reframe_process.named_stage(arguments, place)
+    stage.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="ask-", dir=stage) as directory:
+        report = Path(directory, "report.json")
+        kept = [f"--stage={directory}/stage", f"--output={directory}/output", f"--report-file={report}"]
+        wanted = ",".join(f"{system['name']}:{name}" for name in names)
+        words = ["-c", str(CHECK), *arguments, *kept, "--keep-stage-files", "-S", f"valid_systems={wanted}"]
+        reframe_process.reframe(words, place, relay)
+        try:
+            raw = [case for run in load(report)["runs"] for case in run["testcases"]]
+        except ReportError:
+            raw = []
+        by_name = {name: [case for case in raw if case["partition"] == name] for name in names}
+        return {name: _answer(f"{system['name']}:{name}", cases) for name, cases in by_name.items()}
+
+
+def _of_site(arguments: Sequence[str]) -> list[str]:
+    """Return those of ReFrame's arguments that say whose machines are meant, and how jobs get onto them."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-C", "--config-file", action="append", default=[])
+    parser.add_argument("-J", "--job-option", action="append", default=[])
+    parser.add_argument("--system")
+    known, _ = parser.parse_known_args(arguments)
+    words = [word for path in known.config_file for word in ("-C", path)]
+    words += [word for option in known.job_option for word in ("-J", option)]
+    return [*words, f"--system={known.system}"] if known.system else words
+
+
+def _answer(partition: str, cases: Sequence[Mapping[str, Any]]) -> Answer:
+    ran = [case for case in cases if case["result"] != "skip"]
+    if not ran:
+        return Answer(partition, False, problem="ReFrame ran no job there")
+    try:
+        return Answer(partition, False, json.loads(Path(ran[-1]["stagedir"], ANSWER).read_text()))
+    except (OSError, ValueError):
+        why = (ran[-1].get("fail_reason") or "its job printed nothing").strip().splitlines()
+        return Answer(partition, False, problem=why[0] if why else "its job printed nothing")

@@ -1,0 +1,54 @@
+"""A check of ReFrame's that asks a node of each partition what it has; ``containercheck doctor`` runs it.
+
+It is no check of containers, and lies apart from them: ``reframe -c checks/ -r`` does not see it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import reframe as rfm
+import reframe.utility.sanity as sn
+from reframe.core.backends import getlauncher
+from reframe.core.builtins import run_after, run_before, sanity_function
+
+from containercheck.site import node_commands
+from containercheck.site.sites import Site
+
+#: File of the stage directory that the answer is written to.
+ANSWER = "inventory.json"
+
+
+@rfm.simple_test
+class Inventory(rfm.RunOnlyRegressionTest):
+    """Runs node/inventory.py, once on each partition: its environments have the same nodes."""
+
+    descr = "What the nodes of a partition have"
+    valid_systems = ["*"]
+    valid_prog_environs = ["*"]
+    sourcesdir = None
+    time_limit = "5m"
+    #: Partitions that were asked in this session.
+    asked: ClassVar[set[str]] = set()
+
+    @run_after("setup")
+    def once(self):
+        """Skip all environments of a partition but the first."""
+        name = self.current_partition.fullname
+        self.skip_if(name in self.asked, "this partition is asked in another environment")
+        self.asked.add(name)
+        self.max_pending_time = Site.of(self.current_partition).max_pending_time or "30m"
+
+    @run_before("run")
+    def ask(self):
+        """Have the job's first node answer; no launcher is needed for that."""
+        site = Site.of(self.current_partition)
+        self.job.launcher = getlauncher("local")()
+        self.prerun_cmds = list(node_commands.require_python(site))
+        self.executable = node_commands.in_job(site, "inventory")
+        self.executable_opts = [">", ANSWER]
+
+    @sanity_function
+    def answered(self):
+        """Require an answer."""
+        return sn.assert_found(r'^\{"host": ', ANSWER)

@@ -1,0 +1,106 @@
+"""What a person sees of a session and of the doctor, in real runs of ReFrame: with a terminal, without, and stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+
+from conftest import REPOSITORY, eventually, start_made
+from session_place import PLAIN, place, run  # noqa: F401
+
+
+def test_a_session_shows_its_cases_and_not_reframes_log(place):
+    status, output = run(place, "-n", "Fine|WrongOnce", program=PLAIN)
+    assert status == 1
+    lines = output.splitlines()
+    shown = [line.split() for line in lines if line.startswith(("ran ", "FAIL "))]
+    assert shown == [["ran", "Fine", "bare", "rate", "1", "x"], ["FAIL", "WrongOnce", "bare"]]
+    assert "ReFrame Setup" not in output
+    assert "RUN      ]" in place.log.read_text()
+    assert lines.count("2 case(s): 1 failed, 1 ran bare") == 1
+    assert sum(line.startswith("FAILED: WrongOnce bare: ") for line in lines) == 2
+    assert lines[-2].startswith("run: error: 1 of ") or lines[-1].startswith("run: error: 1 of ")
+
+
+def test_a_terminal_shows_a_line_that_moves_and_colours(place):
+    environment = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
+    for name in ("NO_COLOR", *[name for name in environment if name.startswith("RFM_")]):
+        environment.pop(name, None)
+    text = PLAIN.format(directory=str(place.directory), config=str(place.config))
+    main, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", text, "-n", "Fine|SlowTwice"], env=environment, stdout=terminal, stderr=terminal
+    )
+    os.close(terminal)
+    printed = b""
+    while True:
+        try:
+            data = os.read(main, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        printed += data
+    assert process.wait(timeout=60) == 1
+    output = printed.decode()
+    assert "\x1b[1;31mFAIL\x1b[0m" in output
+    assert "\r\x1b[K" in output
+    plain = re.sub(r"\x1b\[[0-9;]*[mK]", "", output).replace("\r", "\n")
+    assert "1 of 2 done" in plain
+    assert max(len(line) for line in plain.splitlines() if line.startswith(("ran ", "FAIL "))) <= 80
+
+
+def test_a_stopped_session_says_how_to_go_on(place):
+    process = start_made(PLAIN, place, "-n", "Endless|Fine")
+    assert eventually(lambda: any(place.directory.glob("stage/*/*/*/Endless*/rfm_job.sh")))
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "stopped by SIGINT" in output
+    assert "Traceback" not in output
+
+
+def test_nothing_selected_is_an_error(place):
+    status, output = run(place, "-n", "NoSuchCheck", program=PLAIN)
+    assert status == 1
+    assert "no check was run" in output
+
+
+def doctor(*words):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
+    command = [sys.executable, "-m", "containercheck", "doctor", *words]
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=300)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_doctor_tells_what_is_here_and_what_lacks_what():
+    status, output, wrong = doctor("-n", "StartUp|Alya")
+    assert (status, wrong) == (0, "")
+    lines = output.splitlines()
+    assert any(line.strip().startswith("runtimes ") and "pptainer" in line for line in lines)
+    assert "3 of 6 cases will run: StartUp" in lines
+    assert any(re.match(r"  Alya \(3 case\(s\)\): no software: nobody can download Alya", line) for line in lines)
+
+
+def test_the_doctor_speaks_to_programs_too():
+    status, output, _ = doctor("-n", "Alya", "--json")
+    told = json.loads(output)
+    assert status == 1
+    assert told["will_run"] == []
+    assert told["partitions"][0]["facts"]["runtimes"]
+
+
+def test_the_doctor_says_what_is_wrong_in_a_line(tmp_path):
+    status, output, _ = doctor("-C", str(tmp_path / "none.py"))
+    assert status == 1
+    assert re.match(r"doctor: error: .*none\.py", output), output
+    assert len(output.splitlines()) == 1
+    (tmp_path / "broken.py").write_text("site_configuration = {")
+    status, output, _ = doctor("-C", str(tmp_path / "broken.py"))
+    assert status == 1
+    assert len(output.splitlines()) == 1, output

@@ -1,0 +1,210 @@
+"""What a machine has: read from files and programs that a test made, and from this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import REPOSITORY, write_program
+from containercheck.node import container_runtimes, inventory
+from containercheck.report import machine
+
+FACTS = {
+    "host": {
+        "name": "n1",
+        "system": "Debian GNU/Linux 12",
+        "kernel": "6.1",
+        "libc": "glibc 2.36",
+        "python": "3.11.2",
+        "root": False,
+    },
+    "processor": {
+        "architecture": "x86_64",
+        "model": "EPYC",
+        "processors": 8,
+        "usable": 8,
+        "sockets": 1,
+        "cores": 4,
+        "memory": 16 << 30,
+    },
+    "runtimes": [
+        {"name": "Apptainer", "path": "/bin/apptainer", "version": "1.4.5", "problem": "", "mounts": "setuid"}
+    ],
+    "namespaces": {"allowed": True, "problem": ""},
+    "fuse": True,
+    "limits": {"locked memory": None, "stack": 8 << 20, "open files": 1024, "processes": None},
+    "shared_memory": {"size": 8 << 30, "free": 8 << 30},
+    "mpi": [{"family": "openmpi", "title": "Open MPI", "library": "libmpi.so.40", "version": "4.1.4"}],
+    "pmi": [],
+    "schedulers": {},
+    "modules": "",
+    "tools": {"gcc": "12.2.0", "g++": "12.2.0", "make": "GNU Make 4.3"},
+    "gpus": [],
+    "fabric": [],
+}
+FUSE = {**FACTS["runtimes"][0], "mounts": "squashfuse_ll"}
+NO_NAMESPACES = {"allowed": False, "problem": "user.max_user_namespaces is 0"}
+
+
+def file_(root, name, text):
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(text)
+
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    """Have a PATH with nothing on it but what a test writes there."""
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    for needed in ("sh", "bash", "env"):
+        (directory / needed).symlink_to(f"/bin/{needed}" if needed != "env" else "/usr/bin/env")
+    monkeypatch.setenv("PATH", str(directory))
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    return directory
+
+
+def test_this_machine_is_told_as_one_json_object():
+    words = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "inventory"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    facts = json.loads(done.stdout)
+    assert facts.keys() == FACTS.keys()
+    assert facts["processor"]["usable"] == len(os.sched_getaffinity(0))
+    assert all(value for _, value in machine.topics(facts))
+    assert machine.heading(facts).startswith(f"{facts['host']['name']}: ")
+
+
+def test_nothing_is_there(programs, tmp_path):
+    write_program(programs / "ldconfig", "true")
+    facts = inventory.inventory(root=tmp_path)
+    assert (facts["runtimes"], facts["mpi"], facts["pmi"], facts["tools"], facts["gpus"]) == ([], [], [], {}, [])
+    problems = machine.problems(facts)
+    assert [line.partition(":")[0].partition(",")[0] for line in problems][:2] == [
+        "no container runtime on the PATH",
+        "no MPI library that the loader finds",
+    ]
+    assert dict(machine.topics(facts))["runtimes"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("helper", "mode", "mounts"),
+    [("starter-suid", 0o4755, "setuid"), ("squashfuse_ll", 0o755, "squashfuse_ll"), ("other", 0o755, "unpacks")],
+)
+def test_how_apptainer_mounts_image_files(programs, tmp_path, monkeypatch, helper, mode, mounts):
+    parts = tmp_path / "libexec" / "apptainer" / "bin"
+    parts.mkdir(parents=True)
+    write_program(parts / helper, "true")
+    (parts / helper).chmod(mode)
+    write_program(
+        programs / "apptainer",
+        f'[ "$1" = buildcfg ] && echo LIBEXECDIR={tmp_path}/libexec || echo apptainer version 1.4.5',
+    )
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    (runtime,) = inventory.runtimes()
+    assert (runtime["name"], runtime["version"], runtime["mounts"]) == ("Apptainer", "apptainer version 1.4.5", mounts)
+
+
+def test_a_runtime_that_does_not_run_says_so(programs):
+    write_program(programs / "apptainer", "echo libseccomp.so.2: cannot open shared object file >&2; exit 127")
+    (runtime,) = inventory.runtimes()
+    assert runtime["problem"] == "libseccomp.so.2: cannot open shared object file"
+    assert machine.problems({**FACTS, "runtimes": [runtime]}) == [
+        f"{programs}/apptainer does not run: libseccomp.so.2: cannot open shared object file"
+    ]
+
+
+def test_a_site_can_name_its_runtime(programs, tmp_path):
+    write_program(tmp_path / "run-image", "echo singularity-ce version 4.1.0")
+    (runtime,) = inventory.runtimes([str(tmp_path / "run-image")])
+    assert runtime["name"] == "Singularity"
+
+
+@pytest.mark.parametrize(
+    ("said", "plugins"),
+    [
+        (
+            "MPI plugin types are...\n\tpmix\n\tpmi2\n\tnone\nspecific pmix plugin versions available: pmix_v4",
+            ["none", "pmi2", "pmix"],
+        ),
+        ("srun: MPI types are...\nsrun: none\nsrun: pmi2\nsrun: openmpi", ["none", "pmi2"]),
+        ("MPI plugin types are...\n\tcray_shasta\n\tnone", ["cray_shasta", "none"]),
+    ],
+)
+def test_the_pmi_plugins_of_srun(programs, said, plugins):
+    write_program(programs / "srun", f"cat <<'END'\n{said}\nEND")
+    (programs / "cat").symlink_to("/bin/cat")
+    assert inventory.pmi_plugins() == plugins
+
+
+def test_mpi_libraries_with_the_versions_of_their_programs(programs):
+    write_program(
+        programs / "ldconfig",
+        "echo '	libmpi.so.40 (libc6,x86-64) => /lib/libmpi.so.40'; echo '	libmpich.so.12 (libc6) => x'",
+    )
+    write_program(
+        programs / "ompi_info", "echo '                Package: Debian OpenMPI'; echo '               Open MPI: 4.1.4'"
+    )
+    assert [(known["title"], known["version"]) for known in inventory.mpi_libraries()] == [
+        ("Open MPI", "4.1.4"),
+        ("MPICH", ""),
+    ]
+
+
+def test_gpus_by_their_tool_and_without_it(programs, tmp_path):
+    file_(tmp_path, "dev/nvidia0", "")
+    file_(tmp_path, "dev/nvidiactl", "")
+    assert inventory.gpus(tmp_path) == ["nvidia0"]
+    write_program(programs / "nvidia-smi", "echo 'NVIDIA H100 80GB HBM3, 570.86.15'")
+    assert inventory.gpus(tmp_path) == ["NVIDIA H100 80GB HBM3 (driver 570.86.15)"]
+
+
+def test_adapters_of_fast_networks(tmp_path):
+    file_(tmp_path, "sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n")
+    file_(tmp_path, "sys/class/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)\n")
+    file_(tmp_path, "sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n")
+    file_(tmp_path, "sys/class/cxi/cxi0/x", "")
+    assert inventory.fabric(tmp_path) == ["mlx5_0: InfiniBand 200 Gb/sec (4X HDR) active", "cxi0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("user/max_user_namespaces", "0\n", "user.max_user_namespaces is 0"),
+        ("kernel/unprivileged_userns_clone", "0\n", "kernel.unprivileged_userns_clone is 0"),
+        ("kernel/apparmor_restrict_unprivileged_userns", "1\n", "kernel.apparmor_restrict_unprivileged_userns is 1"),
+    ],
+)
+def test_what_forbids_user_namespaces(programs, tmp_path, name, text, problem):
+    file_(tmp_path, f"proc/sys/{name}", text)
+    write_program(programs / "unshare", "echo unshare: unshare failed: Operation not permitted >&2; exit 1")
+    assert inventory.user_namespaces(tmp_path) == {"allowed": False, "problem": problem}
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({}, []),
+        ({"namespaces": NO_NAMESPACES}, []),
+        ({"namespaces": NO_NAMESPACES, "runtimes": [FUSE]}, ["needs user namespaces, which are forbidden"]),
+        ({"fuse": False, "runtimes": [FUSE]}, ["/dev/fuse cannot be opened"]),
+        ({"runtimes": [{**FUSE, "mounts": "unpacks"}]}, ["install squashfuse"]),
+        ({"shared_memory": {"size": 64 << 20}}, ["/dev/shm has 64 MiB only"]),
+        ({"limits": {**FACTS["limits"], "locked memory": 65536}}, []),
+        (
+            {"limits": {**FACTS["limits"], "locked memory": 65536}, "fabric": ["mlx5_0: InfiniBand"]},
+            ["may lock 64 KiB"],
+        ),
+        ({"tools": {"gcc": "12.2.0"}}, ["no g++, make"]),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_remedy(facts, said):
+    problems = machine.problems({**FACTS, **facts})
+    assert len(problems) == len(said)
+    assert all(words in problem for words, problem in zip(said, problems))
+
+
+def test_every_runtime_of_the_table_can_be_asked():
+    assert all(runtime.version for runtime in container_runtimes.RUNTIMES)

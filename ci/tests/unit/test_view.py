@@ -1,0 +1,157 @@
+"""What a session shows while it goes, and what it ends with: a line for each case, why it failed, what was not run."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from containercheck.report import case_lines, ending, skipped
+from containercheck.report.view import CaseView
+from containercheck.results.cases import collect
+from containercheck.session.progress import Ended
+from made import alone, case, opened, row
+
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def read(*cases):
+    return collect([{"runs": [{"testcases": list(cases)}]}])
+
+
+def line_of(*rows, **facts):
+    return case_lines.line(read(case(rows=rows, **facts))[0])
+
+
+def shown(view, raw, result, rows, name="Code generic"):
+    """Return the line that a view shows of a case that ended."""
+    (text,) = view.lines("[       OK ] ...\n", Ended(name, result, raw, rows))
+    return text
+
+
+def test_a_case_that_passed_is_told_by_its_worst_figure():
+    line = line_of(row("fast", overhead=-1), row("near", overhead=4), row("loose", overhead=6, accepted=[None, 30.0]))
+    assert (line.state, line.figure, line.value) == ("pass", "near", "+4 ± 2 %")
+    assert line.rest == "12 rounds; all 3 pass"
+
+
+def test_a_case_that_failed_is_told_by_the_worst_of_what_failed():
+    rows = [
+        opened("slower", "other", overhead=90),
+        row("a", overhead=30, verdict="fail"),
+        row("b", overhead=200, verdict="fail"),
+    ]
+    line = line_of(*rows, result="fail")
+    assert (line.state, line.figure, line.rest) == ("FAIL", "b", "12 rounds; 2 of 3 fail, 1 open")
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"), [("slower", "slow?"), ("faster", "fast?"), ("close", "open"), ("noisy", "open")]
+)
+def test_what_is_open_says_what_is_known(kind, state):
+    line = line_of(row("fine"), opened("noisy", "noisy"), opened(kind, "asked", overhead=8))
+    assert (line.state, line.figure) == (state, "asked")
+    assert line.rest.startswith("12 rounds; ")
+    assert len(line.rest) > len("12 rounds; ")
+
+
+def test_a_bare_case_has_its_value():
+    line = line_of(alone("rate", 123.456), variant="bare")
+    assert (line.state, line.name, line.figure, line.value, line.rest) == (
+        "ran",
+        "Code bare",
+        "rate",
+        "123.5 ns/day",
+        "",
+    )
+
+
+def test_a_case_that_did_not_come_to_figures_has_a_line_too():
+    assert line_of(result="fail") == case_lines.Line("FAIL", "Code generic")
+    view = CaseView(is_terminal=False)
+    assert shown(view, case(), "fail", []).split() == ["FAIL", "Code", "generic"]
+    assert shown(view, {}, "fail", []).split() == ["FAIL", "Code", "generic"]
+
+
+def test_without_a_terminal_there_is_no_colour_and_nothing_is_cut():
+    rows = [opened("noisy", answer="at most 12 % worse; " * 20)]
+    text = shown(CaseView(is_terminal=False), case(), "pass", rows)
+    assert "\x1b" not in text
+    assert text.count("at most 12 % worse") == 20
+    assert text.endswith("\n") and text.count("\n") == 1
+
+
+@pytest.mark.parametrize("colour", [True, False])
+def test_in_a_terminal_a_line_is_as_long_as_that_is_wide(monkeypatch, colour):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    if colour:
+        monkeypatch.delenv("NO_COLOR", raising=False)
+    else:
+        monkeypatch.setenv("NO_COLOR", "1")
+    view = CaseView(is_terminal=True)
+    text = shown(
+        view, case(), "fail", [row(verdict="fail", overhead=300)], name="A_check_with_a_very_long_name generic"
+    )
+    text += shown(view, case(), "pass", [opened("noisy", answer="at most 12 % worse; " * 20)])
+    assert ("\x1b[1;31m" in text) == colour
+    lines = ESCAPE.sub("", text).splitlines()
+    assert [len(line) <= 80 for line in lines] == [True, True]
+    assert lines[1].endswith("…")
+
+
+def test_only_what_ends_a_case_is_shown_of_what_reframe_prints_and_its_errors():
+    view = CaseView(is_terminal=False)
+    assert list(view.lines("[ RUN      ] Code %variant=generic /12345678 @a:b+c\n", None)) == []
+    assert list(view.lines("WARNING: Code: this and that\n", None)) == []
+    assert list(view.lines("ERROR: no system was found\n", None)) == ["ERROR: no system was found\n"]
+
+
+def test_why_a_case_failed_is_told_once_after_each_of_its_runs(capsys):
+    view = CaseView(is_terminal=False)
+    reason = "\n".join(f"line {number}" for number in range(9))
+    failed = case(result="fail", fail_phase="performance", fail_reason=reason, reproducer="/out/repeat.sh")
+    for _ in range(2):
+        view.collected(read(failed))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["FAILED: Code generic: line 0", "  line 1"]
+    assert lines[4:] == ["  ...", "  to repeat Code generic: bash /out/repeat.sh subject"]
+    view.collected(collect([{"runs": [{"testcases": [failed]}, {"testcases": [failed]}]}]))
+    assert capsys.readouterr().out.startswith("FAILED: Code generic: line 0\n")
+
+
+def test_the_heading_counts_what_will_run(capsys):
+    lacking = case("Other", result="skip", skip_reason="no software: Other comes from Spack", scheduler="slurm")
+    CaseView(is_terminal=False).head(read(case(scheduler="slurm"), lacking))
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "partitions: compute"
+    assert second == "1 of 2 cases; 1 lack something, for 1 reason(s) told at the end"
+
+
+def test_what_was_not_run_is_told_by_the_reason():
+    skips = [
+        case(name, variant, result="skip", skip_reason=f"no software: {name} comes from Spack: name it")
+        for name in ("HPCG", "WRF")
+        for variant in ("bare", "generic")
+    ]
+    alone_ = case("Alya", result="skip", skip_reason="no software: nobody can download Alya")
+    assert [reason.line for reason in skipped.by_reason(read(*skips, alone_, case()))] == [
+        "HPCG, WRF (4 case(s)): no software: NAME comes from Spack: name it",
+        "Alya (1 case(s)): no software: nobody can download Alya",
+    ]
+
+
+def test_a_session_ends_with_counts_failures_questions_and_what_was_not_run():
+    lines = ending.lines(
+        read(
+            case("A", rows=[row()]),
+            case("B", result="fail", fail_phase="sanity", fail_reason="wrong energy"),
+            case("C", rows=[opened("slower", overhead=40)]),
+            case("D", "bare", rows=[alone()]),
+            case("E", result="skip", skip_reason="no software: E is licensed"),
+        )
+    )
+    assert lines[1] == "4 case(s): 1 failed, 1 too slow but not certain, 1 pass, 1 ran bare"
+    assert lines[2] == "FAILED: B generic: wrong energy"
+    assert lines[3].startswith("TOO SLOW, not yet certain: C generic, 1 node(s): rate +40 %")
+    assert lines[-2:] == ["not run:", "  E (1 case(s)): no software: E is licensed"]
+    assert ending.lines([])[1] == "no case was run"
