@@ -31,7 +31,7 @@ FULL_AXES = re.compile(r"^\d+ more cases? belongs? to the full axes.*", re.MULTI
 NOT_STORED = re.compile(r"WARNING: failed to store results in the database: (.*)")
 #: From linux/prctl.h: orphaned descendants become children of this process instead of init's.
 PR_SET_CHILD_SUBREAPER = 36
-#: Fastest polling of jobs: ReFrame polls ever more slowly, down to every ten seconds, which would delay each job's end.
+#: Lowest rate of polling: ReFrame's default slows down to a poll in ten seconds, which would delay each job's end.
 QUIET = {"RFM_POLL_RATE_MIN": "0.5"}
 #: Seconds between the request to end and the killing of a process.
 GRACE = 10.0
@@ -184,10 +184,10 @@ def program() -> str:
     scripts = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", f"{os.name}_user")]
     places: list[Any] = [Path(sys.executable).parent, *scripts]
     paths = [Path(place, "reframe") for place in places]
-    reframe = next((path for path in paths if path.exists()), None)
-    if not reframe:
+    executable = next((path for path in paths if path.exists()), None)
+    if not executable:
         raise usage.UsageError(f"{sys.executable} has no ReFrame: run {sys.executable} -m pip install reframe-hpc")
-    return str(reframe)
+    return str(executable)
 
 
 def environment(place: Workplace) -> dict[str, str]:
