@@ -25,7 +25,7 @@ TYPED = "CONTAINERCHECK_TYPED"
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands, for its help and for completion."""
-    made = argparse.ArgumentParser(
+    main_parser = argparse.ArgumentParser(
         prog="containercheck",
         usage="containercheck COMMAND [options]",
         description="Does this container run as fast as bare metal, and give the same answers, on this machine, today?",
@@ -34,11 +34,11 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=Formatter,
         allow_abbrev=False,
     )
-    made.add_argument("--version", action="store_true", help="print the version")
-    commands = made.add_subparsers(title="commands", metavar="COMMAND")
+    main_parser.add_argument("--version", action="store_true", help="print the version")
+    commands = main_parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, command in COMMANDS.items():
         fill(commands.add_parser(name, help=command.summary, **described(name)), name)
-    return made
+    return main_parser
 
 
 def complete() -> None:
