@@ -164,8 +164,8 @@ def asked(argv: Sequence[str]) -> tuple[list[str], bool, list[str], Parser]:
     words, rest = [*argv[:end]], [*argv[end:]]
     if len(words) < 2:
         parser.error("it takes two: OLD and NEW")
-    known, _, _ = parsers.parsed("acceptance", rest, words=False)
-    return words, known.built_by_each, [word for word in rest if word != "--built-by-each"], parser
+    options, _, _ = parsers.parsed("acceptance", rest, words=False)
+    return words, options.built_by_each, [word for word in rest if word != "--built-by-each"], parser
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
@@ -173,18 +173,18 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     speak_as("acceptance")
     words, built_by_each, rest, parser = asked(argv)
     try:
-        kind, found = candidates(words)
+        kind, paths = candidates(words)
     except UnknownCandidate as error:
         parser.error(str(error))
     if kind != "runtimes" and (built_by_each or not any(re.match("-n|--name", word) for word in rest)):
         parser.error("images are of one application, and ready: say which check (-n), and not who builds them")
-    titles = {name: version(path) if kind == "runtimes" else path for name, path in found.items()}
-    for name, path in found.items():
+    titles = {name: version(path) if kind == "runtimes" else path for name, path in paths.items()}
+    for name, path in paths.items():
         say(f"{name}: {path}{f', {titles[name]}' if titles[name] != path else ''}")
     # A list, because ReFrame cannot find its own sessions again where a command line has a brace.
-    chosen = ["-S", f"{kind}={json.dumps(list(found.items()))}", "--exclude", "%variant=bare"]
+    chosen = ["-S", f"{kind}={json.dumps(list(paths.items()))}", "--exclude", "%variant=bare"]
     chosen += ["-S", "built_by_each=yes"] if built_by_each else []
-    compared = {name: identity(kind, path) for name, path in found.items()}
+    compared = {name: identity(kind, path) for name, path in paths.items()}
     if built_by_each:
         compared["images"] = "built by each"
     return run.session([*chosen, *rest], place, functools.partial(conclude, titles), compared, "acceptance")

@@ -263,8 +263,8 @@ def asked(argv: Sequence[str]) -> NightSettings:
 
     :raises SystemExit: the command line is wrong, or asks for help.
     """
-    known, rest, _ = parsed("nightly", argv)
-    return NightSettings(known.minutes, known.node_hours, known.timeout, known.changed, tuple(rest))
+    options, rest, _ = parsed("nightly", argv)
+    return NightSettings(options.minutes, options.node_hours, options.timeout, options.changed, tuple(rest))
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:

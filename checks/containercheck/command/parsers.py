@@ -242,14 +242,14 @@ def parsed(name: str, argv: Sequence[str], words: bool = True) -> tuple[argparse
     command_parser = parser(name, words)
     if not COMMANDS[name].rest:
         return command_parser.parse_args(argv), [], command_parser
-    known, rest = command_parser.parse_known_args(argv)
+    options, rest = command_parser.parse_known_args(argv)
     for word in rest:
         option = word.partition("=")[0]
         if option in OWN and option not in COMMANDS[name].options:
             others = [typed(other) for other, command in COMMANDS.items() if option in command.options]
             command_parser.error(f"{option} is no option of {typed(name)}, but of {' and '.join(others)}")
     refuse_secrets(command_parser, argv)
-    return known, rest, command_parser
+    return options, rest, command_parser
 
 
 def refuse_secrets(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:

@@ -170,11 +170,11 @@ def asked(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 
     :raises SystemExit: the command line is wrong, or asks for help.
     """
-    known, rest, parser = parsed("references", argv)
-    known.nights = NIGHTS if known.nights is None else known.nights
-    if known.nights < 5:
+    options, rest, parser = parsed("references", argv)
+    options.nights = NIGHTS if options.nights is None else options.nights
+    if options.nights < 5:
         parser.error("--nights: of less than 5 nothing follows")
-    return known, rest
+    return options, rest
 
 
 def directories(site: dict[str, Any], named: str | None) -> dict[str, Path | None]:
@@ -211,22 +211,22 @@ def period(text: str) -> tuple[float, float]:
         raise NothingProposed(f"--period: {error}") from None
 
 
-def selected(case: Mapping[str, Any], known: argparse.Namespace) -> bool:
+def selected(case: Mapping[str, Any], options: argparse.Namespace) -> bool:
     """Return whether -n and -E select a test case, as in ReFrame's queries of stored results.
 
     :raises NothingProposed: an expression is not valid.
     """
-    names = "|".join(name.replace("%", " %") for name in known.names)
+    names = "|".join(name.replace("%", " %") for name in options.names)
     try:
         # The user's own expression, from the command line.
-        return bool(re.match(names, case["name"])) and bool(eval(known.filter_expr or "True", {}, dict(case)))
+        return bool(re.match(names, case["name"])) and bool(eval(options.filter_expr or "True", {}, dict(case)))
     except re.error as error:
-        raise NothingProposed(f"-n {'|'.join(known.names)}: {error}") from None
+        raise NothingProposed(f"-n {'|'.join(options.names)}: {error}") from None
     except Exception as error:
-        raise NothingProposed(f"-E {known.filter_expr}: {type(error).__name__}: {error}") from None
+        raise NothingProposed(f"-E {options.filter_expr}: {type(error).__name__}: {error}") from None
 
 
-def propose(arguments: Sequence[str], known: argparse.Namespace, place: Workplace) -> Proposal:
+def propose(arguments: Sequence[str], options: argparse.Namespace, place: Workplace) -> Proposal:
     """Return the references that follow from the database.
 
     :raises ReframeFailed: ReFrame cannot tell the path of the database.
@@ -234,21 +234,21 @@ def propose(arguments: Sequence[str], known: argparse.Namespace, place: Workplac
     :raises NothingProposed: nothing in it matches, or the command line is not valid.
     """
     site = reframe_process.ask([*arguments, "--show-config=systems/0"], place)
-    where = directories(site, known.write)
-    path = known.database or reframe_process.named_database(arguments, place)
-    since, until = period(known.period)
+    directory_of = directories(site, options.write)
+    path = options.database or reframe_process.named_database(arguments, place)
+    since, until = period(options.period)
     # Sessions that began before the period may have ended within it.
     stored: database.Stored[tuple[database.StoredSession, ...]] = database.read(path, since - LONGEST)
-    cases = [case for session in stored.sessions for case in session.testcases if selected(case, known)]
+    cases = [case for session in stored.sessions for case in session.testcases if selected(case, options)]
     passed_runs = [run for run in passed(cases, site["name"]) if since <= run.when < until]
-    runs = [run for run in passed_runs if run.partition in where]
+    runs = [run for run in passed_runs if run.partition in directory_of]
     if not runs:
-        raise NothingProposed(f"nothing that passed on {site['name']} in {known.period} matches, in {path}")
-    proposal = Proposal(known.nights, reasons=[*stored.damage])
+        raise NothingProposed(f"nothing that passed on {site['name']} in {options.period} matches, in {path}")
+    proposal = Proposal(options.nights, reasons=[*stored.damage])
     ours = Path(place.directory, place.checks, "references")
     groups: dict[tuple[str, Path | None], list[Run]] = {}
     for run in runs:
-        groups.setdefault((run.check, where[run.partition]), []).append(run)
+        groups.setdefault((run.check, directory_of[run.partition]), []).append(run)
     for (_, directory), group in sorted(groups.items(), key=str):
         proposal.add(group, directory, ours)
     return proposal
@@ -257,9 +257,9 @@ def propose(arguments: Sequence[str], known: argparse.Namespace, place: Workplac
 def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the proposed references, write them on request, and return the exit status."""
     speak_as("references")
-    known, arguments = asked(argv)
+    options, arguments = asked(argv)
     try:
-        proposal = propose(arguments, known, place)
+        proposal = propose(arguments, options, place)
     except (ReframeFailed, UsageError, DatabaseError, NothingProposed, OSError) as error:
         say(f"error: {error}")
         return 2 if isinstance(error, UsageError) else 1
@@ -268,7 +268,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     changed = [(file, diff) for file in proposal.files if (diff := file.diff())]
     for file, diff in changed:
         print(diff, end="", flush=True)
-        if known.write is not None:
+        if options.write is not None:
             file.write()
             say(f"written: {file.path}")
     if not proposal.count:

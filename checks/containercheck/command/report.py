@@ -26,12 +26,12 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     speak_as("report")
     # It is no error if the reader of the pipe (head) is gone.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    known, _, parser = parsed("report", argv)
-    if known.html and not known.reports:
-        return write_page(known.html, known.database, place)
-    if known.html or known.database:
+    options, _, parser = parsed("report", argv)
+    if options.html and not options.reports:
+        return write_page(options.html, options.database, place)
+    if options.html or options.database:
         parser.error("name either reports of ReFrame, or --html FILE with or without --database DB")
-    return print_table(known.reports or [last_report(place)])
+    return print_table(options.reports or [last_report(place)])
 
 
 def last_report(place: Workplace) -> Path:

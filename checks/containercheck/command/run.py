@@ -129,11 +129,11 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
     :param command: command whose options these are.
     :raises SystemExit: the command line is wrong, or asks for help.
     """
-    known, rest, parser = parsed(command, argv, words=False)
-    wanted = {"only_open": False, "estimate": command == "estimate", **vars(known)}
-    if wanted["only_open"] and (wanted["estimate"] or known.node_hours):
+    options, rest, parser = parsed(command, argv, words=False)
+    settings = {"only_open": False, "estimate": command == "estimate", **vars(options)}
+    if settings["only_open"] and (settings["estimate"] or options.node_hours):
         parser.error("--open goes on with cases that ran: there is nothing to estimate")
-    return Settings(known.minutes, wanted["only_open"], tuple(rest), known.node_hours, wanted["estimate"])
+    return Settings(options.minutes, settings["only_open"], tuple(rest), options.node_hours, settings["estimate"])
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
