@@ -1,4 +1,4 @@
-"""The base class of the application checks: hooks that hand values from one step to the next."""
+"""The base class of the application checks: hooks that pass values from one phase to the next."""
 
 from __future__ import annotations
 
@@ -36,43 +36,43 @@ from containercheck.verdict.outcome import Outcome
 
 
 class NotMeasured(SanityError):
-    """The job ended before there was anything to judge. Reports tell it from a bad result by its name."""
+    """The job ended before there was anything to judge; reports distinguish it from a bad result by this name."""
 
 
-#: Why bare could not be read, by partition and case without its variant: no container is measured against it then.
+#: Why bare could not be read, by partition and case without its variant: then no container is compared with it.
 _UNREADABLE: dict[tuple[str, str], str] = {}
 
 
 class OutOfService(ReframeError):
-    """Too few nodes of the partition get jobs. Its name begins what ReFrame says."""
+    """Too few nodes of the partition accept jobs; ReFrame's message begins with this name."""
 
 
 @dataclass(frozen=True)
 class PreparedCase:
-    """What one phase of a check hands to the next ones; None before the phase that finds it out.
+    """The values that one phase of a check passes to the next ones; None before the phase that sets them.
 
     After ``setup``:
 
     :ivar site_software: the site's own software for this check.
-    :ivar image_executable: the program, as the image has it.
-    :ivar rounds: whether the sides take turns, and where; ``site`` and ``layout`` of the check are those of a side.
-    :ivar spreads: what earlier sessions say of how far rounds spread, by figure.
-    :ivar allowance: time and node-hours that the job is given.
-    :ivar bounds: how long it may wait and run.
+    :ivar image_executable: the program in the image.
+    :ivar rounds: whether the sides take turns or run at once; ``site`` and ``layout`` of the check are those of a side.
+    :ivar spreads: known spreads from earlier sessions, by figure.
+    :ivar allowance: time and node-hours of the job.
+    :ivar bounds: limits on how long the job may wait and run.
     :ivar runtime_needs: modules and variables of the container runtime; ``runtime`` of the check is the runtime.
     :ivar provision: software, image and published input, and the commands that make them available.
 
     Before ``run``, once all hooks of the application ran:
 
-    :ivar sides: that are run and compared.
+    :ivar sides: the sides that are run and compared.
     :ivar makes_input: whether the job makes the input before the first round.
-    :ivar facts: what the job is told of figures, answers and sides (node/contract.py).
-    :ivar with_reference: names of the figures of which a reference says what the overhead must be.
+    :ivar facts: facts on figures, answers and sides for the job (node/contract.py).
+    :ivar with_reference: names of the figures whose overhead has a reference.
 
     At ``sanity``, in a dry run only the state:
 
-    :ivar job_state: how the scheduler says that the job ended.
-    :ivar evaluation: the rounds, read.
+    :ivar job_state: the scheduler's state of the job at its end.
+    :ivar evaluation: the evaluated rounds.
 
     At ``performance``, and not in a dry run:
 
@@ -101,33 +101,33 @@ class ContainerCheck(BuiltCheck, VariantSides):
 
     A container variant runs the bare program too, in the same job, in alternating rounds, and fails when the
     container is slower than the tolerance allows, gives other answers, hangs, or does not run as the variant says.
-    Subclasses state facts: the variables of ``ApplicationFacts``, and input files in a hook before ``run``.
+    Subclasses set the variables of ``ApplicationFacts``, and write input files in a hook before ``run``.
 
-    What there is after each phase, beside ReFrame's own:
+    Attributes that are set after each phase, beside ReFrame's own:
 
     - ``init``: ``valid_systems``, ``full_only``, ``tags``.
     - ``setup``: ``site``, ``layout``, ``runtime`` and ``expected``, for the application's hooks and properties; the
-      variables of its software as the site has them; ``prepared`` up to ``provision``.
+      variables of its software, as overridden by the site; ``prepared`` up to ``provision``.
     - before ``run``: the job's script, ``compared``; ``prepared`` up to ``with_reference``.
     - ``sanity``: ``measured``, ``notes``, ``provenance``, ``reproducer`` and the seconds; ``prepared.evaluation``.
     - ``performance``: ``results``; ``prepared.outcome``.
     """
 
-    #: What the phases so far hand on.
+    #: Values from the phases so far.
     prepared = PreparedCase()
 
     def hand_on(self, **facts: Any) -> None:
-        """Add to what the phases so far hand on; names as in :class:`PreparedCase`."""
+        """Set values for the next phases; names as in :class:`PreparedCase`."""
         self.prepared = replace(self.prepared, **facts)
 
     @run_after("init")
     def choose_partitions(self):
-        """Generate the check for no partition that has too few nodes."""
+        """Generate the check only for partitions with enough nodes."""
         self.valid_systems = sites.partitions_with(self.num_nodes)
 
     @run_after("init", always_last=True)
     def place_in_axes(self):
-        """Tell the cases of the full axes, which ``-t full`` selects; a bare run has none of the image's."""
+        """Tag the cases of the full axes, which ``-t full`` selects; bare has no cases of the image's axes."""
         plain = {**axes.PLAIN, **self.plain}
         others = [name for name, value in plain.items() if getattr(self, name, value) != value]
         self.full_only = self.full_only or bool(others)
@@ -154,31 +154,32 @@ class ContainerCheck(BuiltCheck, VariantSides):
             self._allow()
             self._require_nodes()
             self.hand_on(runtime_needs=runtimes.needs(self.current_partition, self.runtime))
-            # Of what is not known of a partition, a job of its own asks.
+            # A job of its own finds out what is not known of a partition.
             self.hand_on(provision=software.provide(self.wanted_software(), self.site))
         except (software.Unavailable, LayoutError) as error:
             self.skip_because(str(error))
         if self.contained and self._twins in _UNREADABLE:
-            why = _UNREADABLE[self._twins]
-            raise NotMeasured(texts.sanitized(f"bare could not be read, and so no container is run beside it: {why}"))
-        # Images are built with them too.
+            reason = _UNREADABLE[self._twins]
+            message = f"bare could not be read, and so no container is run beside it: {reason}"
+            raise NotMeasured(texts.sanitized(message))
+        # The build of an image needs the runtime's modules too.
         self.modules += [module for module in self.prepared.runtime_needs.modules if module not in self.modules]
         self.build_with(self.prepared.provision)
-        # ReFrame cancels a job that waits longer, without an error of its own: slurm.end_of_job says so.
+        # ReFrame cancels a job that waits longer, without an error of its own; slurm.end_of_job reports it.
         self.max_pending_time = self.max_pending_time or self.site.max_pending_time
 
-    def _take_over(self, sites_own):
-        """Let the site's own software take the place of the check's."""
-        self.hand_on(site_software=sites_own, image_executable=sites_own.image_executable or self.executable)
-        if sites_own.executable or sites_own.modules or sites_own.spack or sites_own.easybuild:
-            self.spack, self.easybuild = sites_own.spack, sites_own.easybuild
-        self.executable = sites_own.executable or self.executable
-        if sites_own.executable or self.spack or self.easybuild:
+    def _take_over(self, site_software):
+        """Replace the check's software with that of the site, where the site has its own."""
+        self.hand_on(site_software=site_software, image_executable=site_software.image_executable or self.executable)
+        if site_software.executable or site_software.modules or site_software.spack or site_software.easybuild:
+            self.spack, self.easybuild = site_software.spack, site_software.easybuild
+        self.executable = site_software.executable or self.executable
+        if site_software.executable or self.spack or self.easybuild:
             self.source, self.requirements = None, None
-        self.tolerance = self.tolerance if sites_own.tolerance is None else sites_own.tolerance
+        self.tolerance = self.tolerance if site_software.tolerance is None else site_software.tolerance
 
     def _take_what_only_the_site_has(self):
-        """Of a program that nobody can download: its options, and what its output looks like."""
+        """Take options and output patterns of a program that only the site has, such as a licensed one."""
         check = type(self).__name__
         if not self.sites_input:
             licensed.refuse_patterns(check, self.site)
@@ -190,11 +191,11 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.figures, self.answers, self.rank_count = licensed.filled_in(check, self.site, *facts)
 
     def _lay_out(self):
-        most = self.known_work and self.known_work.max_cores
-        wanted = (self.num_nodes, self.ranks_per_node, self.threads, self.min_ranks, most)
+        max_cores = self.known_work and self.known_work.max_cores
+        layout_facts = (self.num_nodes, self.ranks_per_node, self.threads, self.min_ranks, max_cores)
         place = (self.runtime, self.gpu and self.site.gpus > 0, self.unpacked)
         case = duets.Case(self.num_nodes, self.side_count, self.figures, *place)
-        self.hand_on(rounds=duets.choose(self.duet, self.site, case, lambda site: Layout.on(site, *wanted)))
+        self.hand_on(rounds=duets.choose(self.duet, self.site, case, lambda site: Layout.on(site, *layout_facts)))
         self.site, self.layout = self.prepared.rounds.site, self.prepared.rounds.layout
         self.executable += self.program_suffix
         self.hand_on(image_executable=self.prepared.image_executable + self.program_suffix)
@@ -203,11 +204,11 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.num_gpus_per_node = (self.gpu and self.site.gpus) or None
         self.exclusive_access = self.site.exclusive
         if self.site.hardware_threads > 1:
-            # Slurm then counts cores where it would count hardware threads.
+            # Then Slurm counts cores instead of hardware threads.
             self.use_multithreading = False
 
     def _allow(self):
-        """Give the job its time and memory; and say what it is expected to take."""
+        """Set the job's time and memory, and the expected cost of the case."""
         run = allowance.Run.of(self.known_work, self.known_work and self.amount, self.layout, self.run_limit)
         self.extra_resources = {**allowance.resources(self.site, run), **self.extra_resources}
         self.hand_on(
@@ -229,7 +230,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         }
 
     def _require_nodes(self):
-        """Fail where the job would wait for nodes that are down: other partitions go on."""
+        """Fail where the job would wait for nodes that are down, so that other partitions go on."""
         problem = "" if self.is_dry_run() else slurm.out_of_service(self.job, self.num_nodes)
         if problem:
             raise OutOfService(texts.sanitized(f"{self.current_partition.fullname} {problem}"))
@@ -238,11 +239,11 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def write_job(self):
         """Write the script of each side into the job, and let the runner alternate them."""
         self.hand_on(sides=self.sides())
-        own = Needs(
+        needs = Needs(
             self.prepared.provision.activate, modules=(*self.prepared.site_software.modules,), files=(*self.own_files,)
         )
         job = commands.job_commands(
-            self.prepared.sides, own, self.input_commands, self.site, self.layout, self.stagedir
+            self.prepared.sides, needs, self.input_commands, self.site, self.layout, self.stagedir
         )
         self.hand_on(makes_input=job.prepares)
         self.compared = earlier_rounds.compared_in(
@@ -260,13 +261,13 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def _make_facts(self):
         absolute, expected = references.split(references.case_references(self), self.figures, self.site.emulated)
         if expected or self.site.emulated or self.prepared.rounds.at_once:
-            # Absolute ones are of a whole node.
+            # Absolute references are for a whole node.
             self.reference = {self.current_partition.fullname: {} if self.prepared.rounds.at_once else absolute}
         self.hand_on(with_reference=frozenset(expected))
-        own = self.site.tolerances_of(type(self).__name__, {one.name for one in self.figures})
-        accepted = references.accepted(self.figures, expected, own, self.tolerance)
+        site_tolerances = self.site.tolerances_of(type(self).__name__, {figure.name for figure in self.figures})
+        accepted = references.accepted(self.figures, expected, site_tolerances, self.tolerance)
         return {
-            "figures": [{**asdict(one), **accepted[one.name]} for one in self.prepared.rounds.figures],
+            "figures": [{**asdict(figure), **accepted[figure.name]} for figure in self.prepared.rounds.figures],
             "priors": known_spreads.figure_priors(self.prepared.rounds.figures, self.prepared.spreads),
             "duet": self.prepared.rounds.facts(self.stagedir),
             "answers": [asdict(answer) for answer in self.answers],
@@ -281,9 +282,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
 
     def _runner(self):
         local_ranks = self.layout.ranks_per_node if self.prepared.sides[0].program.mpi else 0
-        # One side has nothing to be compared with.
-        amount = self.rounds if len(self.prepared.sides) > 1 else 1
-        # See node/job/awake.py: what a daemon starts has a share of the processors of its own.
+        # A single side is not compared, and runs once.
+        round_count = self.rounds if len(self.prepared.sides) > 1 else 1
+        # See node/job/awake.py: containers that a daemon starts have their own share of the processors.
         started_here = self.site.is_here and all(
             side.container is None or side.container.runtime.starts_containers for side in self.prepared.sides
         )
@@ -291,12 +292,12 @@ class ContainerCheck(BuiltCheck, VariantSides):
         seconds = self.prepared.allowance.rounds or self.seconds
         prepare = allowance.prepare_limit(self.expected["before"]) if self.prepared.makes_input else 0.0
         return rounds_command.Rounds(
-            amount, seconds, self.run_limit, local_ranks, files, prepare, awake, self.quiet
+            round_count, seconds, self.run_limit, local_ranks, files, prepare, awake, self.quiet
         ).command(self.site)
 
     @run_before("sanity")
     def outlast_scheduler(self):
-        """Wait for a job that ReFrame lost sight of while Slurm's controller was restarted, and for what it wrote."""
+        """Wait for a job that ReFrame lost while Slurm's controller was restarted, and for the job's record."""
         self.hand_on(
             job_state=self.prepared.bounds.outlast(lambda: self.is_dry_run() or record.is_complete(Path(self.stagedir)))
         )
@@ -312,32 +313,31 @@ class ContainerCheck(BuiltCheck, VariantSides):
             self.prepared.job_state, stagedir / self.stderr.evaluate(), self.max_pending_time
         )
         try:
-            found = record.Record.read(stagedir)
+            job_record = record.Record.read(stagedir)
         except UnreadableError as error:
             raise NotMeasured(texts.sanitized(f"{error}: {end}")) from None
-        self.hand_on(evaluation=found.evaluate(self.prepared.facts, stagedir))
-        self.application_seconds, self.job_seconds = self.prepared.evaluation.seconds, found.took
+        self.hand_on(evaluation=job_record.evaluate(self.prepared.facts, stagedir))
+        self.application_seconds, self.job_seconds = self.prepared.evaluation.seconds, job_record.took
         self.provenance = texts.cleaned(
-            {**self.prepared.provision.provenance, **found.provenance(stagedir, self.identity)}
+            {**self.prepared.provision.provenance, **job_record.provenance(stagedir, self.identity)}
         )
-        faults, changes = found.changes(self.prepared.sides, stagedir)
-        problems = (
-            self.prepared.evaluation.final_problems() or found.start_problems(self.prepared.sides, stagedir) or faults
-        )
-        early = found.early_end(self.prepared.evaluation, slurm.met_limit(self.prepared.job_state))
+        faults, changes = job_record.changes(self.prepared.sides, stagedir)
+        problems = self.prepared.evaluation.final_problems()
+        problems = problems or job_record.start_problems(self.prepared.sides, stagedir) or faults
+        early = job_record.early_end(self.prepared.evaluation, slurm.met_limit(self.prepared.job_state))
         self.notes = texts.cleaned(
             [*filter(None, [self.prepared.rounds.note]), *early, *self.prepared.evaluation.left_out]
         )
-        self.notes += texts.cleaned(found.disturbances)
-        self.notes += texts.cleaned([*found.remarks(self.prepared.sides, stagedir), *changes])
-        broken = not found.complete and not early
+        self.notes += texts.cleaned(job_record.disturbances)
+        self.notes += texts.cleaned([*job_record.remarks(self.prepared.sides, stagedir), *changes])
+        broken = not job_record.complete and not early
         if broken:
-            # First: what ended the job may have spoilt its last run too.
-            problems.insert(0, f"the job ended after {len(found.runs)} runs, before all rounds were done: {end}")
+            # First, because the end of the job may be the reason why its last run failed.
+            problems.insert(0, f"the job ended after {len(job_record.runs)} runs, before all rounds were done: {end}")
         elif problems and (lost := slurm.lost_node(self.job)):
             problems.insert(0, f"the job lost a node: {lost}")
         if problems:
-            if not self.contained and any(one.kind == UNREADABLE for one in self.prepared.evaluation.problems):
+            if not self.contained and any(problem.kind == UNREADABLE for problem in self.prepared.evaluation.problems):
                 _UNREADABLE[self._twins] = problems[0]
             raise (NotMeasured if broken else SanityError)(texts.first(problems, 4))
         self.measured = self.prepared.evaluation.rounds
@@ -345,7 +345,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
 
     @property
     def _twins(self) -> tuple[str, str]:
-        """What a case and its bare one have in common."""
+        """Key that a case shares with its bare case: the partition, and the name without the variant."""
         return self.current_partition.fullname, self.display_name.replace(f"%variant={self.variant}", "")
 
     @run_before("performance")
@@ -375,7 +375,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             return
         if self.prepared.outcome.failures and self.strict_check:
             raise PerformanceError("\n".join(self.prepared.outcome.failures))
-        # ReFrame keeps it there, and removes the stage directory.
+        # ReFrame keeps the output directory, and removes the stage directory.
         self.reproducer = self.reproducer and str(Path(self.outputdir, contract.REPRODUCER))
         for line in [*self.notes, *self.prepared.outcome.doubts]:
             getlogger().warning(f"{self.display_name}: {line}")

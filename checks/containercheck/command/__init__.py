@@ -1,1 +1,1 @@
-"""The command line: run, nightly, acceptance, references, report."""
+"""The commands of the command line: run, estimate, nightly, acceptance, references, report."""

@@ -1,4 +1,4 @@
-"""Whether a container runtime, or an image, may take the place of another one."""
+"""Decide whether a container runtime, or an image, may replace another one."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from containercheck.results.formatting import columns, say, speak_as
 from containercheck.results.row import EMULATED, NOT_JUDGED, PASS
 from containercheck.session.reframe_process import Workplace
 
-#: Commands of runtimes that a module may bring.
+#: Commands of runtimes that a module may provide.
 COMMANDS = tuple(runtime.command for runtime in RUNTIMES if runtime.builds)
-#: Verdicts on a case, and on the whole; the worst comes first.
+#: Verdicts on a case and on the whole, the worst first; and the exit status of each.
 REJECTED, UNDECIDED, ACCEPTED = "rejected", "undecided", "accepted"
 STATUS = {ACCEPTED: 0, REJECTED: 1, UNDECIDED: 2}
 
 
 class UnknownCandidate(Exception):
-    """A runtime or an image cannot be found; the message says what was looked for."""
+    """A runtime or an image cannot be found; the message names it."""
 
 
 def is_image(word: str) -> bool:
-    """Tell whether a word names an image: a file of Singularity's format, an unpacked one, or an address."""
+    """Return whether a word names an image: a SIF file, an unpacked image, or an address."""
     path = Path(word)
     if "://" in word or (path / METADATA).is_dir():
         return True
     try:
         with path.open("rb") as file:
-            # The launch script, 32 bytes, comes before (SIF specification, "Global header").
+            # The launch script, 32 bytes, comes first (SIF specification, "Global header").
             return file.read(64)[32:41] == b"SIF_MAGIC"
     except OSError:
         return False
@@ -49,33 +49,33 @@ def is_image(word: str) -> bool:
 def resolved(word: str) -> str:
     """Return the path of the runtime that a word names: a command, a path, or a module.
 
-    :raises UnknownCandidate: there is none.
+    :raises UnknownCandidate: no runtime has this name.
     """
-    found = shutil.which(word)
-    if found:
-        return str(Path(found).absolute())
+    path = shutil.which(word)
+    if path:
+        return str(Path(path).absolute())
     if re.fullmatch(r"[\w.+/-]+", word):
-        look = " || ".join(f"command -v {command}" for command in COMMANDS)
-        script = f"module load {shlex.quote(word)} >/dev/null 2>&1 && {{ {look}; }}"
-        said = subprocess.run(["bash", "-lc", script], capture_output=True, text=True, timeout=60)
-        if said.returncode == 0:
-            return said.stdout.strip()
+        search = " || ".join(f"command -v {command}" for command in COMMANDS)
+        script = f"module load {shlex.quote(word)} >/dev/null 2>&1 && {{ {search}; }}"
+        result = subprocess.run(["bash", "-lc", script], capture_output=True, text=True, timeout=60)
+        if result.returncode == 0:
+            return result.stdout.strip()
     raise UnknownCandidate(
         f"no container runtime {word}: neither a command, nor a path, nor a module that brings one; and no image"
     )
 
 
 def version(path: str) -> str:
-    """Return what a runtime says of its version, in one line."""
+    """Return the version that a runtime prints, in one line."""
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60).stdout
+        output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):
         return "which does not tell its version"
-    return " ".join(said.split()) or "which does not tell its version"
+    return " ".join(output.split()) or "which does not tell its version"
 
 
 def identity(kind: str, word: str) -> str:
-    """Return what tells a candidate from another one of the same name: a runtime's version, an image's digest."""
+    """Return the name of a candidate with what identifies it: a runtime's version, or an image's digest."""
     path = Path(word)
     if kind == "runtimes":
         return f"{word}, {version(word)}"
@@ -85,43 +85,46 @@ def identity(kind: str, word: str) -> str:
             for part in iter(lambda: file.read(1 << 20), b""):
                 digest.update(part)
         return f"{word}, sha256 {digest.hexdigest()}"
-    # An address names its digest; of a directory it is the best that there is.
+    # An address contains its digest; a directory has nothing better than its time.
     return f"{word}, of {path.stat().st_mtime_ns}" if path.is_dir() else word
 
 
 def verdict(case: Case) -> str:
-    """Return what is to be said of a case."""
+    """Return the verdict on a case."""
     if selections.failure(case):
         return REJECTED
-    found = {row.verdict for row in case.rows}
-    return ACCEPTED if found == {PASS} else UNDECIDED
+    verdicts = {row.verdict for row in case.rows}
+    return ACCEPTED if verdicts == {PASS} else UNDECIDED
 
 
 def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequence[str]) -> int:
     """Print the tables, the verdict on each case and the one on the whole, and return the exit status.
 
-    :param titles: what is compared, by the name of its side.
+    :param titles: the compared runtimes or images, by the name of their side.
     """
     ran = selections.ran(cases)
     print("\n".join(["", *table.lines(cases), "", *versions.lines(ran, titles)]), flush=True)
     for problem in [*problems, *([] if ran else ["no check was run"])]:
         say(f"error: {problem}")
-    said = [(case, verdict(case)) for case in ran]
+    verdicts = [(case, verdict(case)) for case in ran]
     rows = [("application", "variant", "nodes", "verdict", "because")]
-    rows += [(case.label, case.variant, str(case.nodes), word, reason(case, word)) for case, word in said]
+    rows += [(case.label, case.variant, str(case.nodes), word, reason(case, word)) for case, word in verdicts]
     print("\n".join(["", *columns(rows)]), flush=True)
-    words = {word for _, word in said}
+    words = [word for _, word in verdicts]
     whole = next((word for word in (REJECTED, UNDECIDED) if word in words), ACCEPTED)
     if whole == ACCEPTED and (problems or not ran):
         whole = UNDECIDED
-    counts = ", ".join(f"{sum(word == one for _, word in said)} {one}" for one in STATUS)
-    more = ": not accepted; the same with --open goes on with what is open" if whole == UNDECIDED else ""
-    say(f"{whole}: {counts}{more}")
+    counts = ", ".join(f"{words.count(word)} {word}" for word in STATUS)
+    hint = ": not accepted; the same with --open goes on with what is open" if whole == UNDECIDED else ""
+    say(f"{whole}: {counts}{hint}")
     return STATUS[whole]
 
 
 def reason(case: Case, word: str) -> str:
-    """Return what a verdict on a case rests on."""
+    """Return the reason for the verdict on a case.
+
+    :param word: the verdict.
+    """
     run = selections.failure(case)
     if run:
         return "; ".join(run.reason.splitlines()) or run.result
@@ -134,9 +137,9 @@ def reason(case: Case, word: str) -> str:
 
 
 def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return what kind of things are compared, by the name of the checks' variable, and what the words name.
+    """Return the checks' variable for what is compared, and the paths of the candidates by side.
 
-    :raises UnknownCandidate: one is not there, or they are of several kinds.
+    :raises UnknownCandidate: a candidate does not exist, or they are of several kinds.
     """
     kinds = {is_image(word) for word in words}
     if len(kinds) > 1:
@@ -149,20 +152,20 @@ def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
 
 
 def asked(argv: Sequence[str]) -> tuple[list[str], bool, list[str], Parser]:
-    """Return candidates, whether each runtime builds, the arguments of the session, and what complains about them.
+    """Return candidates, whether each runtime builds, the arguments of the session, and the parser.
 
     :raises SystemExit: the command line is wrong, or asks for help.
     """
     parser = parsers.parser("acceptance")
     if {"-h", "--help"} & {*argv}:
         parser.parse_args(["--help"])
-    # What comes after the first option may be the value of one.
+    # A word after the first option may be the value of an option.
     end = next((place for place, word in enumerate(argv) if word.startswith("-")), len(argv))
     words, rest = [*argv[:end]], [*argv[end:]]
     if len(words) < 2:
         parser.error("it takes two: OLD and NEW")
-    known, _, _ = parsers.parsed("acceptance", rest, words=False)
-    return words, known.built_by_each, [word for word in rest if word != "--built-by-each"], parser
+    options, _, _ = parsers.parsed("acceptance", rest, words=False)
+    return words, options.built_by_each, [word for word in rest if word != "--built-by-each"], parser
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
@@ -170,18 +173,18 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     speak_as("acceptance")
     words, built_by_each, rest, parser = asked(argv)
     try:
-        kind, found = candidates(words)
+        kind, paths = candidates(words)
     except UnknownCandidate as error:
         parser.error(str(error))
     if kind != "runtimes" and (built_by_each or not any(re.match("-n|--name", word) for word in rest)):
         parser.error("images are of one application, and ready: say which check (-n), and not who builds them")
-    titles = {name: version(path) if kind == "runtimes" else path for name, path in found.items()}
-    for name, path in found.items():
+    titles = {name: version(path) if kind == "runtimes" else path for name, path in paths.items()}
+    for name, path in paths.items():
         say(f"{name}: {path}{f', {titles[name]}' if titles[name] != path else ''}")
-    # As a list, because ReFrame cannot find its own sessions again where a command line has a brace.
-    chosen = ["-S", f"{kind}={json.dumps(list(found.items()))}", "--exclude", "%variant=bare"]
+    # A list, because ReFrame cannot find its own sessions again where a command line has a brace.
+    chosen = ["-S", f"{kind}={json.dumps(list(paths.items()))}", "--exclude", "%variant=bare"]
     chosen += ["-S", "built_by_each=yes"] if built_by_each else []
-    compared = {name: identity(kind, path) for name, path in found.items()}
+    compared = {name: identity(kind, path) for name, path in paths.items()}
     if built_by_each:
         compared["images"] = "built by each"
     return run.session([*chosen, *rest], place, functools.partial(conclude, titles), compared, "acceptance")

@@ -1,4 +1,4 @@
-"""Says what a session would take, in all and by check, and runs nothing."""
+"""Print what a session would take, in all and by check, without running it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from containercheck.session.reframe_process import Workplace
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
-    """Print it, and return the exit status."""
+    """Print the estimate, and return the exit status."""
     speak_as("estimate")
     return run.session(argv, place, command="estimate")

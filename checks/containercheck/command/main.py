@@ -1,4 +1,4 @@
-"""The command ``containercheck``: finds the command that is meant, and runs it.
+"""The program ``containercheck``: runs the command that its first argument names.
 
 Completion in bash and zsh, in the environment: ``eval "$(register-python-argcomplete containercheck)"``.
 """
@@ -19,13 +19,13 @@ from typing import NoReturn
 from containercheck.command.parsers import COMMANDS, WRONG_USAGE, Formatter, described, fill
 from containercheck.results.formatting import type_with
 
-#: Variable in which a script of the checkout says how it was typed: ``ci/`` before the name of its command.
+#: Variable in which a script of the checkout passes the prefix with which it was typed: ``ci/``.
 TYPED = "CONTAINERCHECK_TYPED"
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands, for its help and for completion."""
-    made = argparse.ArgumentParser(
+    main_parser = argparse.ArgumentParser(
         prog="containercheck",
         usage="containercheck COMMAND [options]",
         description="Does this container run as fast as bare metal, and give the same answers, on this machine, today?",
@@ -34,15 +34,15 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=Formatter,
         allow_abbrev=False,
     )
-    made.add_argument("--version", action="store_true", help="print the version")
-    commands = made.add_subparsers(title="commands", metavar="COMMAND")
+    main_parser.add_argument("--version", action="store_true", help="print the version")
+    commands = main_parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, command in COMMANDS.items():
         fill(commands.add_parser(name, help=command.summary, **described(name)), name)
-    return made
+    return main_parser
 
 
 def complete() -> None:
-    """Complete the command line, where the shell asks for that."""
+    """Complete the command line, if the shell asks for it."""
     if "_ARGCOMPLETE" in os.environ:
         import argcomplete
 
@@ -52,7 +52,7 @@ def complete() -> None:
 def chosen(argv: Sequence[str]) -> str:
     """Return the command that the first word names.
 
-    :raises SystemExit: it names none, or asks something of the whole.
+    :raises SystemExit: it names none, or is an option such as ``--help``.
     """
     word = argv[0] if argv else ""
     if word in COMMANDS:
@@ -73,14 +73,14 @@ def chosen(argv: Sequence[str]) -> str:
 
 
 def version() -> str:
-    """Return the version that is installed."""
+    """Return the installed version."""
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         return importlib.metadata.version("containercheck")
     return "not installed: it runs from a checkout"
 
 
 def wrong(message: str) -> NoReturn:
-    """Say what is wrong with the command line.
+    """Print an error about the command line, and exit.
 
     :raises SystemExit: always.
     """
@@ -96,13 +96,13 @@ def main() -> None:
     if TYPED in os.environ:
         type_with(os.environ.pop(TYPED))
     module = importlib.import_module(f"containercheck.command.{name}")
-    # Not before: it takes what the command needs not always, and completion never.
+    # Not above: completion does not need it, and must be fast.
     from containercheck.session.reframe_process import Workplace
 
     try:
         sys.exit(module.main(argv[1:], Workplace()))
     except BrokenPipeError:
-        # Who reads no further (head) has stopped the session; what is left in the buffer has nowhere to go.
+        # The reader of the pipe (head) is gone, which ended the session; the rest of the buffer is dropped.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        # Of a night and an acceptance 1 is what they found out.
+        # Not always 1, which is a result of nightly and acceptance.
         sys.exit(COMMANDS[name].stopped)

@@ -1,8 +1,8 @@
-"""A night's session: all checks, what moved since earlier nights, and whether it moves again.
+"""Run the checks of a night, find changes since earlier nights, and confirm them.
 
-What moved is a proposal only (history/change_points.py): its cases run again at once, paired, with more rounds, and
-only what that confirms is an alarm. Left in ``nightly/`` beside the report of other sessions: ReFrame's report of all
-runs, ``nightly.json``, ``junit.xml``, ``report.html``.
+A change is only proposed at first (history/change_points.py): its cases run again at once, paired, with more rounds,
+and only a confirmed change is an alarm. The results are in ``nightly/`` beside the report of other sessions: ReFrame's
+report of all runs, ``nightly.json``, ``junit.xml``, ``report.html``.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from containercheck.session.reframe_process import Workplace
 from containercheck.session.settings import NightSettings
 from containercheck.session.usage import UsageError
 
-#: Exit statuses, and what they mean.
+#: Exit statuses, and their meanings.
 FINE, REGRESSION, TROUBLE = 0, 1, 2
 MEANING = COMMANDS["nightly"].statuses
-#: Days of history that are looked at.
+#: Days of history that are read.
 DAYS = 100
-#: Fewest and most rounds of a confirmation, and how many times those of the run that it confirms.
+#: Fewest and most rounds of a confirmation, and their ratio to the rounds of the run that it confirms.
 ROUNDS, MOST_ROUNDS, MORE = 10, 40, 2
 
 
 @dataclass
 class Result:
-    """What came of a night.
+    """The result of a night.
 
-    :ivar nights: all that are known, the earliest first; this one is the last.
-    :ivar series: of these nights.
-    :ivar changes: that stand, confirmed or not.
-    :ivar problems: what could not be measured or run, besides cases.
+    :ivar nights: all known nights, the earliest first and this one last.
+    :ivar series: series of these nights.
+    :ivar changes: changes that stand, confirmed or not.
+    :ivar problems: problems besides the results of cases.
     """
 
     name: str
@@ -62,20 +62,20 @@ class Result:
     problems: list[str] = field(default_factory=list)
 
     def stored(self, nights: Sequence[Night]) -> None:
-        """Take the nights as they are stored, and see what changed in them."""
+        """Set the nights from the database, and find the changes in them."""
         self.nights, self.series = nights, series(nights)
         self.changes = change_points.standing(self.series)
 
     def unstored(self, known: Sequence[Night]) -> None:
-        """Take this night as it is, after those that are known."""
+        """Add this night, which is not in the database, to the known ones."""
         last = Night(self.name, time.time(), "", tuple(self.cases), frozenset(), len(known))
         self.nights = [*known, last]
         self.series = series(self.nights)
 
     @property
     def alarms(self) -> list[Change]:
-        """What is worse than in earlier nights, and was so again."""
-        return [one for one in self.changes if one.confirmed and one.worse]
+        """Confirmed changes for the worse."""
+        return [change for change in self.changes if change.confirmed and change.worse]
 
     @property
     def status(self) -> int:
@@ -87,22 +87,22 @@ class Result:
 
 
 class History:
-    """ReFrame's results database of the site.
+    """The site's results database.
 
-    :ivar path: where it is.
+    :ivar path: path of the database.
     """
 
     def __init__(self, arguments: Sequence[str], place: Workplace) -> None:
-        """Ask ReFrame where it is.
+        """Ask ReFrame for the path of the database.
 
-        :raises ReframeFailed: it cannot tell.
+        :raises ReframeFailed: ReFrame cannot tell.
         """
         self.path = reframe_process.named_database(arguments, place)
 
     def read(self, problems: list[str], whole: str = "") -> list[Night]:
-        """Return all nights, and add what is wrong with them to the problems. A damaged database is set aside.
+        """Return all nights, and add their problems to ``problems``. A damaged database is set aside.
 
-        :param whole: name of the night of which all is wanted, as of the last one.
+        :param whole: name of the night that is read in full, like the last one.
         """
         if not self.path.exists():
             return []
@@ -122,7 +122,7 @@ class History:
         return stored.made
 
     def _set_aside(self, damage: str) -> str:
-        """Keep a file that nobody can write to any more under another name, and return what is to be said of it."""
+        """Rename a database that cannot be written any more, and return the problem for the report."""
         try:
             aside = database.set_aside(self.path)
         except (database.DatabaseError, OSError) as error:
@@ -133,7 +133,7 @@ class History:
 
 
 def run(wanted: NightSettings, place: Workplace, relay: reframe_process.Relay) -> Result:
-    """Run the session of a night, and again what moved."""
+    """Run the session of a night, and repeat the cases of proposed changes."""
     result = Result(datetime.datetime.now().isoformat(timespec="seconds"))
     try:
         history = History(wanted.arguments, place)
@@ -152,7 +152,7 @@ def run(wanted: NightSettings, place: Workplace, relay: reframe_process.Relay) -
         return result
     session.go_on()
     judge(result, session, history)
-    proposals = [one for one in result.changes if not one.confirmed]
+    proposals = [change for change in result.changes if not change.confirmed]
     if proposals and not relay.stopped_by and confirm(session, proposals):
         judge(result, session, history)
     result.problems += stopped(wanted, relay)
@@ -160,21 +160,21 @@ def run(wanted: NightSettings, place: Workplace, relay: reframe_process.Relay) -
 
 
 def judge(result: Result, session: Session, history: History) -> None:
-    """See what moved, with what the session has stored by now."""
+    """Find the changes, with the results that the session has stored so far."""
     result.cases = session.cases
     known = history.read(result.problems, result.name)
-    own = next((place for place, night in enumerate(known) if night.name == result.name), None)
-    if own is None:
+    last = next((place for place, night in enumerate(known) if night.name == result.name), None)
+    if last is None:
         result.unstored(known)
         problem = f"the results of this night are not in the database {history.path} (see above)"
         result.problems += [problem] if problem not in result.problems else []
         return
-    # What somebody else began to store meanwhile (a night of another checkout, another session) comes after this night.
-    result.stored(known[: own + 1])
+    # Other sessions that were stored meanwhile come after this night, and are left out.
+    result.stored(known[: last + 1])
 
 
 def confirm(session: Session, proposals: Sequence[Change]) -> list[Case]:
-    """Run the cases of proposals once more, paired, with more rounds, and return those that were run."""
+    """Repeat the cases of proposed changes, paired and with more rounds, and return those that were run."""
     keys = {key for change in proposals for key in change.series.cases}
     cases = [case for case in selections.ran(session.cases) if case.key in keys]
     if not cases:
@@ -182,10 +182,10 @@ def confirm(session: Session, proposals: Sequence[Change]) -> list[Case]:
     rounds: dict[str, int] = {}
     for case in cases:
         before = max((row.rounds for row in case.rows), default=0)
-        own = min(MOST_ROUNDS, max(ROUNDS, MORE * before))
-        rounds[case.application] = max(rounds.get(case.application, 0), own)
+        case_rounds = min(MOST_ROUNDS, max(ROUNDS, MORE * before))
+        rounds[case.application] = max(rounds.get(case.application, 0), case_rounds)
     say(f"{len(proposals)} figure(s) moved since earlier nights; run again with more rounds: {names(cases)}")
-    options = [word for name, own in rounds.items() for word in ("-S", f"{name}.rounds={own}")]
+    options = [word for name, count in rounds.items() for word in ("-S", f"{name}.rounds={count}")]
     missed = session.repeat_within_budget(cases, f"--session-extras={PASS}={CONFIRMATION}", *options)
     if missed:
         say(f"not run again, and so no alarm tonight: {names(missed)}")
@@ -193,16 +193,16 @@ def confirm(session: Session, proposals: Sequence[Change]) -> list[Case]:
 
 
 def stopped(wanted: NightSettings, relay: reframe_process.Relay) -> list[str]:
-    """Return what stopped the night, if anything did."""
+    """Return a line on what stopped the night; none if it was not stopped."""
     if relay.stopped_by == signal.SIGALRM.name:
         return [f"stopped after {wanted.timeout:g} minutes (--timeout)"]
     return [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
 
 
 def conclude(result: Result, directory: Path) -> int:
-    """Print the table and what changed, write all reports, and return the exit status."""
+    """Print the table and the changes, write all reports, and return the exit status."""
     print("\n".join(["", *table.lines(result.cases)]), flush=True)
-    for line in alarm_lines([one for one in result.changes if one.confirmed]):
+    for line in alarm_lines([change for change in result.changes if change.confirmed]):
         say(line)
     for problem in result.problems:
         say(f"error: {problem}")
@@ -214,13 +214,13 @@ def conclude(result: Result, directory: Path) -> int:
     return result.status
 
 
-def alarm_lines(found: Sequence[Change]) -> list[str]:
+def alarm_lines(changes: Sequence[Change]) -> list[str]:
     """Return a line for each likely cause of these changes."""
-    return [f"{cause.what}. {'; '.join(cause.differences)}" for cause in causes.causes(found)]
+    return [f"{cause.what}. {'; '.join(cause.differences)}" for cause in causes.causes(changes)]
 
 
 def summary(result: Result) -> dict[str, Any]:
-    """Return the night in a few words, for programs; and how its figures scale: fields of ``scaling.Scaling``."""
+    """Return a summary of the night for programs, with the scaling of its figures: fields of ``scaling.Scaling``."""
     failed = {names([case]): run.reason for case in result.cases if (run := selections.failure(case))}
     return {
         "night": result.name,
@@ -231,40 +231,40 @@ def summary(result: Result) -> dict[str, Any]:
         "changed": alarm_lines(result.changes),
         "alarms": alarm_lines(result.alarms),
         "problems": result.problems,
-        "scaling": [asdict(one) for one in scaling.of(result.cases)],
+        "scaling": [asdict(variant) for variant in scaling.of(result.cases)],
     }
 
 
 @contextlib.contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Keep other nights of this place away, and leave a note for the next one while it lasts.
+    """Lock out other nights in this directory, and leave a note for the next one until the night has ended.
 
-    :raises BlockingIOError: there is one.
+    :raises BlockingIOError: another night is running.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with Path(directory, "lock").open("a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         file.seek(0)
-        left = file.read().strip()
-        if left:
-            say(f"the night before was killed ({left}): of what it had not yet stored nothing is known")
+        note = file.read().strip()
+        if note:
+            say(f"the night before was killed ({note}): of what it had not yet stored nothing is known")
         file.truncate(0)
         file.write(f"began {datetime.datetime.now().isoformat(timespec='seconds')}, pid {os.getpid()}\n")
         file.flush()
         try:
             yield
         finally:
-            # However it ended, it says so itself; only who is killed leaves the note.
+            # Only a night that is killed leaves the note; others report their end themselves.
             file.truncate(0)
 
 
 def asked(argv: Sequence[str]) -> NightSettings:
-    """Return what a command line asks for.
+    """Return the settings of a command line.
 
-    :raises SystemExit: it is wrong, or asks for help.
+    :raises SystemExit: the command line is wrong, or asks for help.
     """
-    known, rest, _ = parsed("nightly", argv)
-    return NightSettings(known.minutes, known.node_hours, known.timeout, known.changed, tuple(rest))
+    options, rest, _ = parsed("nightly", argv)
+    return NightSettings(options.minutes, options.node_hours, options.timeout, options.changed, tuple(rest))
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:

@@ -1,6 +1,6 @@
-"""The commands: what each is for, which options it takes, what it ends with. Here is what their ``--help`` prints.
+"""The commands with their purpose, options and exit statuses, and the texts of their ``--help``.
 
-Nothing else of the library is imported: completion in the shell asks for this at every press of the key.
+This module imports little of the library: completion in the shell loads it at every press of the key.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from containercheck.session.options import OPTIONS, OWN
 
 #: Exit status where nothing was run because the command line is wrong: EX_USAGE of sysexits.h.
 WRONG_USAGE = 64
-#: An address with a user or a password (what stands before a digest is neither), or signed by a key in its query.
+#: An address with a user or a password (an @ before a digest is neither), or with a key in its query.
 SECRET_ADDRESS = re.compile(
     r"://[^\s/?#]*@(?!sha256:)|://[^\s?#]*\?[^\s#]*(token|sig|key|auth|pass|cred|secret)[^\s#=]*=", re.IGNORECASE
 )
-#: What becomes of what is no option of ours.
+#: Note in the help on arguments that are no option of the command.
 _REST = "All else goes on to ReFrame, such as -n HPCC or -S seconds=60; reframe --help tells what there is."
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command of ours.
+    """A command of the library.
 
-    :ivar summary: what it does, in a sentence.
+    :ivar summary: its purpose in a sentence.
     :ivar options: names of its own options.
-    :ivar examples: arguments, and what they are for.
-    :ivar statuses: what its exit statuses mean.
-    :ivar words: what it takes beside options, as its usage has it; empty for nothing.
-    :ivar facts: what argparse is told of these words.
-    :ivar note: what else its help says.
-    :ivar rest: what becomes of all else; empty where nothing else is taken.
+    :ivar examples: arguments, and their purpose.
+    :ivar statuses: exit statuses, and their meanings.
+    :ivar words: its positional arguments, as in the usage; empty for none.
+    :ivar facts: arguments for argparse on these.
+    :ivar note: further text of its help.
+    :ivar rest: note on all other arguments; empty where no others are taken.
     :ivar wrong_usage: exit status where the command line is wrong.
-    :ivar stopped: exit status where nobody reads what it prints.
+    :ivar stopped: exit status where the reader of its output is gone.
     """
 
     summary: str
@@ -193,20 +193,20 @@ COMMANDS: Mapping[str, Command] = {
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """One that keeps the lines of examples, and makes those of options as long as lines are here."""
+    """A formatter that keeps the lines of examples, and uses 120 columns for options."""
 
     def __init__(self, prog: str, **facts: Any) -> None:
-        """Make one for a command."""
+        """Make a formatter for a command."""
         super().__init__(prog, **{"max_help_position": 28, "width": 120, **facts})
 
 
 class Parser(argparse.ArgumentParser):
-    """One that says what is wrong in one line, as the command that was typed, and ends with that command's status."""
+    """A parser that prints an error in one line, with the command as typed, and exits with that command's status."""
 
     wrong_usage = WRONG_USAGE
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong.
+        """Print an error, and exit.
 
         :raises SystemExit: always.
         """
@@ -214,12 +214,12 @@ class Parser(argparse.ArgumentParser):
 
 
 def described(name: str) -> dict[str, Any]:
-    """Return what argparse is told of a command as a whole."""
+    """Return the arguments for the argparse parser of a command."""
     command = COMMANDS[name]
     options = [f"[{_written(option)}]" for option in command.options]
     rest = ["[arguments for ReFrame]"] if command.rest else []
     width = max(len(words) for words, _ in command.examples)
-    examples = [f"  {typed(name)} {words:{width}}   {what}" for words, what in command.examples]
+    examples = [f"  {typed(name)} {words:{width}}   {purpose}" for words, purpose in command.examples]
     statuses = [f"  {status:<2}   {meaning}" for status, meaning in command.statuses.items()]
     paragraphs = [
         "\n".join(["examples:", *examples]),
@@ -237,17 +237,17 @@ def described(name: str) -> dict[str, Any]:
 
 
 def _written(option: str) -> str:
-    """Return an option with its value, as a usage has it."""
-    known = OPTIONS[option]
-    value = known.facts.get("metavar") or ("" if known.facts.get("action") else option.strip("-").upper())
-    value = f"[{value}]" if known.facts.get("nargs") == "?" else value
-    return f"{known.flags[0]} {value}".rstrip()
+    """Return an option with its value, as in a usage line."""
+    flags, facts = OPTIONS[option].flags, OPTIONS[option].facts
+    value = facts.get("metavar") or ("" if facts.get("action") else option.strip("-").upper())
+    value = f"[{value}]" if facts.get("nargs") == "?" else value
+    return f"{flags[0]} {value}".rstrip()
 
 
 def fill(parser: argparse.ArgumentParser, name: str, words: bool = True) -> None:
-    """Have a parser take the options of a command.
+    """Add the options of a command to a parser.
 
-    :param words: whether it takes the command's other words too.
+    :param words: whether to add the command's positional arguments too.
     """
     command = COMMANDS[name]
     if words and command.facts:
@@ -261,35 +261,35 @@ def parser(name: str, words: bool = True) -> Parser:
 
     :param words: as in :func:`fill`.
     """
-    made = Parser(**described(name))
-    made.wrong_usage = COMMANDS[name].wrong_usage
-    fill(made, name, words)
-    return made
+    command_parser = Parser(**described(name))
+    command_parser.wrong_usage = COMMANDS[name].wrong_usage
+    fill(command_parser, name, words)
+    return command_parser
 
 
 def parsed(name: str, argv: Sequence[str], words: bool = True) -> tuple[argparse.Namespace, list[str], Parser]:
-    """Return what a command line says, what goes on to ReFrame, and what complains about it.
+    """Return the parsed options of a command line, the arguments for ReFrame, and the parser.
 
     :param words: as in :func:`fill`.
-    :raises SystemExit: it is wrong, or asks for help.
+    :raises SystemExit: the command line is wrong, or asks for help.
     """
-    made = parser(name, words)
+    command_parser = parser(name, words)
     if not COMMANDS[name].rest:
-        return made.parse_args(argv), [], made
-    known, rest = made.parse_known_args(argv)
+        return command_parser.parse_args(argv), [], command_parser
+    options, rest = command_parser.parse_known_args(argv)
     for word in rest:
         option = word.partition("=")[0]
         if option in OWN and option not in COMMANDS[name].options:
-            others = [typed(one) for one, command in COMMANDS.items() if option in command.options]
-            made.error(f"{option} is no option of {typed(name)}, but of {' and '.join(others)}")
-    refuse_secrets(made, argv)
-    return known, rest, made
+            others = [typed(other) for other, command in COMMANDS.items() if option in command.options]
+            command_parser.error(f"{option} is no option of {typed(name)}, but of {' and '.join(others)}")
+    refuse_secrets(command_parser, argv)
+    return options, rest, command_parser
 
 
 def refuse_secrets(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None:
     """Refuse an address with a password or a key: ReFrame writes its command line into reports and database.
 
-    :raises SystemExit: there is one.
+    :raises SystemExit: the command line has such an address.
     """
     if any(map(SECRET_ADDRESS.search, argv)):
         parser.error(

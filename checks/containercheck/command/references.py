@@ -1,8 +1,8 @@
-"""Proposes references from ReFrame's results database.
+"""Propose references from ReFrame's results database.
 
 For each check, partition, variant, node count and figure: the median of the nights that passed, and the range that
-another night should not leave (history/proposed_references.py has the rule). Printed is a diff against the file in
-force, which is the site's where it has one, so that a person reviews it. Only lines that this wrote are changed
+another night should not leave (history/proposed_references.py has the rule). A diff against the file in force, which is
+the site's where it has one, is printed for review. Only lines that this command wrote are changed
 (history/yaml_text.py).
 """
 
@@ -38,26 +38,26 @@ from containercheck.session import reframe_process
 from containercheck.session.reframe_process import ReframeFailed, Workplace
 from containercheck.session.usage import UsageError
 
-#: How a file of references begins: by what all of them are keyed, and this one too.
+#: Keys that every file of references has in its index.
 INDEX = ("$partition", "variant", "num_nodes")
-#: Seconds that a session takes at most: it is found by its begin, and a run by its end.
+#: Most seconds of a session: sessions are found by their begin, and runs by their end.
 LONGEST = 7 * 86400.0
 HEAD = "# [median, lower, upper, unit] of the nights here; lower and upper are fractions of the median.\n"
 KEYED = re.compile(r"^ +\$index: \[(.*)\]$", re.MULTILINE)
 
 
 class NothingProposed(Exception):
-    """There is nothing to propose; the message says why."""
+    """Nothing can be proposed; the message says why."""
 
 
 @dataclass
 class File:
     """A check's file of references.
 
-    :ivar path: where it is written to.
-    :ivar in_force: where it is read from; None where there is none yet.
-    :ivar before: what it says, or how it begins.
-    :ivar after: with what is proposed.
+    :ivar path: path to which it is written.
+    :ivar in_force: path from which it was read; None for a new file.
+    :ivar before: its text, or the head of a new file.
+    :ivar after: its text with the proposed references.
     """
 
     path: Path
@@ -67,9 +67,10 @@ class File:
 
     @classmethod
     def of(cls, runs: Sequence[Run], directory: Path | None, ours: Path) -> File:
-        """Find the file of a check, or begin one, which is keyed by all axes that the check has.
+        """Read the file of a check, or begin one with all axes of the check in its index.
 
-        :param directory: the site's own, or the one that the person names; None for neither.
+        :param directory: directory of the site or of the command line; None for neither.
+        :param ours: directory of the library's own references.
         """
         check = runs[-1].check
         places = [path / f"{check}.yaml" for path in (directory, ours) if path]
@@ -83,36 +84,36 @@ class File:
 
     @property
     def index(self) -> list[str]:
-        """By what it is keyed.
+        """Keys of the file's index.
 
-        :raises NoReference: it does not say.
+        :raises NoReference: the file has no index.
         """
-        found = KEYED.search(self.after)
-        if not found:
+        match = KEYED.search(self.after)
+        if not match:
             raise NoReference(f"{self.in_force} has no line with $index")
-        return found[1].replace(" ", "").split(",")
+        return match[1].replace(" ", "").split(",")
 
     def diff(self) -> str:
-        """Return what would change."""
+        """Return the changes as a diff; empty for none."""
         if self.after == self.before:
             return ""
         before, after = (text.splitlines(keepends=True) for text in (self.before if self.in_force else "", self.after))
         return "".join(difflib.unified_diff(before, after, str(self.in_force or "/dev/null"), str(self.path)))
 
     def write(self) -> None:
-        """Write it in one step."""
+        """Write the file in one step."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         atomic_files.write(self.path, self.after)
 
 
 @dataclass
 class Proposal:
-    """What is proposed, and why not more.
+    """The proposed references, and the reasons why others are missing.
 
     :ivar least: fewest nights of a reference.
-    :ivar files: of the checks that ran, changed or not.
-    :ivar reasons: lines, each once.
-    :ivar count: references that are proposed, or in force as they are.
+    :ivar files: files of the checks that ran, changed or not.
+    :ivar reasons: lines with reasons, each once.
+    :ivar count: number of references that are proposed, or in force unchanged.
     """
 
     least: int
@@ -130,33 +131,34 @@ class Proposal:
                 cases.setdefault(run.key(file.index), []).append(run)
             except NoReference as error:
                 self._because(f"{run.check}: {error}")
-        for key, those in cases.items():
-            name = f"{those[-1].check} {' '.join(map(str, key))}"
+        for key, case_runs in cases.items():
+            name = f"{case_runs[-1].check} {' '.join(map(str, key))}"
             try:
-                same, others = alike(those, file.index)
+                same, others = alike(case_runs, file.index)
             except NoReference as error:
                 self._because(f"{name}: {error}")
                 continue
             if others:
                 self._because(f"{name}: {others} night(s) with another input are left out")
-            for one in series(same):
-                self._put(file, name, (those[-1].check, *key), one)
+            for figure in series(same):
+                self._put(file, name, (case_runs[-1].check, *key), figure)
 
-    def _put(self, file: File, name: str, keys: Sequence[Any], one: Series) -> None:
+    def _put(self, file: File, name: str, keys: Sequence[Any], figure: Series) -> None:
         try:
-            found = Reference.of(one.nights, one.better, self.least)
+            reference = Reference.of(figure.nights, figure.better, self.least)
         except NoReference as error:
-            # Too few nights are those of all its figures.
-            self._because(f"{name}: {error}" if len(one.nights) < self.least else f"{name} {one.figure}: {error}")
+            # With too few nights, the reason is the same for all figures, and their names are left out.
+            whole_case = len(figure.nights) < self.least
+            self._because(f"{name}: {error}" if whole_case else f"{name} {figure.figure}: {error}")
             return
-        last: date = max(one.values)
-        comment = f"# median of {len(one.nights)} nights to {last}, spread {found.spread:.2g} %"
+        last: date = max(figure.values)
+        comment = f"# median of {len(figure.nights)} nights to {last}, spread {reference.spread:.2g} %"
         try:
-            values = (found.value, found.lower, found.upper, one.unit)
-            file.after = put(file.after, (*keys, one.figure), values, comment)
+            values = (reference.value, reference.lower, reference.upper, figure.unit)
+            file.after = put(file.after, (*keys, figure.figure), values, comment)
             self.count += 1
         except NotPut as error:
-            self._because(f"{name} {one.figure}: kept as it is, {file.in_force or file.path}: {error}")
+            self._because(f"{name} {figure.figure}: kept as it is, {file.in_force or file.path}: {error}")
 
     def _because(self, reason: str) -> None:
         if reason not in self.reasons:
@@ -164,42 +166,43 @@ class Proposal:
 
 
 def asked(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Return what a command line asks for, and what is left of it, for ReFrame.
+    """Return the options of a command line, and the arguments for ReFrame.
 
-    :raises SystemExit: it is wrong, or asks for help.
+    :raises SystemExit: the command line is wrong, or asks for help.
     """
-    known, rest, parser = parsed("references", argv)
-    known.nights = NIGHTS if known.nights is None else known.nights
-    if known.nights < 5:
+    options, rest, parser = parsed("references", argv)
+    options.nights = NIGHTS if options.nights is None else options.nights
+    if options.nights < 5:
         parser.error("--nights: of less than 5 nothing follows")
-    return known, rest
+    return options, rest
 
 
 def directories(site: dict[str, Any], named: str | None) -> dict[str, Path | None]:
     """Return the directory of references of each partition.
 
     :param site: ReFrame's configuration of the system.
-    :param named: the person's own; empty for the site's, which then has to have one; None for the site's if it has one.
-    :raises NothingProposed: it has none.
+    :param named: directory of the command line; empty for the site's, which is required then; None for the site's if it
+        has one.
+    :raises NothingProposed: the site has no directory, though it is required.
     """
-    found: dict[str, Path | None] = {}
+    by_partition: dict[str, Path | None] = {}
     for partition in site["partitions"]:
-        own = named or ((partition.get("extras") or {}).get("containercheck") or {}).get("references")
+        directory = named or ((partition.get("extras") or {}).get("containercheck") or {}).get("references")
         name = f"{site['name']}:{partition['name']}"
-        if named == "" and not own:
+        if named == "" and not directory:
             raise NothingProposed(
                 f"the site file names no directory for references of {name} (extras, references): --write DIRECTORY"
             )
-        found[name] = Path(os.path.expandvars(own)).expanduser().absolute() if own else None
-    return found
+        by_partition[name] = Path(os.path.expandvars(directory)).expanduser().absolute() if directory else None
+    return by_partition
 
 
 def period(text: str) -> tuple[float, float]:
-    """Return a period as ReFrame writes it, in seconds of the epoch.
+    """Return the ends of a period in ReFrame's syntax, in seconds since the epoch.
 
-    :raises NothingProposed: it is none.
+    :raises NothingProposed: the text is no period.
     """
-    # Not above: it takes ReFrame half a second, and only this needs it.
+    # Not above: ReFrame takes half a second to load, and only this function needs it.
     from reframe.frontend.reporting.utility import parse_time_period
 
     try:
@@ -208,55 +211,55 @@ def period(text: str) -> tuple[float, float]:
         raise NothingProposed(f"--period: {error}") from None
 
 
-def selected(case: Mapping[str, Any], known: argparse.Namespace) -> bool:
-    """Tell whether the person's -n and -E select a test case, as ReFrame selects what is stored.
+def selected(case: Mapping[str, Any], options: argparse.Namespace) -> bool:
+    """Return whether -n and -E select a test case, as in ReFrame's queries of stored results.
 
-    :raises NothingProposed: one of them is not what it should be.
+    :raises NothingProposed: an expression is not valid.
     """
-    names = "|".join(name.replace("%", " %") for name in known.names)
+    names = "|".join(name.replace("%", " %") for name in options.names)
     try:
-        # The person's own expression, from the command line.
-        return bool(re.match(names, case["name"])) and bool(eval(known.filter_expr or "True", {}, dict(case)))
+        # The user's own expression, from the command line.
+        return bool(re.match(names, case["name"])) and bool(eval(options.filter_expr or "True", {}, dict(case)))
     except re.error as error:
-        raise NothingProposed(f"-n {'|'.join(known.names)}: {error}") from None
+        raise NothingProposed(f"-n {'|'.join(options.names)}: {error}") from None
     except Exception as error:
-        raise NothingProposed(f"-E {known.filter_expr}: {type(error).__name__}: {error}") from None
+        raise NothingProposed(f"-E {options.filter_expr}: {type(error).__name__}: {error}") from None
 
 
-def propose(arguments: Sequence[str], known: argparse.Namespace, place: Workplace) -> Proposal:
-    """Read the database.
+def propose(arguments: Sequence[str], options: argparse.Namespace, place: Workplace) -> Proposal:
+    """Return the references that follow from the database.
 
-    :raises ReframeFailed: ReFrame cannot say where it is.
-    :raises DatabaseError: it cannot be read.
-    :raises NothingProposed: nothing in it matches, or the command line does not say what.
+    :raises ReframeFailed: ReFrame cannot tell the path of the database.
+    :raises DatabaseError: the database cannot be read.
+    :raises NothingProposed: nothing in it matches, or the command line is not valid.
     """
     site = reframe_process.ask([*arguments, "--show-config=systems/0"], place)
-    where = directories(site, known.write)
-    path = known.database or reframe_process.named_database(arguments, place)
-    since, until = period(known.period)
-    # What began before may have ended since then.
+    directory_of = directories(site, options.write)
+    path = options.database or reframe_process.named_database(arguments, place)
+    since, until = period(options.period)
+    # Sessions that began before the period may have ended within it.
     stored: database.Stored[tuple[database.StoredSession, ...]] = database.read(path, since - LONGEST)
-    cases = [case for session in stored.sessions for case in session.testcases if selected(case, known)]
-    found = [run for run in passed(cases, site["name"]) if since <= run.when < until]
-    runs = [run for run in found if run.partition in where]
+    cases = [case for session in stored.sessions for case in session.testcases if selected(case, options)]
+    passed_runs = [run for run in passed(cases, site["name"]) if since <= run.when < until]
+    runs = [run for run in passed_runs if run.partition in directory_of]
     if not runs:
-        raise NothingProposed(f"nothing that passed on {site['name']} in {known.period} matches, in {path}")
-    proposal = Proposal(known.nights, reasons=[*stored.damage])
+        raise NothingProposed(f"nothing that passed on {site['name']} in {options.period} matches, in {path}")
+    proposal = Proposal(options.nights, reasons=[*stored.damage])
     ours = Path(place.directory, place.checks, "references")
     groups: dict[tuple[str, Path | None], list[Run]] = {}
     for run in runs:
-        groups.setdefault((run.check, where[run.partition]), []).append(run)
-    for (_, directory), those in sorted(groups.items(), key=str):
-        proposal.add(those, directory, ours)
+        groups.setdefault((run.check, directory_of[run.partition]), []).append(run)
+    for (_, directory), group in sorted(groups.items(), key=str):
+        proposal.add(group, directory, ours)
     return proposal
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
-    """Print what is proposed, write it where that is asked, and return the exit status."""
+    """Print the proposed references, write them on request, and return the exit status."""
     speak_as("references")
-    known, arguments = asked(argv)
+    options, arguments = asked(argv)
     try:
-        proposal = propose(arguments, known, place)
+        proposal = propose(arguments, options, place)
     except (ReframeFailed, UsageError, DatabaseError, NothingProposed, OSError) as error:
         say(f"error: {error}")
         return 2 if isinstance(error, UsageError) else 1
@@ -265,7 +268,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     changed = [(file, diff) for file in proposal.files if (diff := file.diff())]
     for file, diff in changed:
         print(diff, end="", flush=True)
-        if known.write is not None:
+        if options.write is not None:
             file.write()
             say(f"written: {file.path}")
     if not proposal.count:
@@ -277,5 +280,5 @@ def main(argv: Sequence[str], place: Workplace) -> int:
 
 
 def say(text: str) -> None:
-    """Print a line that is no part of the diff."""
+    """Print a line to standard error, as it is no part of the diff."""
     print(f"references: {text}", file=sys.stderr, flush=True)

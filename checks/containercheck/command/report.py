@@ -1,4 +1,4 @@
-"""Prints the table of ReFrame's reports, or writes the page of the results database."""
+"""Print the table of ReFrame's reports, or write the page of the results database."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from containercheck.session import reframe_process
 from containercheck.session.reframe_process import ReframeFailed, Workplace
 from containercheck.session.usage import UsageError
 
-#: Packages that the page needs, and the table does not.
+#: Packages that only the page needs.
 NEEDED = ("numpy", "scipy", "matplotlib", "jinja2")
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
-    """Do what the command line asks for, and return the exit status."""
+    """Print the table or write the page, and return the exit status."""
     speak_as("report")
-    # Who reads no further (head) is no error.
+    # It is no error if the reader of the pipe (head) is gone.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    known, _, parser = parsed("report", argv)
-    if known.html and not known.reports:
-        return write_page(known.html, known.database, place)
-    if known.html or known.database:
+    options, _, parser = parsed("report", argv)
+    if options.html and not options.reports:
+        return write_page(options.html, options.database, place)
+    if options.html or options.database:
         parser.error("name either reports of ReFrame, or --html FILE with or without --database DB")
-    return print_table(known.reports or [last_report(place)])
+    return print_table(options.reports or [last_report(place)])
 
 
 def last_report(place: Workplace) -> Path:
-    """Return the report of the last session here.
+    """Return the path of the last session's report.
 
-    :raises SystemExit: there is none, or ReFrame cannot say where it is.
+    :raises SystemExit: there is none, or ReFrame cannot tell its path.
     """
     try:
         path = reframe_process.named_report([], place) or place.report
@@ -49,7 +49,7 @@ def last_report(place: Workplace) -> Path:
 
 
 def failed(*problems: str) -> int:
-    """Say what is wrong, and return the exit status."""
+    """Print the problems, and return the exit status."""
     for problem in problems:
         print(f"report: error: {problem}", file=sys.stderr)
     return 1 if problems else 0
@@ -66,7 +66,7 @@ def print_table(reports: Sequence[Path]) -> int:
 
 
 def write_page(path: Path, database: Path | None, place: Workplace) -> int:
-    """Write the page of the last night in a database, say where it is, and return the exit status.
+    """Write the page of the last night in a database, print its path, and return the exit status.
 
     :param database: None for the site's.
     """
@@ -76,7 +76,7 @@ def write_page(path: Path, database: Path | None, place: Workplace) -> int:
             f"{sys.executable} has no {', '.join(missing)}, which the page needs: run .venv/bin/containercheck report "
             "(ci/setup makes .venv), or install them for it with pip"
         )
-    # Who prints a table needs none of this.
+    # Not above: the table needs none of these.
     from containercheck.history.change_points import standing
     from containercheck.history.nights import Night, nights
     from containercheck.history.series import series
@@ -88,9 +88,9 @@ def write_page(path: Path, database: Path | None, place: Workplace) -> int:
         stored: Stored[list[Night]] = read(database, make=nights)
         if not stored.made:
             raise DatabaseError(f"no session in {database} has a case: run {typed('run')} first")
-        found = series(stored.made)
+        all_series = series(stored.made)
         path.parent.mkdir(parents=True, exist_ok=True)
-        files = page.write(stored.made, found, standing(found), path, stored.problems)
+        files = page.write(stored.made, all_series, standing(all_series), path, stored.problems)
     except (DatabaseError, ReframeFailed, UsageError) as error:
         return failed(str(error))
     except OSError as error:

@@ -1,8 +1,8 @@
-"""Runs the checks, and ends with the table.
+"""Run the checks, and print the table.
 
 Cases that were only slow are run again, in another session of ReFrame that selects nothing else: ReFrame's own
---max-retries would repeat wrong answers and hangs too. With --minutes or --open, cases that are open go on in the same
-way, with the rounds that they have (results/open_verdicts.py). All ends up in one report.
+--max-retries would repeat wrong answers and hangs too. With --minutes or --open, open cases go on in the same way,
+with the rounds that they have (results/open_verdicts.py). All results are in one report.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from containercheck.session.reframe_process import Workplace
 from containercheck.session.settings import Settings
 from containercheck.session.usage import UsageError
 
-#: Exit status of a session with what may be wrong and is not certain.
+#: Exit status of a session with cases that may be too slow or too fast.
 UNCERTAIN = 2
-#: What is made of a session: its cases, and what is wrong besides; the exit status.
+#: Function that prints a session's cases and further problems, and returns the exit status.
 Conclusion = Callable[[Sequence[Case], Sequence[str]], int]
 
 
 def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
     """Print the table of all figures, and return the exit status.
 
-    :param problems: what is wrong besides the results of the cases.
+    :param problems: problems besides the results of the cases.
     """
     print("\n".join(["", *table.lines(cases)]), flush=True)
     return _status(cases, problems)
@@ -49,10 +49,10 @@ def _conclude_shortly(cases: Sequence[Case], problems: Sequence[str]) -> int:
 
 def _status(cases: Sequence[Case], problems: Sequence[str]) -> int:
     """Say what is wrong, and what is uncertain, and return the exit status."""
-    asked = selections.questions(cases)
-    for line in asked:
+    questions = selections.questions(cases)
+    for line in questions:
         say(line)
-    return ended([*problems, *selections.problems(cases)]) or (UNCERTAIN if asked else 0)
+    return ended([*problems, *selections.problems(cases)]) or (UNCERTAIN if questions else 0)
 
 
 def session(
@@ -62,11 +62,11 @@ def session(
     compared: Mapping[str, str] | None = None,
     command: str = "run",
 ) -> int:
-    """Run the checks, go on with those that need it, print what came of it, and return the exit status.
+    """Run the checks, repeat and continue cases, print the results, and return the exit status.
 
-    :param compared: what is compared beside bare and containers; a session that compared something else has nothing
-        open for this one, and nothing that is closed.
-    :param command: whose options these are, and whose exit status where nothing was run because they are wrong.
+    :param compared: what is compared beside bare and containers; the verdicts of a session that compared something
+        else do not count.
+    :param command: command whose options these are, and whose exit status is returned where they are wrong.
     :raises SystemExit: the command line is wrong, or asks for help.
     """
     settings, wrong_usage = asked(argv, command), COMMANDS[command].wrong_usage
@@ -81,9 +81,9 @@ def session(
     with contextlib.ExitStack() as held, reframe_process.Relay() as relay:
         try:
             if settings.estimate:
-                # It may be asked beside a session, whose log it leaves alone.
-                aside = held.enter_context(tempfile.TemporaryDirectory())
-                place = replace(place, report_file=Path(aside, "report.json"))
+                # An estimate may run beside a session, and must not touch its log.
+                directory = held.enter_context(tempfile.TemporaryDirectory())
+                place = replace(place, report_file=Path(directory, "report.json"))
             else:
                 held.enter_context(claims.held([place.reports, stage], argv))
         except (claims.Taken, OSError) as error:
@@ -105,7 +105,7 @@ def session(
             return ended([*stopped, f"{error}{'' if settings.only_open else ' (see above)'}"])
         if current.is_resumed and current.is_done:
             say("nothing is open in the last session")
-            # Whether what was compared is accepted is asked again.
+            # An acceptance prints its verdict again.
             return conclude(current.cases, problems) if compared else 0
         current.go_on()
         if settings.node_hours:
@@ -130,7 +130,7 @@ def _places(place: Workplace) -> str:
 def estimated(cases: Sequence[Case], full_axes: str) -> int:
     """Print what a session is expected to take, and return the exit status.
 
-    :param full_axes: the line about cases that were not generated; empty for none.
+    :param full_axes: the line on cases that were not generated; empty for none.
     """
     run = selections.ran(cases)
     failed = [case for case in run if selections.failure(case)]
@@ -140,27 +140,29 @@ def estimated(cases: Sequence[Case], full_axes: str) -> int:
 
 
 def ended(problems: Sequence[str]) -> int:
-    """Say what is wrong, and return the exit status."""
+    """Print the problems, and return the exit status."""
     for problem in problems:
         say(f"error: {problem}")
     return 1 if problems else 0
 
 
 def asked(argv: Sequence[str], command: str = "run") -> Settings:
-    """Return what a command line asks for.
+    """Return the settings of a command line.
 
-    :param command: whose options these are.
-    :raises SystemExit: it is wrong, or asks for help.
+    :param command: command whose options these are.
+    :raises SystemExit: the command line is wrong, or asks for help.
     """
-    known, rest, parser = parsed(command, argv, words=False)
-    wanted = {"only_open": False, "estimate": command == "estimate", "verbose": False, "figures": False, **vars(known)}
-    if wanted["only_open"] and (wanted["estimate"] or known.node_hours):
+    options, rest, parser = parsed(command, argv, words=False)
+    # Not every command has all of them.
+    absent = {"only_open": False, "estimate": command == "estimate", "verbose": False, "figures": False}
+    wanted = {**absent, **vars(options)}
+    if wanted["only_open"] and (wanted["estimate"] or options.node_hours):
         parser.error("--open goes on with cases that ran: there is nothing to estimate")
     return Settings(
-        known.minutes,
+        options.minutes,
         wanted["only_open"],
         tuple(rest),
-        known.node_hours,
+        options.node_hours,
         wanted["estimate"],
         wanted["verbose"],
         wanted["figures"],

@@ -1,1 +1,1 @@
-"""What a session and its nights came to: as text, as JUnit XML, and as a page."""
+"""Reports on the results of a session and of earlier nights: as text, as JUnit XML, and as an HTML page."""

@@ -1,4 +1,4 @@
-"""What ran, for the end of a session's text: which images, and the commands that repeat a run that failed."""
+"""Lines on what ran, for the end of a session's text: the images, and the commands that repeat failed runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from containercheck.results import selections
 from containercheck.results.cases import Case
 
-#: So many of the cases that ran an image are named.
+#: Most cases that are named for an image.
 NAMED = 3
 
 
@@ -18,45 +18,45 @@ def lines(cases: Sequence[Case]) -> list[str]:
 
 
 def images(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each image that ran: path, digest, and who ran it."""
+    """Return a line for each image that ran: path, digest, and the cases that ran it."""
     users: dict[tuple[str, str], list[str]] = {}
     for case in cases:
         for image, side in _images(case):
             who = f"{case.label} {case.variant}{f' ({side})' if side else ''}"
             users.setdefault(image, []).append(who)
-    found = []
-    for (path, digest), those in users.items():
-        named = list(dict.fromkeys(those))
-        more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
-        found.append(f"image: {path}, {digest}: {', '.join(named[:NAMED])}{more}")
-    return found
+    image_lines = []
+    for (path, digest), cases_of_image in users.items():
+        names = list(dict.fromkeys(cases_of_image))
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        image_lines.append(f"image: {path}, {digest}: {', '.join(names[:NAMED])}{more}")
+    return image_lines
 
 
 def _images(case: Case) -> Iterator[tuple[tuple[str, str], str]]:
-    """Yield path and digest of the images that a case ran, and of each the side that has it alone."""
-    known = case.provenance
-    if "image" in known:
-        digest = known.get("image_sha256")
-        ident = known.get("image_id")
-        yield (known["image"], f"sha256 {digest}" if digest else ident or "no digest: it is a directory"), ""
-    for side, one in (known.get("images") or {}).items():
-        digest = one.get("image_sha256")
-        yield (one["image"], f"sha256 {digest}" if digest else "no digest: it is a directory"), side
+    """Yield path and digest of each image that a case ran, and the side that ran it; empty where all sides did."""
+    provenance = case.provenance
+    if "image" in provenance:
+        digest = provenance.get("image_sha256")
+        ident = provenance.get("image_id")
+        yield (provenance["image"], f"sha256 {digest}" if digest else ident or "no digest: it is a directory"), ""
+    for side, image in (provenance.get("images") or {}).items():
+        digest = image.get("image_sha256")
+        yield (image["image"], f"sha256 {digest}" if digest else "no digest: it is a directory"), side
 
 
 def reproducers(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each failed case: the command that repeats one run of the side that is judged."""
-    found = []
+    """Return a line for each failed case: the command that repeats one run of the judged side."""
+    commands = []
     for case in cases:
         run = selections.failure(case)
         if run and run.reproducer:
-            # Of a bare case there is one side only.
-            side = "baseline" if run.variant == "bare" else _judged(run)
-            found.append(f"to repeat {run.label} {run.variant}: bash {shlex.quote(run.reproducer)} {side}")
-    return found
+            # A bare case has one side only.
+            side = "baseline" if run.variant == "bare" else _judged_side(run)
+            commands.append(f"to repeat {run.label} {run.variant}: bash {shlex.quote(run.reproducer)} {side}")
+    return commands
 
 
-def _judged(case: Case) -> str:
-    """Return the name of the side that is judged last."""
+def _judged_side(case: Case) -> str:
+    """Return the name of the side that is judged, the last one of several."""
     sides = [name for name in (case.compared.get("side") or {}) if name != "baseline"]
     return sides[-1] if sides else "subject"

@@ -1,4 +1,4 @@
-"""The text that a session ends with: the figures, how they scale, what disturbed it, was skipped, failed, is open."""
+"""The text at the end of a session: figures, scaling, disturbances, skipped and failed cases, and open verdicts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from containercheck.results.cases import Case
 from containercheck.results.formatting import columns, number
 from containercheck.results.row import EMULATED, NOT_JUDGED, OPEN, Row
 
-#: An interval wider than this many percent is no more than that.
+#: Half width in percent above which an interval is only printed as wider than this.
 WIDEST = 100.0
-#: By so much of its half width an interval's middle may be off the estimate, and still be given as ±.
+#: Limit on the lopsidedness of an interval, relative to its half width; beyond it both ends are printed instead of ±.
 LOPSIDED = 0.3
-#: Part by which a bare run differs from bare in the rounds of the containers before that is said: the machine was under
-#: another load, or in another state.
+#: Relative difference between a bare run by itself and bare in the containers' rounds from which on it is reported: the
+#: machine was under another load, or in another state.
 OTHER_LOAD = 0.05
-#: What the side is called in the rounds that every container is compared with (``containercheck.node.contract``).
+#: Name of the baseline in the rounds of a container (``containercheck.node.contract``).
 BASELINE = "baseline"
 
 
@@ -31,17 +31,17 @@ def lines(cases: Sequence[Case]) -> list[str]:
 
 
 def table(cases: Sequence[Case]) -> list[str]:
-    """Return the figures, with a heading; nothing where there are none."""
-    found = [(case, row) for case in cases if case.result != "skip" for row in case.rows]
-    if not found:
+    """Return the table of figures with its heading; nothing without figures."""
+    measured = [(case, row) for case in cases if case.result != "skip" for row in case.rows]
+    if not measured:
         return []
-    bare = all(row.baseline_label == "bare" for _, row in found)
-    usual = all(row.subject_label in ("", case.variant) for case, row in found)
+    bare = all(row.baseline_label == "bare" for _, row in measured)
+    usual = all(row.subject_label in ("", case.variant) for case, row in measured)
     headings = ("bare" if bare else "baseline", "container" if usual else "subject")
     text: list[tuple[str, ...]] = [
         ("application", "partition", "variant", "nodes", "figure", *headings, "overhead", "verdict")
     ]
-    for case, row in found:
+    for case, row in measured:
         head = (case.label, case.partition, case.variant, str(case.nodes), row.figure)
         sides = (side(row, "baseline", not bare), side(row, "subject", not usual))
         text.append((*head, *sides, overhead(row), verdict(row, rounds=True) or in_rounds(case, row, cases)))
@@ -51,17 +51,17 @@ def table(cases: Sequence[Case]) -> list[str]:
 
 
 def skips(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each application and reason for which cases were skipped, with what they are."""
+    """Return a line for each application and reason for which cases were skipped, with the first of these cases."""
     reasons: dict[tuple[str, str], list[Case]] = {}
     for case in cases:
         if case.result == "skip":
             reasons.setdefault((case.application, case.reason or "ReFrame skipped it"), []).append(case)
-    found = []
+    skip_lines = []
     for (application, reason), skipped in reasons.items():
-        what = ", ".join(f"{case.variant} {case.nodes} node(s)" for case in skipped[:3])
+        examples = ", ".join(f"{case.variant} {case.nodes} node(s)" for case in skipped[:3])
         more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
-        found.append(f"skipped: {application} ({what}{more}): {reason}")
-    return found
+        skip_lines.append(f"skipped: {application} ({examples}{more}): {reason}")
+    return skip_lines
 
 
 def failures(cases: Sequence[Case]) -> list[str]:
@@ -70,8 +70,8 @@ def failures(cases: Sequence[Case]) -> list[str]:
     for case in cases:
         run = selections.failure(case)
         if run:
-            again = "" if run is case else ", and passed when it was run again"
-            failed.append(f"FAILED{again}: {what_failed(case, run)}")
+            remark = "" if run is case else ", and passed when it was run again"
+            failed.append(f"FAILED{remark}: {what_failed(case, run)}")
         else:
             run = selections.unconfirmed(case)
             if run:
@@ -80,19 +80,19 @@ def failures(cases: Sequence[Case]) -> list[str]:
 
 
 def what_failed(case: Case, run: Case) -> str:
-    """Return which case failed, and why in this run."""
+    """Return the name of the case that failed, and the reason in this run."""
     return f"{case.label} {case.variant}, {case.nodes} node(s): {run.reason or run.result}"
 
 
 def overhead(row: Row) -> str:
-    """Return a row's overhead with its interval; nothing where nothing was compared."""
+    """Return a row's overhead with its interval; empty where nothing was compared."""
     return f"{number(row.overhead, 2, '+')} {_interval(row)}" if row.is_comparison else ""
 
 
 def _interval(row: Row) -> str:
     unit, half, low, high = row.overhead_unit, row.interval, row.low, row.high
     if _finite(half):
-        # To fail takes more than to pass, so that one end may be much farther off than the other.
+        # A fail takes more evidence than a pass, so one end may be much farther from the estimate than the other.
         if _finite(low) and _finite(high) and abs(high + low - 2 * row.overhead) > LOPSIDED * half:
             return f"({number(low, 2, '+')} to {number(high, 2, '+')}) {unit}"
         if unit == "%" and half > WIDEST:
@@ -111,7 +111,11 @@ def _finite(value: float | None) -> bool:
 
 
 def side(row: Row, which: str, labelled: bool) -> str:
-    """Return the value of a row's baseline or subject, with its label where that is asked for."""
+    """Return the value of a row's baseline or subject.
+
+    :param which: ``baseline`` or ``subject``.
+    :param labelled: whether to add the side's label.
+    """
     value, label = getattr(row, which), getattr(row, f"{which}_label")
     if value is None:
         return ""
@@ -119,9 +123,9 @@ def side(row: Row, which: str, labelled: bool) -> str:
 
 
 def verdict(row: Row, rounds: bool = False) -> str:
-    """Return a row's verdict, with what has to be said of it.
+    """Return a row's verdict with remarks on it.
 
-    :param rounds: whether that is after how many rounds a closed one fell, too.
+    :param rounds: whether to add after how many rounds a closed verdict fell.
     """
     word = row.verdict
     if word == EMULATED:
@@ -130,24 +134,23 @@ def verdict(row: Row, rounds: bool = False) -> str:
         word = open_verdicts.describe(row)
     elif word and rounds and row.rounds:
         word += f", {row.rounds} round{'s'[: row.rounds > 1]}"
-    said = ["expected overhead"] if row.expected and row.verdict != EMULATED else []
-    said += ["rounds spread more than is known of them"] if row.contradicted else []
-    said += [row.difference] if row.difference else []
-    said += [] if row.answers_compared else ["answers not compared"]
-    return word + (f" ({'; '.join(said)})" if said else "")
+    remarks = ["expected overhead"] if row.expected and row.verdict != EMULATED else []
+    remarks += ["rounds spread more than is known of them"] if row.contradicted else []
+    remarks += [row.difference] if row.difference else []
+    remarks += [] if row.answers_compared else ["answers not compared"]
+    return word + (f" ({'; '.join(remarks)})" if remarks else "")
 
 
 def in_rounds(case: Case, row: Row, cases: Sequence[Case]) -> str:
-    """Return what bare was in the rounds of its containers, where a bare run by itself saw another machine; else "".
+    """Return the median of bare in its containers' rounds where it differs from the bare run by itself; else "".
 
-    Of a check's cases only the axes that bare has too count.
+    Cases belong together if they agree in the axes that the bare case has.
     """
-    twins = [one for one in cases if one is not case and one.identity_as(case.variant) == case.identity]
-    # In a duet a side has half of the node.
-    twins = [one for one in twins if not any(row.duet for row in one.rows)]
-    values = [
-        sides[BASELINE][row.figure] for one in twins for sides in one.measured if row.figure in sides.get(BASELINE, ())
-    ]
+    twins = [other for other in cases if other is not case and other.identity_as(case.variant) == case.identity]
+    # In a duet each side has half of the node.
+    twins = [twin for twin in twins if not any(row.duet for row in twin.rows)]
+    rounds = [sides.get(BASELINE, {}) for twin in twins for sides in twin.measured]
+    values = [figures[row.figure] for figures in rounds if row.figure in figures]
     if not values or row.baseline is None:
         return ""
     middle, alone = statistics.median(values), row.baseline

@@ -1,4 +1,4 @@
-"""What several versions of a runtime, or of an image, add to bare: a table, as D12.6 section 9 has it."""
+"""Table of the overheads of several versions of a runtime or of an image, as in D12.6 section 9."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from containercheck.results.row import Row
 
 
 def lines(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str]:
-    """Return the table: of each figure the medians of bare and of each version, with what that has more than bare.
+    """Return the table: for each figure, the medians of bare and of each version, with the difference from bare.
 
-    :param titles: what is compared, by the name of its side.
+    :param titles: the compared runtimes or images, by the name of their side.
     """
     text = [("application", "variant", "nodes", "figure", "bare", *titles)]
     for case in cases:
@@ -22,8 +22,8 @@ def lines(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str]:
             if None not in sides:
                 head = (case.label, case.variant, str(case.nodes), row.figure)
                 bare, *others = sides
-                told = (f"{number(one)} ({_more(row, bare, one)})" for one in others)
-                text.append((*head, f"{number(bare)} {row.unit}", *told))
+                cells = (f"{number(value)} ({_more(row, bare, value)})" for value in others)
+                text.append((*head, f"{number(bare)} {row.unit}", *cells))
     if len(text) == 1:
         return []
     legend = [f"{name}: {title}" for name, title in titles.items()]
@@ -36,7 +36,7 @@ def _median(case: Case, side: str, figure: str) -> float | None:
 
 
 def _more(row: Row, bare: float, value: float) -> str:
-    """Return what a version has more than bare: a part of it, or the difference, as the verdict takes it."""
+    """Return by how much a version exceeds bare: in percent, or as a difference, as the verdict takes it."""
     if row.overhead_unit == "%" and bare:
         return f"{number(100 * (value / bare - 1), 2, '+')} %"
     return number(value - bare, 2, "+")

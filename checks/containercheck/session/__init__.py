@@ -1,1 +1,1 @@
-"""One or more runs of ReFrame: plan, build, measure, confirm, budget, progress."""
+"""The runs of ReFrame in a session: plan, build, measure, confirm, count node-hours, show progress."""

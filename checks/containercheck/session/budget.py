@@ -1,7 +1,7 @@
-"""The node-hours that a session of ci/run may take: what may be run with what is left of them.
+"""The node-hours that a session of ci/run may take: selects the cases that fit into the rest.
 
-What is run together cannot exceed what is left, as no job takes more than its time limit; so cases are run in several
-passes, and what each of them really took is counted before the next. Builds are not counted.
+The cases of a pass cannot exceed the rest even if each job takes its time limit; so cases are run in several passes,
+and what the jobs of a pass really took is counted before the next. Builds are not counted.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from containercheck.session import estimate
 
 
 class Budget:
-    """A session's node-hours.
+    """A session's budget of node-hours.
 
     :ivar foreseen: the report of a dry run of all cases.
-    :ivar waiting: those of them that are still to be run.
+    :ivar waiting: cases that are still to be run.
     """
 
     def __init__(self, node_hours: float | None) -> None:
-        """Nothing waits yet.
+        """Begin without waiting cases.
 
-        :param node_hours: None for any.
+        :param node_hours: the budget; None for no limit.
         """
         self._all = node_hours or math.inf
         self.foreseen: dict[str, Any] = {}
         self.waiting: list[Case] = []
 
     def begin(self, foreseen: dict[str, Any], cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
-        """Return the first cases that are run, and ReFrame's options for that; say which ones never are.
+        """Return the first cases to run, with ReFrame's options for that; print the cases that do not fit.
 
-        :param cases: those of the report that are to be run, in their order.
+        :param cases: the cases of the report that are to be run, in their order.
         :raises ReportError: no case is expected to fit.
         """
         self.foreseen = foreseen
         self.waiting, left = estimate.affordable(cases, self._all)
         if left:
-            taken = sum(map(estimate.node_hours, left))
-            say(f"left out, as they would take {taken:.3g} node-hours more: {names(left)}")
+            excess = sum(map(estimate.node_hours, left))
+            say(f"left out, as they would take {excess:.3g} node-hours more: {names(left)}")
         if cases and not self.waiting:
             raise ReportError(f"nothing that is selected is expected to fit into {self._all:g} node-hours")
         return self.next([])
 
     def next(self, done: Iterable[Case]) -> tuple[list[Case], list[str]]:
-        """Return the next of what waits, as :meth:`within` does; where nothing fits any more, say so, and end that."""
+        """Return the next waiting cases, as :meth:`within` does; where none fits any more, drop them with a message."""
         chosen, options = self.within(self.waiting, done)
         if self.waiting and not chosen:
             say(f"left out, as only {self.left(done):.3g} node-hours are left: {names(self.waiting)}")
@@ -55,13 +55,13 @@ class Budget:
         return chosen, options
 
     def left(self, done: Iterable[Case]) -> float:
-        """Return what is left after these cases."""
+        """Return the node-hours that are left after these cases."""
         return self._all - estimate.spent(done)
 
     def within(self, cases: Sequence[Case], done: Iterable[Case]) -> tuple[list[Case], list[str]]:
-        """Return which of these cases may be run now, the first ones first, and ReFrame's options for that.
+        """Return those of the cases that may be run now, in their order, with ReFrame's options for that.
 
-        :param done: what was run before.
+        :param done: the cases that were run before.
         """
         if math.isinf(self._all):
             return list(cases), []

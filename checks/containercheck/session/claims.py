@@ -1,4 +1,4 @@
-"""Keeps two sessions out of one directory: they would remove each other's report, and the files of running jobs."""
+"""Lock directories against a second session: both would remove each other's report, and the files of running jobs."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from pathlib import Path
 
 from containercheck.results.formatting import speaker, typed
 
-#: File in a directory that a session holds locked while it runs; it says who that is.
+#: File in a directory that a session holds locked while it runs; it names the session.
 LOCK = ".session.lock"
-#: What flock says where somebody else has the lock, and where the file system has no locks: nobody is kept out there.
+#: Errors of flock where another process has the lock, and where the file system has no locks; then nothing is locked.
 _TAKEN, _NO_LOCKS = (errno.EWOULDBLOCK, errno.EACCES), (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 class Taken(Exception):
-    """Another session runs in a directory; the message says which, and what to do."""
+    """Another session runs in a directory; the message names it, and says what to do."""
 
 
 @contextlib.contextmanager
 def held(directories: Iterable[Path], argv: Iterable[str]) -> Iterator[None]:
-    """Hold these directories, which are made where they are missing, for this session.
+    """Lock these directories for this session, and make those that are missing.
 
-    :param argv: arguments of the session, for whoever comes meanwhile.
-    :raises Taken: another session holds one of them; nothing waits for its end.
+    :param argv: arguments of the session, for the message of another one.
+    :raises Taken: another session holds one of them; this does not wait for it.
     :raises OSError: a directory cannot be made or written to.
     """
     now = datetime.datetime.now().isoformat(sep=" ", timespec="seconds")
@@ -45,14 +45,14 @@ def held(directories: Iterable[Path], argv: Iterable[str]) -> Iterator[None]:
                 if error.errno not in _TAKEN:
                     raise
                 file.seek(0)
-                raise Taken(_told(file.read().strip(), directory)) from None
+                raise Taken(_taken_message(file.read().strip(), directory)) from None
             file.truncate(0)
             file.write(f"{words}, since {now}, process {os.getpid()} on {os.uname().nodename}\n")
             file.flush()
         yield
 
 
-def _told(who: str, directory: Path) -> str:
+def _taken_message(who: str, directory: Path) -> str:
     return (
         f"another session writes into {directory} ({who or 'it has just begun'}): wait for its end or stop it; or "
         "give this one places of its own, RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json before the command"

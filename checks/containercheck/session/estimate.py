@@ -1,4 +1,4 @@
-"""What a session costs: what a dry run, in which the checks say it themselves, expects, and what was spent."""
+"""The cost of a session: what its checks state in a dry run, and what was really spent."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from containercheck.results.formatting import columns, number
 
 #: Units of memory, the largest first.
 _BYTES = ((1 << 40, " TiB"), (1 << 30, " GiB"), (1 << 20, " MiB"))
-#: Steps of a number that is too long for a column.
+#: Prefixes of large numbers, the largest first.
 _THOUSANDS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
 
 def node_hours(case: Case, seconds: str = "expected") -> float:
-    """Return the node-hours that a case is expected to take.
+    """Return the node-hours of a case.
 
-    :param seconds: ``at_most`` for the most that it may take.
+    :param seconds: ``expected``, or ``at_most`` for the most that it may take.
     """
     return case.nodes * case.expected.get(seconds, 0.0) / 3600
 
 
 def lines(cases: Sequence[Case]) -> list[str]:
-    """Return the table: a line for each application, partition and number of nodes, and one for all."""
+    """Return the table, with a line for each application, partition and number of nodes, and a line of totals."""
     several = len({case.partition for case in cases}) > 1
     heading = ("application", "partition", "nodes", "ranks", "input", "of it a rank", "memory", "a run", "rounds")
     text: list[tuple[str, ...]] = [(*heading, "jobs", "node-hours", "at most")]
@@ -39,12 +39,12 @@ def lines(cases: Sequence[Case]) -> list[str]:
 
 
 def cheapest_first(cases: Iterable[Case]) -> list[Case]:
-    """Return the cases by their node-hours."""
+    """Return the cases sorted by their node-hours."""
     return sorted(cases, key=node_hours)
 
 
 def affordable(cases: Iterable[Case], budget: float) -> tuple[list[Case], list[Case]]:
-    """Return the cases that fit into a budget of node-hours, each after those before it, and those that do not."""
+    """Return the cases that fit into a budget of node-hours when taken in their order, and those that do not."""
     chosen: list[Case] = []
     left: list[Case] = []
     taken = 0.0
@@ -56,15 +56,15 @@ def affordable(cases: Iterable[Case], budget: float) -> tuple[list[Case], list[C
 
 
 def spent(cases: Iterable[Case]) -> float:
-    """Return the node-hours that the jobs of these cases took, those of their earlier runs too; without builds."""
+    """Return the node-hours that the jobs of these cases took, with their earlier runs and without builds."""
     return sum(run.nodes * run.job_seconds for case in cases for run in (case, *case.earlier)) / 3600
 
 
 def fitting(cases: Iterable[Case], left: float) -> tuple[list[Case], float | None]:
-    """Return the cases that may be run together without exceeding what is left of a budget, in their order.
+    """Return the cases that may run together without exceeding the rest of a budget, and a limit for a single job.
 
-    They fit with the most that they may take. Where not even one does, it is the first that is expected to fit, with
-    the node-hours that its job has to be limited to.
+    They fit even if each takes the most that it may. Where no case does, it is the first one that is expected to fit,
+    with the node-hours to which its job has to be limited.
     """
     cases, chosen, most = list(cases), [], 0.0
     for case in cases:
@@ -89,7 +89,7 @@ def _inputs(case: Case) -> tuple[str, ...]:
     run = case.expected
     if not run.get("unit"):
         return (*head, "?", "?", "?", "?")
-    amount, share = (_scaled(one, _THOUSANDS, 3) for one in (run["amount"], run["amount"] / run["ranks"]))
+    amount, share = (_scaled(value, _THOUSANDS, 3) for value in (run["amount"], run["amount"] / run["ranks"]))
     return (
         *head,
         f"{amount} {run['unit']}",
@@ -100,9 +100,9 @@ def _inputs(case: Case) -> tuple[str, ...]:
 
 
 def _rounds(cases: Iterable[Case]) -> str:
-    """Return after how many rounds figures are expected to have their verdicts, and how many of a case stay open.
+    """Return after how many rounds figures are expected to have verdicts, and how many of a case stay open.
 
-    As far as it is known how far their rounds spread; a question mark where nobody knows.
+    It follows from the known spread; a question mark without one.
     """
     known = [case.expected.get("closing") or () for case in cases if case.variant != "bare"]
     reached = max((rounds for closing in known for rounds in closing if rounds < open_verdicts.HORIZON), default=None)
@@ -119,6 +119,6 @@ def _hours(cases: Iterable[Case]) -> tuple[str, str]:
 
 
 def _scaled(value: float, steps: Sequence[tuple[float, str]], digits: int) -> str:
-    """Return a number in the largest of the steps that it reaches, or in the smallest."""
-    step, name = next((one for one in steps if value >= one[0]), steps[-1])
+    """Return a number with the largest prefix that it reaches, or with the smallest one."""
+    step, name = next(((step, name) for step, name in steps if value >= step), steps[-1])
     return f"{number(value / step, digits)}{name}"

@@ -1,4 +1,4 @@
-"""The options of our commands beside those of ReFrame: each is called the same, and means the same, in all of them."""
+"""The command-line options beside those of ReFrame: the same option means the same in all commands."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 class Option:
     """An option of the command line.
 
-    :ivar flags: how it is written; the last is its name.
-    :ivar facts: what argparse is told of it.
+    :ivar flags: its forms; the last is its name.
+    :ivar facts: further arguments for argparse.
     """
 
     flags: tuple[str, ...]
@@ -23,18 +23,18 @@ class Option:
 
     @property
     def name(self) -> str:
-        """Return how it is written in full."""
+        """Return the long form of the option."""
         return self.flags[-1]
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
-        """Have a command take it."""
+        """Add the option to the parser of a command."""
         parser.add_argument(*self.flags, **self.facts)
 
 
 def positive(text: str) -> float:
-    """Return a number of the command line.
+    """Return the positive number in a text of the command line.
 
-    :raises argparse.ArgumentTypeError: it is none, or not above 0.
+    :raises argparse.ArgumentTypeError: the text is no number, or it is not above 0.
     """
     with contextlib.suppress(ValueError):
         if 0 < float(text) < float("inf"):
@@ -46,7 +46,7 @@ def _option(*flags: str, **facts: Any) -> Option:
     return Option(flags, facts)
 
 
-#: All of them, by name. Which command has which is said in containercheck.command.parsers.
+#: All options by name; containercheck.command.parsers has those of each command.
 OPTIONS: Mapping[str, Option] = {
     option.name: option
     for option in (
@@ -133,7 +133,7 @@ OPTIONS: Mapping[str, Option] = {
         ),
     )
 }
-#: Those that ReFrame has too, and means the same by.
+#: Options that ReFrame has too, with the same meaning.
 REFRAMES = ("--name", "--filter-expr", "--verbose", "--system")
-#: Those that ReFrame does not know.
+#: Options that ReFrame does not know.
 OWN = tuple(name for name in OPTIONS if name not in REFRAMES)

@@ -1,4 +1,4 @@
-"""The passes of a session, each a run of ReFrame: all checks first, then what needs another run."""
+"""The passes of a session, each a run of ReFrame: all checks first, then the cases that need another run."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from containercheck.session.settings import Settings
 from containercheck.session.spreads_file import KnownSpreads
 from containercheck.session.usage import UsageError
 
-#: Which cases are run, in which order; it says itself what it leaves out.
+#: Function that returns the cases to run, in their order, and prints those that it leaves out.
 Choice = Callable[[Sequence[Case]], list[Case]]
-#: What the library raises where -S sets something that does not exist
+#: Exception of the library where -S sets a variable that does not exist
 #: (checks/containercheck/application/assignments.py).
 UNKNOWN_VARIABLE = "UnknownVariable"
 #: So many cases of a pass are named; what becomes of each is told when it ends.
 NAMED = 6
-#: Where the report keeps the arguments for ReFrame and what was compared, among what that says of the session.
+#: Keys of the report's session_info for the arguments for ReFrame and for what was compared.
 ARGUMENTS, COMPARED = "ci_run_arguments", "ci_run_compared"
 
 
 class Session:
-    """All runs of ReFrame until the table: of all checks, or of those that are open; then of what needs another run.
+    """The runs of ReFrame in a session: of all checks, or of open ones; then of the cases that need another run.
 
-    :ivar report: of all runs, as it stands in the workplace's ``report``.
-    :ivar cases: of that report.
-    :ivar is_resumed: whether it goes on with the last session.
+    :ivar report: report of all runs, as it is in the workplace's ``report``.
+    :ivar cases: cases of that report.
+    :ivar is_resumed: whether it continues the last session.
     """
 
     def __init__(
@@ -50,10 +50,10 @@ class Session:
         compared: Mapping[str, str] | None = None,
         view: View | None = None,
     ) -> None:
-        """Nothing is run yet; the time begins.
+        """Start the clock of the session; nothing is run yet.
 
-        :param choice: of the first pass; by default all cases, or where node-hours are counted the cheapest first.
-        :param compared: what the session compares beside bare and containers, by what it is told from another's.
+        :param choice: choice of the first pass; by default all cases, or with a budget the cheapest first.
+        :param compared: name and identity of the things that the session compares beside bare and containers.
         :param view: what is shown meanwhile; by default what ReFrame prints.
         """
         self._view = view or Verbatim()
@@ -62,9 +62,9 @@ class Session:
         self._settings, self._place, self._relay = settings, place, relay
         self._deadline = time.monotonic() + 60 * (settings.minutes or float("inf"))
         self._arguments = settings.arguments
-        # Whether passes over what is open follow.
+        # Whether passes over open cases follow.
         self._going_on = settings.only_open or (settings.minutes is not None and not settings.fixed)
-        # Seconds that the first pass takes at most, building not counted; and those of building before it.
+        # Most seconds of the first pass without building, and seconds of building before it.
         self._first_takes = self._building = 0.0
         self._confirmed: set[Key] = set()
         self._budget = Budget(settings.node_hours)
@@ -74,17 +74,17 @@ class Session:
         self.is_resumed = False
 
     def begin(self) -> list[str]:
-        """Run all checks, and return what is wrong with that besides their results.
+        """Run all checks, and return the problems besides their results.
 
         :raises UsageError: a variable is set that does not exist.
-        :raises ReportError: there is no report of it.
+        :raises ReportError: ReFrame left no report.
         """
         place, settings = self._place, self._settings
         place.clear()
         say("asking ReFrame which checks can run here")
         with self._foreseen() as foreseen:
             self._view.head(collect([foreseen]))
-            # Not before: a wrong command line leaves the last session's.
+            # Not before: after a wrong command line the last session's report is still there.
             place.report.unlink(missing_ok=True)
             if not self._choice:
                 self._prepare(foreseen, foreseen)
@@ -100,21 +100,21 @@ class Session:
         status = self._reframe(f"--report-file={place.report}", *chosen, known=known, files=files)
         problems = [] if self._relay.stopped_by else reframe_process.left_out(place.log)
         self.report = load(place.report)
-        # For a later --open.
+        # A later --open reads them.
         self.report.setdefault("session_info", {}).update({ARGUMENTS: settings.arguments, COMPARED: self._compared})
         self._keep()
         if settings.minutes is None:
-            # The person did not limit it, and the first session of a machine builds for many minutes.
+            # Only a time on the command line includes builds: the first session of a machine builds for many minutes.
             self._deadline += open_verdicts.built(self.cases, time.monotonic() - began, self._first_takes)
         if status != 0 and not self._relay.stopped_by and not any(map(selections.failure, self.cases)):
             problems.append(f"ReFrame ended with status {status}, though no check failed (see above)")
         return problems
 
     def resume(self) -> list[str]:
-        """Go on with the last session; where that compared something else, begin anew, as what it closed says nothing.
+        """Continue the last session; begin anew where that one compared something else, as its verdicts do not apply.
 
         :raises UsageError: a variable is set that does not exist.
-        :raises ReportError: there was none.
+        :raises ReportError: there was no session.
         """
         if not self._place.report.exists():
             raise ReportError(f"no session was run here yet: there is no {self._place.report}")
@@ -137,13 +137,13 @@ class Session:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing is open, nor slow and not yet confirmed."""
+        """Whether no verdict is open, and no slowness unconfirmed."""
         return not open_verdicts.open_figures(self.cases) and not selections.to_repeat(self.cases)
 
     def go_on(self) -> None:
-        """Run what a budget made wait, again what was only slow, then what is open.
+        """Run the cases that waited for the budget, then repeat those that were only slow, then the open ones.
 
-        Until that closes nothing more, or time or budget are used up.
+        It ends when open cases close no more verdicts, or time or budget are used up.
         """
         while not self._relay.stopped_by:
             if self._budget.waiting:
@@ -159,23 +159,26 @@ class Session:
         """Return the report of a dry run.
 
         :raises UsageError: a variable is set that does not exist.
-        :raises ReportError: there is none.
+        :raises ReportError: ReFrame left no report.
         """
         with tempfile.TemporaryDirectory() as directory:
             return self._dry_run(directory)
 
     def _dry_run(self, directory: str) -> dict[str, Any]:
-        prefix = [f"--{what}={directory}/{what}" for what in ("stage", "output", "report-file")]
+        prefix = [f"--{option}={directory}/{option}" for option in ("stage", "output", "report-file")]
         self._reframe("--dry-run", *prefix, known=None)
         report = load(Path(directory, "report-file"))
-        wrong = sorted({case.reason for case in collect([report]) if case.error == UNKNOWN_VARIABLE})
-        if wrong:
-            raise UsageError(wrong[0])
+        unknown_variables = sorted({case.reason for case in collect([report]) if case.error == UNKNOWN_VARIABLE})
+        if unknown_variables:
+            raise UsageError(unknown_variables[0])
         return report
 
     @contextlib.contextmanager
     def _foreseen(self) -> Iterator[dict[str, Any]]:
-        """Have the same, with its stage directories; or an empty one: ReFrame says why when it is to run."""
+        """Give the report of a dry run while its stage directories exist; an empty one if it fails.
+
+        ReFrame reports the error itself when it runs.
+        """
         with tempfile.TemporaryDirectory() as directory:
             try:
                 report = self._dry_run(directory)
@@ -186,7 +189,8 @@ class Session:
     def _prepare(self, foreseen: dict[str, Any], wanted: dict[str, Any]) -> None:
         """Build what the cases of a report need, before anything is measured.
 
-        :param foreseen: of a dry run, whose stage directories are still there.
+        :param foreseen: report of a dry run, whose stage directories still exist.
+        :param wanted: report with the cases.
         """
         builds = preparation.builds(foreseen, [case.key for case in selections.ran(collect([wanted]))])
         if not builds:
@@ -194,16 +198,16 @@ class Session:
         took = preparation.Preparation(builds, self._place).run(self._relay)
         self._building += took
         if self._settings.minutes is None:
-            # The person did not limit it, and the first session of a machine builds for many minutes.
+            # See begin().
             self._deadline += took
 
     def _first_chosen(self, foreseen: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         """Return a report of the first cases of a choice, and the options with which ReFrame runs them.
 
-        :raises ReportError: there is none, or the budget is not enough for any.
+        :raises ReportError: ReFrame left no report, or no case fits into the budget.
         """
         if self._settings.node_hours or not foreseen["runs"]:
-            # With the seconds that checks got meanwhile; and for ReFrame's own error.
+            # Now with the seconds that checks got meanwhile; an empty report is repeated for ReFrame's error message.
             foreseen = self.foresee()
         choice = self._choice or estimate.cheapest_first
         chosen, options = self._budget.begin(foreseen, choice(selections.ran(collect([foreseen]))))
@@ -211,7 +215,7 @@ class Session:
         return only(foreseen, chosen), [*options, f"--restore-session={self._place.selection}", "--failed"]
 
     def _run_waiting(self) -> None:
-        """Run the next of what a budget made wait, or say that nothing of it is run any more."""
+        """Run the next cases that waited for the budget, or print that none of them fits any more."""
         chosen, options = self._budget.next(self.cases)
         if not chosen:
             return
@@ -220,9 +224,10 @@ class Session:
             say(f"not run: {names(missed)}")
 
     def _first_seconds(self, cases: Sequence[Case]) -> list[str]:
-        """Return the setting of the seconds that each check gets in the first pass; none where each has its own.
+        """Return options with the seconds of each check in the first pass; none where each check keeps its default.
 
-        A session that nobody gave a time has the usual one, unless its jobs wait in a queue or have a budget.
+        A session without a time on the command line has the usual one, unless its jobs wait in a queue or it has a
+        budget.
         """
         minutes = self._settings.minutes
         if not cases or (minutes is None and self._settings.node_hours):
@@ -233,23 +238,23 @@ class Session:
                 return []
             self._going_on = True
             self._deadline = time.monotonic() + 60 * minutes
-        # Building counts where the person gave the session its time.
+        # A time on the command line includes building.
         left = max(0.0, 60 * minutes - (self._building if self._settings.minutes else 0.0))
         seconds = open_verdicts.first_seconds(cases, left)
         self._first_takes = open_verdicts.first_takes(cases, seconds)
         takes = self._first_takes / 60
-        more = "" if 60 * takes <= left else f", more than the {left / 60:.3g} that are left: select fewer checks"
+        excess = "" if 60 * takes <= left else f", more than the {left / 60:.3g} that are left: select fewer checks"
         shares = sorted(set(seconds.values()))
         # Bare cases, which compare nothing, get no seconds.
-        each = ""
+        seconds_text = ""
         if shares:
-            each = ", " + " to ".join(map(str, dict.fromkeys((shares[0], shares[-1])))) + " s each"
-        each += ", by what they need" if len(shares) > 1 else ""
-        say(f"the first pass has {len(cases)} case(s){each}: at most {takes:.0f} minutes{more}")
-        return [word for name, own in seconds.items() for word in ("-S", f"{name}.seconds={own}")]
+            seconds_text = ", " + " to ".join(map(str, dict.fromkeys((shares[0], shares[-1])))) + " s each"
+        seconds_text += ", by what they need" if len(shares) > 1 else ""
+        say(f"the first pass has {len(cases)} case(s){seconds_text}: at most {takes:.0f} minutes{excess}")
+        return [word for name, check_seconds in seconds.items() for word in ("-S", f"{name}.seconds={check_seconds}")]
 
     def _confirm(self, slow: Sequence[Case]) -> None:
-        """Run the cases that were only slow once more, with rounds of their own."""
+        """Repeat the cases that were only slow, with new rounds."""
         chosen, options = self._budget.within(slow, self.cases)
         if not chosen:
             self._confirmed |= {case.key for case in slow}
@@ -263,7 +268,7 @@ class Session:
             say(f"not run again, and so taken for confirmed: {names(missed)}")
 
     def _close(self) -> bool:
-        """Run open cases, as many as fit into the time that is left; tell whether another such pass makes sense."""
+        """Run as many open cases as fit into the time left, and return whether another such pass makes sense."""
         chosen = open_verdicts.plan(self.cases, self._deadline - time.monotonic(), self._settings.limits)
         if not chosen.cases:
             if open_verdicts.needs(self.cases):
@@ -276,8 +281,8 @@ class Session:
         say(f"{len(cases)} case(s) go on, at most {chosen.takes / 60:.1f} minutes: {names(cases, NAMED)}")
         options += ["-S", f"earlier={self._place.selection}"]
         if not self._settings.fixed:
-            # Those of the last session, with their number of rounds, are not this one's.
-            values = [(f"{name}.seconds={own}", f"{name}.rounds=0") for name, own in chosen.seconds.items()]
+            # They override seconds and rounds of the last session, whose arguments come first.
+            values = [(f"{name}.seconds={seconds}", f"{name}.rounds=0") for name, seconds in chosen.seconds.items()]
             options += [word for pair in values for value in pair for word in ("-S", value)]
         before = open_verdicts.open_figures(self.cases)
         missed = self.repeat(cases, *options)
@@ -287,38 +292,38 @@ class Session:
         say(f"{len(closed)} of {len(before)} open verdict(s) closed")
         if self._settings.only_open and (self._settings.minutes is None or self._settings.fixed):
             self._going_on = False
-        # Where too few rounds were there for a forecast, there is one now.
+        # Where there were too few rounds for a forecast, there is one now.
         return bool(closed) or not (chosen.figures or missed)
 
     def repeat(self, cases: Sequence[Case], *options: str, known: dict[str, Any] | None = None) -> list[Case]:
-        """Run these cases once more, add that to the report, and return those that were not run.
+        """Repeat these cases, add the results to the report, and return the cases that were not run.
 
-        :param known: a report that has them, where this session's has not: they run for the first time.
+        :param known: a report with the cases, where this session's lacks them: they run for the first time.
         """
         place = self._place
         place.repetition.unlink(missing_ok=True)
         save(place.selection, selection(known or self.report, cases))
-        # Of a restored report ReFrame selects exactly these cases: check, partition and environment. A name or a hash
-        # would select the check wherever else it runs.
+        # From a restored report ReFrame selects exactly these cases: check, partition and environment. A name or a hash
+        # would select the check on other partitions too.
         restored = [f"--restore-session={place.selection}", "--failed"]
         if not known:
-            # The files of the first run are kept where they are.
+            # The files of the first run stay where they are.
             stage = Path(self.report["session_info"]["prefix_stage"], "repeat")
             restored += ["--max-retries=0", "--reruns=0", f"--stage={stage}"]
-        # ReFrame warns that the checks' directory is not the restored one; without it another would take its place.
+        # With the checks' directory ReFrame warns that it is not the restored one; without, it would use its default.
         self._reframe(*options, *restored, f"--report-file={place.repetition}", known=only(known or self.report, cases))
         try:
             later = load(place.repetition)
         except ReportError:
             later = {"runs": []}
-        # With --repeat it runs all of a check's repetitions, of which the others are not asked about.
+        # With --repeat ReFrame runs all repetitions of a check; the report takes only these cases.
         self.report = merged(self.report, later, cases)
         self._keep()
         done = {case.key for case in selections.ran(collect([later]))}
         return [case for case in cases if case.key not in done]
 
     def repeat_within_budget(self, cases: Sequence[Case], *options: str) -> list[Case]:
-        """Run these cases once more, as many as the budget has room for, and return those that were not run."""
+        """Repeat as many of these cases as fit into the budget, and return those that were not run."""
         chosen, more = self._budget.within(cases, self.cases)
         missed = self.repeat(chosen, *options, *more) if chosen else []
         return [case for case in cases if case in missed or case not in chosen]
@@ -331,8 +336,8 @@ class Session:
     def _reframe(self, *options: str, known: dict[str, Any] | None, files: Sequence[str] = ()) -> int:
         """Run ReFrame, and return its exit status.
 
-        :param known: a report of what is run; None for a run that is not shown.
-        :param files: check files, in the order in which they are run; by default all, as ReFrame finds them.
+        :param known: a report with the cases that are run; None for a run that is not shown.
+        :param files: check files, in their order; by default all, in ReFrame's order.
         """
         options = (*self._known.options(self.report), *options)
         expected = None if known is None else expectations(known)
@@ -343,9 +348,9 @@ class Session:
 
 
 def cheapest_first(report: dict[str, Any]) -> list[str]:
-    """Return the check files of a dry run in the order in which they are run: those of the cheapest cases first.
+    """Return the check files of a dry run, those with the cheapest cases first.
 
-    ReFrame runs cases in the order in which it loads them. What is only skipped comes last, and is told all the same.
+    ReFrame runs cases in the order in which it loads them. Files with skipped cases only come last.
     """
     cost = {case.key: case.expected.get("expected", 0.0) for case in selections.ran(collect([report]))}
     files: dict[str, float] = {}
@@ -357,13 +362,13 @@ def cheapest_first(report: dict[str, Any]) -> list[str]:
 
 
 def _list(compared: Mapping[str, str]) -> str:
-    """Return what a session compared, to read."""
-    return ", ".join(f"{name} {what}" for name, what in compared.items()) or "bare and containers only"
+    """Return the things that a session compared, for messages."""
+    return ", ".join(f"{name} {identity}" for name, identity in compared.items()) or "bare and containers only"
 
 
 def expectations(report: dict[str, Any]) -> Mapping[str, Awaited]:
-    """Return what the cases of a report are called, and how long they are expected to take."""
+    """Return the cases of a report with names and expected durations, by their names in ReFrame's output."""
     cases = {case.key: case for case in selections.ran(collect([report]))}
-    raw = [one for run in report["runs"] for one in run["testcases"] if key(one) in cases]
-    times = {one: case.expected.get("expected", open_verdicts.START) for one, case in cases.items()}
-    return dict(awaited(one, names([cases[key(one)]]), times[key(one)]) for one in raw)
+    testcases = [raw for run in report["runs"] for raw in run["testcases"] if key(raw) in cases]
+    times = {case_key: case.expected.get("expected", open_verdicts.START) for case_key, case in cases.items()}
+    return dict(awaited(raw, names([cases[key(raw)]]), times[key(raw)]) for raw in testcases)

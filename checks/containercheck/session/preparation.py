@@ -1,8 +1,8 @@
-"""Builds what is to run before anything is measured: images, environments and programs, side by side.
+"""Build images, environments and programs in parallel before anything is measured.
 
-A dry run of ReFrame writes the build script of each case. Each different one is run here once, on all cores; what it
-makes lies in a cache, where ReFrame's own build step finds it when the case is run. Only for cases whose jobs run on
-this machine: jobs in a queue run elsewhere, and need not wait until the last image is there.
+A dry run of ReFrame writes the build script of each case. Each different script is run here once, on all cores; its
+products lie in a cache, where ReFrame's own build step finds them when the case is run. This is only for cases whose
+jobs run on this machine: jobs in a queue run elsewhere, and need not wait for the last image.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from containercheck.results.formatting import names, say
 from containercheck.session import progress, reframe_process
 from containercheck.session.reframe_process import Relay, Workplace
 
-#: What ReFrame calls the script, and how its build step notes that it succeeded, and that the software does not exist
-#: for this machine (containercheck.node.contract has them for the build step itself).
+#: ReFrame's name of the script, the file with the status of a build step, and its values where it succeeded and where
+#: the software does not exist for this machine (containercheck.node.contract has them for the build step itself).
 SCRIPT, STATUS, SUCCEEDED, UNSUPPORTED = "rfm_build.sh", "build.status", "0", "3"
-#: The command of a build step that has nothing to do (containercheck.software has it).
+#: The command of an empty build step (containercheck.software has it).
 NOTHING = "\n(true) && "
-#: Files for what a script prints.
+#: Files for the output of a script.
 OUT, ERR = "rfm_build.out", "rfm_build.err"
 #: Most scripts that run at the same time, as in ReFrame.
 MOST = 8
-#: Seconds between two looks at what has ended, and from which on a build has its line.
+#: Seconds between two polls of the scripts, and duration from which on a build is reported in a line.
 LOOK, WORTH_TELLING = 0.1, 10.0
 #: Cases that are named with a build.
 NAMED = 2
@@ -40,9 +40,9 @@ NAMED = 2
 
 @dataclass(frozen=True)
 class Build:
-    """A build script, with the cases that need what it makes.
+    """A build script, with the cases that need its products.
 
-    :ivar directory: the stage directory of one of them, where it is run.
+    :ivar directory: stage directory of one of the cases, where the script is run.
     """
 
     directory: Path
@@ -50,68 +50,68 @@ class Build:
 
     @property
     def name(self) -> str:
-        """Return what it is called, by its cases."""
+        """Return a name for the build from its first cases."""
         more = f" and {len(self.cases) - NAMED} more" if len(self.cases) > NAMED else ""
         return names(self.cases[:NAMED]) + more
 
     @property
     def problem(self) -> str:
-        """Return why it failed; empty where it did not, or where its cases are going to be skipped."""
+        """Return why the build failed; empty where it did not, or where its cases will be skipped."""
         with contextlib.suppress(OSError):
             if (self.directory / STATUS).read_text().strip() in (SUCCEEDED, UNSUPPORTED):
                 return ""
         with contextlib.suppress(OSError):
-            said = (self.directory / ERR).read_text(errors="replace").strip()
-            return said.splitlines()[0].removeprefix("error: ") if said else "it printed nothing"
+            output = (self.directory / ERR).read_text(errors="replace").strip()
+            return output.splitlines()[0].removeprefix("error: ") if output else "it printed nothing"
         return "it printed nothing"
 
 
 def builds(report: dict[str, Any], wanted: Iterable[Key]) -> list[Build]:
     """Return the builds that cases of a dry run need on this machine.
 
-    :param report: of the dry run, whose stage directories are still there.
-    :param wanted: which of its cases are run.
+    :param report: report of the dry run, whose stage directories still exist.
+    :param wanted: keys of the cases that are run.
     """
     wanted = set(wanted)
     scripts: dict[str, list[tuple[Path, Case]]] = {}
-    known = {case.key: case for case in selections.ran(collect([report])) if case.key in wanted}
+    cases = {case.key: case for case in selections.ran(collect([report])) if case.key in wanted}
     for raw in (raw for run in report["runs"] for raw in run["testcases"]):
-        case, directory = known.get(key(raw)), raw.get("stagedir") or ""
+        case, directory = cases.get(key(raw)), raw.get("stagedir") or ""
         script = Path(directory, SCRIPT)
         if case and case.scheduler == "local" and raw.get("build_locally", True) and script.is_file():
             text = script.read_text(errors="replace").replace(directory, "")
             if NOTHING not in text:
                 scripts.setdefault(text, []).append((Path(directory), case))
-    return [Build(found[0][0], tuple(case for _, case in found)) for found in scripts.values()]
+    return [Build(members[0][0], tuple(case for _, case in members)) for members in scripts.values()]
 
 
 class Preparation:
-    """Some builds as they go.
+    """Builds in parallel, with their progress.
 
-    :ivar done: how many have ended.
+    :ivar done: number of builds that have ended.
     """
 
     def __init__(self, wanted: Sequence[Build], place: Workplace) -> None:
-        """Nothing runs yet."""
+        """Begin without a running build."""
         self._wanted, self._place = wanted, place
         self._running: dict[subprocess.Popen[bytes], tuple[Build, float]] = {}
         self.done = 0
 
     def run(self, relay: Relay) -> float:
-        """Run them, some at a time, until all have ended or a signal came.
+        """Run the builds, several at a time, until all have ended or a signal came.
 
         :returns: the seconds that it took.
         """
-        # Twice as many as cores: images wait for the one that they are built upon.
+        # Twice as many as cores: images wait for their base image.
         began, todo, most = time.monotonic(), list(self._wanted), min(MOST, 2 * (os.cpu_count() or 1))
-        cases = sum(len(one.cases) for one in self._wanted)
+        cases = sum(len(build.cases) for build in self._wanted)
         say(f"preparing {cases} case(s): what they need is built, or found in a cache, before anything is measured")
         screen = progress.Screen()
         with progress.shown(self, screen):
             while (todo or self._running) and not relay.stopped_by:
                 while todo and len(self._running) < most:
                     self._start(todo.pop(0))
-                for process in [one for one in self._running if one.poll() is not None]:
+                for process in [process for process in self._running if process.poll() is not None]:
                     self._ended(process, screen)
                 time.sleep(LOOK)
         if relay.stopped_by:
@@ -132,7 +132,7 @@ class Preparation:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                # Whatever it starts is ended with it.
+                # A process group of its own, which is ended as a whole.
                 start_new_session=True,
             )
         self._running[process] = (build, time.monotonic())
@@ -147,7 +147,7 @@ class Preparation:
             screen.show(f"run: built in {duration(took)}: {build.name}\n".encode())
 
     def line(self, within: float) -> str:
-        """Return how far it is, with the last line of the build that printed in the last seconds."""
+        """Return how many builds are done, with the last line of the build that printed in the last seconds."""
         count = f"{self.done} of {len(self._wanted)} built"
         newest, changed = None, time.time() - within
         for build, _ in list(self._running.values()):
@@ -155,10 +155,10 @@ class Preparation:
                 when = (build.directory / OUT).stat().st_mtime
                 if when > changed:
                     newest, changed = build, when
-        said = progress.last_line(newest.directory / OUT) if newest else ""
-        return f"{count}; {said}" if said else count
+        last_line = progress.last_line(newest.directory / OUT) if newest else ""
+        return f"{count}; {last_line}" if last_line else count
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it."""
+    """Return a duration for people, in seconds or minutes."""
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -1,4 +1,4 @@
-"""Which cases a night runs first, when it cannot run all: what was never run, what failed last time, the oldest."""
+"""The order of cases in a night that has no time for all: those that never ran, that failed last, then the oldest."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from containercheck.results.formatting import names, say
 
 
 class Priority:
-    """The order of the cases, from what earlier nights ran.
+    """The order of the cases, by the runs of earlier nights.
 
     :param nights: the earliest first.
-    :param minutes: that a first pass of cases without a queue may take; None for any.
+    :param minutes: time for a first pass of cases without a queue; None for no limit.
     """
 
     def __init__(self, nights: Sequence[Night], minutes: float | None = None) -> None:
-        """Take in what was run when."""
+        """Record the last run of each case."""
         self._minutes = minutes
-        # Of each case the number of the last night that ran it, and whether it failed then.
+        # For each case, the number of the last night that ran it, and whether it failed then.
         self._last = {
             case.identity: (number, selections.failure(case) is not None)
             for number, night in enumerate(night for night in nights if night.is_nightly)
@@ -28,7 +28,7 @@ class Priority:
         }
 
     def order(self, cases: Sequence[Case]) -> list[Case]:
-        """Return the cases: those that never ran, those that failed when they last did, then the longest ago."""
+        """Return the cases: those that never ran, those whose last run failed, then those of the longest ago."""
         return sorted(cases, key=self._rank)
 
     def _rank(self, case: Case) -> tuple[int, int]:
@@ -36,16 +36,16 @@ class Priority:
         return (0 if number < 0 else 1 if failed else 2, number)
 
     def choose(self, cases: Sequence[Case]) -> list[Case]:
-        """Return the cases that are run tonight, in their order; say which there is no time for.
+        """Return the cases that are run tonight, in their order; print those for which there is no time.
 
-        Each gets the shortest first pass. Jobs in a queue run beside each other, so that minutes say nothing of them.
+        Each gets the shortest first pass. Jobs in a queue run at the same time, and so do not count.
         """
         ordered = self.order(cases)
         chosen: list[Case] = []
         for case in ordered:
-            local = [one for one in (*chosen, case) if one.scheduler == "local"]
-            takes = open_verdicts.shortest_takes(local)
-            if case.scheduler != "local" or self._minutes is None or takes <= 60 * self._minutes:
+            local = [other for other in (*chosen, case) if other.scheduler == "local"]
+            seconds = open_verdicts.shortest_takes(local)
+            if case.scheduler != "local" or self._minutes is None or seconds <= 60 * self._minutes:
                 chosen.append(case)
         left = [case for case in ordered if case not in chosen]
         if left:

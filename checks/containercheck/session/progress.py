@@ -1,7 +1,7 @@
-"""How far ReFrame is: one line that moves at the end of a terminal, or in a log a line now and then.
+"""Show the progress of ReFrame: in a terminal in one moving line at its end, in a log in a line now and then.
 
-It is read from what ReFrame prints, and from the jobs' own outputs: images are built and rounds are run for minutes, of
-which ReFrame says nothing.
+It follows from ReFrame's output and from that of the jobs: images are built and rounds are run for minutes, during
+which ReFrame prints nothing.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Any, Protocol
 from containercheck.results import announcements
 from containercheck.results.cases import Case
 
-#: Seconds between two lines in a log, and between two looks of the line that moves.
+#: Seconds between two lines in a log, and between two updates of the moving line.
 HEARTBEAT, MOVES = 30.0, 1.0
-#: Part of the work that has to be done before the rest is foreseen.
+#: Part of the work that has to be done before the time left is estimated.
 TELLING = 0.05
-#: How ReFrame says that a case ended: result, which of how many, hash and place. It colors the result.
+#: ReFrame's line for a case that ended: result, number of cases, hash and partition. It colors the result.
 ENDED = re.compile(r"^\[ *([A-Z]+) *\] \( *\d+/\d+\) .*(/[0-9a-f]+ @\S+)")
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
 #: Erases the line of a terminal.
@@ -37,8 +37,8 @@ ERASED = "\r\x1b[K"
 class Awaited:
     """A case that is to be run.
 
-    :ivar name: for people.
-    :ivar seconds: that it is expected to take.
+    :ivar name: name for people.
+    :ivar seconds: expected duration.
     :ivar raw: ReFrame's test case of the report that foresaw it.
     """
 
@@ -91,7 +91,7 @@ class Verbatim:
 
 
 def awaited(raw: Mapping[str, Any], name: str, seconds: float) -> tuple[str, Awaited]:
-    """Return a case as ReFrame will name it in what it prints, with what is known of it.
+    """Return a case with the name that it has in ReFrame's output.
 
     :param raw: ReFrame's test case of a report.
     """
@@ -99,47 +99,46 @@ def awaited(raw: Mapping[str, Any], name: str, seconds: float) -> tuple[str, Awa
 
 
 class Told(Protocol):
-    """Something that can say how far it is."""
+    """Work that can describe its progress."""
 
     def line(self, within: float) -> str:
-        """Return that, with what was printed in the last seconds."""
+        """Return the progress, with the last line that was printed within these seconds."""
 
 
 class Progress:
-    """One run of ReFrame as it goes.
+    """The progress of one run of ReFrame.
 
-    :ivar done: how many cases ended.
-    :ivar failed: how many of them failed.
+    :ivar done: number of cases that ended.
+    :ivar failed: number of cases that failed.
     """
 
     def __init__(self, known: Mapping[str, Awaited], stage: Path, rows: Path | None = None) -> None:
-        """Nothing has ended yet.
+        """Begin before any case has ended.
 
-        :param known: what is run, as far as that is known.
+        :param known: the cases that are run, as far as they are known.
         :param stage: ReFrame's stage directory.
         :param rows: file that cases announce their rows in.
         """
         self._known, self._stage, self._rows = dict(known), stage, rows
         self._began = time.monotonic()
-        self._all = sum(one.seconds for one in known.values())
+        self._all = sum(case.seconds for case in known.values())
         self._finished = 0.0
         self.done = self.failed = 0
 
     def saw(self, line: str) -> Ended | None:
-        """Take in a line that ReFrame printed, and return the case that ended with it."""
-        found = ENDED.match(COLOR.sub("", line))
-        if not found or found[1] == "SKIP":
+        """Count a case from a line that ReFrame printed, and return it."""
+        match = ENDED.match(COLOR.sub("", line))
+        if not match or match[1] == "SKIP":
             return None
         self.done += 1
-        self.failed += found[1] in ("FAIL", "ABORT")
-        one = self._known.get(found[2])
-        self._finished += one.seconds if one else 0.0
-        rows = announcements.told(self._rows, found[2]) if self._rows else []
-        result = {"OK": "pass"}.get(found[1], found[1].lower())
-        return Ended(one.name if one else found[2], result, one.raw if one else {}, rows)
+        self.failed += match[1] in ("FAIL", "ABORT")
+        case = self._known.get(match[2], Awaited(match[2], 0.0))
+        self._finished += case.seconds
+        rows = announcements.told(self._rows, match[2]) if self._rows else []
+        return Ended(case.name, {"OK": "pass"}.get(match[1], match[1].lower()), case.raw, rows)
 
     def line(self, within: float) -> str:
-        """Return how far it is, with the last line of the job that printed in the last seconds; nothing for no news."""
+        """Return the progress, with the last line of the job that printed in the last seconds; empty without news."""
         doing = self._doing(within)
         parts = [self._count()] if self._known else []
         return "; ".join([*parts, *([doing] if doing else []), *self._left()]) if parts or doing else ""
@@ -149,24 +148,25 @@ class Progress:
         return f"{self.done} of {len(self._known)} done{failed}"
 
     def _left(self) -> list[str]:
-        """Return how long the rest takes, if it goes on as it did: builds and waits in a queue included."""
+        """Return an estimate of the time left from the speed so far, with builds and waits in a queue."""
         if not self._all or not TELLING < self._finished / self._all < 1:
             return []
         left = (time.monotonic() - self._began) * (self._all / self._finished - 1)
         return [f"some {left / 60:.0f} min left" if left > 90 else f"some {left:.0f} s left"]
 
     def _doing(self, within: float) -> str:
-        job, said = sign_of_life(self._stage, within)
+        job, line = sign_of_life(self._stage, within)
         if not job:
             return ""
         mark = f"/{job.rpartition('_')[2]} @"
-        return f"{next((one.name for key, one in self._known.items() if key.startswith(mark)), job)}: {said}"
+        name = next((case.name for key, case in self._known.items() if key.startswith(mark)), job)
+        return f"{name}: {line}"
 
 
 def sign_of_life(stage: Path, seconds: float) -> tuple[str, str]:
     """Return the job that printed last, within the last seconds, and its last line; two empty texts for none."""
     newest, changed = None, time.time() - seconds
-    # system/partition/environment/check/, and below repeat/ the same; deeper are the applications' own files.
+    # system/partition/environment/check/, also below repeat/; deeper directories have files of the applications.
     for pattern in ("*/*/*/*/rfm_*.out", "repeat/*/*/*/*/rfm_*.out"):
         for path in stage.glob(pattern):
             with contextlib.suppress(OSError):
@@ -185,10 +185,10 @@ def last_line(path: Path) -> str:
 
 
 class Screen:
-    """Standard output: lines that stay, and beneath them in a terminal the one that moves."""
+    """Standard output: lines that stay, and in a terminal a moving line beneath them."""
 
     def __init__(self) -> None:
-        """Nothing moves yet."""
+        """Begin without a moving line."""
         self._lock = threading.Lock()
         self._moving = ""
 
@@ -198,12 +198,12 @@ class Screen:
         return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
     def show(self, line: bytes) -> None:
-        """Print a line that stays, as a whole, whichever thread it comes from."""
+        """Print a line that stays, in one piece, from any thread."""
         with self._lock:
             self._write((ERASED.encode() if self._moving else b"") + line + self._moving.encode(errors="replace"))
 
     def move(self, text: str) -> None:
-        """Show this as the moving line, cut to the terminal's width; nothing for none."""
+        """Show the text as the moving line, cut to the terminal's width; an empty text removes the line."""
         width = shutil.get_terminal_size().columns - 1
         with self._lock:
             before, self._moving = self._moving, text[:width]
@@ -211,22 +211,22 @@ class Screen:
                 self._write((ERASED + self._moving).encode(errors="replace"))
 
     def _write(self, data: bytes) -> None:
-        """Write it. Where nobody reads it any more, the session stops."""
+        """Write data; if the reader of the pipe is gone, stop the session."""
         try:
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
         except BrokenPipeError:
-            # As if somebody had asked for it. Only the main thread is woken by it from its waiting.
+            # The same as a request to end. Only a signal to the main thread ends its wait.
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
 
 @contextlib.contextmanager
 def shown(progress: Told, screen: Screen) -> Iterator[None]:
-    """Tell how far it is, until the block is left."""
-    over = threading.Event()
+    """Show the progress until the block is left."""
+    ended = threading.Event()
 
-    def tell() -> None:
-        while not over.wait(MOVES if screen.is_terminal else HEARTBEAT):
+    def show_repeatedly() -> None:
+        while not ended.wait(MOVES if screen.is_terminal else HEARTBEAT):
             if screen.is_terminal:
                 screen.move(progress.line(HEARTBEAT))
             else:
@@ -234,11 +234,11 @@ def shown(progress: Told, screen: Screen) -> Iterator[None]:
                 if line:
                     screen.show(f"[ {line} ]\n".encode(errors="replace"))
 
-    telling = threading.Thread(target=tell, daemon=True)
-    telling.start()
+    thread = threading.Thread(target=show_repeatedly, daemon=True)
+    thread.start()
     try:
         yield
     finally:
-        over.set()
-        telling.join()
+        ended.set()
+        thread.join()
         screen.move("")

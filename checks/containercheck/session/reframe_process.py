@@ -24,28 +24,28 @@ from containercheck.node import project
 from containercheck.results import announcements
 from containercheck.session import options, progress, usage
 
-#: What ReFrame warns of when it leaves out a file or a check that it cannot load.
+#: ReFrame's warning when it leaves out a file or a check that it cannot load.
 LEFT_OUT = re.compile(r"WARNING: (.*(?:skipping test|is not copyable).*)")
-#: What is said at the end of cases that were not generated (application/full_axes.py).
+#: Line at the end on cases that were not generated (application/full_axes.py).
 FULL_AXES = re.compile(r"^\d+ more cases? belongs? to the full axes.*", re.MULTILINE)
-#: What ReFrame warns of where it cannot write to the results database.
+#: ReFrame's warning when it cannot write to the results database.
 NOT_STORED = re.compile(r"WARNING: failed to store results in the database: (.*)")
 #: From linux/prctl.h: orphaned descendants become children of this process instead of init's.
 PR_SET_CHILD_SUBREAPER = 36
-#: ReFrame's looks at a job grow rarer down to one in ten seconds, which at the end of each job would be waited for.
+#: Lowest rate of polling: ReFrame's default slows down to a poll in ten seconds, which would delay each job's end.
 QUIET = {"RFM_POLL_RATE_MIN": "0.5"}
-#: Seconds for what was asked to end, before it is killed.
+#: Seconds between the request to end and the killing of a process.
 GRACE = 10.0
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where a session finds the checks, and where it leaves its files.
+    """The paths of the checks and of the files of a session.
 
-    :ivar directory: where ReFrame runs.
-    :ivar checks: directory of the check files; of a checkout's from there, as a person would write it.
-    :ivar config: what is common to all sites; a site's own file has the last word.
-    :ivar report_file: ReFrame's report, where somebody says; see :func:`named_report`.
+    :ivar directory: directory in which ReFrame runs.
+    :ivar checks: directory of the check files; in a checkout relative to ``directory``.
+    :ivar config: settings for all sites, which a site's own file overrides.
+    :ivar report_file: ReFrame's report, where it is set; see :func:`named_report`.
     """
 
     directory: Path = field(default_factory=project.work_directory)
@@ -55,7 +55,7 @@ class Workplace:
 
     @property
     def reports(self) -> Path:
-        """Return the directory of what a session reports."""
+        """Return the directory of a session's reports."""
         return self.report.parent
 
     @property
@@ -65,34 +65,34 @@ class Workplace:
 
     @property
     def selection(self) -> Path:
-        """Return the cases of that report which are run again, with the rounds that they have."""
+        """Return the file with the cases of the report that are run again, and their rounds."""
         return self.reports / "repeat-cases.json"
 
     @property
     def repetition(self) -> Path:
-        """Return ReFrame's own report of the latest of these runs."""
+        """Return ReFrame's own report of the latest repetition."""
         return self.reports / "repeat-report.json"
 
     @property
     def log(self) -> Path:
-        """Return what ReFrame printed, in all runs."""
+        """Return the log of ReFrame's output in all runs."""
         return self.reports / "session.log"
 
     def clear(self, *more: Path) -> None:
-        """Remove what an earlier session left, which could be taken for this one's."""
+        """Remove the files of an earlier session, which could be taken for those of this one."""
         for path in (self.selection, self.repetition, self.log, *more):
             path.unlink(missing_ok=True)
 
 
 class Relay:
-    """Asks the one process that is waited for to end when a signal comes, and clears up after it.
+    """Passes signals on to the process that is waited for, and ends what the process leaves running.
 
-    It is asked by SIGINT, whatever came: of SIGTERM and SIGHUP ReFrame 4.10 makes an Exception, which is lost where it
-    meets a line that is being logged, and all later signals are ignored then. KeyboardInterrupt is no Exception.
+    It sends SIGINT for every signal: from SIGTERM and SIGHUP ReFrame 4.10 makes an Exception, which is lost if a line
+    is being logged, and all later signals are ignored then. KeyboardInterrupt is no Exception.
     """
 
     def __init__(self) -> None:
-        """Begin with nothing: signals are caught from ``with`` on."""
+        """Begin without a process; signals are caught from ``with`` on."""
         self._process: subprocess.Popen[bytes] | None = None
         self._received: signal.Signals | None = None
         self._handlers: dict[int, Any] = {}
@@ -103,26 +103,26 @@ class Relay:
         return self._received.name if self._received else ""
 
     def __enter__(self) -> Relay:
-        """Begin to catch signals, other than those that the caller has chosen to ignore (nohup)."""
+        """Begin to catch signals, and keep ignoring those that the caller ignores (nohup)."""
         adopt_orphans(True)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
             ignored = signal.getsignal(number) is signal.SIG_IGN
-            # A process inherits what is ignored, and not what a function takes.
+            # A child process inherits that a signal is ignored, but no handler.
             self._handlers[number] = signal.signal(number, self._ignore if ignored else self._pass_on)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Restore what happened to signals before."""
+        """Restore the signal handlers of before."""
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         adopt_orphans(False)
 
     def wait(self, process: subprocess.Popen[bytes]) -> int:
-        """Wait for a process, however often it is interrupted, and return its exit status."""
+        """Wait for a process to end, despite interrupts, and return its exit status."""
         self._process = process
         try:
             if self._received:
-                # It came while the process was being started.
+                # The signal came while the process was being started.
                 process.send_signal(signal.SIGINT)
             return process.wait()
         finally:
@@ -140,17 +140,17 @@ class Relay:
 
 
 def adopt_orphans(wanted: bool) -> None:
-    """Make orphaned descendants this process's children: ReFrame asks its jobs to end, and does not wait for them."""
+    """Adopt orphaned descendants, or no longer: ReFrame asks its jobs to end, and does not wait for them."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0)
 
 
 def end_children() -> None:
-    """Wait for all children, adopted ones too; kill those that do not end."""
+    """Wait for all children, also adopted ones; kill those that do not end."""
     started = time.monotonic()
-    # What cannot be killed (it hangs in the kernel) is not waited for.
+    # The wait has an end, as a process that hangs in the kernel cannot be killed.
     while time.monotonic() - started < 2 * GRACE:
         try:
-            # One after the other; 0 where none has ended.
+            # waitpid returns 0 where no child has ended.
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
@@ -163,38 +163,38 @@ def end_children() -> None:
 
 
 def children() -> list[int]:
-    """Return this process's children."""
-    found = []
+    """Return the process ids of this process's children."""
+    processes = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            # The name, in parentheses, may hold anything; then come the state and the parent.
+            # The name, in parentheses, may contain any character; then come the state and the parent.
             if int(path.read_text(errors="replace").rpartition(")")[2].split()[1]) == os.getpid():
-                found.append(int(path.parent.name))
-    return found
+                processes.append(int(path.parent.name))
+    return processes
 
 
 class ReframeFailed(Exception):
-    """ReFrame could not tell what it was asked; the message is its own."""
+    """ReFrame could not answer a query; the message is ReFrame's."""
 
 
 def program() -> str:
-    """Return the path of the ``reframe`` that was installed for this Python: another one may not have the library.
+    """Return the path of the ``reframe`` of this Python installation: another one may not have the library.
 
     :raises UsageError: there is none.
     """
     scripts = [sysconfig.get_path("scripts"), sysconfig.get_path("scripts", f"{os.name}_user")]
     places: list[Any] = [Path(sys.executable).parent, *scripts]
     paths = [Path(place, "reframe") for place in places]
-    found = next((path for path in paths if path.exists()), None)
-    if not found:
+    executable = next((path for path in paths if path.exists()), None)
+    if not executable:
         raise usage.UsageError(f"{sys.executable} has no ReFrame: run {sys.executable} -m pip install reframe-hpc")
-    return str(found)
+    return str(executable)
 
 
 def environment(place: Workplace) -> dict[str, str]:
-    """Return the environment of ReFrame: the site's files come after what is common, whose settings give way to them.
+    """Return the environment of ReFrame: the site's configuration files come after the common one and override it.
 
-    Where the person names what is common too, its place is the person's.
+    Where RFM_CONFIG_FILES names the common file too, it stays in its place there.
     """
     named = os.environ.get("RFM_CONFIG_FILES", "")
     files = [named] if str(place.config) in named.split(":") else [str(place.config), named]
@@ -202,10 +202,10 @@ def environment(place: Workplace) -> dict[str, str]:
 
 
 def ask(arguments: Sequence[str], place: Workplace) -> Any:
-    """Return what ReFrame prints, which has to be JSON; nothing is run.
+    """Return ReFrame's output, which has to be JSON; no check is run.
 
-    :raises ReframeFailed: it is not.
-    :raises UsageError: these arguments are none of ReFrame's.
+    :raises ReframeFailed: the output is no JSON.
+    :raises UsageError: ReFrame does not accept the arguments.
     """
     words = [program(), "--nocolor", *arguments]
     facts: dict[str, Any] = {"cwd": place.directory, "env": environment(place), "stdin": subprocess.DEVNULL}
@@ -213,17 +213,17 @@ def ask(arguments: Sequence[str], place: Workplace) -> Any:
     try:
         return json.loads(result.stdout)
     except ValueError:
-        wrong = usage.complaint(result.stdout, options.OWN)
-        if wrong:
-            raise usage.UsageError(wrong) from None
+        complaint = usage.complaint(result.stdout, options.OWN)
+        if complaint:
+            raise usage.UsageError(complaint) from None
         lines = result.stdout.split("\n")
-        # What it warns of comes before.
-        why = next((line for line in lines if "error: " in line.lower()), lines[0])
-        raise ReframeFailed(why.split("ERROR: ")[-1] or f"reframe ended with status {result.returncode}") from None
+        # Warnings come before the error.
+        message = next((line for line in lines if "error: " in line.lower()), lines[0])
+        raise ReframeFailed(message.split("ERROR: ")[-1] or f"reframe ended with status {result.returncode}") from None
 
 
 def names_checks(arguments: Sequence[str]) -> bool:
-    """Tell whether arguments of ReFrame say where checks are, beside ours."""
+    """Return whether ReFrame's arguments name further directories or files of checks."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("-c", "--checkpath", action="append")
     parser.add_argument("-R", "--recursive", action="store_true")
@@ -234,38 +234,38 @@ def names_checks(arguments: Sequence[str]) -> bool:
 def named_report(arguments: Sequence[str], place: Workplace) -> Path | None:
     """Return the report that the site's file (``general/report_file``) or ``RFM_REPORT_FILE`` names.
 
-    None for nobody's, and for one of many: a name with ``{sessionid}``, as ReFrame's default has it.
+    None where neither names one, and for a name with ``{sessionid}``, such as ReFrame's default: it changes.
 
-    :raises UsageError: the arguments are none of ReFrame's.
+    :raises UsageError: ReFrame does not accept the arguments.
     """
     try:
         name = ask([*arguments, "--show-config=general/0/report_file"], place)
     except ReframeFailed:
-        # ReFrame says so itself when it is to run.
+        # ReFrame reports the error itself when it runs.
         return None
     return None if "{sessionid}" in name else Path(place.directory, os.path.expandvars(name)).expanduser()
 
 
 def named_stage(arguments: Sequence[str], place: Workplace) -> Path:
-    """Return ReFrame's stage directory: the site's, the person's, or ``stage`` where the session runs.
+    """Return ReFrame's stage directory: as configured, or ``stage`` in the directory of the session.
 
-    :raises UsageError: the arguments are none of ReFrame's.
+    :raises UsageError: ReFrame does not accept the arguments.
     """
-    asked = [[*arguments, f"--show-config=systems/0/{what}"] for what in ("stagedir", "prefix")]
+    queries = [[*arguments, f"--show-config=systems/0/{what}"] for what in ("stagedir", "prefix")]
     try:
-        with concurrent.futures.ThreadPoolExecutor() as both:
-            stage, prefix = both.map(lambda words: ask(words, place), asked)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            stage, prefix = pool.map(lambda words: ask(words, place), queries)
     except ReframeFailed:
-        # As named_report.
+        # ReFrame reports the error itself when it runs.
         stage, prefix = "", ""
     return Path(place.directory, os.path.expandvars(stage or os.path.join(prefix, "stage"))).expanduser()
 
 
 def named_database(arguments: Sequence[str], place: Workplace) -> Path:
-    """Return ReFrame's results database of the site.
+    """Return the path of the site's results database.
 
     :raises ReframeFailed: ReFrame cannot tell.
-    :raises UsageError: the arguments are none of ReFrame's.
+    :raises UsageError: ReFrame does not accept the arguments.
     """
     name = ask([*arguments, "--show-config=storage/0/sqlite_db_file"], place)
     return Path(place.directory, os.path.expandvars(name)).expanduser()
@@ -279,19 +279,19 @@ def reframe(
     quiet: bool = False,
     view: progress.View | None = None,
 ) -> int:
-    """Run ReFrame, log what it prints, show that or how far it is, and return its exit status.
+    """Run ReFrame, log its output, show that and its progress, and return its exit status.
 
-    :param known: what it is expected to run; None for a run of which nothing is shown, and all is logged.
-    :param quiet: whether its jobs measure on this machine: then it handles one case after the other, and while that is
-        measured it sets up and builds no other, looks at no other, and looks at that one every other second.
-    :param view: what is shown of what it prints; by default all.
+    :param known: the cases that it is expected to run; None for a run that is logged, and not shown.
+    :param quiet: whether its jobs measure on this machine: then it handles one case after the other, sets up, builds
+        and polls no other case while one is measured, and polls that one every other second.
+    :param view: what is shown of its output; by default all.
     """
     place.reports.mkdir(parents=True, exist_ok=True)
     rows = place.reports / "announced-rows.jsonl"
     rows.unlink(missing_ok=True)
     actions = [] if "--dry-run" in arguments else ["-r"]
     if quiet:
-        # The person's own choice comes later, and so counts.
+        # A policy among the arguments comes later, and so overrides this one.
         actions += ["--exec-policy=serial"]
     screen, current = progress.Screen(), progress.Progress(known or {}, place.directory / "stage", rows)
     with place.log.open("ab") as log, contextlib.nullcontext() if known is None else progress.shown(current, screen):
@@ -302,7 +302,7 @@ def reframe(
             stdin=subprocess.DEVNULL,
             stdout=log if known is None else subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            # The terminal's Ctrl-C reaches this process only, and goes on to ReFrame from here, once.
+            # The terminal's Ctrl-C reaches only this process, which passes it on to ReFrame once.
             start_new_session=True,
         )
         if known is None:
@@ -312,7 +312,7 @@ def reframe(
         )
         copying.start()
         status = relay.wait(process)
-        # Something that ReFrame left running may have its output open still.
+        # A process that ReFrame left running may still have the output open.
         copying.join(timeout=10)
     rows.unlink(missing_ok=True)
     return status
@@ -325,7 +325,7 @@ def copy(
     current: progress.Progress,
     view: progress.View,
 ) -> None:
-    """Show, log and count what a process prints, until it prints no more."""
+    """Show, log and count the lines that a process prints, until its output ends."""
     for line in process.stdout or ():
         with contextlib.suppress(ValueError):  # the log was closed: see the end of reframe()
             log.write(line)
@@ -336,19 +336,19 @@ def copy(
 
 
 def not_stored(log: Path) -> str:
-    """Return why ReFrame could not write the last results into its database; empty where it could: it only warns."""
+    """Return why ReFrame could not write the last results into its database, of which it only warns; else empty."""
     text = progress.COLOR.sub("", log.read_text(encoding="utf-8", errors="replace")) if log.exists() else ""
-    found = [match[1] for match in NOT_STORED.finditer(text)]
-    return found[-1].strip() if found else ""
+    messages = [match[1] for match in NOT_STORED.finditer(text)]
+    return messages[-1].strip() if messages else ""
 
 
 def of_full_axes(log: Path) -> str:
-    """Return the line about cases of the full axes that were selected and not generated; empty where there is none."""
-    found = FULL_AXES.search(progress.COLOR.sub("", log.read_text(encoding="utf-8", errors="replace")))
-    return found[0] if found else ""
+    """Return the line on selected cases of the full axes that were not generated; empty without one."""
+    match = FULL_AXES.search(progress.COLOR.sub("", log.read_text(encoding="utf-8", errors="replace")))
+    return match[0] if match else ""
 
 
 def left_out(log: Path) -> list[str]:
-    """Return what is wrong when ReFrame left out a check that does not load: it only warns of that."""
-    found = LEFT_OUT.search(progress.COLOR.sub("", log.read_text(encoding="utf-8", errors="replace")))
-    return [f"a check file does not load: {found[1]}"] if found else []
+    """Return a problem where ReFrame left out a check that does not load, of which it only warns."""
+    match = LEFT_OUT.search(progress.COLOR.sub("", log.read_text(encoding="utf-8", errors="replace")))
+    return [f"a check file does not load: {match[1]}"] if match else []

@@ -1,4 +1,4 @@
-"""What a person asks of a session or of a night: their own options, and the arguments that go on to ReFrame."""
+"""The settings of a session or a night from the command line: its own options, and the arguments for ReFrame."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from containercheck.history.nights import CHANGED, NIGHT
 
 @dataclass(frozen=True)
 class Settings:
-    """What the person asked for.
+    """Settings of a session.
 
-    :ivar minutes: for the session; None where nothing was said.
-    :ivar node_hours: for all jobs of the session; None for any.
-    :ivar estimate: whether to say what it would take, and run nothing.
-    :ivar only_open: whether to go on with the last session.
-    :ivar arguments: all else, which goes on to ReFrame.
-    :ivar verbose: whether what ReFrame prints is shown.
-    :ivar figures: whether all figures are told at the end.
+    :ivar minutes: time for the session; None where none is set.
+    :ivar node_hours: budget of all its jobs; None for no limit.
+    :ivar estimate: whether to print what it would take, and run nothing.
+    :ivar only_open: whether to continue the last session.
+    :ivar arguments: all other arguments, which are for ReFrame.
+    :ivar verbose: whether ReFrame's output is shown.
+    :ivar figures: whether the session ends with the table of all figures.
     """
 
     minutes: float | None
@@ -32,7 +32,7 @@ class Settings:
 
     @property
     def _variables(self) -> list[tuple[str, str, str]]:
-        """Return the check, or an empty text for all, the variable and the value of each -S."""
+        """Return check, variable and value of each -S; the check is empty for all checks."""
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("-S", "--setvar", action="append", default=[])
         pairs = (text.partition("=") for text in parser.parse_known_args(self.arguments)[0].setvar)
@@ -40,27 +40,27 @@ class Settings:
 
     @property
     def limits(self) -> dict[str, float]:
-        """Return the seconds that the person gives to checks, by class; for all others under the empty name."""
-        found = {}
+        """Return the seconds that the command line gives to checks, by class; under the empty name for all others."""
+        limits = {}
         for check, variable, value in self._variables:
             if variable == "seconds":
-                with contextlib.suppress(ValueError):  # ReFrame says so
-                    found[check] = float(value)
-        return found
+                with contextlib.suppress(ValueError):  # ReFrame reports it
+                    limits[check] = float(value)
+        return limits
 
     @property
     def fixed(self) -> bool:
-        """Whether the number of rounds is the person's, and not the verdict's."""
+        """Whether the command line sets the number of rounds, so that the verdict does not."""
         return any(variable == "rounds" and value != "0" for _, variable, value in self._variables)
 
 
 @dataclass(frozen=True)
 class NightSettings:
-    """What the person asked for.
+    """Settings of a night.
 
     :ivar timeout: minutes after which the night is stopped; None for never.
-    :ivar changed: what was changed on purpose, if anything was.
-    :ivar arguments: those that go on to ReFrame.
+    :ivar changed: description of a change on purpose; empty for none.
+    :ivar arguments: arguments for ReFrame.
     """
 
     minutes: float | None
@@ -70,8 +70,8 @@ class NightSettings:
     arguments: tuple[str, ...]
 
     def settings(self, night: str) -> Settings:
-        """Return those of the night's session, whose name is stored with its results."""
-        # ReFrame's own syntax, and its queries, have no other way to say these.
+        """Return the settings of the night's session; the night's name is stored with its results."""
+        # ReFrame's syntax of session extras, and its queries, cannot quote these characters.
         changed = self.changed.translate(str.maketrans(",{}\n", ";() "))
         extras = f"{NIGHT}={night}" + (f",{CHANGED}={changed}" if changed else "")
         return Settings(self.minutes, False, (*self.arguments, f"--session-extras={extras}"), self.node_hours)

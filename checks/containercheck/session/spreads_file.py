@@ -1,4 +1,4 @@
-"""What a session knows of how far rounds spread, handed to the checks: from earlier nights, and from this session."""
+"""The file with the known spreads of rounds for the checks of a session, from earlier nights and from this session."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from containercheck.session import reframe_process
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.usage import UsageError
 
-#: Days that are read of the database: machines change.
+#: Days of the database that are read: machines change.
 DAYS = 90
 
 
 class KnownSpreads:
     """The known spreads of one session, in a file.
 
-    :param arguments: for ReFrame, which tell where its database is.
+    :param arguments: arguments for ReFrame, which may set its database.
     """
 
     def __init__(self, arguments: Sequence[str], place: Workplace) -> None:
@@ -30,9 +30,9 @@ class KnownSpreads:
         self._nights: spreads.Known | None = None
 
     def options(self, report: Mapping[str, Any]) -> list[str]:
-        """Write the file anew, and return ReFrame's options that name it; none where nothing is known.
+        """Write the file anew, and return ReFrame's options that name it; none without known spreads.
 
-        :param report: of the session so far; empty before its first pass.
+        :param report: the session's report so far; empty before its first pass.
         """
         if self._nights is None:
             self._nights = self._read()
@@ -49,7 +49,7 @@ class KnownSpreads:
         return self._place.reports / "known-spreads.json"
 
     def _read(self) -> spreads.Known:
-        """Return what the nights say; nothing where there are none, or they cannot be read: who reads them says why."""
+        """Return the spreads of the nights; nothing without nights, or if they cannot be read, which others report."""
         try:
             path = reframe_process.named_database(self._arguments, self._place)
             since = time.time() - 86400 * DAYS

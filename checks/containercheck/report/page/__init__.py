@@ -1,9 +1,9 @@
-"""The report that people look at: what a night came to, and what changed since when, as one static HTML file.
+"""The HTML report: the results of a night, and the changes since earlier nights, as one static file.
 
-It needs no network and no script. ``contents`` says what there is to show, as values: what changed (changed), what
-failed (failures), the matrix, the plots of each application (applications, plots) and over the nights (trends), and
-what ran (provenance). ``drawing`` draws them (shapes, svg), and the files in ``templates`` make it a page. Its data lie
-beside it as CSV (data).
+It needs no network and no script. ``contents`` collects what is shown, as values: changes (changed), failures, the
+matrix, the plots of each application (applications, plots) and over the nights (trends), and what ran (provenance).
+``drawing`` draws the plots (shapes, svg), and the files in ``templates`` make the page. Its data lie beside it as CSV
+(data).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def write(
     :param nights: as ``history.nights.nights`` returns them: the last one is shown, with those before it as trends.
     :param series: as ``history.series.series`` returns them, of these nights.
     :param changes: as ``history.changes.standing`` returns them, of all these series.
-    :param problems: what is wrong besides the results, a line each; shown before everything else.
+    :param problems: problems besides the results, a line each; shown before everything else.
     :returns: the files, the page first.
     :raises OSError: a file cannot be written; what was there before stays.
     :raises ValueError: there is no night.
     """
-    # matplotlib takes half a second to load, and who only prints a table draws nothing.
+    # matplotlib takes half a second to load, which commands without a page save.
     from containercheck.report.page import contents, data, rendering
     from containercheck.results import atomic_files
 
@@ -45,6 +45,6 @@ def write(
     shown = contents.page(nights, series, changes, problems)
     atomic_files.write(figures, data.figures(nights[-1]))
     atomic_files.write(points, data.series(series))
-    # Last, because it leads to the others.
+    # Last, because it links to the others.
     atomic_files.write(path, rendering.html(shown, (figures.name, points.name)))
     return [path, figures, points]

@@ -1,4 +1,4 @@
-"""What changed, in words: causes with the changes that they explain, each with since when and how to repeat it."""
+"""The changes of a night in words: by cause, each with its first night and the command that repeats it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from containercheck.report.page import rerun
 from containercheck.report.page.trends import Group, group, label, levels, since, where
 from containercheck.results.cases import Case
 
-#: So many places of a cause are told at once; the others below them.
+#: Most changes of a cause that are shown at once; the others are folded below them.
 AT_ONCE = 4
 
 
@@ -22,7 +22,7 @@ class ToldFigure:
     """A change of a figure.
 
     :ivar by: the levels before and after.
-    :ivar trend: anchor of its trend; empty where that is not drawn.
+    :ivar trend: anchor of its trend; empty where the trend is not drawn.
     """
 
     name: str
@@ -32,11 +32,11 @@ class ToldFigure:
 
 @dataclass(frozen=True)
 class ToldChange:
-    """What changed in one place, at once.
+    """The figures that changed in the same place and night.
 
     :ivar where: application, variant, nodes and partition.
-    :ivar certainty: whether fresh rounds say the same.
-    :ivar command: runs the cases that it comes from; empty where the last night has none of them.
+    :ivar certainty: whether fresh rounds confirmed the change.
+    :ivar command: repeats the cases behind it; empty where the last night has none of them.
     """
 
     where: str
@@ -49,9 +49,10 @@ class ToldChange:
 
 @dataclass(frozen=True)
 class ToldCause:
-    """A cause, with the changes that are told at once and the others.
+    """A cause with its changes.
 
-    :ivar alarms: whether one of them is worse and confirmed.
+    :ivar alarms: whether one of the changes is confirmed and for the worse.
+    :ivar changes: those that are shown at once; ``more`` are folded.
     """
 
     what: str
@@ -63,22 +64,22 @@ class ToldCause:
 
 
 def cause_lines(causes: Sequence[Cause], cases: Sequence[Case], trends: Mapping[Group, str]) -> list[ToldCause]:
-    """Return the causes: confirmed regressions first, then what is proposed, then improvements.
+    """Return the causes: confirmed regressions first, then proposed ones, then improvements.
 
-    :param cases: of the last night.
+    :param cases: the cases of the last night.
     :param trends: anchors of the trends.
     """
-    found = [_told(cause, cases, trends) for cause in causes]
-    return sorted(found, key=lambda one: (not one.alarms, not one.worse))
+    lines = [_cause_line(cause, cases, trends) for cause in causes]
+    return sorted(lines, key=lambda line: (not line.alarms, not line.worse))
 
 
-def _told(cause: Cause, cases: Sequence[Case], trends: Mapping[Group, str]) -> ToldCause:
+def _cause_line(cause: Cause, cases: Sequence[Case], trends: Mapping[Group, str]) -> ToldCause:
     ordered = sorted(cause.changes, key=lambda change: (not change.worse, not change.confirmed, -abs(change.size)))
     places: dict[tuple[Any, ...], list[Change]] = {}
     for change in ordered:
         key = (name(change.series), since(change), change.worse, change.confirmed)
         places.setdefault(key, []).append(change)
-    changes = tuple(_change(those, cases, trends) for those in places.values())
+    changes = tuple(_change(changes_there, cases, trends) for changes_there in places.values())
     return ToldCause(
         cause.what,
         any(change.worse and change.confirmed for change in cause.changes),
@@ -89,12 +90,13 @@ def _told(cause: Cause, cases: Sequence[Case], trends: Mapping[Group, str]) -> T
     )
 
 
-def _change(those: Sequence[Change], cases: Sequence[Case], trends: Mapping[Group, str]) -> ToldChange:
-    first = those[0]
-    keys = {key for change in those for key in change.series.cases}
+def _change(changes: Sequence[Change], cases: Sequence[Case], trends: Mapping[Group, str]) -> ToldChange:
+    first = changes[0]
+    keys = {key for change in changes for key in change.series.cases}
+    pairs = [(change, change.series) for change in changes]
     figures = (
-        ToldFigure(one.series.figure, f"{label(one.series)} {levels(one)}", trends.get(group(one.series), ""))
-        for one in those
+        ToldFigure(series.figure, f"{label(series)} {levels(change)}", trends.get(group(series), ""))
+        for change, series in pairs
     )
     return ToldChange(
         name(first.series),
@@ -107,5 +109,5 @@ def _change(those: Sequence[Change], cases: Sequence[Case], trends: Mapping[Grou
 
 
 def name(series: Series) -> str:
-    """Return where it was measured."""
+    """Return where a series was measured."""
     return f"{series.label} {series.variant or BARE}, {where(series)}"

@@ -1,4 +1,4 @@
-"""A plot with all that goes with it: its title, what it shows in words, and its data as a table."""
+"""A plot with its title, a description in words, and its data as a table."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from markupsafe import Markup
 from containercheck.report.page.svg import part_of_page
 from containercheck.report.page.wording import Table, plain
 
-#: More plots than these are not drawn on a page: each takes 50 to 100 ms to draw, and 15 kB.
+#: Most plots on a page: each takes 50 to 100 ms to draw, and 15 kB.
 MOST = 100
-#: Of these, for what changed, and for each application.
+#: Most of these for changed trends, and for each application.
 MOST_CHANGED, MOST_OF_APPLICATION = 30, 8
 
 
@@ -19,7 +19,7 @@ MOST_CHANGED, MOST_OF_APPLICATION = 30, 8
 class Chart:
     """A plot of a page.
 
-    :ivar name: identifies it there.
+    :ivar name: identifies it on the page.
     """
 
     name: str

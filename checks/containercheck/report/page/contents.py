@@ -1,4 +1,4 @@
-"""All that the page shows, as values; nothing here knows HTML."""
+"""The contents of the page as values, without HTML."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from containercheck.results.cases import Case
 
 @dataclass(frozen=True)
 class Page:
-    """A night, and the nights before it.
+    """The contents of the page on a night.
 
-    :ivar night: its name.
-    :ivar nights: how many there are, with it.
-    :ivar series: how many there are.
-    :ivar systems: which it ran on.
-    :ivar cases: how many it had, those that were skipped too.
-    :ivar counted: how many of them came to what.
-    :ivar problems: what is wrong besides the results.
-    :ivar questions: what may be wrong and is not certain: cases that are too slow, or too fast.
+    :ivar night: name of the night.
+    :ivar nights: number of nights, with this one.
+    :ivar series: number of series.
+    :ivar systems: names of the systems that it ran on.
+    :ivar cases: number of cases, with those that were skipped.
+    :ivar counted: number of cases in each state.
+    :ivar problems: problems besides the results.
+    :ivar questions: lines on cases that may be too slow or too fast, which is not certain.
     :ivar failed, unmeasured: cases that failed in what they measured, and before they measured anything.
-    :ivar slow_once: cases that were slow, which a second run did not confirm.
-    :ivar remarks: what has to be said of the night beside its figures.
+    :ivar slow_once: cases whose slowness a second run did not confirm.
+    :ivar remarks: remarks on the night beside its figures.
     """
 
     night: str
@@ -68,25 +68,25 @@ class Page:
 
 
 def page(nights: Sequence[Night], series: Sequence[Series], changes: Sequence[Change], problems: Sequence[str]) -> Page:
-    """Return what there is to show.
+    """Return the contents of the page.
 
-    :param nights: the last one is shown; one at least.
-    :param series: of all these nights.
+    :param nights: the last one is shown; at least one.
+    :param series: the series of all these nights.
     """
     night = nights[-1]
-    # Other sessions than nights are no part of a trend, whose last place is the session that is shown.
-    nights = [*(one for one in nights[:-1] if one.is_nightly), night]
+    # Only nights are in a trend, and as its last point the session that is shown.
+    nights = [*(earlier for earlier in nights[:-1] if earlier.is_nightly), night]
     cases = night.cases
-    found = trends.trends(series, changes, nights, charts.MOST // 2)
-    left = charts.MOST - sum(trend.chart is not None for trend in found)
-    of_applications = applications(nights, left)
+    all_trends = trends.trends(series, changes, nights, charts.MOST // 2)
+    left = charts.MOST - sum(trend.chart is not None for trend in all_trends)
+    application_parts = applications(nights, left)
     failed = failures.failures(cases)
     reasons = matrix.skips(cases)
-    targets: dict[Any, str] = {one.name: one.anchor for one in of_applications}
-    kinds = {kind: Failures.of([one for _, one in failed if one.state is kind]) for kind in states.FAILED}
-    told = {one.anchor for kind in kinds.values() for one in kind.told}
-    targets.update({case.key: one.anchor for case, one in failed if one.anchor in told})
-    anchors = {trends.group(one): trend.anchor for trend in found if trend.chart for one in trend.series}
+    targets: dict[Any, str] = {application.name: application.anchor for application in application_parts}
+    kinds = {kind: Failures.of([failure for _, failure in failed if failure.state is kind]) for kind in states.FAILED}
+    detailed = {failure.anchor for kind in kinds.values() for failure in kind.told}
+    targets.update({case.key: failure.anchor for case, failure in failed if failure.anchor in detailed})
+    anchors = {trends.group(member): trend.anchor for trend in all_trends if trend.chart for member in trend.series}
     return Page(
         night=night.name,
         nights=len(nights),
@@ -104,9 +104,9 @@ def page(nights: Sequence[Night], series: Sequence[Series], changes: Sequence[Ch
         skips=tuple(reasons.values()),
         remarks=tuple(failures.remarks(cases)),
         matrices=tuple(matrix.matrices(cases, reasons, targets)),
-        applications=tuple(of_applications),
-        changed=tuple(trend for trend in found if trend.changes),
-        unchanged=tuple(trends.unchanged(found, nights)),
+        applications=tuple(application_parts),
+        changed=tuple(trend for trend in all_trends if trend.changes),
+        unchanged=tuple(trends.unchanged(all_trends, nights)),
         provenance=provenance(_ran(cases)),
     )
 

@@ -1,4 +1,4 @@
-"""The data of the page as CSV: a row for each figure of the night's cases, and one for each point of each series."""
+"""The data of the page as CSV: a row for each figure of the night's cases, and a row for each point of each series."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ SERIES = ("kind", "system", "partition", "environ", "application", "axes", "vari
 POINT = ("night", "value", "standard_error", "confirmation", "before_a_break", "break")
 
 
-#: What a cell of a spreadsheet begins with that is computed.
+#: Characters with which formulas begin in a spreadsheet.
 FORMULA = ("=", "+", "-", "@")
 
 
 def figures(night: Night) -> str:
-    """Return a row for each figure of each case, and one for a case without any; the first row names the columns.
+    """Return the CSV of figures: a row for each figure of each case, and one for a case without figures.
 
     Values are in the figure's unit, low and high (the ends of the overhead's interval) in the overhead's; an efficiency
     of 1 is the ideal.
@@ -59,29 +59,30 @@ def _figure(night: Night, case: Case, row: Row | None, scaled: scaling.ByRow) ->
     system, partition, environ, _ = case.key
     what = (system, partition, environ, case.application, axes(case.axes), case.variant, case.nodes)
     result = (case.result, state(case).word, _time(case.when), "" if row else case.reason)
-    told = scaled.get((case.key, row.figure, row.subject_label), {}) if row else {}
-    # What was not compared has no rounds, and no unit of an overhead.
-    known = row.to_json() if row else {}
-    low, high = known.get("accepted") or (None, None)
-    figure, judged = ((known.get(name) for name in names) for names in (FIGURE, JUDGED))
-    return [night.name, *what, *result, *figure, low, high, *judged, *(told.get(name) for name in SCALING)]
+    scaling_facts = scaled.get((case.key, row.figure, row.subject_label), {}) if row else {}
+    # A row without a comparison has no rounds, and no unit of an overhead.
+    facts = row.to_json() if row else {}
+    low, high = facts.get("accepted") or (None, None)
+    figure, judged = ((facts.get(name) for name in names) for names in (FIGURE, JUDGED))
+    return [night.name, *what, *result, *figure, low, high, *judged, *(scaling_facts.get(name) for name in SCALING)]
 
 
 def series(all_series: Iterable[Series]) -> str:
-    """Return a row for each point of each series, the earliest first."""
-    return _csv((*SERIES, *POINT), (row for one in all_series for row in _points(one)))
+    """Return the CSV of series: a row for each point of each series, the earliest first."""
+    return _csv((*SERIES, *POINT), (row for member in all_series for row in _points(member)))
 
 
-def _points(one: Series) -> Iterable[list[Any]]:
-    where = (one.system, one.partition, one.environ, one.application, axes(dict(one.axes)), one.variant, one.nodes)
-    for points, earlier in ((one.earlier, True), (one.points, False)):
+def _points(series: Series) -> Iterable[list[Any]]:
+    place = (series.system, series.partition, series.environ)
+    case = (series.application, axes(dict(series.axes)), series.variant, series.nodes)
+    for points, earlier in ((series.earlier, True), (series.points, False)):
         for point in points:
-            told = (point.night.name, point.value, point.error, point.confirmation, earlier, point.night.changed)
-            yield [one.kind, *where, one.figure, one.unit, *told]
+            cells = (point.night.name, point.value, point.error, point.confirmation, earlier, point.night.changed)
+            yield [series.kind, *place, *case, series.figure, series.unit, *cells]
 
 
 def _time(when: float) -> str:
-    """Return a time of day as ISO 8601 has it, in UTC; empty where there is none."""
+    """Return a time in the format of ISO 8601, in UTC; empty where there is none."""
     return datetime.fromtimestamp(when, timezone.utc).isoformat(timespec="seconds") if when else ""
 
 
@@ -100,5 +101,5 @@ def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = plain(value)
-    # What a program printed is no formula: a spreadsheet would compute it, or call what it names.
+    # A text that looks like a formula is quoted: a spreadsheet would compute it, or run the command in it.
     return f"'{text}" if text.lstrip()[:1] in FORMULA or text[:1] in ("\t", "\r") else text

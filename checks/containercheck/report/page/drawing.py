@@ -1,6 +1,6 @@
-"""Plots, by matplotlib: curves over nodes, intervals of overheads, and trends over nights; as SVG in the page's colors.
+"""Draw plots with matplotlib: curves over nodes, intervals of overheads, and trends over nights; as SVG.
 
-Whoever draws is told values only; what they mean, and the table that goes with a plot, say plots.py and trends.py.
+The functions get values only; plots.py and trends.py give them their titles, descriptions and tables.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from containercheck.report.page.shapes import Curve, Interval, Panel
 from containercheck.report.page.wording import plain, shortened
 from containercheck.results.formatting import number
 
-#: Pixels; a phone shows it at three quarters.
+#: Size in pixels; a phone shows the plot at three quarters of it.
 WIDTH, HEIGHT = 540, 300
-#: SVG has 72 to the inch.
+#: Pixels of an inch in matplotlib's SVG.
 INCH = 72
 #: Pixels of a letter, of a line of text, and around everything.
 LETTER, LINE, MARGIN = 6.0, 22, 12
-#: So many names of nights fit below each other's trend.
+#: Most names of nights that fit below a trend.
 NIGHT_NAMES = 6
-#: Letters of a label beside a row of intervals.
+#: Most letters of a label beside a row of intervals.
 LONGEST = 34
-#: What the legend calls what is no series.
+#: Names in the legend for marks that are no series.
 ACCEPTED, CONFIRMATION = "accepted", "confirmation"
 STYLE: Any = {
     "svg.fonttype": "none",
-    # The same page twice is the same file.
+    # The same data give the same file.
     "svg.hashsalt": "containercheck",
-    # A dollar is a dollar.
+    # A dollar sign is text, and does not begin a formula.
     "text.parse_math": False,
     "font.size": 11,
     "text.color": light("text"),
@@ -63,7 +63,7 @@ STYLE: Any = {
 
 
 def over_nodes(curves: Sequence[Curve], label: str, ideal: bool = False) -> str:
-    """Draw curves over numbers of nodes, which double; with the ideal speed-up, where that is asked for."""
+    """Draw curves over numbers of nodes on a binary logarithmic axis, optionally with the ideal speed-up."""
     nodes = sorted({point[0] for curve in curves for point in curve.points})
     with matplotlib.rc_context(STYLE):
         figure, (axes,) = _figure(1, HEIGHT)
@@ -71,7 +71,7 @@ def over_nodes(curves: Sequence[Curve], label: str, ideal: bool = False) -> str:
         if ideal:
             axes.plot(nodes, [node / nodes[0] for node in nodes], color=light("edge"), linewidth=1, label="ideal")
         for place, curve in enumerate(curves):
-            # Beside each other, where they are equal.
+            # Shifted, so that equal points lie beside each other.
             _draw(axes, curve, factor=1.02**place)
         axes.set_xticks(nodes, labels=[f"{node:g}" for node in nodes])
         axes.minorticks_off()
@@ -82,7 +82,7 @@ def over_nodes(curves: Sequence[Curve], label: str, ideal: bool = False) -> str:
 
 
 def over_names(curves: Sequence[Curve], names: Sequence[str], label: str) -> str:
-    """Draw points over names, as of versions; the x of a point is the place of its name."""
+    """Draw points over names, such as versions; the x of a point is the index of its name."""
     with matplotlib.rc_context(STYLE):
         figure, (axes,) = _figure(1, HEIGHT)
         for place, curve in enumerate(curves):
@@ -94,22 +94,23 @@ def over_names(curves: Sequence[Curve], names: Sequence[str], label: str) -> str
         return _finished(figure, [axes], [label])
 
 
-def intervals(found: Sequence[Interval], label: str) -> str:
-    """Draw intervals on rows, the first one on top, and the ends of what is accepted as lines across them.
+def intervals(drawn: Sequence[Interval], label: str) -> str:
+    """Draw intervals on rows, the first one on top, and the limits of the accepted overhead as lines across them.
 
-    An interval without an end reaches the edge; without both there is none yet.
+    An interval that is open on one side reaches the edge; without both ends only its point is drawn.
     """
-    rows = list(dict.fromkeys(one.row for one in found))
-    each = 1 + max(sum(one.row == row for one in found) for row in rows)
-    height = 4 * LINE + MARGIN + len(rows) * max(LINE, 9 * each)
+    rows = list(dict.fromkeys(interval.row for interval in drawn))
+    slots = 1 + max(sum(interval.row == row for interval in drawn) for row in rows)
+    height = 4 * LINE + MARGIN + len(rows) * max(LINE, 9 * slots)
     names = [shortened(plain(row), LONGEST) for row in rows]
     with matplotlib.rc_context(STYLE):
         figure, (axes,) = _figure(1, height, left=2 * MARGIN + LETTER * max(map(len, names)))
-        low, high = _span(found)
+        low, high = _span(drawn)
         done: dict[str, int] = {}
-        for one in found:
-            done[one.row] = done.get(one.row, 0) + 1
-            _draw_interval(axes, one, rows.index(one.row) - 0.5 + done[one.row] / each, 0.9 / each, (low, high))
+        for interval in drawn:
+            done[interval.row] = done.get(interval.row, 0) + 1
+            y = rows.index(interval.row) - 0.5 + done[interval.row] / slots
+            _draw_interval(axes, interval, y, 0.9 / slots, (low, high))
         axes.axvline(0, color=light("edge"), linewidth=1)
         axes.set_yticks(range(len(rows)), labels=names)
         axes.set_ylim(len(rows) - 0.5, -0.5)
@@ -119,19 +120,19 @@ def intervals(found: Sequence[Interval], label: str) -> str:
         return _finished(figure, [axes], [""])
 
 
-def _draw_interval(axes: Axes, one: Interval, y: float, half: float, edges: tuple[float, float]) -> None:
-    """Draw an interval.
+def _draw_interval(axes: Axes, interval: Interval, y: float, half: float, edges: tuple[float, float]) -> None:
+    """Draw an interval with its point and its limits.
 
-    :param half: half the height of the lines of what is accepted.
-    :param edges: where an interval without an end goes to.
+    :param half: half the height of the lines of the limits.
+    :param edges: ends of the axis, where an open interval ends.
     """
-    color, marker, _ = SERIES[one.style]
-    low, high = edges
-    ends = (low if one.low is None else max(low, one.low), high if one.high is None else min(high, one.high))
-    if (one.low, one.high) != (None, None):
-        axes.plot(ends, (y, y), color=light(color))
-    axes.plot([one.value], [y], color=light(color), marker=marker, linestyle="none", label=plain(one.label))
-    limits = [end for end in one.accepted if end is not None]
+    color, marker, _ = SERIES[interval.style]
+    low = edges[0] if interval.low is None else max(edges[0], interval.low)
+    high = edges[1] if interval.high is None else min(edges[1], interval.high)
+    if (interval.low, interval.high) != (None, None):
+        axes.plot((low, high), (y, y), color=light(color))
+    axes.plot([interval.value], [y], color=light(color), marker=marker, linestyle="none", label=plain(interval.label))
+    limits = [end for end in interval.accepted if end is not None]
     if limits:
         axes.vlines(limits, y - half, y + half, color=light("bad"), linewidth=2.5, label=ACCEPTED)
 
@@ -139,19 +140,19 @@ def _draw_interval(axes: Axes, one: Interval, y: float, half: float, edges: tupl
 def over_nights(panels: Sequence[Panel], nights: Sequence[str], breaks: Sequence[int]) -> str:
     """Draw panels above each other over the same nights.
 
-    :param nights: their names; the x of a point is its place among them.
-    :param breaks: the nights with which series begin anew.
+    :param nights: names of the nights; the x of a point is an index into them.
+    :param breaks: indices of the nights with which series begin anew.
     """
     with matplotlib.rc_context(STYLE):
         figure, axes = _figure(len(panels), 44 + 150 * len(panels), bottom=LINE + MARGIN / 2)
         for panel, plot in zip(panels, axes):
             _draw_panel(plot, panel)
-            for at in breaks:
-                plot.axvline(at - 0.5, color=light("muted"), linestyle=(0, (2, 2)), linewidth=1.2)
+            for place in breaks:
+                plot.axvline(place - 0.5, color=light("muted"), linestyle=(0, (2, 2)), linewidth=1.2)
             every = max(1, math.ceil(len(nights) / NIGHT_NAMES))
-            # Of all nights, the last one has its name.
+            # The last night is always named.
             places = range((len(nights) - 1) % every, len(nights), every)
-            plot.set_xticks(places, labels=[shortened(plain(nights[at]), 72 // NIGHT_NAMES) for at in places])
+            plot.set_xticks(places, labels=[shortened(plain(nights[place]), 72 // NIGHT_NAMES) for place in places])
             plot.set_xlim(-0.5, len(nights) - 0.5)
             if plot is not axes[-1]:
                 plot.tick_params(labelbottom=False)
@@ -176,11 +177,11 @@ def _figure(
     """Return an empty figure with room for a legend and labels; sizes are in pixels."""
     figure = Figure((WIDTH / INCH, height / INCH))
     top = 2 * LINE
-    each = (height - bottom - top - (panels - 1) * LINE * 1.4) / panels
+    panel_height = (height - bottom - top - (panels - 1) * LINE * 1.4) / panels
     axes = []
     for place in range(panels):
-        low = height - top - (place + 1) * each - place * LINE * 1.4
-        box = (left / WIDTH, low / height, (WIDTH - left - MARGIN) / WIDTH, each / height)
+        low = height - top - (place + 1) * panel_height - place * LINE * 1.4
+        box = (left / WIDTH, low / height, (WIDTH - left - MARGIN) / WIDTH, panel_height / height)
         axes.append(figure.add_axes(box))
     return figure, axes
 
@@ -188,8 +189,8 @@ def _figure(
 def _draw(axes: Axes, curve: Curve, factor: float = 1.0, shift: float = 0.0) -> None:
     """Draw a curve with its intervals.
 
-    :param factor: by which each x is multiplied, so that equal points do not hide each other.
-    :param shift: what is added to it.
+    :param factor: factor of each x, so that equal points do not hide each other.
+    :param shift: offset of each x, for the same reason.
     """
 
     def place(x: float) -> float:
@@ -198,7 +199,8 @@ def _draw(axes: Axes, curve: Curve, factor: float = 1.0, shift: float = 0.0) -> 
     color, marker, line = SERIES[curve.style]
     x, y = [place(point[0]) for point in curve.points], [point[1] for point in curve.points]
     axes.plot(x, y, color=light(color), marker=marker, linestyle=line, label=plain(curve.label))
-    bars = [(at, low, high) for at, (_, _, low, high) in zip(x, curve.points) if low is not None and high is not None]
+    ends = [point[2:] for point in curve.points]
+    bars = [(at, low, high) for at, (low, high) in zip(x, ends) if low is not None and high is not None]
     if bars:
         at, low, high = zip(*bars)
         axes.vlines(at, low, high, color=light(color), linewidth=1.2)
@@ -213,22 +215,22 @@ def _finished(figure: Figure, axes: Sequence[Axes], labels: Sequence[str]) -> st
     named: dict[str, Any] = {}
     for plot, label in zip(axes, labels):
         if label:
-            # Above the axis, where a long one has room; with a place of its own, which matplotlib need not look for.
+            # Above the axis there is room for a long label; a fixed y saves matplotlib the search for one.
             plot.set_title(plain(label), loc="left", fontsize=11, y=1.0)
             plot.yaxis.set_major_formatter(FuncFormatter(_tick))
         for handle, name in zip(*plot.get_legend_handles_labels()):
             named.setdefault(name, handle)
-    # What is no series comes last.
+    # Marks that are no series come last.
     names = sorted(named, key=(ACCEPTED, CONFIRMATION).count)
     figure.legend(
         [named[name] for name in names], names, loc="upper left", ncols=5, borderaxespad=0.2, columnspacing=1.2
     )
     text = io.StringIO()
-    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with warnings.catch_warnings():
-        # The page has fonts of its own; matplotlib's only says how wide a text is, about.
+        # The page has other fonts; matplotlib's only serves to estimate the width of a text.
         warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
-        figure.savefig(text, format="svg", metadata=nothing)
+        figure.savefig(text, format="svg", metadata=no_metadata)
     return text.getvalue()
 
 
@@ -236,15 +238,16 @@ def _tick(value: float, _: object) -> str:
     return number(value, 6)
 
 
-def _span(found: Iterable[Interval]) -> tuple[float, float]:
-    """Return from where to where it is drawn: all estimates and limits, and of the intervals as much again at most."""
-    found = list(found)
-    sure = [0.0]
-    for one in found:
-        sure += [one.value, *(end for end in one.accepted if end is not None)]
-    low, high = min(sure), max(sure)
-    more = (high - low) or 1.0
-    ends = [min(max(end, low - more), high + more) for one in found for end in (one.low, one.high) if end is not None]
+def _span(drawn: Iterable[Interval]) -> tuple[float, float]:
+    """Return the ends of the axis, with all estimates and limits, and at most as much again for the intervals."""
+    drawn = list(drawn)
+    values = [0.0]
+    for interval in drawn:
+        values += [interval.value, *(end for end in interval.accepted if end is not None)]
+    low, high = min(values), max(values)
+    width = (high - low) or 1.0
+    ends = [end for interval in drawn for end in (interval.low, interval.high) if end is not None]
+    ends = [min(max(end, low - width), high + width) for end in ends]
     low, high = min([low, *ends]), max([high, *ends])
     edge = 0.04 * (high - low)
     return low - edge, high + edge

@@ -1,4 +1,4 @@
-"""What failed in a night, and what could not be measured: each with its reason, its command, and what its job ran."""
+"""The cases of a night that failed, or could not be measured: with reason, command, and the scripts of the job."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from containercheck.results import open_verdicts, selections
 from containercheck.results.cases import Case
 from containercheck.results.row import Row
 
-#: Letters of a reason in its line; all of it is below.
+#: Most letters of a reason in its line; all of it is below.
 FIRST_LINE = 180
-#: So many cases are told with all that there is of them; of the others, name and reason. Where a whole partition is
-#: down, nobody reads more.
+#: Most cases that are shown in full; of the others, only name and reason: a whole partition may be down.
 MOST = 40
 
 
@@ -25,8 +24,8 @@ class Failure:
 
     :ivar anchor: identifies it on the page.
     :ivar first: the first line of the reason.
-    :ivar remark: what has to be said of it besides.
-    :ivar scripts: name and text of what its job ran.
+    :ivar remark: further remarks.
+    :ivar scripts: name and text of the scripts that its job ran.
     """
 
     anchor: str
@@ -44,7 +43,7 @@ class Failure:
 class Failures:
     """Cases that failed in the same way.
 
-    :ivar told: the first of them.
+    :ivar told: the first of them, which are shown in full.
     :ivar others: a line for each of the others.
     """
 
@@ -52,18 +51,18 @@ class Failures:
     others: tuple[str, ...]
 
     @classmethod
-    def of(cls, found: Sequence[Failure]) -> Failures:
-        """Tell the first ones only."""
-        others = (f"{one.name}: {wording.shortened(one.first, FIRST_LINE)}" for one in found[MOST:])
-        return cls(tuple(found[:MOST]), tuple(others))
+    def of(cls, failures: Sequence[Failure]) -> Failures:
+        """Show only the first failures in full."""
+        others = (f"{failure.name}: {wording.shortened(failure.first, FIRST_LINE)}" for failure in failures[MOST:])
+        return cls(tuple(failures[:MOST]), tuple(others))
 
 
 @dataclass(frozen=True)
 class Open:
-    """A case with verdicts that are open.
+    """A case with open verdicts.
 
     :ivar tally: how many of its figures pass, and how many are open.
-    :ivar figures: which, with what is known of each.
+    :ivar figures: a text on each open figure.
     """
 
     name: str
@@ -74,7 +73,7 @@ class Open:
 
 
 def failures(cases: Sequence[Case]) -> list[tuple[Case, Failure]]:
-    """Return the cases that count as failed, what was measured first."""
+    """Return the cases that count as failed: first those that were measured, then the others."""
     failed = [(case, run) for case in cases for run in [selections.failure(case)] if run]
     failed.sort(key=lambda pair: (state(pair[0]) is UNMEASURED, pair[0].label, pair[0].variant, pair[0].nodes))
     return [(case, _failure(place, case, run, cases)) for place, (case, run) in enumerate(failed, 1)]
@@ -96,30 +95,30 @@ def _failure(place: int, case: Case, run: Case, cases: Sequence[Case]) -> Failur
 
 
 def _remark(case: Case, run: Case) -> str:
-    """Return what has to be said of a failure besides: how many figures failed, and that a second run passed."""
+    """Return further remarks on a failure: how many figures failed, and whether a second run passed."""
     tally = open_verdicts.tally(run)
-    said = [f"Of its figures: {tally}."] if " of " in tally else []
+    sentences = [f"Of its figures: {tally}."] if " of " in tally else []
     if run is not case:
-        said.append("It passed when it was run again; that is no excuse for what was wrong.")
-    return " ".join(said)
+        sentences.append("It passed when it was run again; that is no excuse for what was wrong.")
+    return " ".join(sentences)
 
 
 def slow_once(cases: Sequence[Case]) -> list[str]:
     """Return a line for each case whose slowness a second run did not confirm."""
-    found = [(case, run) for case in cases for run in [selections.unconfirmed(case)] if run]
-    return [f"{wording.name(case, where=True)}: {wording.shortened(run.reason, FIRST_LINE)}" for case, run in found]
+    slow = [(case, run) for case in cases for run in [selections.unconfirmed(case)] if run]
+    return [f"{wording.name(case, where=True)}: {wording.shortened(run.reason, FIRST_LINE)}" for case, run in slow]
 
 
 def still_open(cases: Sequence[Case]) -> list[Open]:
-    """Return the cases with verdicts that are open, the most urgent first."""
-    found = []
+    """Return the cases with open verdicts, the most urgent first."""
+    open_cases = []
     for case in cases:
         rows = open_verdicts.open_rows(case)
         if rows:
             figures = tuple(f"{row.figure}: {open_verdicts.describe(row)} ({_rounds(row)})" for row in rows)
             name, tally = wording.name(case, where=True), open_verdicts.tally(case)
-            found.append(Open(name, state(case), tally, figures, rerun.command([case], cases)))
-    return sorted(found, key=lambda one: ALL.index(one.state))
+            open_cases.append(Open(name, state(case), tally, figures, rerun.command([case], cases)))
+    return sorted(open_cases, key=lambda entry: ALL.index(entry.state))
 
 
 def _rounds(row: Row) -> str:
@@ -128,5 +127,5 @@ def _rounds(row: Row) -> str:
 
 
 def remarks(cases: Sequence[Case]) -> list[str]:
-    """Return what has to be said of the night beside its figures: who disturbed it, how far its verdicts are."""
+    """Return remarks on the night beside its figures: which processes disturbed it, and which verdicts are open."""
     return [*summary.notes(cases), *summary.last_line(cases)]

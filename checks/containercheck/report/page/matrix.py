@@ -1,4 +1,4 @@
-"""The matrix: what each application came to on each partition, by variant and nodes; and why cases were skipped."""
+"""The matrix: the state of each application on each partition, by variant and nodes; and why cases were skipped."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from containercheck.results.cases import Case
 
 @dataclass(frozen=True)
 class Entry:
-    """Cases of a cell that came to the same.
+    """Cases of a cell in the same state.
 
-    :ivar target: anchor of what there is to read about them; empty for nothing.
-    :ivar mark: what leads there.
+    :ivar target: anchor of the text about them; empty without one.
+    :ivar mark: text of the link to it.
     """
 
     state: State
@@ -27,7 +27,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Row:
-    """An application, with those of its axes that differ; its cells are empty where there is no case."""
+    """A row: an application with the axes that differ; a cell is empty where there is no case."""
 
     name: str
     target: str
@@ -36,7 +36,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Matrix:
-    """A partition.
+    """The matrix of a partition.
 
     :ivar groups: the variants, with the numbers of nodes of each.
     """
@@ -48,7 +48,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Skip:
-    """A reason for which cases were skipped, and which ones."""
+    """A reason for which cases were skipped, with their number and names."""
 
     anchor: str
     mark: str
@@ -58,15 +58,15 @@ class Skip:
 
 
 def skips(cases: Sequence[Case]) -> dict[str, Skip]:
-    """Return the reasons for which cases were skipped, by themselves, the rarest first: it says most."""
-    found: dict[str, list[Case]] = {}
+    """Return the skips by their reasons, the rarest reason first, as it is the most informative."""
+    by_reason: dict[str, list[Case]] = {}
     for case in cases:
         if case.result == "skip":
-            found.setdefault(case.reason or "ReFrame skipped it", []).append(case)
-    ordered = sorted(found.items(), key=lambda item: len(item[1]))
+            by_reason.setdefault(case.reason or "ReFrame skipped it", []).append(case)
+    ordered = sorted(by_reason.items(), key=lambda item: len(item[1]))
     return {
-        reason: Skip(f"skip-{place}", str(place), reason, len(those), _who(those))
-        for place, (reason, those) in enumerate(ordered, 1)
+        reason: Skip(f"skip-{place}", str(place), reason, len(skipped), _who(skipped))
+        for place, (reason, skipped) in enumerate(ordered, 1)
     }
 
 
@@ -79,14 +79,14 @@ def _who(cases: Sequence[Case]) -> str:
 def matrices(cases: Sequence[Case], reasons: Mapping[str, Skip], targets: Mapping[str, str]) -> list[Matrix]:
     """Return a matrix for each partition.
 
-    :param reasons: of :func:`skips`.
-    :param targets: anchors of what there is to read, by application (its name), and by case that failed (its key).
+    :param reasons: result of :func:`skips`.
+    :param targets: anchors, by the name of an application and by the key of a failed case.
     """
     partitions: dict[str, list[Case]] = {}
     for case in cases:
         environ = "" if case.key[2] == "builtin" else f" {case.key[2]}"
         partitions.setdefault(wording.partition(case) + environ, []).append(case)
-    return [_matrix(name, those, reasons, targets) for name, those in sorted(partitions.items())]
+    return [_matrix(name, of_partition, reasons, targets) for name, of_partition in sorted(partitions.items())]
 
 
 def _matrix(partition: str, cases: Sequence[Case], reasons: Mapping[str, Skip], targets: Mapping) -> Matrix:
@@ -99,21 +99,21 @@ def _matrix(partition: str, cases: Sequence[Case], reasons: Mapping[str, Skip], 
         label = _label(case, ran.get(case.application, set()))
         if label:
             rows.setdefault((case.application, label), {}).setdefault((case.variant, case.nodes), []).append(case)
-    columns = {at for cells in rows.values() for at in cells}
-    ordered = sorted(columns, key=lambda at: (style_of(at[0]), at))
+    places = {place for cells in rows.values() for place in cells}
+    ordered = sorted(places, key=lambda place: (style_of(place[0]), place))
     groups = {variant: tuple(n for name, n in ordered if name == variant) for variant, _ in ordered}
     return Matrix(
         partition,
         tuple(groups.items()),
         tuple(
-            Row(label, targets.get(name, ""), tuple(_cell(cells.get(at, ()), reasons, targets) for at in ordered))
+            Row(label, targets.get(name, ""), tuple(_cell(cells.get(place, ()), reasons, targets) for place in ordered))
             for (name, label), cells in sorted(rows.items())
         ),
     )
 
 
 def _label(case: Case, ran: Collection[str]) -> str:
-    """Return the row of a case; empty for one that was skipped while others of its application ran.
+    """Return the name of a case's row; empty for a skipped case whose label did not run while others did.
 
     :param ran: labels of the cases of its application that ran.
     """
@@ -123,18 +123,18 @@ def _label(case: Case, ran: Collection[str]) -> str:
 
 
 def _cell(cases: Sequence[Case], reasons: Mapping[str, Skip], targets: Mapping) -> tuple[Entry, ...]:
-    found: dict[State, list[Case]] = {}
+    by_state: dict[State, list[Case]] = {}
     for case in cases:
-        found.setdefault(state(case), []).append(case)
-    if len(found) > 1:
-        # Other cases of the same cell ran.
-        found.pop(SKIP, None)
-    return tuple(_entry(one, found[one], reasons, targets) for one in ALL if one in found)
+        by_state.setdefault(state(case), []).append(case)
+    if len(by_state) > 1:
+        # Skips do not show beside cases that ran.
+        by_state.pop(SKIP, None)
+    return tuple(_entry(kind, by_state[kind], reasons, targets) for kind in ALL if kind in by_state)
 
 
-def _entry(one: State, cases: Sequence[Case], reasons: Mapping[str, Skip], targets: Mapping) -> Entry:
-    if one is SKIP:
+def _entry(kind: State, cases: Sequence[Case], reasons: Mapping[str, Skip], targets: Mapping) -> Entry:
+    if kind is SKIP:
         reason = reasons[cases[0].reason or "ReFrame skipped it"]
-        return Entry(one, len(cases), reason.anchor, f"why: {reason.mark}")
+        return Entry(kind, len(cases), reason.anchor, f"why: {reason.mark}")
     target = next((targets[case.key] for case in cases if case.key in targets), "")
-    return Entry(one, len(cases), target, "why" if target else "")
+    return Entry(kind, len(cases), target, "why" if target else "")

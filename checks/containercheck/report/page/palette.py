@@ -1,14 +1,14 @@
 """Colors of the page and of its plots, in light and in dark.
 
 Series have the colors of M. Okabe and K. Ito, "Color Universal Design" (2008), which people with any kind of color
-vision tell apart; each has its own marker and line style besides. Text keeps 4.5:1 to its ground and what is drawn
+vision tell apart; each also has its own marker and line style. Text has a contrast of 4.5:1 to its ground and drawings
 3:1 (WCAG 2.1, 1.4.3 and 1.4.11); test_page_looks.py computes it.
 """
 
 from __future__ import annotations
 
-#: By name: in light, and in dark. In light they differ from each other, because a plot is drawn in these and then
-#: gets the names in their place (svg.py).
+#: Light and dark color by name. The light ones differ from each other, because a plot is drawn in them and they are
+#: then replaced with the names (svg.py).
 COLORS = {
     "ground": ("#ffffff", "#14181b"),
     "raised": ("#f1f4f6", "#20262b"),
@@ -25,7 +25,7 @@ COLORS = {
     "series-3": ("#009e73", "#009e73"),
     "series-4": ("#cc79a7", "#cc79a7"),
 }
-#: What is written in, on which grounds; what is drawn in, on which.
+#: Colors of text, colors of drawings, and colors of the grounds of both.
 WRITTEN = ("text", "muted", "link", "bad", "good", "doubt")
 DRAWN = ("text", "edge", "bad", "series-1", "series-2", "series-3", "series-4")
 GROUNDS = ("ground", "raised")
@@ -37,23 +37,23 @@ SERIES = (
     ("series-3", "D", ":"),
     ("series-4", "v", (0, (6, 1))),
 )
-#: Places of the variants among these; others follow.
+#: Variants in the order of their styles; other names follow.
 VARIANTS = ("bare", "integrated", "generic")
 
 
 def light(name: str) -> str:
-    """Return a color as a plot is drawn in."""
+    """Return a color in its light form, in which plots are drawn."""
     return COLORS[name][0]
 
 
 def variables(dark: bool = False) -> str:
-    """Return the colors as variables of CSS."""
+    """Return the colors as CSS variables."""
     return " ".join(f"--{name}: {values[dark]};" for name, values in COLORS.items())
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(color: str, other: str) -> float:
     """Return the ratio of two colors' luminances, as WCAG 2.1 defines it: from 1 to 21."""
-    brighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
+    brighter, darker = sorted((_luminance(color), _luminance(other)), reverse=True)
     return (brighter + 0.05) / (darker + 0.05)
 
 

@@ -1,7 +1,7 @@
-"""The plots of an application on a partition, as the documents have them: which ones there are, and their data.
+"""The plots of an application on a partition, like those of D12.6, with their data.
 
-A figure over nodes with its intervals, the speed-up, the overhead of each variant with what is accepted. A plot that
-would say nothing, as one over a single number of nodes, is not drawn.
+They are a figure over nodes with its intervals, the speed-up, and the overhead of each variant with its accepted range.
+A plot without information, such as one over a single number of nodes, is not drawn.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from containercheck.results.cases import Case
 from containercheck.results.formatting import number
 from containercheck.results.row import Row
 
-#: So many rows of intervals are drawn.
+#: Most rows of intervals in a plot.
 MOST_ROWS = 18
-#: Of the table of overheads.
+#: Headings of the table of overheads.
 OVERHEADS = ("figure", "variant", "nodes", "overhead", "accepted", "rounds", "verdict")
-#: An interval of a figure has two standard errors on each side.
+#: Standard errors on each side of a figure's interval.
 ERRORS = 2.0
 
 
@@ -33,7 +33,7 @@ ERRORS = 2.0
 class Value:
     """A figure of one side of a case.
 
-    :ivar side: bare, or what stands for the variant or the runtime.
+    :ivar side: label of the side: bare, or that of the variant or the runtime.
     """
 
     side: str
@@ -46,22 +46,22 @@ class Value:
 
     @property
     def ends(self) -> tuple[float | None, float | None]:
-        """Ends of its interval."""
+        """Ends of the value's interval."""
         if self.error is None:
             return None, None
         return self.value - ERRORS * self.error, self.value + ERRORS * self.error
 
 
 def values(cases: Sequence[Case]) -> list[Value]:
-    """Return the figures of all sides; of a baseline that several cases have, the bare case's own or the first one."""
-    found: dict[tuple[str, str, int], Value] = {}
-    # The bare case's own come first.
+    """Return the figures of all sides; for a baseline in several cases, that of the bare case, else the first."""
+    by_side: dict[tuple[str, str, int], Value] = {}
+    # The bare case comes first.
     for case in sorted(cases, key=lambda case: case.variant != "bare"):
         for row in case.rows:
             for side in _sides(row):
-                one = _value(case, row, side)
-                found.setdefault((one.side, one.figure, one.nodes), one)
-    return list(found.values())
+                value = _value(case, row, side)
+                by_side.setdefault((value.side, value.figure, value.nodes), value)
+    return list(by_side.values())
 
 
 def _sides(row: Row) -> Iterator[str]:
@@ -77,11 +77,11 @@ def _value(case: Case, row: Row, side: str) -> Value:
 def plots(prefix: str, heading: str, cases: Sequence[Case], most: int) -> list[Chart]:
     """Return the plots of cases of an application that differ in variant and number of nodes only.
 
-    :param prefix: begins the names of the plots.
-    :param heading: application, with partition and axes; begins their titles.
-    :param most: so many, with those first that say most.
+    :param prefix: beginning of the names of the plots.
+    :param heading: application, with partition and axes: the beginning of their titles.
+    :param most: most plots; the most informative ones come first.
     """
-    # No further one is drawn.
+    # The generator draws no more plots than are taken.
     return list(itertools.islice(_all(prefix, heading, cases), most))
 
 
@@ -89,39 +89,40 @@ def _all(prefix: str, heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     """Yield the overheads by their units, then the speed-up of figures that scale, then the figures over nodes."""
     rows = [(case, row) for case in cases for row in case.rows if finite(row.overhead) is not None]
     for place, unit in enumerate(dict.fromkeys(row.overhead_unit for _, row in rows)):
-        ones = [(case, row) for case, row in rows if row.overhead_unit == unit]
-        yield overheads(f"{prefix}-overhead-{place}", heading, unit, ones)
+        pairs = [(case, row) for case, row in rows if row.overhead_unit == unit]
+        yield overheads(f"{prefix}-overhead-{place}", heading, unit, pairs)
     by_figure: dict[str, list[Value]] = {}
-    for one in values(cases):
-        by_figure.setdefault(one.figure, []).append(one)
-    over = {name: ones for name, ones in by_figure.items() if len({one.nodes for one in ones}) > 1}
+    for value in values(cases):
+        by_figure.setdefault(value.figure, []).append(value)
+    several_nodes = {name: points for name, points in by_figure.items() if len({point.nodes for point in points}) > 1}
     scaled: dict[str, list[Scaling]] = {}
-    for found in scaling.of(cases):
-        scaled.setdefault(found.figure, []).append(found)
-    for place, (figure, those) in enumerate(scaled.items()):
-        yield speed_up(f"{prefix}-speed-up-{place}", f"{heading}: speed-up of {figure}", those)
-    for place, (figure, found_values) in enumerate(over.items()):
-        yield over_nodes(f"{prefix}-nodes-{place}", f"{heading}: {figure} over nodes", found_values)
+    for result in scaling.of(cases):
+        scaled.setdefault(result.figure, []).append(result)
+    for place, (figure, of_figure) in enumerate(scaled.items()):
+        yield speed_up(f"{prefix}-speed-up-{place}", f"{heading}: speed-up of {figure}", of_figure)
+    for place, (figure, values_of_figure) in enumerate(several_nodes.items()):
+        yield over_nodes(f"{prefix}-nodes-{place}", f"{heading}: {figure} over nodes", values_of_figure)
 
 
 def overheads(name: str, heading: str, unit: str, rows: Sequence[tuple[Case, Row]]) -> Chart:
-    """Return the overheads in one unit, with their intervals and what is accepted."""
+    """Return the plot of the overheads in one unit, with their intervals and accepted ranges."""
     several = len({case.nodes for case, _ in rows}) > 1
-    found = [_interval(case, row, several) for case, row in rows]
-    chosen = set(sorted(dict.fromkeys(one.row for one in found), key=lambda row: _least_room(found, row))[:MOST_ROWS])
-    drawn = [one for one in found if one.row in chosen]
-    labels = list(dict.fromkeys(one.label for one in drawn))
-    drawn = [_styled(one, labels) for one in drawn]
-    total = len({one.row for one in found})
+    measured = [_interval(case, row, several) for case, row in rows]
+    names = dict.fromkeys(interval.row for interval in measured)
+    chosen = set(sorted(names, key=lambda row: _least_room(measured, row))[:MOST_ROWS])
+    drawn = [interval for interval in measured if interval.row in chosen]
+    labels = list(dict.fromkeys(interval.label for interval in drawn))
+    drawn = [_styled(interval, labels) for interval in drawn]
+    total = len(names)
     title = f"{heading}: overhead in {unit}"
     text = f"A row for each figure{' and number of nodes' if several else ''}, a point with its interval for each of "
     text += f"{', '.join(labels)}; lines across a row are the ends of what is accepted. "
     text += "An interval without an end reaches the edge; a point without one has too few rounds. "
     if len(chosen) < total:
         text += f"The {len(chosen)} of {total} rows nearest to what is accepted, or beyond; the CSV has all. "
-    worst = max(found, key=lambda one: one.value)
+    worst = max(measured, key=lambda interval: interval.value)
     text += f"The largest overhead is {number(worst.value, 2, '+')} {unit}: {worst.row}, {worst.label}."
-    cells = (_cells(case, row) for (case, row), one in zip(rows, found) if one.row in chosen)
+    cells = (_cells(case, row) for (case, row), interval in zip(rows, measured) if interval.row in chosen)
     data = Table(f"Data of the plot: {title}", OVERHEADS, tuple(cells), 3)
     return Chart.of(name, title, text, drawing.intervals(drawn, f"overhead in {unit}; larger is worse"), data)
 
@@ -133,7 +134,7 @@ def _cells(case: Case, row: Row) -> tuple[str, ...]:
 
 
 def accepted(row: Row) -> str:
-    """Return what is accepted of a row's overhead."""
+    """Return the accepted range of a row's overhead."""
     (low, high), unit = row.accepted, row.overhead_unit
     if low is not None and high is not None:
         return f"{number(low, 3, '+')} to {number(high, 3, '+')} {unit}"
@@ -149,54 +150,54 @@ def _interval(case: Case, row: Row, several: bool) -> Interval:
     return Interval(where, row.subject_label or case.variant, 0, row.overhead, *ends, (low, high))
 
 
-def _styled(one: Interval, labels: Sequence[str]) -> Interval:
+def _styled(interval: Interval, labels: Sequence[str]) -> Interval:
     others = [label for label in labels if label not in VARIANTS]
-    style = shapes.style_of(one.label, others)
-    return Interval(one.row, one.label, style, one.value, one.low, one.high, one.accepted)
+    style = shapes.style_of(interval.label, others)
+    return Interval(interval.row, interval.label, style, interval.value, interval.low, interval.high, interval.accepted)
 
 
-def _least_room(found: Sequence[Interval], row: str) -> float:
-    """Return how far the worst of a row is from what is accepted: below 0 beyond that."""
-    return min((one.accepted[1] or 0.0) - one.value for one in found if one.row == row)
+def _least_room(candidates: Sequence[Interval], row: str) -> float:
+    """Return the distance of a row's worst overhead to the accepted maximum; negative beyond it."""
+    return min((interval.accepted[1] or 0.0) - interval.value for interval in candidates if interval.row == row)
 
 
-def over_nodes(name: str, title: str, ones: Sequence[Value]) -> Chart:
-    """Return a figure over nodes, a curve for each side."""
-    unit, better = ones[0].unit, ones[0].better
-    nodes = _nodes(one.nodes for one in ones)
+def over_nodes(name: str, title: str, points: Sequence[Value]) -> Chart:
+    """Return the plot of a figure over nodes, with a curve for each side."""
+    unit, better = points[0].unit, points[0].better
+    nodes = _nodes(point.nodes for point in points)
     text = f"{unit} over {nodes}; {f'{better} is better; ' if better else ''}bars are two standard errors. "
-    text += "; ".join(_said(side, those, unit) for side, those in _by_side(ones).items()) + "."
+    text += "; ".join(_ends_text(side, of_side, unit) for side, of_side in _by_side(points).items()) + "."
     rows = tuple(
-        (one.side, str(one.nodes), measured(one.value, one.error, unit))
-        for those in _by_side(ones).values()
-        for one in those
+        (point.side, str(point.nodes), measured(point.value, point.error, unit))
+        for of_side in _by_side(points).values()
+        for point in of_side
     )
     data = Table(f"Data of the plot: {title}", ("side", "nodes", f"value, {unit}"), rows)
-    return Chart.of(name, title, text, drawing.over_nodes(_curves(ones), unit), data)
+    return Chart.of(name, title, text, drawing.over_nodes(_curves(points), unit), data)
 
 
-def speed_up(name: str, title: str, found: Sequence[Scaling]) -> Chart:
-    """Return how many times faster each side works on more nodes than on the fewest that it ran on, and the ideal.
+def speed_up(name: str, title: str, scalings: Sequence[Scaling]) -> Chart:
+    """Return the plot of the speed-up of each side, relative to its fewest nodes, with the ideal.
 
-    A side whose fewest nodes are more than those of another one begins on the line of the ideal.
+    A side whose fewest nodes are more than those of another side begins on the line of the ideal.
 
-    :param found: the same figure of each variant.
+    :param scalings: the scaling of the same figure for each variant.
     """
-    sides = _scaled(found)
+    sides = _merged_sides(scalings)
     fewest = min(side.fewest for side in sides)
     others = [side.label for side in sides if side.label not in VARIANTS]
     curves = [_speed_up(side, shapes.style_of(side.label, others), fewest) for side in sides]
     nodes = _nodes(point.nodes for side in sides for point in side.points)
     text = [f"How many times faster than on the fewest nodes, over {nodes}; the ideal is a line."]
-    if any(one.kind == "weak" for one in found):
+    if any(result.kind == "weak" for result in scalings):
         text.append("A run works on more with more nodes, which counts.")
     text += [
         f"{side.label} is compared with {count(side.fewest, 'node')}, where it begins on that line."
         for side in sides
         if side.fewest > fewest
     ]
-    text.append("; ".join(_told(side) for side in sides) + ".")
-    text += [f"{one.variant}: {scaling.without(one)}." for one in found if one.left_out]
+    text.append("; ".join(_efficiency_text(side) for side in sides) + ".")
+    text += [f"{result.variant}: {scaling.without(result)}." for result in scalings if result.left_out]
     rows = tuple(
         (side.label, str(point.nodes), number(point.speed_up, 3), scaling.percent(point.efficiency))
         for side in sides
@@ -206,19 +207,19 @@ def speed_up(name: str, title: str, found: Sequence[Scaling]) -> Chart:
     return Chart.of(name, title, " ".join(text), drawing.over_nodes(curves, "speed-up", ideal=True), data)
 
 
-def _scaled(found: Sequence[Scaling]) -> list[Side]:
-    """Return the sides, bare first; of one that several cases have, that over most nodes, or the bare case's own."""
+def _merged_sides(scalings: Sequence[Scaling]) -> list[Side]:
+    """Return the sides, bare first; for a side in several cases, that over most nodes, or that of the bare case."""
     sides: dict[str, Side] = {}
-    for one in sorted(found, key=lambda one: (-len(one.sides[0].points), one.variant != "bare")):
-        for side in one.sides:
+    for result in sorted(scalings, key=lambda result: (-len(result.sides[0].points), result.variant != "bare")):
+        for side in result.sides:
             sides.setdefault(side.label, side)
     return sorted(sides.values(), key=lambda side: (shapes.style_of(side.label), side.label))
 
 
 def _speed_up(side: Side, style: int, fewest: int) -> Curve:
-    """Return the speed-up with intervals.
+    """Return the curve of a side's speed-up with intervals.
 
-    :param fewest: nodes with which the line of the ideal begins, at 1.
+    :param fewest: number of nodes at which the ideal is 1.
     """
     begin = side.fewest / fewest
     points = []
@@ -229,25 +230,25 @@ def _speed_up(side: Side, style: int, fewest: int) -> Curve:
     return Curve(side.label, style, tuple(points))
 
 
-def _told(side: Side) -> str:
+def _efficiency_text(side: Side) -> str:
     last = side.points[-1]
     return f"{side.label}: {number(last.speed_up, 3)} on {last.nodes}, efficiency {scaling.percent(last.efficiency)}"
 
 
-def _by_side(ones: Sequence[Value]) -> dict[str, list[Value]]:
+def _by_side(points: Sequence[Value]) -> dict[str, list[Value]]:
     """Return the values of each side by nodes, bare first."""
-    found: dict[str, list[Value]] = {}
-    for one in sorted(ones, key=lambda one: (shapes.style_of(one.side), one.side, one.nodes)):
-        found.setdefault(one.side, []).append(one)
-    return found
+    by_side: dict[str, list[Value]] = {}
+    for point in sorted(points, key=lambda point: (shapes.style_of(point.side), point.side, point.nodes)):
+        by_side.setdefault(point.side, []).append(point)
+    return by_side
 
 
-def _curves(ones: Sequence[Value]) -> list[Curve]:
-    sides = _by_side(ones)
+def _curves(points: Sequence[Value]) -> list[Curve]:
+    sides = _by_side(points)
     others = [side for side in sides if side not in VARIANTS]
     return [
-        Curve(side, shapes.style_of(side, others), tuple((one.nodes, one.value, *one.ends) for one in those))
-        for side, those in sides.items()
+        Curve(side, shapes.style_of(side, others), tuple((point.nodes, point.value, *point.ends) for point in of_side))
+        for side, of_side in sides.items()
     ]
 
 
@@ -256,7 +257,7 @@ def _nodes(nodes: Iterable[int]) -> str:
     return f"{', '.join(map(str, several[:-1]))} and {several[-1]} nodes"
 
 
-def _said(side: str, those: Sequence[Value], unit: str) -> str:
-    first, last = those[0], those[-1]
-    ends = [f"{number(one.value)} {unit} on {one.nodes}" for one in dict.fromkeys((first, last))]
+def _ends_text(side: str, points: Sequence[Value], unit: str) -> str:
+    first, last = points[0], points[-1]
+    ends = [f"{number(point.value)} {unit} on {point.nodes}" for point in dict.fromkeys((first, last))]
     return f"{side}: {', '.join(ends)}"

@@ -1,4 +1,4 @@
-"""What ran in a night: runtimes, images, MPI libraries, the machine; and what differs between its cases."""
+"""Tables of what ran in a night: runtimes, images, MPI libraries, the machine; and what differs between its cases."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 from containercheck.report.page.wording import Table, share_of
 from containercheck.results.cases import Case
 
-#: Parts of a provenance that have a table of their own, and such as are another for nearly each case.
+#: Parts of a provenance that have a table of their own, or differ in nearly every case.
 OWN = ("runtimes", "image", "image_sha256", "image_release", "mpi")
-#: The first of the others.
+#: Beginnings of the names that come first among the others.
 FIRST = ("machine", "host")
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """The tables of it.
+    """The tables on provenance.
 
-    :ivar same: what all cases have in common.
-    :ivar different: what they have not.
+    :ivar same: facts that all cases share.
+    :ivar different: facts in which cases differ.
     """
 
     runtimes: Table
@@ -31,7 +31,7 @@ class Provenance:
 
 
 def provenance(cases: Sequence[Case]) -> Provenance:
-    """Return what ran in these cases."""
+    """Return the tables of what ran in these cases."""
     ran = [case for case in cases if case.provenance]
     same, different = _others(ran)
     return Provenance(
@@ -44,7 +44,7 @@ def provenance(cases: Sequence[Case]) -> Provenance:
 
 
 def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield all that a provenance says, as name and value; what it does not say is left out."""
+    """Yield all facts of a provenance as name and value; empty ones are left out."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from flat(inner, f"{name} {key}".strip())
@@ -57,19 +57,22 @@ def flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, str(value)
 
 
-def _used(caption: str, headings: tuple[str, ...], cases: Sequence[Case], told: Any) -> Table:
-    """Return a table of what cases use, each with the cases that do."""
-    found: dict[tuple[str, ...], dict[tuple[str, ...], Case]] = {}
+def _used(caption: str, headings: tuple[str, ...], cases: Sequence[Case], rows_of: Any) -> Table:
+    """Return a table of things that cases use, each with the cases that use it.
+
+    :param rows_of: returns the rows of a case's provenance.
+    """
+    users: dict[tuple[str, ...], dict[tuple[str, ...], Case]] = {}
     for case in cases:
-        for row in told(case.provenance):
-            found.setdefault(row, {})[case.key] = case
-    rows = ((*row, share_of(list(those.values()), cases)) for row, those in sorted(found.items()))
+        for row in rows_of(case.provenance):
+            users.setdefault(row, {})[case.key] = case
+    rows = ((*row, share_of(list(using.values()), cases)) for row, using in sorted(users.items()))
     return Table(caption, headings, tuple(rows), len(headings))
 
 
 def _runtimes(facts: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    for one in (facts.get("runtimes") or {}).values():
-        yield str(one.get("version") or "?"), str(one.get("command") or "?")
+    for runtime in (facts.get("runtimes") or {}).values():
+        yield str(runtime.get("version") or "?"), str(runtime.get("command") or "?")
 
 
 def _images(facts: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -85,17 +88,17 @@ def _libraries(facts: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _others(cases: Sequence[Case]) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
-    """Return what all cases have in common, and what they have not."""
-    found: dict[str, dict[str, list[Case]]] = {}
+    """Return the rows of facts that all cases share, and of those in which they differ."""
+    by_name: dict[str, dict[str, list[Case]]] = {}
     for case in cases:
         rest = {key: value for key, value in case.provenance.items() if key not in OWN}
         for name, value in flat(rest):
-            found.setdefault(name, {}).setdefault(value, []).append(case)
+            by_name.setdefault(name, {}).setdefault(value, []).append(case)
     same, different = [], []
-    for name in sorted(found, key=lambda name: (not name.startswith(FIRST), name)):
-        values = found[name]
+    for name in sorted(by_name, key=lambda name: (not name.startswith(FIRST), name)):
+        values = by_name[name]
         if len(values) == 1 and len(cases) == len(next(iter(values.values()))):
             same.append((name, next(iter(values))))
         else:
-            different += [(name, value, share_of(those, cases)) for value, those in values.items()]
+            different += [(name, value, share_of(using, cases)) for value, using in values.items()]
     return tuple(same), tuple(different)

@@ -1,4 +1,4 @@
-"""Makes HTML of what the page shows; whatever comes from a result is escaped, by the templates' engine, everywhere."""
+"""Render the page as HTML; the template engine escapes every text that comes from a result."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 
 def html(page: Page, files: Sequence[str]) -> str:
-    """Return the page.
+    """Return the page as HTML.
 
-    :param files: names of what lies beside it: its figures and its series.
+    :param files: names of the CSV files beside it: figures and series.
     """
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -45,5 +45,5 @@ def html(page: Page, files: Sequence[str]) -> str:
 
 
 def _clean(value: Any) -> Any:
-    """Return a text without what a page cannot hold; what is markup already stays."""
+    """Return a text without the characters that a page cannot hold; markup and other values stay as they are."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else wording.plain(value)

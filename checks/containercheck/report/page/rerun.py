@@ -1,4 +1,4 @@
-"""How to do it again: the command that selects a case, and the scripts that its job ran."""
+"""How to repeat a case: the command that selects it, and the scripts that its job ran."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from containercheck.results.cases import Case
 from containercheck.results.formatting import typed
 from containercheck.results.request import Asked
 
-#: How a job writes a script for one of its sides: containercheck.sides.commands does.
+#: A job's command that writes the script of a side (containercheck.sides.commands).
 SCRIPT = re.compile(r"cat >(?P<name>[^.\s]+\.sh) <<'END'\n(?P<text>.*)\nEND", re.DOTALL)
-#: What the cases of the full axes run with.
+#: Arguments with which the cases of the full axes run.
 FULL = ("-S", "full=yes")
 
 
 def command(cases: Sequence[Case], everything: Sequence[Case]) -> str:
-    """Return the command that runs exactly these cases, which have one partition and environment; "" for none.
+    """Return the command that runs exactly these cases, all of one partition and environment; "" for none.
 
     ReFrame searches for the expression in the name as it shows it, without the spaces. Configuration files and
-    variables are those of the session that the first of the cases was run in.
+    variables are those of the session in which the first of the cases ran.
 
-    :param everything: all cases of the night: where a partition has one environment, it need not be told.
+    :param everything: all cases of the night: the environment is named only where its partition has several.
     """
     if not cases:
         return ""
@@ -35,23 +35,23 @@ def command(cases: Sequence[Case], everything: Sequence[Case]) -> str:
     words += ["-n", selection, *asked.options]
     if any("full" in case.tags for case in cases) and FULL[1] not in asked.options:
         words += FULL
-    # What stands before the command's name is quoted by itself: its own name must not be.
+    # Only the value is quoted: a quoted variable name would be taken for a command.
     files = f"RFM_CONFIG_FILES={shlex.quote(':'.join(asked.files))} " if asked.files else ""
     return f"{files}{typed('run')} {shlex.join(words)}"
 
 
 def _asked(case: Case) -> Asked:
-    """Return what the last session was asked for that ran a case from its beginning, of its own accord."""
+    """Return the request of the last session that ran a case from its beginning, and not to confirm or continue."""
     runs = (case, *reversed(case.earlier))
     return next((run.asked for run in runs if not run.nightly_pass and not run.asked.goes_on), case.asked)
 
 
 def _escaped(text: str) -> str:
-    # ReFrame takes a name with an @ for another kind of name.
+    # ReFrame reads a name with an @ as a test and the number of its variant.
     return re.escape(text).replace("\\-", "-").replace("@", ".")
 
 
 def scripts(case: Case) -> list[tuple[str, str]]:
-    """Return name and text of the scripts of a case's sides, and of what prepares them; none where no job was made."""
-    found = filter(None, map(SCRIPT.fullmatch, case.commands))
-    return [(match["name"], match["text"]) for match in found]
+    """Return name and text of the scripts of a case's sides, and of their preparation; none without a job."""
+    matches = filter(None, map(SCRIPT.fullmatch, case.commands))
+    return [(match["name"], match["text"]) for match in matches]

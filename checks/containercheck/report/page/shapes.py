@@ -1,4 +1,4 @@
-"""What is drawn, as values: curves, intervals, and panels of curves over nights."""
+"""The shapes of plots as values: curves, intervals, and panels of curves over nights."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from containercheck.report.page.palette import SERIES, VARIANTS
 
 @dataclass(frozen=True)
 class Curve:
-    """Values over something.
+    """A curve of values with intervals.
 
-    :ivar style: its place in ``palette.SERIES``.
+    :ivar style: index in ``palette.SERIES``.
     :ivar points: x, y, and the ends of the interval of y; None where there is none.
-    :ivar rings: the x of points to mark: confirmations.
+    :ivar rings: x of the points to mark as confirmations.
     """
 
     label: str
@@ -25,9 +25,9 @@ class Curve:
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate on a row.
+    """An estimate on a row, with its interval.
 
-    :ivar accepted: the ends of what is accepted; None where there is none.
+    :ivar accepted: ends of the accepted range; None where there is none.
     """
 
     row: str
@@ -41,7 +41,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Level:
-    """A value that stood from a night to another, before or after a change; by their places."""
+    """The level of a series before or after a change, with the indices of its first and last night."""
 
     first: int
     last: int
@@ -50,10 +50,10 @@ class Level:
 
 @dataclass(frozen=True)
 class Panel:
-    """One of the plots above each other over the same nights.
+    """One of several plots above each other over the same nights.
 
-    :ivar levels: before and after changes.
-    :ivar span: it shows so much at least, so that what is no change does not look like one; 0 for what there is.
+    :ivar levels: levels before and after changes.
+    :ivar span: least height of the axis, so that noise does not look like a change; 0 for the height of the data.
     """
 
     label: str
@@ -63,9 +63,9 @@ class Panel:
 
 
 def style_of(variant: str, others: Sequence[str] = ()) -> int:
-    """Return the place of a variant among the styles: the same in all plots.
+    """Return the index of a variant's style, which is the same in all plots.
 
-    :param others: what is drawn besides the usual variants.
+    :param others: labels that are drawn besides the usual variants.
     """
     if variant in VARIANTS:
         return VARIANTS.index(variant)

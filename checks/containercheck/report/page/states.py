@@ -1,4 +1,4 @@
-"""What a case came to, as the matrix shows it: always a word with its sign, never a color alone."""
+"""The states of cases in the matrix: each has a word and a sign, and never a color alone."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from containercheck.results import open_verdicts, selections
 from containercheck.results import row as row_values
 from containercheck.results.cases import Case
 
-#: ReFrame's phases before the job: whatever fails there was not measured.
+#: ReFrame's phases before the job: a case that fails in them was not measured.
 BEFORE = ("startup", "setup", "compile", "compile_complete", "compile_wait")
 
 
 @dataclass(frozen=True)
 class State:
-    """One of the things that a case can come to.
+    """A state of a case.
 
-    :ivar color: of palette.py.
-    :ivar meaning: for the legend.
+    :ivar color: name of a color of palette.py.
+    :ivar meaning: text of the legend.
     """
 
     word: str
@@ -41,19 +41,19 @@ PASS = State("pass", "✓", "good", "every figure is within what is accepted")
 BARE = State("measured", "○", "muted", "bare only: there is no reference to compare it with")
 SKIP = State("skipped", "–", "muted", "was not run; the number leads to the reason")
 FAILED = (FAIL, UNMEASURED)
-#: By the most urgent kind of its open figures.
+#: State of a case by the most urgent kind of its open figures.
 OF_KIND = {
     openness.SLOWER: SLOWER,
     openness.FASTER: FASTER,
     openness.CLOSE: CLOSE,
     openness.NOISY: NOISY,
 }
-#: The worst one first.
+#: All states, the worst first.
 ALL = (FAIL, UNMEASURED, SLOWER, FASTER, CLOSE, NOISY, OPEN, KNOWN, PASS, EMULATED, BARE, SKIP)
 
 
 def state(case: Case) -> State:
-    """Return what a case came to."""
+    """Return the state of a case."""
     run = selections.failure(case)
     if run:
         return UNMEASURED if run.result in ("abort", "fail_deps") or run.phase in BEFORE else FAIL
@@ -71,7 +71,7 @@ def state(case: Case) -> State:
 
 
 def has_reference(case: Case) -> bool:
-    """Tell whether an absolute reference stands behind a figure of the case.
+    """Return whether a figure of the case has an absolute reference.
 
     ReFrame's database gives each as value, reference, lower and upper bound, unit and result. Without a reference the
     second one is 0, and there are no bounds.
@@ -80,6 +80,6 @@ def has_reference(case: Case) -> bool:
 
 
 def counted(cases: Iterable[Case]) -> list[tuple[State, int]]:
-    """Return how many cases came to what, the worst first, without what no case came to."""
-    found = [state(case) for case in cases]
-    return [(one, found.count(one)) for one in ALL if one in found]
+    """Return the number of cases in each state, the worst first, without states that no case has."""
+    case_states = [state(case) for case in cases]
+    return [(kind, case_states.count(kind)) for kind in ALL if kind in case_states]

@@ -1,4 +1,4 @@
-"""Makes matplotlib's SVG part of a page: it says what it shows, follows the page's colors, and keeps to itself."""
+"""Make matplotlib's SVG part of a page: with a title and description, the page's colors, and identifiers of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUP, DEFINITIONS = f"{{{SVG}}}g", f"{{{SVG}}}defs"
 HREF = "{http://www.w3.org/1999/xlink}href"
 #: The page has a font of its own.
 FONT = re.compile(r"font: (?:[\w-]+ )*?([\d.]+px) [^;]+|font-family: [^;]+;? ?")
-#: A hundredth of a pixel is enough.
+#: Digits beyond a hundredth of a pixel, which are cut.
 DIGITS = re.compile(r"(\.\d\d)\d+")
 NUMBERS = ("d", "x", "y", "transform", "points")
 NAMES = {light(name): f"var(--{name})" for name in COLORS}
@@ -25,10 +25,10 @@ COLOR = re.compile("|".join(NAMES))
 def part_of_page(drawing: str, name: str, title: str, description: str) -> Markup:
     """Return a drawing as an element of an HTML page.
 
-    :param drawing: a file of SVG, drawn in the colors that :func:`palette.light` returns.
+    :param drawing: text of an SVG file, drawn in the colors that :func:`palette.light` returns.
     :param name: identifies it on the page.
-    :param title: what it shows, for who cannot see it.
-    :param description: what there is to be seen.
+    :param title: title, for readers who cannot see it.
+    :param description: description, for the same readers.
     """
     root = ElementTree.fromstring(drawing)
     _remove(root, f"{{{SVG}}}metadata", f"{{{SVG}}}style")
@@ -40,8 +40,8 @@ def part_of_page(drawing: str, name: str, title: str, description: str) -> Marku
     for size in ("width", "height", "version"):
         root.attrib.pop(size, None)
     root.attrib.update({"role": "img", "aria-labelledby": f"{name}-title {name}-description"})
-    for place, (what, text) in enumerate((("title", title), ("desc", description))):
-        element = ElementTree.Element(f"{{{SVG}}}{what}", id=f"{name}-{'title' if what == 'title' else 'description'}")
+    for place, (tag, text) in enumerate((("title", title), ("desc", description))):
+        element = ElementTree.Element(f"{{{SVG}}}{tag}", id=f"{name}-{'title' if tag == 'title' else 'description'}")
         element.text = text
         root.insert(place, element)
     ElementTree.register_namespace("", SVG)
@@ -56,7 +56,7 @@ def _remove(root: ElementTree.Element, *tags: str) -> None:
 
 
 def _flatten(element: ElementTree.Element) -> None:
-    """Leave out what draws nothing, so that a browser reads faster: groups without attributes, backgrounds, blanks."""
+    """Remove what draws nothing, so that a browser loads faster: groups without attributes, backgrounds, blanks."""
     if element.tag == f"{{{SVG}}}text":
         return
     element.text = None
@@ -79,7 +79,7 @@ def _targets(element: ElementTree.Element) -> Iterator[str]:
 
 
 def _rename(element: ElementTree.Element, name: str, used: set[str]) -> None:
-    """Make what identifies an element this drawing's own, and leave out what nothing refers to."""
+    """Prefix an element's identifier and references with the drawing's name; remove unused identifiers."""
     identity = element.attrib.pop("id", None)
     if identity in used:
         element.set("id", f"{name}-{identity}")
