@@ -166,7 +166,7 @@ class Comparison:
 
     @property
     def warning(self) -> str | None:
-        """A message where the rounds contradict the known spread, or correlate, which the verdict rules out; else None."""
+        """A message where the rounds correlate, or contradict the known spread: the verdict is unsafe; else None."""
         lines = [self._contradiction, self._correlation]
         return None if self.emulated else "; ".join(filter(None, lines)) or None
 
