@@ -74,17 +74,17 @@ def _splits(table: Table, unit: Unit, nights_after: Sequence[int]) -> Iterator[_
                 yield split
 
 
-def one_sided(table: Table, start: int, sign: Array, which: Mask) -> Array:
+def one_sided(table: Table, start: int, sign: Array, tested: Mask) -> Array:
     """Return one-sided p-values of nights after a split, in its direction.
 
     :param start: the first night after the split.
     :param sign: its direction, for each series.
-    :param which: the nights to test; other nights after the split only count for the scatter.
+    :param tested: the nights to test; other nights after the split only count for the scatter.
     """
     split = _Split.at(table, Unit.of(table), start)
-    score, degrees = split.test(split.after & which)
+    score, degrees = split.test(split.after & tested)
     p = stdtr(degrees, -sign * score)
-    return np.where((split.after & which).any(-1) & np.isfinite(p), p, 1.0)
+    return np.where((split.after & tested).any(-1) & np.isfinite(p), p, 1.0)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class _Split:
         p = 2 * stdtr(degrees, -abs(score))
         return np.where(counts & np.isfinite(p), p, 1.0), np.sign(score)
 
-    def test(self, which: Mask) -> tuple[Array, Array]:
+    def test(self, tested: Mask) -> tuple[Array, Array]:
         """Return how many standard errors the nights are above the level before, and the degrees of freedom."""
         tails = self.scatter.tails[..., None, None]
         # Scale of Student's t, whose standard deviation is larger.
@@ -148,17 +148,17 @@ class _Split:
         for _ in range(3):
             scores = pooled.normal_scores((values - level[..., None]) / scale, tails)
             level = level + scale[..., 0] * mean(scores, self.before)
-        score = mean(pooled.normal_scores((values - level[..., None]) / scale, tails), which)
-        return score / np.sqrt(self._variance(which)), self.scatter.degrees
+        score = mean(pooled.normal_scores((values - level[..., None]) / scale, tails), tested)
+        return score / np.sqrt(self._variance(tested)), self.scatter.degrees
 
-    def _variance(self, which: Mask) -> Array:
+    def _variance(self, tested: Mask) -> Array:
         """Return the variance of the difference of the two levels, in units of a night's variance."""
         correlation = self.scatter.likeness[..., None]
         variance = sum(
             pooled.inflation(count, correlation) / np.maximum(count, 1)
-            for count in (self.before.sum(-1), which.sum(-1))
+            for count in (self.before.sum(-1), tested.sum(-1))
         )
         # A night with fewer rounds than the others has a larger error.
         extra = np.maximum(np.nan_to_num(self.table.errors) ** 2 - self.unit.error[..., None] ** 2, 0)
-        extra = mean(extra, which) / np.maximum(which.sum(-1), 1)
+        extra = mean(extra, tested) / np.maximum(tested.sum(-1), 1)
         return variance + extra / self.scatter.deviation**2

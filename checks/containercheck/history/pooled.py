@@ -89,7 +89,7 @@ def tails(residuals: Array, mask: Mask) -> Array:
 
 
 def geary(degrees: Array) -> Array:
-    """Return the ratio of mean to standard deviation of Student's t, from three degrees of freedom on."""
+    """Return the ratio of the mean deviation of Student's t to its standard deviation, for ``degrees`` of 3 or more."""
     gammas = gammaln((degrees + 1) / 2) - gammaln(degrees / 2)
     mean = 2 * np.sqrt(degrees / np.pi) * np.exp(gammas) / (degrees - 1)
     return mean / np.sqrt(degrees / (degrees - 2))

@@ -136,11 +136,11 @@ def _left_out(standard: Array, degrees: Array, lengths: Array) -> tuple[Array, M
     :param degrees: degrees of freedom of the scatter, with the night itself.
     :param lengths: number of nights in its segment.
     """
-    counts = (lengths > 1) & (degrees > 2) & (standard != 0)
-    studentized = np.where(counts, standard / np.sqrt(1 - 1 / np.maximum(lengths, 2)), 0)
+    exist = (lengths > 1) & (degrees > 2) & (standard != 0)
+    studentized = np.where(exist, standard / np.sqrt(1 - 1 / np.maximum(lengths, 2)), 0)
     others = np.maximum(degrees - 1, 1)
     outside = studentized * np.sqrt(others / np.maximum(degrees - studentized**2, 1e-3 * others))
-    return pooled.normal_scores(outside, others), counts
+    return pooled.normal_scores(outside, others), exist
 
 
 def _residuals(values: Array, segments: NDArray[np.int_]) -> tuple[Array, list[Array]]:

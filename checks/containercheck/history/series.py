@@ -255,11 +255,11 @@ def _unconfirmed(pairs: Sequence[_CaseRow]) -> float | None:
 
 def _error(errors: Sequence[float | None]) -> float | None:
     """Return the standard error of a median of values: that of the mean; for more than two, 1.25 times as much."""
-    known = [error for error in errors if error is not None]
-    if not known:
+    present = [error for error in errors if error is not None]
+    if not present:
         return None
     factor = 1.2533 if len(errors) > 2 else 1.0
-    return factor * math.sqrt(statistics.mean(error**2 for error in known) / len(errors))
+    return factor * math.sqrt(statistics.mean(error**2 for error in present) / len(errors))
 
 
 def _baseline_provenance(provenance: Mapping[str, Any]) -> dict[str, Any]:

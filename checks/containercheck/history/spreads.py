@@ -134,12 +134,14 @@ def merged(first: Known, second: Known) -> Known:
     return both
 
 
-def fitted(nights: Sequence[Sample]) -> float:
+def fitted(group: Sequence[Sample]) -> float:
     """Return the spread of samples of one unit: all squares, wild ones limited, over all degrees of freedom."""
-    typical = _weighted_median([(night.squares / float(chdtri(night.degrees, 0.5)), night.degrees) for night in nights])
-    limits = (CAP * typical * night.degrees if typical > 0 else math.inf for night in nights)
-    squares = sum(min(night.squares, limit) for night, limit in zip(nights, limits))
-    return max(math.sqrt(squares / sum(night.degrees for night in nights)), nights[-1].least)
+    typical = _weighted_median(
+        [(sample.squares / float(chdtri(sample.degrees, 0.5)), sample.degrees) for sample in group]
+    )
+    limits = (CAP * typical * sample.degrees if typical > 0 else math.inf for sample in group)
+    squares = sum(min(sample.squares, limit) for sample, limit in zip(group, limits))
+    return max(math.sqrt(squares / sum(sample.degrees for sample in group)), group[-1].least)
 
 
 def _weighted_median(values: Iterable[tuple[float, int]]) -> float:

@@ -112,8 +112,8 @@ class Watch:
         p: Array = np.full(proposed.at.shape, np.nan)
         for start in np.unique(proposed.at[asked]):
             for group in self._groups():
-                series, which = _only(table, group), confirmations[..., group, :]
-                p_group = evidence.one_sided(series, start - first, proposed.sign[..., group], which)
+                series, tested = _only(table, group), confirmations[..., group, :]
+                p_group = evidence.one_sided(series, start - first, proposed.sign[..., group], tested)
                 p[..., group] = np.where(asked[..., group] & (proposed.at[..., group] == start), p_group, p[..., group])
         p = np.where(asked, corrections.any_false(p), np.nan)
         # Any: numpy's types do not know the number of axes.
@@ -150,10 +150,10 @@ class Watch:
         return [np.flatnonzero(groups == group) for group in np.unique(groups)]
 
 
-def _only(table: Table, which: NDArray[np.int_]) -> Table:
+def _only(table: Table, numbers: NDArray[np.int_]) -> Table:
     """Return the table of some of the series."""
-    index = (..., which, slice(None))
-    return Table(table.values[index], table.errors[index], table.least[..., which], table.levels[index])
+    index = (..., numbers, slice(None))
+    return Table(table.values[index], table.errors[index], table.least[..., numbers], table.levels[index])
 
 
 def _median(values: Array, mask: Mask) -> Array:

@@ -113,7 +113,7 @@ def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]
             pass
         # On file systems whose locks do not work, a file that is being written looks damaged.
         try:
-            with _no_writers(path):
+            with _nobody_writing(path):
                 return _stored(path, since, make)
         except sqlite3.OperationalError:
             raise
@@ -132,7 +132,7 @@ def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]
 
 
 @contextlib.contextmanager
-def _no_writers(path: Path, alone: bool = False) -> Iterator[None]:
+def _nobody_writing(path: Path, alone: bool = False) -> Iterator[None]:
     """Hold ReFrame's own lock on a database; where there is none, wait to see that the database does not change.
 
     :param alone: exclude readers too.
@@ -178,7 +178,7 @@ def set_aside(path: Path) -> Path | None:
     :raises DatabaseError: another process writes to it.
     :raises OSError: it cannot be renamed.
     """
-    with _no_writers(path, alone=True):
+    with _nobody_writing(path, alone=True):
         try:
             _stored(path, 0.0, lambda sessions: sum(1 for _ in sessions))
             return None

@@ -265,8 +265,8 @@ class Record:
                 from_host = (library["device"], library["inode"]) in host_files
                 if wanted is not None and not from_host:
                     return f"{where}: loaded {path} of the image, not the host's {wanted}"
-                own = any(Path(tree) in Path(path).parents for tree in (trees or {}).get(run["side"], ()))
-                if wanted is None and from_host and not own:
+                in_tree = any(Path(tree) in Path(path).parents for tree in (trees or {}).get(run["side"], ()))
+                if wanted is None and from_host and not in_tree:
                     return f"{where}: loaded the host's {path}, though the generic variant must bring its own"
         return None
 
