@@ -1,4 +1,4 @@
-"""What ReFrame's results database says of many nights: series, changes, what caused them, and references.
+"""Analyse many nights in ReFrame's results database: series, changes, their causes, and references.
 
 Data flows one way: database -> nights -> series -> provenance -> changes -> causes. Times are seconds of the epoch.
 """

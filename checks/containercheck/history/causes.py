@@ -1,4 +1,4 @@
-"""What changes have in common, and what changed with them: the likely causes, in words."""
+"""Group changes that belong together, and name their likely causes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from containercheck.history.change_points import Change
 from containercheck.history.series import BARE, OVERHEAD
 from containercheck.results.formatting import number
 
-#: So many series are named in a sentence.
+#: Most series that are named in a sentence.
 NAMED = 3
 
 
 @dataclass(frozen=True)
 class Cause:
-    """What explains some changes.
+    """The likely cause of some changes.
 
     :ivar what: a sentence.
-    :ivar differences: a line for each thing that is another one since then; or the line that nothing recorded is.
+    :ivar differences: a line for each recorded fact that is different since then; or the line that there is none.
     :ivar changes: all that it explains.
     """
 
@@ -32,18 +32,18 @@ class Cause:
 def causes(changes: Sequence[Change]) -> list[Cause]:
     """Return the likely causes, those of the worst changes first.
 
-    Changes belong together that came on one partition, in one night, in one direction, and in the same kind of series:
-    bare values, overheads, or both of one figure.
+    Changes belong together if they share partition, night, direction, and kind of series: bare values, overheads, or
+    both of one figure.
     """
-    moved = {kind: {_figure(one) for one in changes if one.series.kind == kind} for kind in (BARE, OVERHEAD)}
+    moved = {kind: {_figure(change) for change in changes if change.series.kind == kind} for kind in (BARE, OVERHEAD)}
     both = moved[BARE] & moved[OVERHEAD]
     groups: dict[tuple[Any, ...], list[Change]] = {}
-    for one in changes:
-        kind = "both" if _figure(one) in both else one.series.kind
-        # Both may well go in opposite directions: a faster host leaves a container behind.
-        key = (*_place(one), kind, None if kind == "both" else one.worse)
-        groups.setdefault(key, []).append(one)
-    ordered = sorted(groups.items(), key=lambda item: not any(one.worse for one in item[1]))
+    for change in changes:
+        kind = "both" if _figure(change) in both else change.series.kind
+        # Both may well move in opposite directions: on a faster host a container's overhead may grow.
+        key = (*_place(change), kind, None if kind == "both" else change.worse)
+        groups.setdefault(key, []).append(change)
+    ordered = sorted(groups.items(), key=lambda item: not any(change.worse for change in item[1]))
     return [Cause(_what(key[-2], group), _differences(group), tuple(group)) for key, group in ordered]
 
 
@@ -52,15 +52,16 @@ def _place(change: Change) -> tuple[str, str, str]:
 
 
 def _figure(change: Change) -> tuple[Any, ...]:
-    one = change.series
-    return (*_place(change), one.environ, one.application, one.nodes, tuple(one.axes.items()), one.figure)
+    series = change.series
+    axes = tuple(series.axes.items())
+    return (*_place(change), series.environ, series.application, series.nodes, axes, series.figure)
 
 
 def _what(kind: str, group: Sequence[Change]) -> str:
     system, partition, night = _place(group[0])
     where = f"on {system}:{partition} since {night}"
     if kind == "both":
-        bare, overheads = ([one for one in group if one.series.kind == kind] for kind in (BARE, OVERHEAD))
+        bare, overheads = ([change for change in group if change.series.kind == kind] for kind in (BARE, OVERHEAD))
         return (
             f"bare and overhead both moved {where}: {_moves(bare)}, and {_moves(overheads)}. "
             "What changed concerns the machine, and the container more or less than bare"
@@ -71,12 +72,12 @@ def _what(kind: str, group: Sequence[Change]) -> str:
 
 
 def _moves(group: Sequence[Change]) -> str:
-    """Return by how much the series of a group moved: the largest first, a few of them by name."""
+    """Return by how much the series of a group moved, the largest change first, and name a few of them."""
     ordered = sorted(group, key=_severity, reverse=True)
-    named = "; ".join(_name(one) for one in ordered[:NAMED])
+    names = "; ".join(_name(change) for change in ordered[:NAMED])
     more = f"; and {len(group) - NAMED} more" if len(group) > NAMED else ""
     kind = "bare" if group[0].series.kind == BARE else "the overhead"
-    return f"{kind} moved ({named}{more})"
+    return f"{kind} moved ({names}{more})"
 
 
 def _severity(change: Change) -> float:
@@ -84,15 +85,15 @@ def _severity(change: Change) -> float:
 
 
 def _name(change: Change) -> str:
-    one = change.series
-    nodes = f", {one.nodes} nodes" if one.nodes > 1 else ""
-    unit = "%" if one.kind == BARE else one.unit
-    variant = f" {one.variant}" if one.variant else ""
-    return f"{one.label}{variant}{nodes} {one.figure} by {number(change.size, 2, '+')} {unit}"
+    series = change.series
+    nodes = f", {series.nodes} nodes" if series.nodes > 1 else ""
+    unit = "%" if series.kind == BARE else series.unit
+    variant = f" {series.variant}" if series.variant else ""
+    return f"{series.label}{variant}{nodes} {series.figure} by {number(change.size, 2, '+')} {unit}"
 
 
 def _differences(group: Sequence[Change]) -> tuple[str, ...]:
-    """Return what the provenance says: what no night of the level before had, and all nights since then have."""
+    """Return the differences in provenance between the nights of the level before and the nights since then."""
     lines: dict[str, None] = {}
     for change in group:
         points = change.series.points

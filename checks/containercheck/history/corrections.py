@@ -1,4 +1,4 @@
-"""P-values of many tests at once, corrected for how many they are; over the last axis of an array."""
+"""Correct p-values for the number of tests, over the last axis of an array."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from containercheck.history.pooled import Array
 
 
 def false_discoveries(p: Array) -> Array:
-    """Return the p-values over the last axis corrected for how many they are, all of them taken together.
+    """Return p-values corrected for the false discovery rate.
 
-    Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate", JRSS B 57 (1995): of those up to a limit, at
-    most that part is false on average; where all are false, one is as often.
+    Y. Benjamini and Y. Hochberg, "Controlling the false discovery rate", JRSS B 57 (1995): of the discoveries up to a
+    limit, at most that part is false on average; where no effect is real, that is how often there is any.
     """
     order = np.argsort(p, axis=-1)
     count = p.shape[-1]
@@ -22,10 +22,10 @@ def false_discoveries(p: Array) -> Array:
 
 
 def any_false(p: Array) -> Array:
-    """Return the p-values over the last axis corrected so that none is false but with that probability.
+    """Return p-values corrected for the probability that any discovery is false (family-wise error rate).
 
     S. Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6 (1979). NaN
-    is none of them.
+    does not count as a test.
     """
     order = np.argsort(p, axis=-1)
     left = np.isfinite(p).sum(-1, keepdims=True) - np.arange(p.shape[-1])
@@ -34,6 +34,6 @@ def any_false(p: Array) -> Array:
 
 
 def _unsorted(ranked: Array, order: NDArray[np.int_]) -> Array:
-    found = np.empty_like(ranked)
-    np.put_along_axis(found, order, ranked, -1)
-    return found
+    values = np.empty_like(ranked)
+    np.put_along_axis(values, order, ranked, -1)
+    return values

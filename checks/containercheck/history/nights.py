@@ -1,4 +1,4 @@
-"""Sessions as nights: of each case the last run of a night that says something."""
+"""Combine sessions into nights: each case has its last run that measured something."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from containercheck.results.cases import Case, Key, collect
 from containercheck.results.database import StoredSession
 from containercheck.results.row import VERSION
 
-#: What ci/nightly says of its sessions (``--session-extras``): the night's name, which pass of it they are, and what
-#: was changed on purpose before it.
+#: Keys that ci/nightly adds to its sessions (``--session-extras``): the night's name, the pass, and what was changed on
+#: purpose before the night.
 NIGHT, PASS, CHANGED = "nightly", "nightly_pass", "changed"
-#: The pass that runs again what is proposed as a change, with fresh rounds.
+#: The pass that runs cases with proposed changes again, with fresh rounds.
 CONFIRMATION = "confirmation"
-#: What is kept of an earlier night: of a session; of a test case, what tells it from others, and how it ended; of what
-#: it was expected to take, what its values depend on; and of a figure, what becomes a point.
+#: Keys that are kept of an earlier night: of a session; of a test case, what identifies it, and its result; of its
+#: expected time, what the values depend on; and of a figure, what a point needs.
 OF_SESSION = (NIGHT, PASS, CHANGED, "time_start_unix")
 OF_CASE = (
     "system",
@@ -58,16 +58,16 @@ OF_FIGURE = (
 
 @dataclass(frozen=True)
 class Night:
-    """What one night measured.
+    """The results of one night.
 
-    :ivar name: as ci/nightly named it; else the date on which it began: from noon to noon, of this machine's time.
+    :ivar name: the name that ci/nightly gave it; else the date on which it began: from noon to noon, local time.
     :ivar began: seconds of the epoch at which its first session began.
-    :ivar changed: what was changed on purpose before it, so that series begin anew; empty for nothing.
+    :ivar changed: what was changed on purpose before it, so that series begin anew; empty where nothing was.
     :ivar cases: the last run of each, confirmations included.
-    :ivar confirmed: the cases of which that is a confirmation.
+    :ivar confirmed: keys of the cases whose last run is a confirmation.
     :ivar number: its place among all nights, in the order in which they were stored.
-    :ivar is_nightly: whether ci/nightly ran it. Other sessions are shown, and are part of no series: somebody may have
-        run them with another input, or a few rounds only.
+    :ivar is_nightly: whether ci/nightly ran it. Other sessions are shown, but are part of no series: they may have had
+        another input, or only a few rounds.
     """
 
     name: str
@@ -82,26 +82,26 @@ class Night:
 def nights(sessions: Iterable[StoredSession], whole: str = "") -> list[Night]:
     """Return the nights, in the order in which their first sessions were stored.
 
-    A session that compares runtimes or images (ci/acceptance) is none of a night's. The last night has all that was
-    stored of it; earlier ones have what series are made of, without what was skipped: a hundred nights of a large site
-    are gigabytes of JSON, of which a session at a time is in memory.
+    Sessions that compare runtimes or images (ci/acceptance) belong to no night. The last night is complete; earlier
+    nights keep what series need, without skipped cases: a hundred nights of a large site are gigabytes of JSON, so that
+    only a session at a time may be in memory.
 
     :param sessions: in the order in which they were stored; read once.
-    :param whole: name of another night that has all.
+    :param whole: name of another night to keep complete.
     """
-    found: dict[str, list[StoredSession]] = {}
+    by_name: dict[str, list[StoredSession]] = {}
     provenances: dict[str, Any] = {}
     last = ""
     for session in sessions:
-        if session.testcases and not _told(session):
+        if session.testcases and not _not_comparing(session):
             continue
         name = name_of(session)
-        if name not in found:
+        if name not in by_name:
             if last not in ("", whole):
-                found[last] = [_lasting(one, provenances) for one in found[last]]
+                by_name[last] = [_reduced(earlier, provenances) for earlier in by_name[last]]
             last = name
-        found.setdefault(name, []).append(session if name in (last, whole) else _lasting(session, provenances))
-    return [_night(name, own, number) for number, (name, own) in enumerate(found.items())]
+        by_name.setdefault(name, []).append(session if name in (last, whole) else _reduced(session, provenances))
+    return [_night(name, group, number) for number, (name, group) in enumerate(by_name.items())]
 
 
 def name_of(session: StoredSession) -> str:
@@ -110,16 +110,16 @@ def name_of(session: StoredSession) -> str:
     return str(session.info.get(NIGHT) or noon_before.date())
 
 
-def _lasting(session: StoredSession, provenances: dict[str, Any]) -> StoredSession:
-    """Return what is kept of a session of an earlier night.
+def _reduced(session: StoredSession, provenances: dict[str, Any]) -> StoredSession:
+    """Return a session with what is kept of earlier nights.
 
-    :param provenances: those that there are so far, by their text: most nights have the same ones.
+    :param provenances: all so far, by their text, as most nights have the same ones; new ones are added.
     """
-    told = (raw for raw in session.testcases if raw["result"] != "skip")
-    return StoredSession(_only(session.info, OF_SESSION), tuple(_lasting_case(raw, provenances) for raw in told))
+    present = (raw for raw in session.testcases if raw["result"] != "skip")
+    return StoredSession(_only(session.info, OF_SESSION), tuple(_reduced_case(raw, provenances) for raw in present))
 
 
-def _lasting_case(raw: Mapping[str, Any], provenances: dict[str, Any]) -> dict[str, Any]:
+def _reduced_case(raw: Mapping[str, Any], provenances: dict[str, Any]) -> dict[str, Any]:
     provenance = raw.get("provenance") or {}
     return {
         **_only(raw, OF_CASE),
@@ -135,12 +135,12 @@ def _only(facts: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
 
 
 def _night(name: str, sessions: list[StoredSession], number: int) -> Night:
-    reports = [{"session_info": one.info, "runs": [{"testcases": _told(one)}]} for one in sessions]
+    reports = [{"session_info": session.info, "runs": [{"testcases": _not_comparing(session)}]} for session in sessions]
     cases = tuple(collect(reports))
     return Night(
         name,
         min(session.began for session in sessions),
-        "; ".join(dict.fromkeys(str(one.info[CHANGED]) for one in sessions if one.info.get(CHANGED))),
+        "; ".join(dict.fromkeys(str(session.info[CHANGED]) for session in sessions if session.info.get(CHANGED))),
         cases,
         frozenset(case.key for case in cases if case.nightly_pass == CONFIRMATION),
         number,
@@ -148,6 +148,7 @@ def _night(name: str, sessions: list[StoredSession], number: int) -> Night:
     )
 
 
-def _told(session: StoredSession) -> list[Mapping[str, Any]]:
-    which, compared = session.info.get(PASS, ""), ("runtimes", "compared_images")
-    return [{**raw, PASS: which} for raw in session.testcases if not any(map(raw.get, compared))]
+def _not_comparing(session: StoredSession) -> list[Mapping[str, Any]]:
+    """Return the test cases that compare no runtimes or images, with the pass that they were run in."""
+    nightly_pass, compared = session.info.get(PASS, ""), ("runtimes", "compared_images")
+    return [{**raw, PASS: nightly_pass} for raw in session.testcases if not any(map(raw.get, compared))]

@@ -1,8 +1,8 @@
-"""What all series together say of how nights scatter: by how much, how wildly, and how like the night before.
+"""Estimate from all series together how nights scatter: variance, tails, and correlation with the night before.
 
-A few nights of one series say little of their own scatter; those of a hundred series do. Everything here is for arrays
-whose last axes are series and nights. Axes before those are families, each of which is pooled by itself (simulations
-have many, a site has one).
+A few nights of one series say little about their scatter; those of a hundred series do. The last axes of all arrays are
+series and nights. Axes before those are families, each of which is pooled by itself (simulations have many, a site has
+one).
 """
 
 from __future__ import annotations
@@ -16,141 +16,141 @@ from scipy.special import digamma, gammaln, polygamma
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-#: Fewer series have nothing to say of each other's scatter.
+#: Fewest series that are pooled.
 FEWEST = 8
-#: What the other series say of one counts for so many nights of its own, at most: estimated from few nights, it often
-#: comes out as endless, and a series that is noisier than the others would pay for that.
+#: Most nights (degrees of freedom) that the pooled variance counts for: estimated from few nights, this is often
+#: infinite, and then a series that is noisier than the others would be misjudged.
 MOST_DEGREES = 30.0
-#: Degrees of freedom of Student's t that are told apart.
+#: Degrees of freedom of Student's t that are distinguished.
 DEGREES = np.array([3, 3.5, 4, 5, 6, 8, 10, 15, 20, 30, 50, 100])
-#: Before there are values, nights are taken to scatter like Student's t with so many degrees of freedom, as if so many
-#: values had said so.
+#: Prior for the tails of nights: the degrees of freedom of Student's t, and the number of values that it counts for.
 USUAL, USUAL_VALUES = 10.0, 50.0
 
 
 def prior(variances: Array, degrees: Array) -> tuple[Array, Array]:
-    """Return the variance that series have, and for how many nights (degrees of freedom) that knowledge counts.
+    """Return the pooled variance of series, and the number of nights (degrees of freedom) that it counts for.
 
     G. K. Smyth, "Linear models and empirical Bayes methods for assessing differential expression in microarray
     experiments", SAGMB 3 (2004), section 6.2: the logarithms of the sample variances scatter by what their degrees of
-    freedom explain; what they scatter by more is that of the true variances.
+    freedom explain; the rest is the scatter of the true variances.
 
-    :param variances: (..., series); NaN or 0 for a series that says nothing.
-    :param degrees: of each.
-    :returns: two arrays (...), the first in the unit of the variances. The second is 0 where too few series say
-        something.
+    :param variances: (..., series); NaN or 0 for a series without information.
+    :param degrees: degrees of freedom of each.
+    :returns: two arrays (...), the first in the unit of the variances. The second is 0 where too few series have
+        information.
     """
-    tells = np.nan_to_num(variances) > 0
-    degrees = np.where(tells, degrees, 2.0)
-    logs = np.log(np.where(tells, variances, 1.0)) - digamma(degrees / 2) + np.log(degrees / 2)
-    series = tells.sum(-1)
-    mean = _mean(logs, tells)
-    more = np.where(tells, (logs - mean[..., None]) ** 2, 0).sum(-1) / np.maximum(series - 1, 1)
-    more -= _mean(polygamma(1, degrees / 2), tells)
+    informative = np.nan_to_num(variances) > 0
+    degrees = np.where(informative, degrees, 2.0)
+    logs = np.log(np.where(informative, variances, 1.0)) - digamma(degrees / 2) + np.log(degrees / 2)
+    series = informative.sum(-1)
+    mean = _mean(logs, informative)
+    excess = np.where(informative, (logs - mean[..., None]) ** 2, 0).sum(-1) / np.maximum(series - 1, 1)
+    excess -= _mean(polygamma(1, degrees / 2), informative)
     most = polygamma(1, MOST_DEGREES / 2)
-    freedom = 2 * _trigamma_inverse(np.maximum(more, most))
+    freedom = 2 * _trigamma_inverse(np.maximum(excess, most))
     variance = np.exp(mean + digamma(freedom / 2) - np.log(freedom / 2))
     enough = series >= FEWEST
     return np.where(enough, variance, 1.0), np.where(enough, freedom, 0.0)
 
 
 def _mean(values: Array, mask: Mask) -> Array:
-    """Return the mean over the last axis, of what the mask has; 0 where it has nothing."""
+    """Return the mean over the last axis within the mask; 0 where the mask is empty."""
     return np.where(mask, values, 0).sum(-1) / np.maximum(mask.sum(-1), 1)
 
 
 def _trigamma_inverse(values: Array) -> Array:
-    """Solve trigamma(y) = value for y by Newton's method, on 1 / trigamma, which is convex (Smyth's appendix)."""
-    found = 0.5 + 1 / values
+    """Return y with trigamma(y) = value, by Newton's method, on 1 / trigamma, which is convex (Smyth's appendix)."""
+    y = 0.5 + 1 / values
     for _ in range(8):
-        trigamma = polygamma(1, found)
-        found = found + trigamma * (1 - trigamma / values) / polygamma(2, found)
-    return found
+        trigamma = polygamma(1, y)
+        y = y + trigamma * (1 - trigamma / values) / polygamma(2, y)
+    return y
 
 
 def tails(residuals: Array, mask: Mask) -> Array:
-    """Return with how many degrees of freedom Student's t scatters as wildly as these residuals.
+    """Return the degrees of freedom of the Student's t whose tails are as heavy as those of the residuals.
 
     R. C. Geary, "The ratio of the mean deviation to the standard deviation as a test of normality", Biometrika 27
-    (1935): that ratio is 0.798 for normal values, and smaller where some are far off. Of a few hundred values it is
-    known to a few percent, unlike the kurtosis.
+    (1935): that ratio is 0.798 for normal values, and smaller where some are far off. A few hundred values give it to a
+    few percent, unlike the kurtosis.
 
     :param residuals: in standard deviations, or any other unit, (..., series, nights).
-    :param mask: which of them there are.
+    :param mask: which residuals exist.
     :returns: an array (...), from 3 to 100.
     """
     size = np.where(mask, abs(residuals), 0)
     count = mask.sum((-2, -1))
     mean, square = size.sum((-2, -1)), (size**2).sum((-2, -1))
-    known = np.maximum(count, 1)
-    ratio = mean / known / np.sqrt(np.maximum(square / known, 1e-300))
+    at_least_one = np.maximum(count, 1)
+    ratio = mean / at_least_one / np.sqrt(np.maximum(square / at_least_one, 1e-300))
     (usual,) = geary(np.array([USUAL]))
     ratio = (count * ratio + USUAL_VALUES * usual) / (count + USUAL_VALUES)
     return np.interp(ratio, geary(DEGREES), DEGREES)
 
 
 def geary(degrees: Array) -> Array:
-    """Return the mean deviation of Student's t over its standard deviation; from three degrees of freedom on."""
+    """Return the ratio of the mean deviation of Student's t to its standard deviation, for ``degrees`` of 3 or more."""
     gammas = gammaln((degrees + 1) / 2) - gammaln(degrees / 2)
     mean = 2 * np.sqrt(degrees / np.pi) * np.exp(gammas) / (degrees - 1)
     return mean / np.sqrt(degrees / (degrees - 2))
 
 
 def normal_scores(values: Array, degrees: Array) -> Array:
-    """Return the normal values that are as improbable as these of Student's t.
+    """Return the normal values that are as improbable as the given values of Student's t.
 
     D. L. Wallace, "Bounds on normal approximations to Student's and the chi-square distributions", Annals of
-    Mathematical Statistics 30 (1959): within 1 % from three degrees of freedom on. One night far off then counts for
-    little more than one that is off by half as much, where nights are wild; and for all it is, where they are not.
+    Mathematical Statistics 30 (1959): within 1 % from three degrees of freedom on. With heavy tails a night far off
+    counts for little more than one that is off by half as much; without them it counts in full.
     """
     size = np.sqrt(degrees * np.log1p(values**2 / degrees))
     return np.sign(values) * size * (8 * degrees + 1) / (8 * degrees + 3)
 
 
 def likeness(residuals: Array, segments: NDArray[np.int_]) -> Array:
-    """Return by how much the scatter of a night correlates with that of the night before; 0 where that may be chance.
+    """Return the correlation of each night with the night before; 0 where it may be chance.
 
-    It is from the correlation of the first-order autoregression whose residuals would have the products and squares
-    that these have. Of few nights the mean takes away much of what they have in common: three that are all alike have
-    residuals that correlate by less than nothing, which is why the sample correlation itself does not do.
+    It follows from the first-order autoregression whose residuals would have the same products and squares. The sample
+    correlation itself is no use: the mean of few nights takes away much of what they have in common, so that residuals
+    of three nights that are all alike correlate negatively.
 
     :param residuals: from the mean of their segment, in standard deviations, (..., series, nights).
-    :param segments: to which segment each belongs, the same shape; negative for none.
+    :param segments: number of the segment of each, the same shape; negative for none.
     :returns: an array (...).
     """
     pairs = (segments[..., 1:] == segments[..., :-1]) & (segments[..., 1:] >= 0)
     count = np.maximum(pairs.sum((-2, -1)), 1)
     products = np.where(pairs, residuals[..., 1:] * residuals[..., :-1], 0).sum((-2, -1))
     squares = np.where(segments >= 0, residuals**2, 0).sum((-2, -1))
-    seen = products / np.maximum(squares, 1e-300) - 1 / np.sqrt(count)
-    own = lengths(segments)
+    observed = products / np.maximum(squares, 1e-300) - 1 / np.sqrt(count)
+    sizes = lengths(segments)
     moments = np.zeros((2, *count.shape, len(_GRID)))
-    for length in np.unique(own[own > 1]):
-        number = (own == length).sum((-2, -1)) / length
+    for length in np.unique(sizes[sizes > 1]):
+        number = (sizes == length).sum((-2, -1)) / length
         moments += number[..., None] * _moments(int(length)).reshape(2, *(1,) * count.ndim, -1)
     expected = moments[0] / np.maximum(moments[1], 1e-300)
-    found = [np.interp(one, those, _GRID) for one, those in zip(seen.ravel(), expected.reshape(-1, len(_GRID)))]
-    # Part of the scatter is the rounds', which no two nights share; what they do share lasts longer than the
-    # correlation of neighbors says. Where its part is as large as its own correlation, the square root is that.
-    return np.where(squares > 0, np.minimum(np.sqrt(np.reshape(found, count.shape)), _GRID[-1]), 0.0)
+    curves = expected.reshape(-1, len(_GRID))
+    correlations = [np.interp(ratio, curve, _GRID) for ratio, curve in zip(observed.ravel(), curves)]
+    # Part of the scatter is that of rounds, which no two nights share; the shared part correlates more than neighbors
+    # do. If the shared part is as large as its own correlation, that correlation is the square root.
+    return np.where(squares > 0, np.minimum(np.sqrt(np.reshape(correlations, count.shape)), _GRID[-1]), 0.0)
 
 
 def lengths(segments: NDArray[np.int_]) -> Array:
-    """Return for each value how many belong to its segment; 0 where it belongs to none."""
-    found = np.zeros(segments.shape)
+    """Return the length of each value's segment; 0 where it belongs to none."""
+    sizes = np.zeros(segments.shape)
     for number in range(segments.max(initial=-1) + 1):
-        own = segments == number
-        found = np.where(own, own.sum(-1, keepdims=True), found)
-    return found
+        members = segments == number
+        sizes = np.where(members, members.sum(-1, keepdims=True), sizes)
+    return sizes
 
 
-#: Correlations of neighboring nights that are told apart. Beyond the last, neighboring nights are one.
+#: Correlations of neighboring nights that are distinguished. Beyond the last, neighboring nights count as one.
 _GRID = np.linspace(0, 0.9, 19)
 
 
 @functools.cache
 def _moments(length: int) -> Array:
-    """Return what products and squares of the residuals of a segment add up to on average, for each of the grid."""
+    """Return the expected sums of products and squares of a segment's residuals, for each correlation of the grid."""
     apart = abs(np.subtract.outer(np.arange(length), np.arange(length)))
     centred = np.eye(length) - 1 / length
     covariances = centred @ _GRID[:, None, None] ** apart @ centred
@@ -159,9 +159,9 @@ def _moments(length: int) -> Array:
 
 
 def inflation(count: Array, likeness: Array) -> Array:
-    """Return by what the variance of a mean of so many nights is larger than if they were independent.
+    """Return the factor by which correlation increases the variance of a mean of nights.
 
-    For nights of which each correlates with the next, as a first-order autoregression has it.
+    The nights are a first-order autoregression.
     """
     rho, count = likeness, np.maximum(count, 1)
     return (1 + rho) / (1 - rho) - 2 * rho * (1 - rho**count) / (count * (1 - rho) ** 2)

@@ -1,4 +1,4 @@
-"""What ReFrame's results database says of each figure, night by night, and the reference that follows from that."""
+"""Propose references from the values of each figure in ReFrame's results database, night by night."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Any
 
 from containercheck.results.row import rows_of
 
-#: Fewest nights that say something of the next one.
+#: Fewest nights for a reference.
 NIGHTS = 10
-#: Of a normal distribution, the quantile that one value in 1000 is above.
+#: The quantile of a normal distribution that one value in 1000 exceeds.
 QUANTILE = 3.09
-#: The narrowest range, as a part of the median: nights that equal each other in all digits do not promise more.
+#: The narrowest range, as a part of the median: nights that were equal in all digits will not always be.
 NARROWEST = 0.02
 
 
 class NoReference(Exception):
-    """The nights make no reference; the message is the reason."""
+    """No reference can be made of the nights; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What a figure should be, in ReFrame's terms.
+    """The expected range of a figure, in ReFrame's terms.
 
     :ivar value: the median of the nights, in the figure's unit.
     :ivar lower, upper: ends of the range, as parts of the value; None where it has no end.
@@ -39,19 +39,19 @@ class Reference:
 
     @classmethod
     def of(cls, nights: Sequence[float], better: str | None = None, least: int = NIGHTS) -> Reference:
-        """Return the range that another night of the same machine leaves in one of 1000 cases, on the worse side.
+        """Return the range that another night of the same machine leaves on the worse side in one of 1000 cases.
 
         Its middle is the median. The standard deviation is 1.4826 times the median of the absolute deviations from it
         (for normal values; P. J. Rousseeuw and C. Croux, "Alternatives to the median absolute deviation", JASA 88
         (1993), with their correction n / (n - 0.8) for few values), because a night with a sick node must not widen it.
         Both are themselves uncertain, and so the range is a prediction interval (G. J. Hahn and W. Q. Meeker,
         "Statistical Intervals", 1991): 3.09 standard deviations, times 1 + 7.4 / (n - 3.8). That factor was fitted to
-        400000 simulated sets of 10 to 60 nights; test_proposals.py does it again. Nights with heavy tails (Student's t
-        with three degrees of freedom) leave it in 6 to 16 of 1000 cases. Only nights that passed are there: a reference
-        in force has cut off what was worse.
+        400000 simulated sets of 10 to 60 nights; test_proposals.py repeats that. Nights with heavy tails (Student's t
+        with three degrees of freedom) leave it in 6 to 16 of 1000 cases. Only nights that passed count: a reference
+        in force has cut off the worse ones.
 
-        :param nights: a value of each.
-        :param better: ``higher`` or ``lower``: on that side there is no end. None for an end on both.
+        :param nights: the value of each night.
+        :param better: ``higher`` or ``lower``: the range has no end on that side. None for both ends.
         :param least: fewest nights.
         :raises NoReference: there are too few of them, they are not above 0, or they spread too much.
         """
@@ -75,9 +75,9 @@ class Reference:
 
 @dataclass
 class Series:
-    """One figure of one case: what was measured when.
+    """The values of one figure of one case, by night.
 
-    :ivar better: which direction is; None where the database does not say.
+    :ivar better: whether ``higher`` or ``lower`` values are better; None where the database does not say.
     """
 
     figure: str
@@ -93,13 +93,13 @@ class Series:
 
 @dataclass(frozen=True)
 class Run:
-    """A run that passed, of which the database tells.
+    """A run in the database that passed.
 
-    :ivar check: its class.
+    :ivar check: class of the check.
     :ivar partition: full name.
-    :ivar facts: all that ReFrame knows of it.
-    :ivar axes: values of the parameters, by name, as they stand in the case's name.
-    :ivar input: what it worked on, as far as that is known: ranks, and the amount of work.
+    :ivar facts: all that ReFrame stored about it.
+    :ivar axes: values of the parameters, by name, as they are in the case's name.
+    :ivar input: ranks and amount of work, as far as they are known.
     """
 
     check: str
@@ -110,7 +110,7 @@ class Run:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Run:
-        """Read what ReFrame tells of a test case."""
+        """Return the run of a stored test case."""
         name, *parameters = (raw.get("display_name") or raw["name"]).split(" %")
         expected = raw.get("expected") or {}
         return cls(
@@ -128,13 +128,13 @@ class Run:
 
     @property
     def night(self) -> date:
-        """The night in which it ended: from noon to noon, of this machine's time, by the day on which it began."""
+        """The date on which the night began in which the job ended: from noon to noon, local time."""
         return (datetime.fromtimestamp(self.when) - timedelta(hours=12)).date()
 
     def key(self, index: Iterable[str]) -> tuple[Any, ...]:
-        """Return its keys in a file of references, which says by what it is indexed.
+        """Return its keys in a file of references, by the file's index.
 
-        :raises NoReference: the database does not know one of them.
+        :raises NoReference: the database does not have one of them.
         """
         try:
             return tuple(self.partition if name == "$partition" else self.facts[name.lstrip("$")] for name in index)
@@ -144,7 +144,7 @@ class Run:
 
 def passed(testcases: Iterable[Mapping[str, Any]], system: str) -> list[Run]:
     """Return the runs on a system that passed and measured something, the earliest first."""
-    found = [
+    runs = [
         Run.of(raw)
         for raw in testcases
         if (raw["result"], raw["system"]) == ("pass", system)
@@ -152,46 +152,44 @@ def passed(testcases: Iterable[Mapping[str, Any]], system: str) -> list[Run]:
         and raw.get("perfvalues")
         and raw["job_completion_time_unix"]
     ]
-    return sorted(found, key=lambda run: run.when)
+    return sorted(runs, key=lambda run: run.when)
 
 
 def alike(runs: Sequence[Run], index: Collection[str]) -> tuple[list[Run], int]:
-    """Return those of the runs with one key that measured the same thing, and of how many nights the others are.
+    """Return the runs that measured the same as the last one, and the number of nights that have only other runs.
 
-    Cases of the full axes do not count where the file is not keyed by their axis; of several inputs the last one does.
+    All runs have the same key. Cases of the full axes do not count where the file is not keyed by their axis.
 
-    :raises NoReference: none is left, or several cases which the file cannot tell apart.
+    :raises NoReference: no run is left, or several cases that the file cannot tell apart.
     """
-    own = [run for run in runs if "full" not in run.facts.get("tags", ()) or run.axes.keys() <= set(index)]
-    if not own:
+    eligible = [run for run in runs if "full" not in run.facts.get("tags", ()) or run.axes.keys() <= set(index)]
+    if not eligible:
         raise NoReference("only cases of the full axes ran, by which the file is not keyed")
-    # Without those from before the check had an axis more, or less.
-    own = [run for run in own if run.axes.keys() == own[-1].axes.keys()]
-    cases = {(run.facts["environ"], *(item for item in run.axes.items() if item[0] not in index)) for run in own}
+    # Leave out runs from before the check had another set of axes.
+    eligible = [run for run in eligible if run.axes.keys() == eligible[-1].axes.keys()]
+    cases = {(run.facts["environ"], *(item for item in run.axes.items() if item[0] not in index)) for run in eligible}
     if len(cases) > 1:
         raise NoReference(f"the file's $index cannot tell {len(cases)} cases apart")
-    same = [run for run in own if run.input == own[-1].input]
-    return same, len({run.night for run in own} - {run.night for run in same})
+    same = [run for run in eligible if run.input == eligible[-1].input]
+    return same, len({run.night for run in eligible} - {run.night for run in same})
 
 
 def series(runs: Iterable[Run]) -> list[Series]:
-    """Return the figures of runs, the latest last; what is derived from two sides (an overhead) is none.
+    """Return the figures of runs, the latest last, without overheads, emulated processors, and duets (half a node).
 
-    Nor is what emulated processors took, or half of a node (a duet).
-
-    In the container variants a figure is the container's: the bare one's has the bare variant.
+    In the container variants a figure is the container's; the bare variant has the bare program's.
     """
-    found: dict[str, Series] = {}
+    by_figure: dict[str, Series] = {}
     for run in runs:
         rows = {row.figure: row for row in rows_of(run.facts) if not (row.emulated or row.duet)}
         for key, (value, *_, unit, _) in run.facts["perfvalues"].items():
             figure = key.rpartition(":")[2]
             if figure not in rows or value is None:
                 continue
-            one = found.setdefault(figure, Series(figure, unit, rows[figure].better or None))
-            if one.unit != unit:
-                # The check measures something else since then.
-                one = found[figure] = Series(figure, unit, rows[figure].better or None)
-            one.better = rows[figure].better or None
-            one.values.setdefault(run.night, []).append(value)
-    return list(found.values())
+            history = by_figure.setdefault(figure, Series(figure, unit, rows[figure].better or None))
+            if history.unit != unit:
+                # The check has measured something else since then.
+                history = by_figure[figure] = Series(figure, unit, rows[figure].better or None)
+            history.better = rows[figure].better or None
+            history.values.setdefault(run.night, []).append(value)
+    return list(by_figure.values())

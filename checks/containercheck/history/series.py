@@ -1,7 +1,7 @@
-"""Nights as series: the paired overhead and the bare value of each figure, one point a night.
+"""Turn nights into series: the paired overhead and the bare value of each figure, one point a night.
 
-No stored number can tell a change of the machine from one of the containers. The two series can: bare moves with the
-machine, and the overhead, measured in pairs, with runtime, image and MPI.
+A single number cannot tell a change of the machine from one of the containers. The two series can: bare values move
+with the machine, and overheads, measured in pairs, with runtime, image and MPI.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from containercheck.results.cases import Case, Key
 from containercheck.results.row import Row
 
 OVERHEAD, BARE = "overhead", "bare"
-#: Results with which a case has measured something.
+#: Results of cases that have measured something.
 MEASURED = ("pass", "fail", "xfail", "xpass")
-#: The smallest change worth telling of a bare value, and of an overhead that is a ratio, in percent. The tolerance of
-#: most checks is 5 %: two or three such changes after another, and none of them told, would use that up.
+#: The smallest change to report, in percent, of bare values and of overheads that are ratios. Most checks have a
+#: tolerance of 5 %: two or three unreported changes of that size would use it up.
 LEAST = 2.0
-#: The same of an overhead that is a difference, as a part of what is accepted. That is against the host, which hardly
-#: has any of it (a start-up time), and much wider: a successor may be worse by a fifth (``Figure.margin``). A tenth is
-#: to that what 2 % are to 5 %, about.
+#: The same for overheads that are differences, as a part of the accepted overhead. That is relative to the host, which
+#: has hardly any (a start-up time), and much wider: a successor may be worse by a fifth (``Figure.margin``). A tenth
+#: compares with that about as 2 % with 5 %.
 LEAST_PART = 0.1
 
 
 @dataclass(frozen=True)
 class Point:
-    """What a night measured.
+    """The value of a series in one night.
 
-    :ivar value: the overhead in its unit, or the bare value in the figure's.
+    :ivar value: the overhead in its unit, or the bare value in the figure's unit.
     :ivar error: standard error, from the rounds, in the same unit; None for a single run.
-    :ivar confirmation: it comes from a confirmation: fresh rounds, after a proposal.
-    :ivar provenance: of the run; of a bare value, what is the bare side's.
-    :ivar unconfirmed: what the night had measured before its confirmation; None where there is none.
-    :ivar cases: where it comes from.
+    :ivar confirmation: whether it is from a confirmation: fresh rounds, after a proposal.
+    :ivar provenance: of the run; for a bare value, only the bare side's.
+    :ivar unconfirmed: value of the night before its confirmation; None where there is none.
+    :ivar cases: keys of the cases that it is from.
     """
 
     night: Night
@@ -55,13 +55,13 @@ class Series:
 
     :ivar kind: ``overhead`` or ``bare``.
     :ivar variant: empty for bare.
-    :ivar label: the application, with those of its axes that differ among the cases of a night.
+    :ivar label: the application, with those axes that differ among the cases of a night.
     :ivar unit: of the values.
-    :ivar better: which direction is, of the figure; an overhead is better when it is lower.
-    :ivar least: the smallest change worth telling: in percent for bare, else in the overhead's unit.
-    :ivar points: one a night, since the series was last broken on purpose, the earliest first.
-    :ivar earlier: those before; for plots.
-    :ivar cases: what its last point comes from, and a paired rerun has to run.
+    :ivar better: whether ``higher`` or ``lower`` values of the figure are better; for overheads it is always lower.
+    :ivar least: the smallest change to report: in percent for bare, else in the overhead's unit.
+    :ivar points: one a night, since the last break of the series, the earliest first.
+    :ivar earlier: points before that break; for plots.
+    :ivar cases: keys of the cases of its last point, which a paired rerun has to run.
     """
 
     kind: str
@@ -82,17 +82,17 @@ class Series:
     cases: tuple[Key, ...] = ()
 
 
-#: A case, and its row of a figure.
-Told = tuple[Case, Row]
-#: What tells series apart: kind, what identifies a case, and figure; the first facts of a Series, in its order.
+#: A case, and its row for a figure.
+_CaseRow = tuple[Case, Row]
+#: What identifies a series: kind, identity of the case, and figure; the first fields of a Series, in its order.
 Name = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """A figure of one case in one night.
+    """A point of a series, with the facts of the series in that night.
 
-    :ivar work: what must stay the same, or values cannot be compared.
+    :ivar work: facts that must not change within a series, or its values could not be compared.
     """
 
     name: Name
@@ -106,9 +106,9 @@ class _Seen:
 
 @dataclass
 class _Growing:
-    """A series while it is put together.
+    """A series under construction.
 
-    :ivar broken: how many breaks there were before its last point.
+    :ivar broken: number of breaks before its last point.
     """
 
     last: _Seen
@@ -132,28 +132,30 @@ class _Growing:
 
 
 def series(nights: Sequence[Night]) -> list[Series]:
-    """Return the series of these nights, which come the earliest first; of those that ci/nightly ran.
+    """Return the series of those nights that ci/nightly ran.
 
-    A series breaks at a night that says that something was changed on purpose, and where the amount of work, the ranks,
-    the input or the unit become others: values before and after cannot be compared.
+    A series breaks at a night before which something was changed on purpose, and where amount of work, ranks, input or
+    unit change: values before and after cannot be compared.
+
+    :param nights: the earliest first.
     """
-    found: dict[Name, _Growing] = {}
+    growing: dict[Name, _Growing] = {}
     broken = 0
     for night in (night for night in nights if night.is_nightly):
         broken += bool(night.changed)
         for seen in [*_overheads(night), *_bare(night)]:
-            found.setdefault(seen.name, _Growing(seen, broken)).add(seen, broken)
-    return [one.series() for one in found.values()]
+            growing.setdefault(seen.name, _Growing(seen, broken)).add(seen, broken)
+    return [each.series() for each in growing.values()]
 
 
 def _rows(case: Case) -> Iterator[Row]:
-    """Return what was compared with bare, or is the bare value itself; nothing where processors are emulated."""
+    """Yield the rows that compare with bare, or have the bare value itself; none of emulated processors."""
     for row in case.rows:
         if not row.emulated and row.baseline_label == "bare" and row.subject_label in ("", case.variant):
             yield row
 
 
-def _measured(night: Night) -> Iterator[Told]:
+def _measured(night: Night) -> Iterator[_CaseRow]:
     for case in night.cases:
         if case.result in MEASURED:
             for row in _rows(case):
@@ -161,7 +163,7 @@ def _measured(night: Night) -> Iterator[Told]:
 
 
 def _before_confirmation(case: Case, figure: str) -> Row | None:
-    """Return the row of the last run of the night before it was run again to confirm; None where there is none."""
+    """Return the row of the night's last run before the confirmation of a case; None where there is none."""
     if case.nightly_pass == CONFIRMATION:
         for run in reversed(case.earlier):
             if run.nightly_pass != CONFIRMATION and run.result in MEASURED:
@@ -203,71 +205,71 @@ def _work(case: Case) -> tuple[Any, ...]:
 
 
 def _least(row: Row) -> float:
-    """Return the smallest change of an overhead that is worth telling, in its unit."""
+    """Return the smallest change of an overhead to report, in its unit."""
     low, high = row.accepted
     if row.overhead_unit == "%":
         return LEAST
     if not _finite(high):
-        # Whatever it is, it is accepted: what counts is how large it is.
+        # Every overhead is accepted: the change is relative to the value itself.
         return LEAST / 100 * abs(row.subject or row.overhead)
     return LEAST_PART * (high - low if _finite(low) else abs(high))
 
 
 def _bare(night: Night) -> Iterator[_Seen]:
-    """Return the bare values: the median of what container cases measured beside theirs, or the bare case's own."""
-    groups: dict[Name, list[Told]] = {}
+    """Yield the bare values: the median of the container cases' baselines, or the bare case's own value."""
+    groups: dict[Name, list[_CaseRow]] = {}
     for case, row in _measured(night):
-        # In a duet it is of half a node.
+        # In a duet the baseline is of half a node.
         if _finite(row.baseline) and not row.duet:
             groups.setdefault(_name(BARE, case, "", row.figure), []).append((case, row))
-    for name, every in groups.items():
-        found = [(case, row) for case, row in every if row.subject is not None] or every
-        case, row = found[-1]
+    for name, pairs in groups.items():
+        used = [(case, row) for case, row in pairs if row.subject is not None] or pairs
+        case, row = used[-1]
         facts = (case.label, row.unit, row.better, LEAST, (*_work(case), row.unit))
-        yield _Seen(name, *facts, _bare_point(night, found))
+        yield _Seen(name, *facts, _bare_point(night, used))
 
 
-def _bare_point(night: Night, found: Sequence[Told]) -> Point:
-    # Where only some were run again, the others have nothing to add to what they said before.
-    fresh = [(case, row) for case, row in found if case.nightly_pass == CONFIRMATION]
-    rows = [row for _, row in fresh or found]
+def _bare_point(night: Night, pairs: Sequence[_CaseRow]) -> Point:
+    # Where only some cases were confirmed, those alone count.
+    fresh = [(case, row) for case, row in pairs if case.nightly_pass == CONFIRMATION]
+    rows = [row for _, row in fresh or pairs]
     return Point(
         night,
         statistics.median(row.baseline for row in rows),
         _error([row.baseline_error for row in rows]),
         bool(fresh),
-        _of_baseline((fresh or found)[-1][0].provenance),
-        _unconfirmed(found) if fresh else None,
-        tuple(case.key for case, _ in found),
+        _baseline_provenance((fresh or pairs)[-1][0].provenance),
+        _unconfirmed(pairs) if fresh else None,
+        tuple(case.key for case, _ in pairs),
     )
 
 
-def _unconfirmed(found: Sequence[Told]) -> float | None:
-    """Return the median of what these cases measured before some of them were run again."""
+def _unconfirmed(pairs: Sequence[_CaseRow]) -> float | None:
+    """Return the median of the bare values before some of the cases were confirmed; None where there is none."""
     before = [
-        _before_confirmation(case, row.figure) if case.nightly_pass == CONFIRMATION else row for case, row in found
+        _before_confirmation(case, row.figure) if case.nightly_pass == CONFIRMATION else row for case, row in pairs
     ]
     values = [row.baseline for row in before if row]
     return statistics.median(filter(_finite, values)) if any(map(_finite, values)) else None
 
 
 def _error(errors: Sequence[float | None]) -> float | None:
-    """Return the standard error of the median of values with these: of two it is the mean, of more 1.25 times it."""
-    known = [error for error in errors if error is not None]
-    if not known:
+    """Return the standard error of a median of values: that of the mean; for more than two, 1.25 times as much."""
+    present = [error for error in errors if error is not None]
+    if not present:
         return None
     factor = 1.2533 if len(errors) > 2 else 1.0
-    return factor * math.sqrt(statistics.mean(error**2 for error in known) / len(errors))
+    return factor * math.sqrt(statistics.mean(error**2 for error in present) / len(errors))
 
 
-def _of_baseline(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what says something of the bare side."""
-    found = {}
+def _baseline_provenance(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a provenance that is about the bare side."""
+    kept = {}
     for name in ("host", "machine", "kept_awake", "input"):
         if name in provenance:
-            found[name] = provenance[name]
+            kept[name] = provenance[name]
     for name in ("builds", "mpi", "bound"):
         sides = provenance.get(name)
         if isinstance(sides, Mapping) and "baseline" in sides:
-            found[name] = {"baseline": sides["baseline"]}
-    return found
+            kept[name] = {"baseline": sides["baseline"]}
+    return kept

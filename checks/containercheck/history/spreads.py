@@ -1,11 +1,11 @@
-"""How far the rounds of each case spread, from its own nights or from another variant of the same session.
+"""Estimate how far the rounds of each case spread, from its nights or from another variant of the same session.
 
-A check takes it as known before its first round (``known_spreads``): rather too large than too small, as the promises
-of the verdict hold for a spread that is at most what is known (ci/benchmarks/detection.py).
+Checks use it as the known spread before their first round (``known_spreads``). It is rather too large than too small:
+the error probabilities of verdicts hold while the true spread is at most the known one (ci/benchmarks/detection.py).
 
-A check ends when its verdict is there, so that nights with few rounds are those whose rounds happened to agree. The sum
-of squares over rounds is a martingale: whatever ends them, all squares together over all degrees of freedom have the
-right mean. The mean or the median of the nights' own spreads would be too small, and smaller every night.
+A check ends with its verdict, so nights with few rounds are those whose rounds happened to agree. The sum of squares
+over rounds is a martingale: however they end, all squares divided by all degrees of freedom have the right mean. The
+mean or median of the nights' own spreads would be too small, and smaller every night.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from containercheck.history.nights import name_of
 from containercheck.results.database import StoredSession
 from containercheck.results.row import Row, rows_of
 
-#: By partition, name of the case and figure: what is known, as the file for the checks has it.
+#: Known spreads by partition, name of the case and figure, as in the file for the checks.
 Known = dict[str, dict[str, dict[str, dict[str, Any]]]]
 
-#: Nights of a case that count: the latest. A machine may have become quieter, or noisier.
+#: Latest nights of a case that count: a machine may have become quieter, or noisier.
 LATEST = 30
-#: Fewer nights, or fewer degrees of freedom, say nothing.
+#: Fewest nights, and fewest degrees of freedom, for a known spread.
 FEWEST_NIGHTS, FEWEST_DEGREES = 3, 8
-#: A night's squares count for at most so many times what is typical, so that one wild night does not rule a month.
+#: Limit of a night's squares, as a multiple of the typical ones, so that one wild night does not dominate a month.
 CAP = 10.0
-#: The spread is taken as so much larger than it was seen: nights differ, and too small a spread breaks promises.
+#: Factors on the spread that was seen: nights differ, and with too small a spread verdicts are wrong too often.
 MARGIN, MARGIN_OF_VARIANT = 1.25, 1.5
-#: Rounds of another variant of the same session from which on it says something.
+#: Fewest rounds of another variant of the same session for a known spread.
 FEWEST_ROUNDS = 6
-#: No spread is smaller than this part of what is accepted: figures that are the same in all digits will not always be.
+#: Smallest spread, as a part of the accepted overhead: figures that were equal in all digits will not always be.
 LEAST_PART = 0.02
-#: Verdicts that stay, and the kind of an open one that stays too: a gain that is a question.
+#: Verdicts that are final, and the kind of an open verdict that stays too: a gain to look into.
 CLOSED, FASTER = ("pass", "fail"), "faster"
-#: What decides which side a value belongs to; a session of several runtimes or images has others.
+#: Names of the sides; sessions that compare runtimes or images have other ones.
 BASELINE, SUBJECT = "baseline", "subject"
 
 
@@ -48,7 +48,7 @@ class Sample:
     """The squares of one case's rounds about their mean, in the square of the overhead's unit.
 
     :ivar degrees: one less than the number of rounds.
-    :ivar least: the smallest spread that is taken for known.
+    :ivar least: the smallest known spread.
     """
 
     unit: str
@@ -58,89 +58,90 @@ class Sample:
 
 
 def from_nights(sessions: Iterable[StoredSession]) -> Known:
-    """Return what the nights of each case say of its figures.
+    """Return the known spreads from the nights of each case.
 
     :param sessions: in the order in which they were stored; read once.
     """
-    found: dict[tuple[str, str, str], dict[str, list[Sample]]] = {}
+    by_figure: dict[tuple[str, str, str], dict[str, list[Sample]]] = {}
     for session in sessions:
         for raw in session.testcases:
             if raw.get("runtimes") or raw.get("compared_images"):
                 continue
             for figure, sample in samples(raw).items():
-                nights = found.setdefault((*_place(raw), figure), {})
+                nights = by_figure.setdefault((*_place(raw), figure), {})
                 nights.setdefault(name_of(session), []).append(sample)
                 if len(nights) > LATEST:
                     del nights[next(iter(nights))]
     known: Known = {}
-    for (partition, name, figure), nights in found.items():
-        # What the figure is compared by now counts.
+    for (partition, name, figure), nights in by_figure.items():
+        # Only nights in the unit of the last one count.
         unit = list(nights.values())[-1][-1].unit
-        own = [sample for night in nights.values() for sample in night if sample.unit == unit]
+        usable = [sample for night in nights.values() for sample in night if sample.unit == unit]
         count = sum(any(sample.unit == unit for sample in night) for night in nights.values())
-        if count >= FEWEST_NIGHTS and sum(sample.degrees for sample in own) >= FEWEST_DEGREES:
-            told = {"spread": MARGIN * fitted(own), "source": f"{count} nights", "unit": unit}
-            known.setdefault(partition, {}).setdefault(name, {})[figure] = told
+        if count >= FEWEST_NIGHTS and sum(sample.degrees for sample in usable) >= FEWEST_DEGREES:
+            entry = {"spread": MARGIN * fitted(usable), "source": f"{count} nights", "unit": unit}
+            known.setdefault(partition, {}).setdefault(name, {})[figure] = entry
     return known
 
 
 def from_variants(testcases: Iterable[Mapping[str, Any]]) -> Known:
-    """Return what the cases of a session say of the other variants of the same check."""
+    """Return the known spreads of each case in a session from the other variants of the same check."""
     by_check: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for raw in testcases:
         partition, name = _place(raw)
         by_check.setdefault((partition, re.sub(r"%variant=\S+", "", name)), []).append(raw)
     known: Known = {}
     for (partition, _), cases in by_check.items():
-        for raw, other in ((one, other) for one in cases for other in cases if _variant(one) != _variant(other)):
+        for raw, other in ((case, other) for case in cases for other in cases if _variant(case) != _variant(other)):
             for figure, sample in samples(other).items():
                 if sample.degrees + 1 < FEWEST_ROUNDS:
                     continue
                 spread = MARGIN_OF_VARIANT * fitted([sample])
-                told = {"spread": spread, "source": f"the {_variant(other)} variant", "unit": sample.unit}
+                entry = {"spread": spread, "source": f"the {_variant(other)} variant", "unit": sample.unit}
                 figures = known.setdefault(partition, {}).setdefault(_place(raw)[1], {})
                 if figure not in figures or figures[figure]["spread"] < spread:
-                    figures[figure] = told
+                    figures[figure] = entry
     return known
 
 
 def kept(testcases: Iterable[Mapping[str, Any]]) -> Known:
-    """Return what was known of the figures that have their verdict in this session.
+    """Return the spreads that were known for figures that have a final verdict in this session.
 
-    Later passes judge all rounds from the first one on. With another known spread a verdict that fell could be taken
-    back, or fall the other way.
+    Later passes judge all rounds from the first one on: with another known spread a verdict could be lost or reversed.
     """
     known: Known = {}
     for raw in testcases:
         partition, name = _place(raw)
         for row in rows_of(raw):
             figures = known.setdefault(partition, {}).setdefault(name, {})
-            # Of several runs the last one counts.
+            # The last of several runs counts.
             figures.pop(row.figure, None)
             is_closed = row.verdict in CLOSED or row.open_kind == FASTER
             if is_closed and row.spread_source:
-                told = {"spread": row.known_spread, "source": row.spread_source, "unit": row.overhead_unit}
-                figures[row.figure] = told
+                entry = {"spread": row.known_spread, "source": row.spread_source, "unit": row.overhead_unit}
+                figures[row.figure] = entry
     return merged(known, {})
 
 
 def merged(first: Known, second: Known) -> Known:
-    """Return both, figure by figure; the first counts where both say something."""
-    found: Known = {}
+    """Return both together; the first counts for figures that both have."""
+    both: Known = {}
     for known in (second, first):
         for partition, cases in known.items():
             for name, figures in cases.items():
                 if figures:
-                    found.setdefault(partition, {}).setdefault(name, {}).update(figures)
-    return found
+                    both.setdefault(partition, {}).setdefault(name, {}).update(figures)
+    return both
 
 
-def fitted(own: Sequence[Sample]) -> float:
-    """Return the spread that samples of one unit say: all squares over all degrees of freedom, without wild ones."""
-    typical = _weighted_median([(one.squares / float(chdtri(one.degrees, 0.5)), one.degrees) for one in own])
-    limits = (CAP * typical * one.degrees if typical > 0 else math.inf for one in own)
-    squares = sum(min(one.squares, limit) for one, limit in zip(own, limits))
-    return max(math.sqrt(squares / sum(one.degrees for one in own)), own[-1].least)
+def fitted(group: Sequence[Sample]) -> float:
+    """Return the spread of samples of one unit: all squares, wild ones limited, over all degrees of freedom."""
+    typical = _weighted_median(
+        [(sample.squares / float(chdtri(sample.degrees, 0.5)), sample.degrees) for sample in group]
+    )
+    limits = (CAP * typical * sample.degrees if typical > 0 else math.inf for sample in group)
+    squares = sum(min(sample.squares, limit) for sample, limit in zip(group, limits))
+    return max(math.sqrt(squares / sum(sample.degrees for sample in group)), group[-1].least)
 
 
 def _weighted_median(values: Iterable[tuple[float, int]]) -> float:
@@ -154,8 +155,8 @@ def _weighted_median(values: Iterable[tuple[float, int]]) -> float:
 
 
 def samples(raw: Mapping[str, Any]) -> dict[str, Sample]:
-    """Return the samples of a test case as ReFrame stored it, by figure; none of a figure that was not compared."""
-    found = {}
+    """Return the samples of a stored test case by figure; figures that were not compared have none."""
+    by_figure = {}
     for row in (row for row in rows_of(raw) if row.is_comparison):
         changes = list(_changes(row, raw.get("measured") or ()))
         if len(changes) < 2:
@@ -164,8 +165,8 @@ def samples(raw: Mapping[str, Any]) -> dict[str, Sample]:
         squares = math.fsum((change - mean) ** 2 for change in changes)
         high = abs(row.accepted[1] or 0.0)
         least = max(LEAST_PART * high, 1e-9)
-        found[row.figure] = Sample(row.overhead_unit, squares, len(changes) - 1, least)
-    return found
+        by_figure[row.figure] = Sample(row.overhead_unit, squares, len(changes) - 1, least)
+    return by_figure
 
 
 def _changes(row: Row, rounds: Iterable[Mapping[str, Mapping[str, float]]]) -> Iterator[float]:

@@ -1,6 +1,6 @@
-"""Puts an entry into a file of references, and leaves what people wrote there as it is: comments, order, quotes.
+"""Put an entry into a file of references, and keep what people wrote there: comments, order, quotes.
 
-PyYAML says where things stand; the text is changed line by line.
+PyYAML gives the positions of keys and values; the text is changed line by line.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-#: What ends the lines of ours, and no other ones.
+#: Comment at the end of lines that this library wrote, and of no others.
 OURS = re.compile(r"# median of \d+ nights to \d")
 
 
@@ -21,10 +21,10 @@ class NotPut(Exception):
 
 
 def put(text: str, keys: Sequence[Any], values: Sequence[Any], comment: str) -> str:
-    """Return a text with an entry ``key: [values]  # comment`` below the other keys; in place of an older one of ours.
+    """Return a text with an entry ``key: [values]  # comment`` after the other keys, or in place of our older one.
 
     :param keys: the check, those of the file's index, and the figure.
-    :raises NotPut: somebody else wrote the entry, or one that speaks for it too; or the file is no mapping of mappings.
+    :raises NotPut: a person wrote the entry, another key matches it too, or the file is no mapping of mappings.
     """
     entry = yaml.safe_dump(list(values), default_flow_style=True, width=1000).strip()
     lines = text.splitlines()
@@ -37,17 +37,17 @@ def put(text: str, keys: Sequence[Any], values: Sequence[Any], comment: str) -> 
             line = node.start_mark.line + 1 if node else 1
             raise NotPut(f"line {line} has no keys on lines of their own below it")
         column = node.value[0][0].start_mark.column
-        found = next((pair for pair in node.value if pair[0].value == str(key)), None)
-        if found is None:
+        existing = next((pair for pair in node.value if pair[0].value == str(key)), None)
+        if existing is None:
             for other, _ in node.value:
-                if 0 < depth < len(keys) - 1 and isinstance(key, str) and _speaks_for(other.value, key):
+                if 0 < depth < len(keys) - 1 and isinstance(key, str) and _matches(other.value, key):
                     raise NotPut(f"line {other.start_mark.line + 1}, {other.value!r}, speaks for it too")
             rest = [*keys[depth:-1], None]
-            new = [f"{' ' * (column + 2 * more)}{_key(one)}:" for more, one in enumerate(rest[:-1])]
+            new = [f"{' ' * (column + 2 * more)}{_key(missing)}:" for more, missing in enumerate(rest[:-1])]
             new.append(f"{' ' * (column + 2 * len(new))}{_key(keys[-1])}: {entry}  {comment}")
             at = _last_line(node) + 1
             return "\n".join([*lines[:at], *new, *lines[at:]]) + "\n"
-        name, node = found
+        name, node = existing
     line = name.start_mark.line
     if not OURS.search(lines[line]) or _last_line(node) != line:
         raise NotPut(f"line {line + 1} was written by somebody")
@@ -55,8 +55,8 @@ def put(text: str, keys: Sequence[Any], values: Sequence[Any], comment: str) -> 
     return "\n".join(lines) + "\n"
 
 
-def _speaks_for(pattern: str, key: str) -> bool:
-    """Tell whether ReFrame takes the entry of a key for another one's: keys are regular expressions there."""
+def _matches(pattern: str, key: str) -> bool:
+    """Return whether ReFrame takes one key's entry for another key: it reads keys as regular expressions."""
     try:
         return re.fullmatch(pattern, key) is not None
     except re.error:
@@ -64,7 +64,7 @@ def _speaks_for(pattern: str, key: str) -> bool:
 
 
 def _last_line(node: yaml.Node) -> int:
-    """Return the line on which something ends; a mapping's own mark is behind the comments that follow it."""
+    """Return the last line of a node; the end mark of a mapping is behind the comments that follow it."""
     if isinstance(node, yaml.MappingNode) and not node.flow_style and node.value:
         return _last_line(node.value[-1][1])
     return node.end_mark.line

@@ -1,1 +1,1 @@
-"""What a run leaves: the cases of ReFrame's reports, what they amount to, and the results database."""
+"""Read the results of runs: the cases of ReFrame's reports, what follows from them, and the results database."""

@@ -1,4 +1,4 @@
-"""Files that others read while they are written."""
+"""Write files that others may read at the same time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 def write(path: Path, text: str) -> None:
     """Write a file in one step: no reader ever sees half of it.
 
-    :raises OSError: it cannot be written; what was there before stays.
+    :raises OSError: it cannot be written; an older file stays as it was.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

@@ -1,4 +1,4 @@
-"""The cases of ReFrame's JSON reports, as values; of each case its last run counts."""
+"""Read the cases of ReFrame's JSON reports; the last run of each case counts."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from containercheck.results import atomic_files
 from containercheck.results.request import Asked
 from containercheck.results.row import Row, require_readable, rows_of
 
-#: Parameters that every check has, which have columns of their own.
+#: Parameters that every check has, and that have fields of their own here.
 COMMON = ("variant", "num_nodes")
-#: Results that say nothing about the case: an earlier run of it stands.
+#: Results of runs that say nothing about the case, so that an earlier run counts.
 SAYS_NOTHING = ("skip", "abort", "fail_deps")
 
 Key = tuple[str, str, str, str]
@@ -27,34 +27,34 @@ class ReportError(Exception):
 
 @dataclass(frozen=True)
 class Case:
-    """A check on one partition, as it came out.
+    """The result of a check on one partition.
 
     :ivar key: the same for all runs of the case, and for no other case.
     :ivar axes: the values of the check's own parameters, by name.
-    :ivar label: the application, and those of its axes that differ among the cases it was read with.
+    :ivar label: the application, with those axes that differ among the cases that were read together.
     :ivar result: ReFrame's: pass, fail, skip, abort, fail_deps, xfail or xpass.
-    :ivar phase: in which of ReFrame's phases it failed, and with which exception; empty where it did not.
+    :ivar phase, error: ReFrame's phase in which it failed, and the exception; empty where it did not fail.
     :ivar reason: why it failed or was skipped.
     :ivar rows: the figures.
-    :ivar notes: what has to be said of the run beside its figures.
-    :ivar expected: what the job is expected to take; ``interface.ApplicationFacts.expected`` has the keys.
+    :ivar notes: remarks about the run beside its figures.
+    :ivar expected: time that the job is expected to take; keys: see ``interface.ApplicationFacts.expected``.
     :ivar seconds: how long the application itself ran, all rounds together; None where that is not known.
-    :ivar job_seconds: how long its job had its nodes; at most so long, where the job left no record.
+    :ivar job_seconds: how long its job had its nodes; an upper limit where the job left no record.
     :ivar scheduler: of its partition, by ReFrame's name.
     :ivar building: seconds that its build step took.
-    :ivar provenance: what ran, and where; ``Record.provenance`` has the keys. Empty where the job left no record.
-    :ivar when: seconds of the epoch at which its job was complete; 0 where it has none.
+    :ivar provenance: what ran where; keys: see ``Record.provenance``. Empty where the job left no record.
+    :ivar when: seconds of the epoch at which its job was complete; 0 without a job.
     :ivar measured: the figures of each round, by side.
-    :ivar nightly_pass: which of the passes of ci/nightly it was run in; empty for any other session.
+    :ivar nightly_pass: pass of ci/nightly in which it was run; empty for any other session.
     :ivar name: as ReFrame shows it, with all its parameters.
-    :ivar tags: of the check; ``full`` for what belongs to the full axes.
+    :ivar tags: of the check; ``full`` for the full axes.
     :ivar performance: what ReFrame logs, by system, partition and name: value, reference, lower and upper bound of
         that (fractions, None for none), unit, result.
-    :ivar commands: what its job does before the rounds; the scripts of the sides are among it.
+    :ivar commands: commands of its job before the rounds, with the scripts of the sides.
     :ivar stage: directory that its job ran in.
     :ivar reproducer: script that repeats one run of a side by itself; empty where there is none.
-    :ivar compared: what it compared: ``containercheck.results.earlier_rounds`` has the keys.
-    :ivar asked: what its session was asked for.
+    :ivar compared: what it compared; keys: see ``containercheck.results.earlier_rounds``.
+    :ivar asked: configuration files and options of its session.
     :ivar earlier: the runs of this case before this one, the first one first.
     """
 
@@ -92,14 +92,14 @@ class Case:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What is the same of a case in all nights: ReFrame's own numbers move when a check gets another value.
+        """What identifies a case in all nights, as ReFrame's numbers move when a parameter gets another value.
 
         System, partition, environment, application, variant, nodes, and the axes by their names.
         """
         return self.identity_as(self.variant)
 
     def identity_as(self, variant: str) -> tuple[Any, ...]:
-        """Return the same of this case in another variant."""
+        """Return the identity of this case in another variant."""
         system, _, environ, _ = self.key
         # A check may declare its axes in another order one day.
         axes = tuple(sorted(self.axes.items()))
@@ -109,7 +109,7 @@ class Case:
 def load(path: Path) -> dict[str, Any]:
     """Return a report as ReFrame wrote it.
 
-    :raises ReportError: there is none, the file is no report, or another version of this library wrote its results.
+    :raises ReportError: there is no file, it is no report, or another version of this library wrote its results.
     """
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
@@ -127,7 +127,7 @@ def load(path: Path) -> dict[str, Any]:
 def save(path: Path, report: dict[str, Any]) -> None:
     """Write a report in one step: no reader ever sees half of it.
 
-    :raises ReportError: there is no room for it, or no permission; what was there before stays.
+    :raises ReportError: no space is left, or no permission; an older report stays as it was.
     """
     try:
         atomic_files.write(path, json.dumps(report))
@@ -136,43 +136,43 @@ def save(path: Path, report: dict[str, Any]) -> None:
 
 
 def key(raw: dict[str, Any]) -> Key:
-    """Return what identifies a case of a report among all its runs."""
+    """Return the key of a case in a report, which all its runs share."""
     return raw.get("system", ""), raw["partition"], raw["environ"], raw["unique_name"]
 
 
 def collect(reports: Iterable[dict[str, Any]]) -> list[Case]:
-    """Return each case of all runs of these reports as it came out last, with what it was before."""
+    """Return the last run of each case in these reports, with its earlier runs."""
     runs: dict[Key, list[Case]] = {}
     for report in reports:
         asked = Asked.of(report.get("session_info") or {})
         for raw in (raw for run in report["runs"] for raw in run["testcases"]):
-            # What other cases share is told only where it failed.
+            # Fixtures count only where they failed.
             if not raw.get("fixture") or raw["result"] != "pass":
                 runs.setdefault(key(raw), []).append(_case(raw, asked))
     return _labelled([_last(attempts) for attempts in runs.values()])
 
 
 def only(report: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
-    """Return a report with nothing but these cases, from the last run of each that says something."""
+    """Return a report with only these cases: the last run of each that says something about it."""
     wanted = {case.key for case in cases}
     last: dict[Key, dict[str, Any]] = {}
     for raw in (raw for run in report["runs"] for raw in run["testcases"]):
         if key(raw) in wanted and (key(raw) not in last or raw["result"] not in SAYS_NOTHING):
             last[key(raw)] = raw
-    # ReFrame's own, whatever it has besides the cases.
+    # Keep whatever ReFrame writes beside the cases.
     run = report["runs"][-1] if report["runs"] else {}
     return {**report, "runs": [{**run, "testcases": list(last.values())}], "restored_cases": []}
 
 
 def selection(report: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
-    """Return a report of which ReFrame's ``--restore-session`` with ``--failed`` selects exactly these cases."""
+    """Return a report from which ReFrame's ``--restore-session`` with ``--failed`` selects exactly these cases."""
     chosen = only(report, cases)
     (run,) = chosen["runs"]
     return {**chosen, "runs": [{**run, "testcases": [{**raw, "result": "fail"} for raw in run["testcases"]]}]}
 
 
 def merged(report: dict[str, Any], later: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
-    """Return a report with one more run: that of these cases in a later report, if any of them is there."""
+    """Return a report with one more run: these cases as they are in a later report, if any of them is there."""
     (run,) = only(later, cases)["runs"]
     if not run["testcases"]:
         return report
@@ -180,7 +180,7 @@ def merged(report: dict[str, Any], later: dict[str, Any], cases: Sequence[Case])
 
 
 def _case(raw: dict[str, Any], asked: Asked) -> Case:
-    # With what --repeat and the like add to the name.
+    # --repeat and the like add words to the name of the application.
     application, *parameters = (raw.get("display_name") or raw["name"]).split(" %")
     pairs = (text.partition("=") for text in parameters)
     reason = raw.get("skip_reason") if raw["result"] == "skip" else raw.get("fail_reason")
@@ -219,7 +219,7 @@ def _case(raw: dict[str, Any], asked: Asked) -> Case:
 
 
 def _job_seconds(raw: dict[str, Any]) -> float:
-    # ReFrame's own time of a run is from its submission on, with the wait in the queue.
+    # ReFrame's time of a run begins at its submission, so it includes the wait in the queue.
     most = (raw.get("expected") or {}).get("at_most") or math.inf
     return raw.get("job_seconds") or min(raw.get("time_run") or 0.0, most)
 
@@ -230,7 +230,7 @@ def _last(attempts: Sequence[Case]) -> Case:
 
 
 def _labelled(cases: Sequence[Case]) -> list[Case]:
-    """Return the cases with their labels; what was skipped is in no table, and so does not make others differ."""
+    """Return the cases with labels, which ignore skipped cases: those are in no table."""
     values: dict[tuple[str, str], set[str]] = {}
     for case in cases:
         if case.result != "skip":

@@ -1,8 +1,8 @@
-"""ReFrame's results database, read by sqlite3 and json, a session at a time.
+"""Read ReFrame's results database with sqlite3 and json, a session at a time.
 
-ReFrame 4.10 finds sessions in it with a regular expression that ends at the first ``}``. One session with such a
-character on its command line, and none of its queries works any more. Here only that is left out which is damaged. Who
-keeps little of each session (``make`` of :func:`read`) never has all of them in memory.
+ReFrame 4.10 finds sessions in it with a regular expression that ends at the first ``}``: one session with such a
+character on its command line, and none of its queries works any more. Here only damaged sessions are left out. Callers
+that keep little of each session (``make`` of :func:`read`) never have all of them in memory.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ import fasteners
 from containercheck.results.formatting import typed
 from containercheck.results.row import RowError, require_readable
 
-#: Version of the tables that this reads: that of ReFrame 4.10.
+#: Version of the tables that this module reads: that of ReFrame 4.10.
 SCHEMA = "1.0"
-#: Seconds to wait while somebody writes.
+#: Most seconds to wait for a writer.
 BUSY = 60.0
-#: The file beside it that ReFrame locks, and what SQLite keeps beside it of a writer that was killed.
+#: The lock file that ReFrame keeps beside the database, and suffixes of the files that a killed writer may leave there.
 LOCK, JOURNALS = ".db.lock", ("-journal", "-wal", "-shm")
-#: Seconds in which nobody may have written to it, where it cannot be locked.
+#: Seconds without a change after which a database that cannot be locked counts as not being written.
 STILL = 5.0
-#: What a test case must say, to be one.
+#: Keys that every test case has.
 NEEDED = {"name", "result", "partition", "environ", "unique_name"}
-#: What to do with a damaged database.
+#: Remedy in messages about a damaged database.
 SAVING = "move it away, and the next session begins another one; sqlite3 {} .recover prints what can be saved"
-#: Seconds by which sessions that end together may be stored in another order.
+#: Most seconds between the ends of two sessions that may be stored in the other order.
 TOGETHER = 60.0
 
 
@@ -46,15 +46,15 @@ class DatabaseError(Exception):
 
 
 class Damaged(DatabaseError):
-    """The file is no database any more."""
+    """The file is damaged so that nothing in it can be read."""
 
 
 @dataclass(frozen=True)
 class StoredSession:
-    """A run of reframe.
+    """A session of ReFrame, as stored.
 
     :ivar info: ReFrame's ``session_info``, with what ``--session-extras`` added.
-    :ivar testcases: as ReFrame wrote them, of all its runs, in their order.
+    :ivar testcases: those of all its runs, in their order, as ReFrame wrote them.
     """
 
     info: Mapping[str, Any]
@@ -62,21 +62,21 @@ class StoredSession:
 
     @property
     def began(self) -> float:
-        """Seconds of the epoch; 0 where it does not say."""
+        """Seconds of the epoch; 0 where they are not stored."""
         return self.info.get("time_start_unix") or 0.0
 
 
-#: What is made of the sessions: themselves, or nights.
+#: What ``make`` of :func:`read` returns: sessions, or nights.
 Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
 class Stored(Generic[Made]):
-    """What could be read.
+    """The readable content of a database.
 
-    :ivar made: what was made of the sessions.
+    :ivar made: what ``make`` returned for the sessions.
     :ivar problems: a line for each thing that could not be read, or looks wrong.
-    :ivar damage: those of them that could not be read; the others do not matter to who does not ask for the order.
+    :ivar damage: those about what could not be read; the others only matter where the order of sessions does.
     :ivar is_cut: whether the file itself is damaged, so that ReFrame cannot write to it either.
     """
 
@@ -87,19 +87,19 @@ class Stored(Generic[Made]):
 
     @property
     def sessions(self) -> Made:
-        """The sessions themselves, where nothing else was made of them."""
+        """The sessions, where :func:`read` was called without ``make``."""
         return self.made
 
 
 def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]], Any] = tuple) -> Stored[Made]:
-    """Return the sessions of a database, or what is made of them.
+    """Return the sessions of a database, or what ``make`` makes of them.
 
-    It is opened for writing, and nothing is written: so SQLite takes back what a killed writer left half done.
+    It is opened for writing, although nothing is written, so that SQLite undoes the unfinished work of a killed writer.
 
-    :param since: seconds of the epoch: sessions that began before are left out.
-    :param make: takes all sessions, in the order in which they were stored, whatever the clock said. Each is read when
-        it is asked for. Where the file turns out to be damaged, it is called once more, with what can be saved.
-    :raises DatabaseError: there is none, or it is not one of ReFrame's.
+    :param since: seconds of the epoch: sessions that began earlier are left out.
+    :param make: called with an iterator over the sessions, in the order in which they were stored, whatever the clock
+        said. Each is read on demand. Where the file turns out to be damaged, it is called once more, with what is left.
+    :raises DatabaseError: there is no database, or it is not one of ReFrame's.
     :raises Damaged: nothing in it can be read.
     """
     if not path.exists():
@@ -111,7 +111,7 @@ def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]
             raise
         except sqlite3.DatabaseError:
             pass
-        # Where locks of a file system hold nobody off, what is half written looks damaged.
+        # On file systems whose locks do not work, a file that is being written looks damaged.
         try:
             with _nobody_writing(path):
                 return _stored(path, since, make)
@@ -133,17 +133,17 @@ def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]
 
 @contextlib.contextmanager
 def _nobody_writing(path: Path, alone: bool = False) -> Iterator[None]:
-    """Hold ReFrame's own lock on a database; where that cannot be had, see that nobody writes to it for a while.
+    """Hold ReFrame's own lock on a database; where there is none, wait to see that the database does not change.
 
-    :param alone: keep those away too who only read.
-    :raises DatabaseError: somebody writes to it, and goes on.
+    :param alone: exclude readers too.
+    :raises DatabaseError: another process keeps writing to it.
     """
     lock = fasteners.InterProcessReaderWriterLock(path.with_name(LOCK))
     acquire, release = lock.acquire_read_lock, lock.release_read_lock
     if alone:
         acquire, release = lock.acquire_write_lock, lock.release_write_lock
     try:
-        # ReFrame makes the file when it makes the database, with the mode that the site wants.
+        # Not made here: ReFrame makes the file together with the database, with the mode that the site wants.
         usable = path.with_name(LOCK).exists()
         held = acquire(timeout=BUSY) if usable else None
     except (OSError, threading.ThreadError):
@@ -163,19 +163,19 @@ def _nobody_writing(path: Path, alone: bool = False) -> Iterator[None]:
 
 
 def _state(path: Path) -> list[tuple[int, int]]:
-    """Return what changes when somebody writes to a database."""
+    """Return times and sizes of a database's files, which change when it is written."""
     paths = [path, *(path.with_name(path.name + ending) for ending in JOURNALS)]
-    found = (one.stat() for one in paths if one.exists())
-    return [(one.st_mtime_ns, one.st_size) for one in found]
+    states = (existing.stat() for existing in paths if existing.exists())
+    return [(state.st_mtime_ns, state.st_size) for state in states]
 
 
 def set_aside(path: Path) -> Path | None:
-    """Keep a damaged database under another name, so that a new one is begun, and return that name.
+    """Rename a damaged database, so that ReFrame begins a new one, and return the new path.
 
-    What SQLite keeps of a killed writer goes with it: it would be applied to the new one.
+    SQLite's journals are renamed with it: they would be applied to the new one.
 
-    :returns: None where it turns out that it is not damaged, once nobody writes to it.
-    :raises DatabaseError: somebody writes to it.
+    :returns: None where it is not damaged after all, once no process writes to it.
+    :raises DatabaseError: another process writes to it.
     :raises OSError: it cannot be renamed.
     """
     with _nobody_writing(path, alone=True):
@@ -188,7 +188,7 @@ def set_aside(path: Path) -> Path | None:
             pass
         now = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")
         aside = path.with_name(f"{path.name}.damaged-{now}")
-        # The journal first: whatever happens in between, none is left for a new database.
+        # The journals first: even if this is interrupted, none is left for a new database.
         for ending in (*JOURNALS, ""):
             with contextlib.suppress(FileNotFoundError):
                 os.replace(path.with_name(path.name + ending), aside.with_name(aside.name + ending))
@@ -198,11 +198,11 @@ def set_aside(path: Path) -> Path | None:
 def _stored(
     path: Path, since: float, make: Callable[[Iterator[StoredSession]], Made], damaged: bool = False
 ) -> Stored[Made]:
-    # Without creating it; a file that nobody may write to is opened for reading, by SQLite itself.
+    # Never create it; SQLite itself opens a file that is not writable for reading.
     name = f"file:{urllib.parse.quote(str(path.absolute()))}?mode=rw"
     with contextlib.closing(sqlite3.connect(name, uri=True, timeout=BUSY)) as database:
         if damaged:
-            # Of a file that is cut off SQLite reads nothing, unless it is told that it is to be mended.
+            # Without this, SQLite reads nothing of a truncated file.
             database.execute("PRAGMA writable_schema = ON")
         _check_schema(database, path)
         problems: list[str] = []
@@ -218,7 +218,7 @@ def _check_schema(database: sqlite3.Connection, path: Path) -> None:
     if not {"metadata", "sessions"} <= tables:
         raise DatabaseError(f"{path} is no results database of ReFrame's (tables: {', '.join(sorted(tables))})")
     versions = [version for (version,) in database.execute("SELECT schema_version FROM metadata")]
-    # None: ReFrame is just making it.
+    # None yet: ReFrame is just making the database.
     if versions and versions[0] != SCHEMA:
         raise DatabaseError(
             f"the results database {path} has schema version {versions[0]}, not {SCHEMA}: another version of ReFrame "
@@ -229,7 +229,7 @@ def _check_schema(database: sqlite3.Connection, path: Path) -> None:
 def _sessions(
     database: sqlite3.Connection, path: Path, since: float, problems: list[str], damage: list[str]
 ) -> Iterator[StoredSession]:
-    """Yield the sessions, one by one, and add what is wrong with the others to the problems or the damage."""
+    """Yield the sessions, one by one, and append what is wrong with others to ``problems`` or ``damage``."""
     latest = 0.0
     for row, uuid, began, ended in _listed(database, path, damage):
         if (ended or 0.0) < latest - TOGETHER:
@@ -241,9 +241,9 @@ def _sessions(
         if (began or 0.0) < since:
             continue
         try:
-            # Each by itself, so that no writer waits for all of them, and what is damaged takes nothing else along.
-            found = database.execute("SELECT json_blob FROM sessions WHERE rowid = ?", (row,)).fetchone()
-            session = _session(found[0]) if found else None
+            # One query each, so that no writer waits for all of them, and a damaged session does not affect others.
+            blob = database.execute("SELECT json_blob FROM sessions WHERE rowid = ?", (row,)).fetchone()
+            session = _session(blob[0]) if blob else None
         except (ValueError, sqlite3.DatabaseError) as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
@@ -255,13 +255,13 @@ def _sessions(
         except RowError as error:
             damage.append(f"session {uuid} in {path} is left out: {error}")
             continue
-        # None: somebody has just deleted it.
+        # None: another process has just deleted it.
         if session is not None:
             yield session
 
 
 def _listed(database: sqlite3.Connection, path: Path, damage: list[str]) -> Iterator[tuple[int, str, float, float]]:
-    """Return row, name, begin and end of the sessions; as many as can be read."""
+    """Return rowid, name, begin and end of all sessions that can be read."""
     query = "SELECT rowid, uuid, session_start_unix, session_end_unix FROM sessions ORDER BY rowid"
     listed: list[tuple[int, str, float, float]] = []
     try:
@@ -275,9 +275,9 @@ def _listed(database: sqlite3.Connection, path: Path, damage: list[str]) -> Iter
 
 
 def _session(text: str) -> StoredSession:
-    """Read a session.
+    """Return a session from its JSON text.
 
-    :raises ValueError: it is none.
+    :raises ValueError: it is no session.
     """
     report = json.loads(text)
     try:

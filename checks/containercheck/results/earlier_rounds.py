@@ -1,4 +1,4 @@
-"""Rounds that an earlier session measured, from ReFrame's report of it; they count where the same was compared."""
+"""Read the rounds of an earlier session from ReFrame's report; they count only where the same was compared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from containercheck.site.layout import Layout
 #: Names of a job's own directories: see axes.own_directory.
 OWN = re.compile(r"containercheck-\d+-[0-9a-f]{16}")
 
-#: What has to be the same, in the order in which a difference is told, and what is said of it.
+#: Kinds of facts that have to be the same, in the order in which they are checked, each with the message otherwise.
 _SAME = {
     "side": "side {name} was {old}, and is {new}",
     "runtime": "the runtime of {name} was {old}, and is {new}",
@@ -28,10 +28,10 @@ _SAME = {
     "work": "{name} was {old}, and is {new}",
     "command": "the command of {name} is another one",
 }
-#: What is said of something that one of them has not.
+#: Value in a message for something that is missing on one side.
 _NONE = "none"
 
-#: What was compared: of each kind in ``_SAME`` names and values.
+#: What was compared: for each kind in ``_SAME``, values by name.
 Compared = Mapping[str, Mapping[str, str]]
 
 
@@ -39,10 +39,10 @@ Compared = Mapping[str, Mapping[str, str]]
 class Earlier:
     """Rounds of an earlier session.
 
-    :ivar rounds: of each one side, figure and value.
-    :ivar runtimes: command and version of each side's runtime that they were measured with; what the nodes have now is
-        known in the job (node/outputs/evaluation.py).
-    :ivar refused: why there are none though the case has some; empty where that is not so.
+    :ivar rounds: for each round, the values by side and figure.
+    :ivar runtimes: command and version of each side's runtime that they were measured with; the job compares them with
+        what the nodes have now (node/outputs/evaluation.py).
+    :ivar refused: why the rounds of the case cannot be used; empty where they can, or there are none.
     """
 
     rounds: Sequence[Mapping[str, Mapping[str, float]]] = ()
@@ -51,18 +51,18 @@ class Earlier:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the job is told of them."""
+        """The job's facts about earlier rounds."""
         return {"earlier": list(self.rounds), "earlier_runtimes": dict(self.runtimes), "earlier_refused": self.refused}
 
 
 def compared_in(
     sides: Sequence[Side], scripts: Mapping[str, str], layout: Layout, work: Mapping[str, Any], stagedir: str
 ) -> Compared:
-    """Return what a job compares, by what its rounds are told from those of another job.
+    """Return what a job compares: rounds of two jobs count together only where this is the same.
 
-    :param scripts: of each side, by its name.
+    :param scripts: the script of each side, by the side's name.
     :param work: what the runs work on: any facts that have to be the same.
-    :param stagedir: the job's stage directory, with the records of its images; where it lies makes no difference.
+    :param stagedir: the job's stage directory, with the records of its images; its path makes no difference.
     """
     contained = [side for side in sides if side.container]
     commands = {side.name: side.container.typed for side in contained}
@@ -75,15 +75,15 @@ def compared_in(
             "ranks on a node": str(layout.ranks_per_node),
             "threads of a rank": str(layout.threads),
         },
-        "work": {name: _lasting(str(value), stagedir) for name, value in work.items()},
-        "command": {name: _lasting(text, stagedir) for name, text in scripts.items()},
+        "work": {name: _without_own_directories(str(value), stagedir) for name, value in work.items()},
+        "command": {name: _without_own_directories(text, stagedir) for name, text in scripts.items()},
     }
 
 
-def _lasting(text: str, stagedir: str) -> str:
-    """Return a text without what is another name in each session: the stage directory, and directories of the job's.
+def _without_own_directories(text: str, stagedir: str) -> str:
+    """Return a text without the names that differ in each session: the stage directory, and the job's own directories.
 
-    Those lie beside the stage directory too: see axes.own_directory.
+    The latter may lie outside of the stage directory: see axes.own_directory.
     """
     return OWN.sub("", text.replace(stagedir, "."))
 
@@ -94,13 +94,13 @@ def _label(side: Side) -> str:
 
 
 def _image(image: str, stagedir: Path) -> str:
-    """Return which image a link in the stage directory leads to: its digest, or what else tells it from others."""
-    own = stagedir / f"{Path(image).stem}.json"
+    """Return what identifies the image of a side: its digest, else its ID, else its path."""
+    record = stagedir / f"{Path(image).stem}.json"
     try:
-        known = json.loads((own if own.exists() else stagedir / contract.IMAGE_RECORD).read_text())
+        stored = json.loads((record if record.exists() else stagedir / contract.IMAGE_RECORD).read_text())
     except (OSError, ValueError):
         return image
-    return known.get("sha256") or known.get("id") or known["path"]
+    return stored.get("sha256") or stored.get("id") or stored["path"]
 
 
 def rounds_of(report: str, unique_name: str, partition: str, compared: Compared) -> Earlier:
@@ -108,23 +108,23 @@ def rounds_of(report: str, unique_name: str, partition: str, compared: Compared)
 
     :param report: path of ReFrame's report; empty for none.
     :param compared: what this job compares.
-    :raises ReframeError: it cannot be read.
+    :raises ReframeError: the report cannot be read.
     """
     if not report:
         return Earlier()
-    cases = [one for one in _cases(report) if (one["unique_name"], _partition(one)) == (unique_name, partition)]
+    cases = [case for case in _cases(report) if (case["unique_name"], _partition(case)) == (unique_name, partition)]
     rounds = cases[-1].get("measured") if cases else None
     if not rounds:
         return Earlier()
     difference = _difference(cases[-1].get("compared") or {}, compared)
     if difference:
         return Earlier(refused=difference)
-    used = (cases[-1].get("provenance") or {}).get("runtimes") or {}
-    return Earlier(rounds, used)
+    runtimes = (cases[-1].get("provenance") or {}).get("runtimes") or {}
+    return Earlier(rounds, runtimes)
 
 
 def _difference(old: Compared, new: Compared) -> str:
-    """Return the first thing that was another one; empty where all is the same."""
+    """Return a message about the first difference; empty where all is the same."""
     if not old:
         return "they do not say what they compared"
     for kind, text in _SAME.items():

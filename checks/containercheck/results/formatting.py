@@ -1,4 +1,4 @@
-"""Numbers, columns and names of cases as text."""
+"""Format numbers, columns and names of cases, and print messages."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterable, Sequence
 
 from containercheck.results.cases import Case
 
-#: Name of the command that was typed, and what stood before it: this, or ``ci/`` where a script of the checkout was.
+#: Name of the command that the person typed, and the words before it: these, or ``ci/`` for a script of the checkout.
 _speaker, _before = "run", "containercheck "
 
 
 def number(value: float | None, digits: int = 4, sign: str = "") -> str:
-    """Return a number with so many significant digits and no exponent; a question mark for what is none."""
+    """Return a number with a given count of significant digits and no exponent; a question mark for None and NaN."""
     if value is None or math.isnan(value):
         return "?"
     if math.isinf(value):
         return "-∞" if value < 0 else f"{sign}∞"
-    # What is left of a difference of equal numbers is nothing; and adding 0 takes the sign off -0.
+    # A rounding error of equal numbers' difference is 0; adding 0 removes the sign of -0.
     value = 0.0 if abs(value) < 1e-12 else value + 0.0
     places = 0 if value == 0 else digits - 1 - math.floor(math.log10(abs(value)))
     text = f"{round(value, places):{sign}.{max(places, 0)}f}"
@@ -25,7 +25,7 @@ def number(value: float | None, digits: int = 4, sign: str = "") -> str:
 
 
 def columns(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]:
-    """Return rows as aligned lines, the first so many columns flush left, or all of them."""
+    """Return rows as aligned lines, with the first ``left`` columns flush left: all of them by default."""
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = []
     for row in rows:
@@ -36,9 +36,9 @@ def columns(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]
 
 
 def names(cases: Iterable[Case], most: int | None = None) -> str:
-    """Return the cases as a list to read.
+    """Return the names of cases in one line.
 
-    :param most: how many are named, and the others counted; by default all.
+    :param most: number of cases that are named; the others are counted. By default all are named.
     """
     cases = list(cases)
     if most is not None and len(cases) > most:
@@ -47,27 +47,27 @@ def names(cases: Iterable[Case], most: int | None = None) -> str:
 
 
 def speak_as(command: str) -> None:
-    """Have all that is said begin with the name of this command, the one that was typed."""
+    """Set the command that all messages begin with: the one that the person typed."""
     global _speaker
     _speaker = command
 
 
 def type_with(before: str) -> None:
-    """Have commands of ours named with this before them, as the person typed it: ``ci/``, say."""
+    """Set what stands before our commands in messages, as the person typed it: ``ci/``, for example."""
     global _before
     _before = before
 
 
 def speaker() -> str:
-    """Return the name of the command that was typed."""
+    """Return the name of the command that the person typed."""
     return _speaker
 
 
 def typed(command: str) -> str:
-    """Return one of our commands as the person types it: like the one that was typed."""
+    """Return one of our commands as the person has to type it."""
     return f"{_before}{command}"
 
 
 def say(text: str) -> None:
-    """Print a line of our own, in order with ReFrame's; it begins with the command that was typed."""
+    """Print a message, which begins with the command that the person typed, in order with ReFrame's output."""
     print(f"{_speaker}: {text}", flush=True)

@@ -1,4 +1,4 @@
-"""A figure of a case as it came out: what the verdict writes, reports store and everything else reads."""
+"""The result of one figure of a case: the verdict writes it, reports store it, and everything else reads it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from typing import Any
 
 from containercheck.node.stats import sequential
 
-#: Version of the form in which rows are stored. Those without one are of version 1, which has the same fields; some of
-#: them were added later.
+#: Version of the format of stored rows. Those without one are of version 1, which has the same fields, or fewer.
 SCHEMA = 2
-#: The field with that version.
+#: Key of that version in a stored row.
 VERSION = "schema"
-#: Verdicts. Where processors are emulated, nothing is judged.
+#: Verdicts; on emulated processors nothing is judged.
 PASS, FAIL, OPEN, EMULATED = sequential.PASS, sequential.FAIL, sequential.INCONCLUSIVE, "emulated"
-#: What is said of the latter.
+#: Message about emulated processors.
 NOT_JUDGED = "emulated: overheads are reported, not judged"
-#: Fields that are stored of a comparison, whatever they are, and of nothing else.
+#: Fields that are stored for every comparison, whatever their value, and for nothing else.
 _OF_COMPARISONS = frozenset(["overhead_unit", "accepted", "expected", "rounds", "above", "round_seconds"])
-#: Those that are stored in any case.
+#: Fields that are stored for every row.
 _ALWAYS = frozenset(["figure", "unit", "baseline_label"])
 
 
@@ -31,33 +30,33 @@ class RowError(ValueError):
 class Row:
     """A figure that was compared, or the value of a bare run by itself.
 
-    :ivar figure: its name.
+    :ivar figure: name of the figure.
     :ivar unit: of its values.
-    :ivar better: which direction is: ``higher`` or ``lower``.
+    :ivar better: whether ``higher`` or ``lower`` values are better.
     :ivar baseline: median of the baseline's values.
-    :ivar baseline_label: what the baseline is called.
-    :ivar baseline_error: mean error of its values; None where there was one run.
-    :ivar subject: what the baseline and the overhead come to; None where nothing was compared, as all of the following.
-    :ivar subject_label: what the subject is called; empty for the case's variant.
+    :ivar baseline_label: name of the baseline.
+    :ivar baseline_error: mean error of its values; None after a single run.
+    :ivar subject: the baseline changed by the overhead; None where nothing was compared, as all of the following.
+    :ivar subject_label: name of the subject; empty for the case's variant.
     :ivar subject_error: mean error of its values.
     :ivar overhead: by how much the subject is worse, in ``overhead_unit``.
-    :ivar low: lower end of the overhead's interval; None where there is none yet, as ``high``.
-    :ivar interval: half the width of that.
-    :ivar accepted: range of overheads that are accepted; None for an end that it does not have.
+    :ivar low, high: ends of the overhead's interval; None where there is none yet.
+    :ivar interval: half its width.
+    :ivar accepted: lowest and highest overhead that is accepted; None where there is no such limit.
     :ivar expected: whether a reference says what the overhead must be.
     :ivar verdict: :data:`PASS`, :data:`FAIL`, :data:`OPEN` or :data:`EMULATED`; empty where nothing was compared.
-    :ivar rounds: that were compared.
-    :ivar above: in how many of them the overhead was above what is accepted.
+    :ivar rounds: number of rounds that were compared.
+    :ivar above: number of those with an overhead above the accepted one.
     :ivar spread: of the rounds, in ``overhead_unit``.
     :ivar correlation: of successive rounds.
-    :ivar rounds_needed: in all, for an open verdict; None for too many.
-    :ivar round_seconds: what a round takes.
+    :ivar rounds_needed: to close an open verdict, in all; None for too many.
+    :ivar round_seconds: duration of a round.
     :ivar open_kind: why an open verdict is open (node/stats/openness.py).
     :ivar bound: the largest overhead that is not excluded; None while there is none.
     :ivar answer: what is known of an open verdict, in words.
-    :ivar known_spread: spread that was known before; None for none.
-    :ivar spread_source: from where it was known.
-    :ivar contradicted: whether the rounds spread otherwise.
+    :ivar known_spread: spread that was known before; None where it was not.
+    :ivar spread_source: source of the known spread.
+    :ivar contradicted: whether the rounds contradict it.
     :ivar difference: line that names both builds, where the two are not the same.
     :ivar scaling: ``strong`` or ``weak`` where the figure shows how the application scales over nodes.
     :ivar emulated: whether the nodes' processors are emulated.
@@ -107,11 +106,11 @@ class Row:
 
     @property
     def is_judged(self) -> bool:
-        """Whether it has a verdict, if only an open one."""
+        """Whether it has a verdict, be it an open one."""
         return self.verdict not in ("", EMULATED)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as it is stored, without what says nothing."""
+        """Return the row as it is stored, without fields that have their default."""
         stored: dict[str, Any] = {VERSION: SCHEMA}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -124,15 +123,15 @@ class Row:
     def from_json(cls, stored: Mapping[str, Any]) -> Row:
         """Return a row as it was stored, by this version or an earlier one.
 
-        :raises RowError: it is none, or a later version stored it.
+        :raises RowError: it is no row, or a later version stored it.
         """
         require_readable([stored])
-        # None is what there is no value for, and version 1 wrote that.
-        known = {name: value for name, value in stored.items() if name in _FIELDS and value is not None}
-        if "accepted" in known:
-            low, high = known["accepted"]
-            known["accepted"] = (low, high)
-        return cls(**known)
+        # Version 1 wrote None for missing values.
+        values = {name: value for name, value in stored.items() if name in _FIELDS and value is not None}
+        if "accepted" in values:
+            low, high = values["accepted"]
+            values["accepted"] = (low, high)
+        return cls(**values)
 
 
 _FIELDS = frozenset(field.name for field in fields(Row))
@@ -147,7 +146,7 @@ def rows_of(testcase: Mapping[str, Any]) -> list[Row]:
 
 
 def require_readable(stored: Iterable[Any]) -> None:
-    """Refuse what no row can be made of.
+    """Check that rows can be made of what was stored.
 
     :raises RowError: a row has no figure, or a later version stored it.
     """

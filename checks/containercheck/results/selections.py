@@ -1,7 +1,7 @@
-"""What the cases of a session amount to: which of them failed, and which are to be run again.
+"""Select the cases of a session that failed, and those that have to be run again.
 
-Runs differ by chance, so that slowness counts only when a second run confirms it. Everything else is a failure at once
-and is never run again: wrong answers that go away are not right, and a hang on 256 nodes costs the whole budget.
+Runs differ by chance, so slowness counts only when a second run confirms it. Everything else is a failure at once and
+is never run again: a wrong answer that does not come again is still wrong, and a hang on 256 nodes costs the budget.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from containercheck.results.formatting import names
 
 #: Results that are failures.
 FAILED = ("fail", "fail_deps", "abort")
-#: ReFrame's exceptions of a check that came to its result; another one is a defect of the check, or of the machine.
+#: ReFrame's exceptions for a check that has a result; any other one is a defect of the check, or of the machine.
 MEASURED = ("", "SanityError", "PerformanceError")
 
 
 def was_slow(case: Case) -> bool:
-    """Tell whether this run failed for nothing but its performance."""
+    """Return whether this run failed for its performance alone."""
     # An exception of another kind in that phase is a defect of the check.
     return case.result == "fail" and case.phase == "performance" and case.error in ("", "PerformanceError")
 
 
 def failure(case: Case) -> Case | None:
-    """Return the run for which a case counts as failed, if it does."""
+    """Return the run that makes a case count as failed; None where it did not fail."""
     if case.result in FAILED:
         return case
     return next((run for run in case.earlier if run.result in FAILED and not was_slow(run)), None)
 
 
 def is_regression(run: Case) -> bool:
-    """Tell whether a run that failed was measured, and came out worse than it may; else it could not be measured."""
+    """Return whether a failed run was measured, with a result that is not accepted; else it could not be measured."""
     return run.result == "fail" and run.phase in ("sanity", "performance") and run.error in MEASURED
 
 
 def unconfirmed(case: Case) -> Case | None:
-    """Return the slow run of a case that the last run did not confirm, if nothing else was wrong with it."""
+    """Return the slow run of a case that its last run did not confirm; None if there is none, or the case failed."""
     return None if failure(case) else next((run for run in case.earlier if was_slow(run)), None)
 
 
 def to_repeat(cases: Sequence[Case]) -> list[Case]:
-    """Return the cases that are to be run again before they count as failed."""
+    """Return the cases that have to be run again before they count as failed."""
     return [case for case in cases if was_slow(case) and all(run.result == "pass" for run in case.earlier)]
 
 
@@ -52,7 +52,7 @@ def ran(cases: Sequence[Case]) -> list[Case]:
 
 
 def problems(cases: Sequence[Case]) -> list[str]:
-    """Return why these cases are not fine; nothing where they are."""
+    """Return messages about what is wrong with the cases; empty where nothing is."""
     if not cases:
         return ["no check was run: nothing matches the selection, or no check file loads"]
     failed = sum(failure(case) is not None for case in cases)
@@ -62,7 +62,7 @@ def problems(cases: Sequence[Case]) -> list[str]:
 
 
 def questions(cases: Sequence[Case]) -> list[str]:
-    """Return what may be wrong and is not certain: cases with figures that are too slow, or too fast, but open."""
+    """Return a message about cases with open figures that look too slow or too fast."""
     asked = [case for case in cases if not failure(case) and open_verdicts.asking(case)]
     if not asked:
         return []

@@ -77,7 +77,7 @@ class Software:
     :ivar binds: directories bound into containers of this application, as ``path`` or ``path:target``. MPI that is
         loaded from them counts as the image's own.
     :ivar launcher_options: more options of the launcher, for bare and container.
-    :ivar image_launcher_options: options of the launcher for generic containers only, after those.
+    :ivar image_launcher_options: options of the launcher for generic containers only, after ``launcher_options``.
     :ivar tolerance: accepted overhead in percent, for figures that have no tolerance of their own. The extra
         ``tolerances``, which is by figure, takes precedence.
     :ivar input: the published input; the same as in the extra ``inputs``.
@@ -101,7 +101,7 @@ class Software:
     patterns: dict[str, str] = extra(typ.Dict[str, str], dict)
 
     def check_patterns(self, where: str) -> None:
-        """Refuse a pattern from which no value could be read.
+        """Check that a value can be read with each pattern.
 
         :param where: place in the site file, for the message.
         :raises SiteError: a pattern is no regular expression, or does not have exactly one group.
@@ -130,8 +130,8 @@ def ours(declaration: type, extras: Mapping[str, Any], where: str) -> dict[str, 
 
     :param declaration: dataclass whose fields declare them.
     :param where: place in the site file, for the message.
-    :raises SiteError: they are no dictionary; or one of them lies beside the dictionary, as in older site files, where
-        it could also be another library's.
+    :raises SiteError: they are no dictionary; or a key is beside the dictionary, as in older site files, where it could
+        also be another library's.
     """
     settings = extras.get(NAMESPACE)
     if settings is not None and not isinstance(settings, dict):
@@ -172,7 +172,7 @@ def checked(declaration: type, settings: Mapping[str, Any], where: str) -> dict[
 
 
 def refuse_unknown(names: Iterable[str], allowed: Iterable[str], known: list[str], where: str, hint: str = "") -> None:
-    """Refuse a name that is not allowed.
+    """Check that all names are allowed.
 
     :param known: names that the message may suggest.
     :param where: place in the site file, for the message.

@@ -1,6 +1,6 @@
-"""Facts that the hosts of a partition report about themselves: their C library and their MPI.
+"""Query the hosts of a partition for their C library and their MPI.
 
-They are asked where jobs run, not on the machine that loads the checks.
+The commands run where jobs run, not on the machine that loads the checks.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ def mpi_libraries_of(site: Site) -> set[str]:
 
 @functools.cache
 def _ask(name: str) -> tuple[str, str]:
-    """Return the output of the two commands on a node of a partition, and why there is none; run one job only."""
+    """Return the output of the two commands on a node of a partition, and why there is none; run a single job."""
     partition = next(candidate for candidate in runtime().system.partitions if candidate.fullname == name)
     getlogger().info(f"asking a node of {name} for its C library and MPI")
-    # The stage directory is one that nodes see too.
+    # The nodes see the stage directory too.
     stage = Path(runtime().stage_prefix)
     stage.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ask-", dir=stage) as directory, osext.change_dir(directory):
-        # Grid Engine takes a relative directory for one below the user's home.
+        # Grid Engine reads a relative directory as one below the user's home.
         facts = {"name": "ask-libc", "workdir": directory, "sched_access": partition.access}
         job = Job.create(partition.scheduler, getlauncher("local")(), **facts)
         job.num_tasks, job.options = 1, schedulers.access_of(job)

@@ -65,7 +65,7 @@ class Layout:
         return layout
 
     def require_here(self, site: Site, usable: int | None = None) -> None:
-        """Refuse a job on this machine that needs more processors than the session may use.
+        """Check that a job on this machine needs no more processors than the session may use.
 
         ReFrame keeps the processors that it detects in ``~/.reframe/topology``, which machines with a common home
         directory share.

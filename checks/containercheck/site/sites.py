@@ -132,14 +132,14 @@ class Site:
 
     @property
     def builds_on_node(self) -> bool:
-        """Tell whether the build step is a job: by the site's choice, or for nodes of another architecture."""
+        """Return whether the build step is a job: by the site's choice, or for nodes of another architecture."""
         if self.is_here or self.build_on_node is not None:
             return not self.is_here and bool(self.build_on_node)
         return self.architecture not in (None, platform.machine())
 
     @property
     def locks_machine(self) -> bool:
-        """Tell whether a measurement waits for others on the same machine: not on exclusive nodes, by default."""
+        """Return whether a measurement waits for others on the same machine: not on exclusive nodes, by default."""
         return self.is_here or not self.exclusive if self.machine_lock is None else self.machine_lock
 
     @property
@@ -148,8 +148,8 @@ class Site:
 
         That is the site's extra, else the family of the host's library by its name, else Open MPI.
         """
-        of_library = mpi.family_of(mpi.soname_of(self.host_mpi)) if self.host_mpi else None
-        return self.mpi or (of_library if of_library in mpi.FAMILIES else None) or "openmpi"
+        family = mpi.family_of(mpi.soname_of(self.host_mpi)) if self.host_mpi else None
+        return self.mpi or (family if family in mpi.FAMILIES else None) or "openmpi"
 
     def input_of(self, check: str, published: str) -> str:
         """Return the published input for a check: the given one, else the site's; empty without either."""

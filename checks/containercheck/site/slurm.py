@@ -27,9 +27,9 @@ _NEVER_STARTED = {"PENDING", "CANCELLED", "DEADLINE"}
 _MET_LIMIT = {"TIMEOUT", "DEADLINE", "PREEMPTED"}
 #: Longest wait, in seconds, for a controller that does not answer, and for a job in a transient state.
 PATIENCE = 300
-#: Seconds between two questions to the controller.
+#: Seconds between two queries of the controller.
 _INTERVAL = 2
-#: sinfo's states of a node that gets no job until a person acts. Reserved, sleeping or rebooting nodes are not in them.
+#: sinfo's states of a node that gets no job until a person acts. Not: reserved, sleeping or rebooting nodes.
 _OUT = {"down", "drained", "draining", "fail", "failing", "error", "inval"}
 #: Most nodes that a message names.
 _NAMED = 3
@@ -42,7 +42,7 @@ class Unreachable(Exception):
 
 
 def is_slurm(job: Job) -> bool:
-    """Tell whether the job was given to Slurm."""
+    """Return whether the job was given to Slurm."""
     return job.scheduler.registered_name in ("slurm", "squeue")
 
 
@@ -63,7 +63,7 @@ def restarts_of(jobid: str) -> int:
 
 
 def is_alive(state: str | None) -> bool:
-    """Tell whether a job in this state runs, or waits to run."""
+    """Return whether a job in this state runs, or waits to run."""
     return state in _ALIVE or state in STUCK
 
 
@@ -129,7 +129,7 @@ def lost_node(job: Job) -> str:
 
 
 def met_limit(state: str | None) -> bool:
-    """Tell whether a job met its time limit or was preempted; without a state, any orderly end is taken for that."""
+    """Return whether a job met its time limit or was preempted; without a state, any orderly end is taken for that."""
     return state is None or state in _MET_LIMIT
 
 
@@ -157,7 +157,7 @@ class _Node:
 
     @property
     def is_down(self) -> bool:
-        """Tell whether the node is down, by Slurm's or a person's decision."""
+        """Return whether the node is down, by Slurm's or a person's decision."""
         return self._base_state == "down"
 
     @property
@@ -174,10 +174,12 @@ def out_of_service(job: Job, nodes: int) -> str:
 
     :param nodes: number of nodes that the job needs.
     """
-    named = _partitions(job) if is_slurm(job) else None
-    if named is None:
+    partitions = _partitions(job) if is_slurm(job) else None
+    if partitions is None:
         return ""
-    usable = [node for node in _nodes() if (node.partition.rstrip("*") in named if named else "*" in node.partition)]
+    usable = [
+        node for node in _nodes() if (node.partition.rstrip("*") in partitions if partitions else "*" in node.partition)
+    ]
     existing = {node.name for node in usable}
     ready = {node.name for node in usable if not node.problem}
     # Slurm itself refuses a job that needs more nodes than there are.

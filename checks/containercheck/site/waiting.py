@@ -18,16 +18,16 @@ from containercheck.site import slurm
 TURN = 6 * 3600.0
 #: Time that a scheduler has to end a job after its limit, in seconds; then the job is given up.
 BEYOND = 600.0
-#: Seconds between two questions to Slurm.
+#: Seconds between two queries of Slurm.
 INTERVAL = 15.0
 #: Longest delay with which files of a job appear on this machine, in seconds: network file systems cache directories.
 LATE = 30.0
-#: Seconds between two questions to the scheduler.
+#: Seconds between two queries of the scheduler.
 _POLL = 1.0
 
 
 class Bounds:
-    """A wrapper of a job's scheduler that takes the job for ended when it takes too long.
+    """A wrapper of a job's scheduler that reports the job as ended when it takes too long.
 
     A job that is given up is cancelled, and the results of its finished runs count. All other methods are the
     scheduler's own.
@@ -54,7 +54,7 @@ class Bounds:
         return getattr(self._scheduler, name)
 
     def finished(self, job: Job) -> bool:
-        """Tell whether the job has ended, or was given up."""
+        """Return whether the job has ended, or was given up."""
         if self._scheduler.finished(job):
             return True
         if not self.why:
@@ -125,14 +125,14 @@ class Bounds:
             return f"Slurm's controller has not answered for {slurm.PATIENCE:g} s"
         return f"Slurm has said {state} for {slurm.PATIENCE:g} s"
 
-    def _lasts(self, kind: str, seconds: float, of: str = "job") -> bool:
-        """Tell whether a state has lasted for longer than ``seconds``.
+    def _lasts(self, kind: str, seconds: float, source: str = "job") -> bool:
+        """Return whether a state has lasted for longer than ``seconds``.
 
         :param kind: the state; empty for one that may last.
-        :param of: name of the thing whose state it is.
+        :param source: whose state it is: the job's, or Slurm's.
         """
-        previous, since = self._since.get(of, ("", 0.0))
+        previous, since = self._since.get(source, ("", 0.0))
         if kind != previous:
             since = time.monotonic()
-            self._since[of] = kind, since
+            self._since[source] = kind, since
         return bool(kind) and time.monotonic() - since > seconds

@@ -1,1 +1,1 @@
-"""From a job's record to the rows of the results."""
+"""Turn a job's record into verdicts and the rows of its results."""

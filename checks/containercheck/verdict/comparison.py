@@ -1,4 +1,4 @@
-"""One figure of two sides compared: what is said of it, and its row of the results."""
+"""Compare one figure of two sides: the messages about it, and its row of the results."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from containercheck.node.stats.openness import CLOSE, FASTER, SLOWER
 from containercheck.node.stats.sequential import FAIL, HORIZON, INCONCLUSIVE, Pairs
 from containercheck.results.row import EMULATED, Row
 
-#: Correlation of successive rounds above which the promises of the verdict do not hold (notes of the method:
-#: sequential.py). For n independent rounds it scatters by 1 / sqrt(n).
+#: Correlation of successive rounds above which the error probabilities of the verdict do not hold (sequential.py).
+#: For n independent rounds it scatters by 1 / sqrt(n).
 CORRELATED = 0.3
-#: Part of its half width by which the middle of an interval may be off the estimate, and still be given as ±; to fail
-#: takes more than to pass, so that one end may be much farther off. And the largest end that is given.
+#: Part of its half width by which the middle of an interval may be off the estimate, and still be printed as ±: failing
+#: takes more than passing, so that one end may be much farther off. And the largest end that is printed.
 LOPSIDED, LARGEST = 0.3, 1000.0
 
 
@@ -25,13 +25,13 @@ LOPSIDED, LARGEST = 0.3, 1000.0
 class Comparison:
     """One figure of two sides, over all rounds.
 
-    :ivar baseline_label, subject_label: what the sides are called.
+    :ivar baseline_label, subject_label: names of the sides, for people.
     :ivar baseline, subject: the figure's values, one a round, in the order of the rounds, in the figure's unit.
-    :ivar pairs: the same as pairs, with the verdict.
+    :ivar pairs: both values of each round, with the verdict.
     :ivar expected: whether a reference says what the overhead must be.
-    :ivar round_seconds: what a round takes.
+    :ivar round_seconds: duration of a round.
     :ivar emulated: whether the nodes' processors are emulated, so that nothing is judged.
-    :ivar difference: the line that says that the two are not the same build; empty where they are, or do not tell.
+    :ivar difference: line that names both builds where they differ; empty where they agree, or are not known.
     """
 
     figure: Figure
@@ -73,7 +73,7 @@ class Comparison:
 
     @property
     def details(self) -> str:
-        """What is accepted, in how many rounds the overhead was above it, and which builds were compared if not one."""
+        """The accepted overhead, in how many rounds it was exceeded, and both builds where they differ."""
         unit = self.figure.overhead_unit
         if self.expected:
             least = "at most" if math.isinf(self.pairs.lowest) else f"{short(self.pairs.lowest, 3)} to"
@@ -85,7 +85,7 @@ class Comparison:
 
     @property
     def uncertainty(self) -> str:
-        """How far the overhead may be off, to follow its size; empty where there are too few rounds to say."""
+        """The interval of the overhead, printed after its size; empty where there are too few rounds for one."""
         if self.interval is None:
             return ""
         low, high = self.pairs.interval
@@ -98,10 +98,10 @@ class Comparison:
 
     @property
     def centre(self) -> float:
-        """The subject's figure as the pairs have it: what the baseline's median and the estimate come to.
+        """The subject's figure: the baseline's median, changed by the estimated overhead.
 
-        The median of the subject's own values may lie on the other side of the baseline's: it leaves out which of them
-        were measured together.
+        The median of the subject's own values may lie on the other side of the baseline's median: it ignores which
+        values were measured together.
         """
         middle, estimate = statistics.median(self.baseline), self.pairs.estimate
         change = estimate if self.figure.better == "lower" else -estimate
@@ -109,17 +109,17 @@ class Comparison:
 
     @property
     def vanished(self) -> bool:
-        """Whether it is better than what a reference expects."""
+        """Whether the overhead is smaller than what a reference expects."""
         return self.pairs.estimate < self.pairs.lowest
 
     @property
     def failure(self) -> str:
-        """The line about a failed comparison."""
+        """The message about a failed comparison."""
         return f"{self}" + (": better than its reference, which needs a new value" if self.vanished else "")
 
     @property
     def doubt(self) -> str:
-        """The line about an open one: what is known, and what it would take."""
+        """The message about an open comparison: what is known, and what would close it."""
         if self.pairs.open_kind == FASTER and not self.expected:
             return f"{self}: does it compute the same? If it does, add a reference that expects this gain"
         return f"{self}: {self.answer}; {self.remedy}"
@@ -140,8 +140,8 @@ class Comparison:
             return f"{gain} better than {self.baseline_label}: does it compute the same?"
         if kind == CLOSE:
             return f"close to the {'range' if self.expected else 'tolerance'}" + (f", {most}" if most else "")
-        untold = f"{in_words(self.pairs.rounds * self.round_seconds)} here is too short to tell {self._accepted}"
-        return f"{most}; {untold}" if most else untold
+        too_short = f"{in_words(self.pairs.rounds * self.round_seconds)} here is too short to tell {self._accepted}"
+        return f"{most}; {too_short}" if most else too_short
 
     @property
     def remedy(self) -> str:
@@ -160,13 +160,13 @@ class Comparison:
 
     @property
     def _accepted(self) -> str:
-        """What is accepted, in words."""
+        """The accepted overhead, or the range of it, in words."""
         low, high, unit = self.pairs.lowest, self.pairs.highest, self.figure.overhead_unit
         return f"{short(high, 3)} {unit}" if math.isinf(low) else f"{short(low, 3)} to {short(high, 3)} {unit}"
 
     @property
     def warning(self) -> str | None:
-        """A line where the rounds contradict what is known of them, or the promises of the verdict; else None."""
+        """A message where the rounds correlate, or contradict the known spread: the verdict is unsafe; else None."""
         lines = [self._contradiction, self._correlation]
         return None if self.emulated else "; ".join(filter(None, lines)) or None
 
@@ -194,7 +194,7 @@ class Comparison:
         )
 
     def row(self, answers_compared: bool = True) -> Row:
-        """Return what is stored of it.
+        """Return the row of the results.
 
         :param answers_compared: whether the check has answers.
         """
@@ -244,12 +244,12 @@ class Comparison:
 
     @property
     def may_fail(self) -> bool:
-        """Whether it is open and looks as if it would fail."""
+        """Whether it is open, and more rounds may make it fail."""
         return self.verdict == INCONCLUSIVE and self.pairs.may_fail
 
 
 def short(value: float, digits: int = 2) -> str:
-    """Return a number with so many significant digits, and without an exponent.
+    """Return a number with a given count of significant digits, and without an exponent.
 
     >>> short(123.4), short(0.0000321), short(41.26, 3)
     ('120', '0.000032', '41.3')
@@ -258,7 +258,7 @@ def short(value: float, digits: int = 2) -> str:
 
 
 def in_words(seconds: float) -> str:
-    """Return a time as people say it.
+    """Return a time in words, rounded.
 
     >>> [in_words(seconds) for seconds in (7.4, 55, 80, 100, 3600)]
     ['7 s', 'a minute', 'a minute', '2 minutes', '60 minutes']

@@ -1,4 +1,4 @@
-"""What containers of two runtimes see around them: variables, mounts, limits; and how the runtimes are set up."""
+"""Compare what containers of two runtimes see: environment variables, mounts, limits; and the runtimes' settings."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from collections.abc import Mapping
 from containercheck.node import contract
 from containercheck.node.container_runtimes import RUNTIMES
 
-#: Variables that are of one process or one job, or tell the runtime's own version and command, where it was typed, and
-#: which image it is.
-_OF_RUNTIME = "|".join(runtime.settings for runtime in RUNTIMES if runtime.settings)
-_OWN = re.compile(
-    rf"^(_|PWD|OLDPWD|SHLVL|USER_PATH|{contract.RUN}|({_OF_RUNTIME})(COMMAND|VERSION|INSTANCE|CONTAINER|NAME))$"
+#: Variables that differ between any two processes or jobs, or that name the runtime's version and command, the
+#: directory that it was called in, or the image.
+_RUNTIME_PREFIXES = "|".join(runtime.settings for runtime in RUNTIMES if runtime.settings)
+_EXPECTED_TO_DIFFER = re.compile(
+    rf"^(_|PWD|OLDPWD|SHLVL|USER_PATH|{contract.RUN}|({_RUNTIME_PREFIXES})(COMMAND|VERSION|INSTANCE|CONTAINER|NAME))$"
 )
 
 
 def read(text: str) -> dict[str, dict[str, str]]:
-    """Return what a container printed: ``variable``, ``mount`` (with its file system) and ``limit``, by name.
+    """Return what a container printed: ``variable``, ``mount`` (with its type of file system) and ``limit``, by name.
 
     :param text: see ``commands.SURROUNDINGS``.
     """
-    # A variable may have blank lines; mounts begin with their numbers.
+    # The value of a variable may have blank lines; lines about mounts begin with their numbers.
     variables, rest = re.split(r"\n\n(?=\d+ \d+ \d+:\d+ )", f"{text}\n\n0 0 0:0 ", maxsplit=1)[:2]
     mounts, _, limits = rest.removesuffix("\n\n0 0 0:0 ").partition("\n\n")
-    found: dict[str, dict[str, str]] = {"variable": {}, "mount": {}, "limit": {}}
+    seen: dict[str, dict[str, str]] = {"variable": {}, "mount": {}, "limit": {}}
     for line in variables.splitlines():
         name, equals, value = line.partition("=")
-        if equals and re.fullmatch(r"\w+", name) and not _OWN.match(name):
-            found["variable"][name] = value
+        if equals and re.fullmatch(r"\w+", name) and not _EXPECTED_TO_DIFFER.match(name):
+            seen["variable"][name] = value
     for line in mounts.splitlines():
         words = line.split()
-        found["mount"][words[4]] = words[words.index("-") + 1]
+        seen["mount"][words[4]] = words[words.index("-") + 1]
     for line in limits.splitlines():
         name, value = line.split(":", 1) if line.startswith("Cap") else line.rsplit(None, 1)
-        found["limit"][" ".join(name.split())] = value.strip()
-    return found
+        seen["limit"][" ".join(name.split())] = value.strip()
+    return seen
 
 
 def differences(kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """Return a line for each thing of a kind that one has and the other has not, or has otherwise."""
+    """Return a line for each name that is missing in one of both, or that has another value."""
     lines = []
     for name in sorted(old.keys() | new.keys()):
         if name not in new:

@@ -1,4 +1,4 @@
-"""Which builds of a program ran, by what each says of itself: different programs are no overhead, and are named."""
+"""Find out which build of a program each side ran: a difference of programs is not overhead, and is reported."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from typing import Any
 from containercheck.application.facts import Identity
 from containercheck.node import texts
 
-#: What a program says of itself, by the name of the identity.
+#: What a program prints about its own build, by the name of the identity.
 Build = Mapping[str, str]
 
 
 def read(identity: Sequence[Identity], runs: Iterable[Mapping[str, Any]], stagedir: Path) -> dict[str, Build]:
-    """Return the build of each side, as its first run that succeeded tells; none of a side that tells nothing.
+    """Return the build of each side, as its first successful run printed it; sides that print nothing are left out.
 
     :param runs: of the record.
     """
-    found: dict[str, Build] = {}
+    builds: dict[str, Build] = {}
     for run in runs:
-        if run["side"] not in found and run["status"] == 0:
-            found[run["side"]] = _of_run(identity, stagedir / run["output"])
-    return {side: build for side, build in found.items() if build}
+        if run["side"] not in builds and run["status"] == 0:
+            builds[run["side"]] = _printed_in(identity, stagedir / run["output"])
+    return {side: build for side, build in builds.items() if build}
 
 
 def difference(baseline: Build, subject: Build) -> str:
-    """Return a line that names two builds, the baseline's first; empty where they are the same, or do not tell."""
+    """Return a line that names two builds, the baseline's first; empty where they agree, or print nothing."""
     common = [name for name in baseline if name in subject]
     if all(baseline[name] == subject[name] for name in common):
         return ""
-    return f"not the same build: {_named(baseline, common)} against {_named(subject, common)}"
+    return f"not the same build: {_values(baseline, common)} against {_values(subject, common)}"
 
 
-def _named(build: Build, names: Iterable[str]) -> str:
+def _values(build: Build, names: Iterable[str]) -> str:
     return " ".join(build[name] for name in names)
 
 
-def _of_run(identity: Iterable[Identity], output: Path) -> Build:
+def _printed_in(identity: Iterable[Identity], output: Path) -> Build:
     build = {}
-    for one in identity:
+    for fact in identity:
         try:
-            told = re.search(one.pattern, texts.read(output / one.file), re.MULTILINE)
+            match = re.search(fact.pattern, texts.read(output / fact.file), re.MULTILINE)
         except (OSError, texts.TooLongError):
             continue
-        if told:
-            build[one.name] = texts.printable(told[1])
+        if match:
+            build[fact.name] = texts.printable(match[1])
     return build

@@ -1,4 +1,4 @@
-"""What the rounds of a job came to: comparisons, and the rows of the results."""
+"""Compare the sides of a job: comparisons, messages, and the rows of the results."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from containercheck.verdict.identities import Build
 
 
 class Outcome:
-    """A job's valid runs, judged.
+    """The comparisons of a job's valid runs.
 
     :param figures: what the check declares.
     :param sides: what was run; each is compared with the side that it names, if it names one.
-    :param evaluation: all rounds, read.
+    :param evaluation: all rounds, as read.
     :param expected: names of the figures whose overhead a reference expects.
-    :param told: the build of each side that tells it; where those of two that are compared differ, every line says so.
+    :param builds: the build of each side that prints it; where those of two sides differ, every line says so.
     :ivar comparisons: one for each figure of each side that is compared, in the order of the declarations.
     """
 
@@ -34,7 +34,7 @@ class Outcome:
         sides: Sequence[Side],
         evaluation: Evaluation,
         expected: Collection[str],
-        told: Mapping[str, Build],
+        builds: Mapping[str, Build],
     ) -> None:
         """Compare the sides."""
         self._sides = {side.name: side for side in sides}
@@ -57,7 +57,7 @@ class Outcome:
                     figure in expected,
                     evaluation.round_seconds,
                     evaluation.emulated,
-                    identities.difference(told.get(side.compared_with, {}), told.get(name, {})),
+                    identities.difference(builds.get(side.compared_with, {}), builds.get(name, {})),
                 )
             )
 
@@ -68,28 +68,29 @@ class Outcome:
 
     @property
     def doubts(self) -> list[str]:
-        """A line for each figure whose verdict is not clear, with what it would take, or less clear than it looks.
+        """A line for each figure whose verdict is open, with what would close it, or less certain than it looks.
 
-        One for all where nothing is judged.
+        A single line where nothing is judged.
         """
         lines = [NOT_JUDGED] if self.comparisons and self._emulated else []
-        lines += [one.doubt for one in self.comparisons if one.verdict == INCONCLUSIVE]
-        lines += [one.warning for one in self.comparisons if one.warning]
-        # What is no doubt has no line of its own.
-        passed = [one for one in self.comparisons if one.difference and one.verdict in (PASS, EMULATED)]
-        return lines + list(dict.fromkeys(f"{one.subject_label}: {one.difference}" for one in passed))
+        lines += [comparison.doubt for comparison in self.comparisons if comparison.verdict == INCONCLUSIVE]
+        lines += [comparison.warning for comparison in self.comparisons if comparison.warning]
+        # No other line names the different builds of figures that passed.
+        passed = [pair for pair in self.comparisons if pair.difference and pair.verdict in (PASS, EMULATED)]
+        return lines + list(dict.fromkeys(f"{pair.subject_label}: {pair.difference}" for pair in passed))
 
     def rows(self) -> list[Row]:
         """Return a row for each comparison, or for each figure where there is nothing to compare."""
         if self.comparisons or len(self._sides) > 1:
-            return [self._marked(one.row(self._answers_compared)) for one in self.comparisons]
+            return [self._with_marks(comparison.row(self._answers_compared)) for comparison in self.comparisons]
         (side,) = self._sides.values()
         return [
-            self._marked(self._alone(figure, side.label, self._values[name][side.name]))
+            self._with_marks(self._uncompared(figure, side.label, self._values[name][side.name]))
             for name, figure in self._figures.items()
         ]
 
-    def _alone(self, figure: Figure, label: str, values: Sequence[float]) -> Row:
+    def _uncompared(self, figure: Figure, label: str, values: Sequence[float]) -> Row:
+        """Return the row of a figure of the only side."""
         return Row(
             figure=figure.name,
             unit=figure.unit,
@@ -101,17 +102,17 @@ class Outcome:
             emulated=self._emulated,
         )
 
-    def _marked(self, row: Row) -> Row:
-        """Return a row with what has to be said of all of them."""
-        # Half of a node is no point of a scaling over nodes.
+    def _with_marks(self, row: Row) -> Row:
+        """Return a row with the marks that all rows of the job have."""
+        # A value of half a node is no point of a scaling over nodes.
         return replace(row, duet=True, scaling="") if self._duet else row
 
     def performance(self) -> Iterator[tuple[str, float, str]]:
-        """Yield name, value and unit of all that ReFrame logs: for a comparison the subject's figure by its own name.
+        """Yield name, value and unit of what ReFrame logs; a subject's value has the name of the figure.
 
         Where several sides are compared, the names end with the subject's label.
         """
-        subjects = {one.subject_label for one in self.comparisons}
+        subjects = {comparison.subject_label for comparison in self.comparisons}
         for row in self.rows():
             name = row.figure
             if not row.is_comparison:

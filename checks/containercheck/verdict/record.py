@@ -1,4 +1,4 @@
-"""The runner's record of a job, ``rounds.json``, and what it proves."""
+"""Read the runner's record of a job, ``rounds.json``, and check what it proves."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from containercheck.verdict import binding, container_differences, identities
 
 @dataclass(frozen=True)
 class Record:
-    """What the runner wrote down.
+    """The runner's record of a job.
 
-    :ivar runs: of each run: round, side, seconds, limit, status, timed_out, leftover_processes, mpi, bound, output.
+    :ivar runs: for each run: round, side, seconds, limit, status, timed_out, leftover_processes, mpi, bound, output.
     :ivar complete: whether the runner came to its end.
-    :ivar ended: the signal that ended it before, such as ``SIGTERM``; None where there was none.
+    :ivar ended: the signal that ended it early, such as ``SIGTERM``; None where there was none.
     :ivar host: the node that the runner ran on.
-    :ivar replaced: of each round that was replaced, by its number: who disturbed it.
-    :ivar busy: who disturbed rounds that had to count all the same; empty for nobody.
-    :ivar machine: what the job's first node is (node/job/node_state.py).
+    :ivar replaced: who disturbed each round that was replaced, by its number.
+    :ivar busy: who disturbed rounds that were counted all the same; empty where none was disturbed.
+    :ivar machine: description of the job's first node (node/job/node_state.py).
     :ivar kept_awake: whether the processors of a virtual machine were kept awake.
-    :ivar why: why there were no more rounds; empty while that is not known.
-    :ivar took: seconds of the job, with what came before the rounds.
-    :ivar halves: processors of each half of the node where both sides ran at the same time; else none.
+    :ivar why: reason for which there were no more rounds; empty while it is not known.
+    :ivar took: seconds of the job, including what came before the rounds.
+    :ivar halves: processors of each half of the node where both sides ran at the same time; else empty.
     """
 
     runs: list[dict[str, Any]]
@@ -50,21 +50,21 @@ class Record:
     def read(cls, stagedir: Path) -> Record:
         """Return the record of the job in this stage directory.
 
-        :raises UnreadableError: the runner left none.
+        :raises UnreadableError: there is none, or it cannot be read.
         """
         try:
-            known = json.loads((stagedir / contract.RECORD).read_text())
-            replaced = {int(number): who for number, who in known["replaced"].items()}
+            stored = json.loads((stagedir / contract.RECORD).read_text())
+            replaced = {int(number): who for number, who in stored["replaced"].items()}
             names = ("runs", "complete", "ended", "host", "machine", "busy", "kept_awake", "why", "took")
-            halves = known.get("halves", [])
-            return cls(replaced=replaced, halves=halves, **{name: known[name] for name in names})
+            halves = stored.get("halves", [])
+            return cls(replaced=replaced, halves=halves, **{name: stored[name] for name in names})
         except (OSError, ValueError, KeyError):
             raise UnreadableError("no rounds were run") from None
 
     def evaluate(self, facts: dict[str, Any], stagedir: Path) -> Evaluation:
-        """Read all runs again.
+        """Return the rounds, read again from the output of all runs.
 
-        :param facts: what was given to the runner in ``facts.json``.
+        :param facts: the runner's input, ``facts.json``.
         """
         evaluation = Evaluation(Facts(facts), stagedir)
         for number, runs in itertools.groupby(self.runs, lambda run: run["round"]):
@@ -75,7 +75,7 @@ class Record:
 
     @property
     def disturbances(self) -> list[str]:
-        """Lines about rounds that something else on the machine disturbed, if there were any."""
+        """Lines about rounds that other processes on the machine disturbed; empty where there are none."""
         rounds = len({run["round"] for run in self.runs})
         lines = []
         if self.replaced:
@@ -86,11 +86,11 @@ class Record:
         return lines
 
     def provenance(self, stagedir: Path, identity: Sequence[Identity] = ()) -> dict[str, Any]:
-        """Return what ran, and where, as the job and the build wrote it down: host, MPI libraries, runtimes, image.
+        """Return what ran where, from the records of job and build: host, MPI libraries, runtimes, image.
 
-        :param identity: what the program says of its own build; ``builds`` has it, by side.
+        :param identity: what the program prints about its own build; ``builds`` has it, by side.
         """
-        found: dict[str, Any] = {
+        provenance: dict[str, Any] = {
             "host": self.host,
             "machine": self.machine,
             "kept_awake": self.kept_awake,
@@ -98,45 +98,45 @@ class Record:
             "mpi": {},
             "bound": {},
             "runtimes": {},
-            "started": {side: known["started"] for side, known in self._starts(stagedir).items()},
+            "started": {side: start["started"] for side, start in self._starts(stagedir).items()},
         }
-        found.update({"halves": self.halves} if self.halves else {})
+        provenance.update({"halves": self.halves} if self.halves else {})
         for side in dict.fromkeys(run["side"] for run in self.runs):
-            # As the side's processes saw them.
+            # The libraries' paths as the side's processes see them.
             paths = {path for run in self.runs if run["side"] == side for path in run["mpi"]}
             if paths:
-                found["mpi"][side] = sorted(paths)
+                provenance["mpi"][side] = sorted(paths)
             best = binding.roomiest(run for run in self.runs if run["side"] == side)
             if best:
-                found["bound"][side] = best["bound"]
+                provenance["bound"][side] = best["bound"]
             if (stagedir / contract.runtime_file(side)).exists():
-                known = json.loads((stagedir / contract.runtime_file(side)).read_text())
-                found["runtimes"][side] = {name: known[name] for name in ("command", "version")}
+                runtime = json.loads((stagedir / contract.runtime_file(side)).read_text())
+                provenance["runtimes"][side] = {name: runtime[name] for name in ("command", "version")}
         if (stagedir / contract.IMAGE_RECORD).exists():
             image = json.loads((stagedir / contract.IMAGE_RECORD).read_text())
-            found.update({"image": image["path"], "image_sha256": image["sha256"]})
-            # A site's own image does not tell.
-            found.update({"image_release": image["release"]} if "release" in image else {})
-            found.update({"image_id": image["id"]} if "id" in image else {})
-            # Of one that an environment of Spack was installed in.
-            found.update({"image_spack": image["spack"]} if "spack" in image else {})
+            provenance.update({"image": image["path"], "image_sha256": image["sha256"]})
+            # The record of a site's own image has no release.
+            provenance.update({"image_release": image["release"]} if "release" in image else {})
+            provenance.update({"image_id": image["id"]} if "id" in image else {})
+            # Only images with an environment of Spack have this.
+            provenance.update({"image_spack": image["spack"]} if "spack" in image else {})
         for provider, name in (("spack", contract.SPACK_RECORD), ("easybuild", contract.EASYBUILD_RECORD)):
             if (stagedir / name).exists():
-                found[provider] = json.loads((stagedir / name).read_text())
-        if "spack" in found and "image_spack" in found:
+                provenance[provider] = json.loads((stagedir / name).read_text())
+        if "spack" in provenance and "image_spack" in provenance:
             for side in dict.fromkeys(run["side"] for run in self.runs):
-                target = found["spack" if side == contract.BASELINE else "image_spack"]["target"]
-                found["builds"].setdefault(side, {})["target"] = target
-        # Of sides that have their own.
+                target = provenance["spack" if side == contract.BASELINE else "image_spack"]["target"]
+                provenance["builds"].setdefault(side, {})["target"] = target
+        # Images of sides that have their own.
         for path in sorted(stagedir.glob(contract.image_file("*").replace(".sif", ".json"))):
             image = json.loads(path.read_text())
-            known = {"image": image["path"], "image_sha256": image["sha256"]}
-            known.update({"image_arguments": image["arguments"]} if "arguments" in image else {})
-            found.setdefault("images", {})[path.name.split(".")[0]] = known
-        return found
+            own_image = {"image": image["path"], "image_sha256": image["sha256"]}
+            own_image.update({"image_arguments": image["arguments"]} if "arguments" in image else {})
+            provenance.setdefault("images", {})[path.name.split(".")[0]] = own_image
+        return provenance
 
     def remarks(self, sides: Sequence[Side], stagedir: Path) -> list[str]:
-        """Lines about what is no fault: unusual starts of ranks, cores that are not known, an image by its tag."""
+        """Return lines about what is no fault: unusual starts of ranks, unknown cores, an image named by a tag."""
         lines = [*self.unusual_starts(stagedir), *self.unseen_bindings(sides)]
         path = stagedir / contract.IMAGE_RECORD
         image = json.loads(path.read_text()) if path.exists() else {}
@@ -145,10 +145,10 @@ class Record:
         return lines
 
     def changes(self, sides: Sequence[Side], stagedir: Path) -> tuple[list[str], list[str]]:
-        """Return what a container sees otherwise than the one whose successor it is.
+        """Return the differences between what a container sees and what the one that it replaces sees.
 
-        First lines that are faults: programs that find other variables are other programs, unless their images are
-        others too. Then what is said of it: mounts, limits, and the runtimes' configuration.
+        First faults: other environment variables, as the same image should see the same ones. Then remarks: mounts,
+        limits, the runtimes' configuration, and variables where the images differ.
         """
         faults: list[str] = []
         remarks: list[str] = []
@@ -160,8 +160,8 @@ class Record:
             for kind in pair[0]:
                 lines = container_differences.differences(kind, pair[0][kind], pair[1][kind])
                 same = images[side.compared_with] == images[side.name]
-                kept = faults if kind == "variable" and same else remarks
-                kept += [f"{side.name}: {line}" for line in lines]
+                target = faults if kind == "variable" and same else remarks
+                target += [f"{side.name}: {line}" for line in lines]
         return faults, remarks
 
     @staticmethod
@@ -171,25 +171,25 @@ class Record:
         return {**seen, "directive": runtime["configuration"]}
 
     def unusual_starts(self, stagedir: Path) -> list[str]:
-        """Lines about sides whose ranks are not started like all others, with the reason."""
+        """Return lines about sides whose ranks are not started like all others, with the reason."""
         lines = []
-        for side, known in self._starts(stagedir).items():
-            if known["because"]:
+        for side, start in self._starts(stagedir).items():
+            if start["because"]:
                 whose = "" if side == contract.SUBJECT else f"{side}: "
-                lines.append(f"{whose}ranks are started {known['started']}, because {known['because']}")
+                lines.append(f"{whose}ranks are started {start['started']}, because {start['because']}")
         return lines
 
     def _starts(self, stagedir: Path) -> dict[str, dict[str, str]]:
-        """How the ranks of each side were started, of those that the job says it of (see node/job/rank_trial.py)."""
+        """Return how the ranks of each side were started, where the job recorded it (see node/job/rank_trial.py)."""
         paths = {run["side"]: stagedir / contract.started_file(run["side"]) for run in self.runs}
         return {side: json.loads(path.read_text()) for side, path in paths.items() if path.exists()}
 
     def early_end(self, evaluation: Evaluation, met_limit: bool) -> list[str]:
-        """Return a line that says that the job was ended before its last round, and is judged by what is complete.
+        """Return a line that says that the job was ended before its last round, and is judged by its complete rounds.
 
-        Nothing where that is not so: it came to its end, something else ended it, or no round is complete.
+        Empty where the job came to its end, something else than its time limit ended it, or no round is complete.
 
-        :param met_limit: whether it may have been its time limit that ended it.
+        :param met_limit: whether the time limit may have ended it.
         """
         rounds = len(evaluation.rounds)
         if self.complete or not rounds or not (met_limit and self.ended):
@@ -197,14 +197,14 @@ class Record:
         return [f"the job was ended ({self.ended}) before its last round: judged by the {rounds} that are complete"]
 
     def start_problems(self, sides: Sequence[Side], stagedir: Path) -> list[str]:
-        """Return why the ranks of a side were not started as they are meant to be: with another MPI, or crowded."""
+        """Return why the ranks of a side were started wrongly: with another MPI, or bound to too few cores."""
         return self.mpi_problems(sides, stagedir) or self.binding_problems(sides)
 
     def mpi_problems(self, sides: Sequence[Side], stagedir: Path) -> list[str]:
-        """Return why the runs do not prove that each side loaded the MPI that it is meant to; empty where they do."""
+        """Return why the runs do not prove that each side loaded the right MPI; empty where they do."""
         bare = [side.name for side in sides if side.program.mpi and not side.container]
         contained = [side for side in sides if side.program.mpi and side.container]
-        # A job that ended before the bare program ran proves nothing, and its end is what has to be said.
+        # A job that ended before the bare program ran proves nothing: its end is reported instead.
         if not bare or not contained or not any(run["side"] == bare[0] for run in self.runs):
             return []
         plans = {side.name: stagedir / contract.mpi_plan_file(side.name) for side in contained}
@@ -217,7 +217,7 @@ class Record:
         return [problem] if problem else []
 
     def binding_problems(self, sides: Sequence[Side]) -> list[str]:
-        """Return why the ranks of a side have other cores than they should, or fewer than those that it is against."""
+        """Return why the ranks of a side have wrong cores, or fewer than those of the side it is compared with."""
         strays = [problem for run in self.runs if (problem := binding.stray(run))]
         if strays:
             return strays[:1]
@@ -226,10 +226,10 @@ class Record:
         return [problem for own, other in pairs if own and other and (problem := binding.problem(own, other))]
 
     def unseen_bindings(self, sides: Sequence[Side]) -> list[str]:
-        """Lines about sides with ranks whose cores could not be compared, as too few of them were seen."""
-        best, known = self._roomiest(sides), {side.name: side for side in sides}
+        """Return lines about sides whose ranks' cores could not be compared, as too few of them were seen."""
+        best, by_name = self._roomiest(sides), {side.name: side for side in sides}
         pairs = [
-            (side, known[side.compared_with]) for side in sides if side.program.mpi and side.compared_with in known
+            (side, by_name[side.compared_with]) for side in sides if side.program.mpi and side.compared_with in by_name
         ]
         lines = [binding.unseen(own.label, best[own.name], other.label, best[other.name]) for own, other in pairs]
         return [line for line in lines if line]
@@ -240,12 +240,12 @@ class Record:
     def mpi_problem(
         self, bare: str, wants_host: Mapping[str, str | None], trees: Mapping[str, Iterable[str]] | None = None
     ) -> str | None:
-        """Return why the runs do not prove that each side loaded the MPI that it is meant to, or None.
+        """Return why the runs do not prove that each side loaded the right MPI; None where they do.
 
-        :param bare: a side that runs on the host, whose MPI is the host's.
-        :param wants_host: of each side in a container: the path of the host's MPI library that it must load, or None
+        :param bare: name of a side that runs on the host, with the host's MPI.
+        :param wants_host: for each side in a container: the path of the host's MPI library that it must load, or None
             where it must bring its own.
-        :param trees: of each side in a container: directories from where a library counts as its own.
+        :param trees: for each side in a container: directories whose libraries count as its own.
         """
         host_files = {
             (library["device"], library["inode"])
@@ -265,14 +265,14 @@ class Record:
                 from_host = (library["device"], library["inode"]) in host_files
                 if wanted is not None and not from_host:
                     return f"{where}: loaded {path} of the image, not the host's {wanted}"
-                own = any(Path(tree) in Path(path).parents for tree in (trees or {}).get(run["side"], ()))
-                if wanted is None and from_host and not own:
+                in_tree = any(Path(tree) in Path(path).parents for tree in (trees or {}).get(run["side"], ()))
+                if wanted is None and from_host and not in_tree:
                     return f"{where}: loaded the host's {path}, though the generic variant must bring its own"
         return None
 
 
 def is_complete(stagedir: Path) -> bool:
-    """Tell whether the runner's record is there and says that it came to its end."""
+    """Return whether the runner's record is there and says that it came to its end."""
     try:
         return Record.read(stagedir).complete
     except UnreadableError:

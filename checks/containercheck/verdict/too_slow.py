@@ -1,4 +1,4 @@
-"""The lines of a check that failed: which figures did, and which look as if they would, had there been more rounds."""
+"""Messages about a check that failed: which figures failed, and which might have, after more rounds."""
 
 from __future__ import annotations
 
@@ -8,45 +8,49 @@ from containercheck.verdict.comparison import Comparison
 
 
 def lines(comparisons: Iterable[Comparison]) -> list[str]:
-    """Return a line that names all figures that failed, and one for those that may have; nothing where none failed.
+    """Return a line that names all figures that failed, and lines for those that may fail; none where none failed.
 
     Figures that are compared with another side, or better than their reference, have lines of their own.
     """
     comparisons = list(comparisons)
     groups: dict[tuple[str, str, object], list[Comparison]] = {}
-    for one in comparisons:
-        if one.failed:
-            # Each reference needs a value of its own.
-            key = (one.baseline_label, one.subject_label, one.figure.name if one.vanished else None)
-            groups.setdefault(key, []).append(one)
-    found = [_failed(group) for group in groups.values()]
-    return found + _uncertain([one for one in comparisons if one.may_fail]) if found else []
+    for comparison in comparisons:
+        if comparison.failed:
+            # Each reference that a figure is better than needs a new value of its own.
+            figure = comparison.figure.name if comparison.vanished else None
+            key = (comparison.baseline_label, comparison.subject_label, figure)
+            groups.setdefault(key, []).append(comparison)
+    messages = [_failed(group) for group in groups.values()]
+    return messages + _may_fail([comparison for comparison in comparisons if comparison.may_fail]) if messages else []
 
 
 def _failed(group: Sequence[Comparison]) -> str:
     if len(group) == 1:
         return group[0].failure
-    details = {one.details for one in group}
-    named = ", ".join(_named(one) if len(details) == 1 else f"{_named(one)} ({one.details})" for one in group)
+    details = {comparison.details for comparison in group}
+    names = ", ".join(
+        _with_size(comparison) if len(details) == 1 else f"{_with_size(comparison)} ({comparison.details})"
+        for comparison in group
+    )
     common = f" ({details.pop()})" if len(details) == 1 else ""
-    return f"{len(group)} figures are worse than {group[0].baseline_label} in this session: {named}{common}"
+    return f"{len(group)} figures are worse than {group[0].baseline_label} in this session: {names}{common}"
 
 
-def _named(one: Comparison) -> str:
-    return f"{one.figure.name} by {one.size}{one.uncertainty}"
+def _with_size(comparison: Comparison) -> str:
+    return f"{comparison.figure.name} by {comparison.size}{comparison.uncertainty}"
 
 
-def _uncertain(open_ones: Iterable[Comparison]) -> list[str]:
-    """Return a line for each thing that is said of open figures, which names them."""
-    alike: dict[str, list[Comparison]] = {}
-    for one in open_ones:
-        alike.setdefault(one.answer, []).append(one)
-    found = []
-    for answer, group in alike.items():
-        *before, last = (f"{one.figure.name} ({one.size} {one.direction})" for one in group)
+def _may_fail(comparisons: Iterable[Comparison]) -> list[str]:
+    """Return a line for each answer on open figures: it names the figures that share it."""
+    by_answer: dict[str, list[Comparison]] = {}
+    for comparison in comparisons:
+        by_answer.setdefault(comparison.answer, []).append(comparison)
+    messages = []
+    for answer, group in by_answer.items():
+        *before, last = (f"{comparison.figure.name} ({comparison.size} {comparison.direction})" for comparison in group)
         if before:
             last = f"{', '.join(before)} and {last}"
-            found.append(f"{last} are {answer.replace('its reference', 'their references')}")
+            messages.append(f"{last} are {answer.replace('its reference', 'their references')}")
         else:
-            found.append(f"{last} is {answer}")
-    return found
+            messages.append(f"{last} is {answer}")
+    return messages
