@@ -58,7 +58,7 @@ def run_once(
 
     :param output: directory for its output (``out``, ``err``) and for the files named in ``collect``.
     :param limit: seconds after which it is ended.
-    :param local_ranks: processes on this node that are expected to load an MPI library.
+    :param local_ranks: processes on this node that are expected to load an MPI library; 0 for none.
     :param alone: whether no other run goes on at the same time; for two runs, the caller looks for disturbance.
     """
     output.mkdir(parents=True)
@@ -73,7 +73,7 @@ def run_once(
     out_path, err_path = Path(output, contract.OUT), Path(output, contract.ERR)
     with belonging.none_left_behind(), out_path.open("wb") as out, err_path.open("wb") as err:
         started = time.monotonic()
-        # A process group of its own, to end it by; not a session, for which the kernel schedules separately (autogroup).
+        # A process group, to end it by; not a session, to which the kernel gives a share of its own (autogroup).
         process = subprocess.Popen(
             ["bash", str(script)],
             env=belonging.environment(),
