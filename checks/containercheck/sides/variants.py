@@ -34,7 +34,7 @@ class VariantSides(RegressionTestPlugin):
     def sides(self) -> list[Side]:
         """Return the sides to run and compare: the bare program and, for the container variants, the same in an image.
 
-        To compare anything else (two runtimes, two images), override this method only.
+        To compare anything else (two runtimes, two images), override it to return other sides.
         """
         program, environ = self._program(self.prepared.provision.program), self.prepared.site_software.environ
         bare = Side(contract.BASELINE, "bare", program, self._launcher(), environment=environ)
