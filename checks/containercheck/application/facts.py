@@ -12,7 +12,7 @@ from containercheck.node.outputs.reading import REDUCE
 
 #: Placeholder in a step's command for ``executable``, which may be another program bare than in the image.
 PROGRAM = "{program}"
-#: Command that notes when a run began, for programs that print the time of their computation only.
+#: Command that notes when a run began, for programs that print its time less their computation.
 RUN_BEGAN = "export RUN_BEGAN=$(date +%s.%N)"
 
 
