@@ -202,7 +202,7 @@ class _InContainer:
         return Needs(prepare=tuple(prepare), variables={"PMIX_MCA_gds": "hash"}, files=files)
 
     def _unpack(self, container: Container) -> str:
-        """Return the command that unpacks an image with its own tar: nodes may lack, or forbid, other tools for that."""
+        """Return the command that unpacks an image with its own tar: nodes may lack or forbid other tools for it."""
         target = f"{contract.WORKDIR}/{container.unpacked_to}"
         unpack = f"{UNPACK} | tar -C {target} -xof - && cd {target} && mkdir -p dev proc sys tmp"
         packed = replace(container, unpacked_to=None, copied_to=None, host_mpi=None)

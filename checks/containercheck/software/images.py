@@ -33,7 +33,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
         return Provision()
     if wanted.runtime is None:
         raise Unavailable(
-            f"no container runtime: none of {', '.join(runtime.command for runtime in RUNTIMES)} is on the PATH, and the "
+            f"no container runtime: none of {', '.join(known.command for known in RUNTIMES)} is on the PATH, and the "
             "site file has no container_platforms"
         )
     if wanted.unpacked and wanted.runtime.storage:

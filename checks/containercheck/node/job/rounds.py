@@ -183,9 +183,7 @@ class Rounds:
     def _run_both(self, number: int, sides: List[str], swapped: bool) -> List[Dict[str, Any]]:
         """Run both sides at the same time, the first on the first half."""
         places = [Path(contract.RUNS, f"{number:02d}-{side}" + "-swapped" * swapped) for side in sides]
-        both = [
-            Half(side, half, place, self._limit(side)) for side, half, place in zip(sides, self._halves, places)
-        ]
+        both = [Half(side, half, place, self._limit(side)) for side, half, place in zip(sides, self._halves, places)]
         runs = halves.run_both(both, self._arguments.collect, self._arguments.local_ranks)
         for run, side in zip(runs, sides):
             self._add(run, number, side)
