@@ -1,4 +1,4 @@
-"""Axes that several applications share: of which release the image is, where it lies, and where the files lie."""
+"""Axes that several applications share: release and place of the image, and the file system of the files."""
 
 import os
 import secrets
@@ -8,18 +8,18 @@ from reframe.core.pipeline import RegressionTestPlugin
 
 from containercheck.site import node_commands, releases, sites
 
-#: What a plain run takes of the axes in this file; a check says the same of its own in ``plain``.
+#: Values of the axes in this file in a plain run; a check states those of its own axes in ``plain``.
 PLAIN = {"image_in": "shared", "file_system": "stage", "image_release": "fitting"}
-#: Directory in the stage directory with an image that is unpacked.
+#: Directory in the stage directory with an unpacked image.
 UNPACKED = "image.unpacked"
-#: Those of them that say something of the image: a bare run, which has none, has their plain values only.
+#: Axes that concern the image: a bare run, which has none, has their plain values only.
 OF_IMAGE = ("image_in", "image_release")
 
 
 def own_directory(directory: str) -> str:
-    """Return a directory of a job alone, in one that all users share: made in the job (node/job/own_directories.py).
+    """Return the path of a directory for a job alone, in a shared one; the job makes it (node/job/own_directories.py).
 
-    Nobody can foresee its name, and so make it first.
+    Its name cannot be guessed, so that no other user can make it first.
     """
     return f"{directory}/containercheck-{os.geteuid()}-{secrets.token_hex(8)}"
 
@@ -30,12 +30,12 @@ class ImagePlacement(RegressionTestPlugin):
     D12.6 section 9: in memory, or on a shared file system.
     """
 
-    #: Where the image lies: in the cache, which all nodes share, in the node's memory, or as a directory of its files.
+    #: Place of the image: in the cache, which all nodes share, in the node's memory, or unpacked in a directory.
     image_in = parameter(["shared", "ram", "unpacked"], loggable=True)
 
     @run_after("init")
     def choose_place(self):
-        """Shared memory is a directory too."""
+        """Set the directory of the image, and whether it is unpacked."""
         self.image_directory = "/dev/shm" if self.image_in == "ram" else ""
         self.unpacked = self.image_in == "unpacked"
 
@@ -43,8 +43,8 @@ class ImagePlacement(RegressionTestPlugin):
 class FilePlacement(RegressionTestPlugin):
     """Adds the file system that an application works on: ``class MyCode(ContainerCheck, FilePlacement)``.
 
-    The check finds its ``directory``, which is the same in a container, and ``own_file``, a path on it that no other
-    job has; the job removes that in the end.
+    The check gets its ``directory``, the same in a container, and ``own_file``, a path in it for this job alone, which
+    the job removes when it ends.
     """
 
     #: ``stage``, or a name of the site's extras, file_systems.
@@ -52,10 +52,10 @@ class FilePlacement(RegressionTestPlugin):
 
     @run_after("setup")
     def find_directory(self):
-        """Skip where the partition does not have this file system."""
+        """Set the directories on this file system; skip if the partition does not have it."""
         self.directory = "."
         if self.file_system != "stage":
-            # Not the check's own ``site``: this hook comes before the one that reads it.
+            # The check's own ``site`` is set by a later hook.
             site = sites.Site.of(self.current_partition)
             offered = site.file_systems or {}
             if self.file_system not in offered:
@@ -66,7 +66,7 @@ class FilePlacement(RegressionTestPlugin):
 
     @run_before("run")
     def bind_directory(self):
-        """Bind it at its own place, and have the file's directory made and removed."""
+        """Bind the file system at its own path, and make and remove the directory of the file."""
         if self.contained and self.file_system != "stage":
             self.binds = [*self.binds, self.directory]
         make = node_commands.in_job(sites.Site.of(self.current_partition), "place", self._own_directory)
@@ -75,13 +75,13 @@ class FilePlacement(RegressionTestPlugin):
 
 
 class ReleaseOfImage(RegressionTestPlugin):
-    """Adds the Debian that the image is of to a check: how an image fares on hosts of another age."""
+    """Adds the Debian release of the image to a check: how an image works on older and newer hosts."""
 
-    #: ``fitting``: the one that is chosen for the partition's hosts (see site/releases.py), or a code name.
+    #: ``fitting`` for the release that suits the partition's hosts (see site/releases.py), or a code name.
     image_release = parameter(["fitting", *releases.IMAGES], loggable=True)
 
     @run_after("init")
     def choose_release(self):
-        """A value of the axis is what ``-S release`` sets."""
+        """Set ``release`` to the value of the axis, as ``-S release`` would."""
         if self.image_release != "fitting":
             self.release = self.image_release

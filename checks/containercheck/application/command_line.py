@@ -1,4 +1,4 @@
-"""What ReFrame's command line says, for what ReFrame keeps to itself: no check can ask it what was selected or set."""
+"""Read ReFrame's command line, because ReFrame does not tell a check what was selected or set."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from reframe.core.runtime import runtime
 from reframe.utility import osext
 
-#: Letters of options without a value, which may stand before another letter in one word.
+#: Letters of options without a value, which may be combined in one word.
 _LETTERS = "RVhlqrv"
 
 
@@ -20,7 +20,7 @@ class CommandLine:
     """The options that the library reads.
 
     :ivar assignments: the value of each ``-S``.
-    :ivar names: patterns of ``-n``; of those that are selected.
+    :ivar names: patterns of ``-n``, of selected checks.
     :ivar excluded_names: patterns of ``-x``.
     :ivar tags: patterns of ``-t``.
     :ivar excluded_tags: patterns of ``-T``.
@@ -38,15 +38,15 @@ class CommandLine:
     def parse(cls, argv: Sequence[str] | None = None) -> CommandLine:
         """Read a command line, with the options of the mode that it names.
 
-        :param argv: its words; ReFrame's own by default.
+        :param argv: words of the command line; ReFrame's own by default.
         """
         words = list(sys.argv[1:] if argv is None else argv)
         given = _parser().parse_known_args(words)[0]
         if given.mode:
             # ReFrame reads the mode's options first, and splits them like a shell.
             options = runtime().get_option(f"modes/@{given.mode}/options") or []
-            of_mode = [word for option in options for word in shlex.split(osext.expandvars(option))]
-            given = _parser().parse_known_args([*of_mode, *words])[0]
+            mode_words = [word for option in options for word in shlex.split(osext.expandvars(option))]
+            given = _parser().parse_known_args([*mode_words, *words])[0]
         return cls(
             tuple(given.setvar),
             tuple(given.name),
@@ -58,7 +58,7 @@ class CommandLine:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """Return what understands these options as ReFrame does."""
+    """Return a parser of these options that agrees with ReFrame's."""
     parser = argparse.ArgumentParser(add_help=False)
     for short, long in (
         ("-S", "--setvar"),

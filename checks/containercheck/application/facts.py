@@ -1,4 +1,4 @@
-"""What an application file declares: figures of merit, answers, and steps. Data; how they are read is in verdict/."""
+"""Declarations of an application file, as data: figures of merit, answers, steps. verdict/ has how they are read."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from containercheck.node.contract import OUT as STDOUT
 from containercheck.node.contract import UNSUPPORTED
 from containercheck.node.outputs.reading import REDUCE
 
-#: Stands in a step's command for the check's ``executable``, which may be another one bare than in the image.
+#: Placeholder in a step's command for ``executable``, which may be another program bare than in the image.
 PROGRAM = "{program}"
-#: Command that notes when a run began, for programs that tell what they took less their computation.
+#: Command that notes when a run began, for programs that print its time less their computation.
 RUN_BEGAN = "export RUN_BEGAN=$(date +%s.%N)"
 
 
 def skip_unless(test: str, reason: str) -> str:
-    """Return the command, for ``input_commands``, that skips a check where a shell's test fails on the node.
+    """Return the command, for ``input_commands``, that skips a check if a shell's test fails on the node.
 
-    :param reason: may have what the shell fills in.
+    :param reason: may have variables and commands that the shell substitutes.
     """
     return f'{test} || {{ echo "error: {reason}" >&2; exit {UNSUPPORTED}; }}'
 
@@ -30,24 +30,24 @@ class Figure:
 
     :param name: one word, without blanks or colons; the name in references and reports.
     :param pattern: regular expression, matched line by line; its group 1 is the number, or a time such as 3m 4.05s.
-    :param unit: as the source gives it.
+    :param unit: as in the source.
     :param better: ``higher`` or ``lower``.
-    :param reduce: which match counts where there are several, or what is made of them: a key of ``reading.REDUCE``.
-    :param file: the file that it stands in: one of the check's output files, or standard output.
-    :param tolerance: the overhead that is still accepted, in percent of the baseline (of ``unit`` where ``compare``
-        is ``difference``). None leaves it to the check, whose own is in percent.
-    :param margin: by how much a container may be worse than another one whose successor it is to be, in the unit of the
-        tolerance. None: the tolerance, or a fifth of it where ``compare`` is ``difference``: that is against the host.
-    :param compare: ``ratio``, or ``difference`` for what the baseline hardly has at all, such as a start-up time.
-    :param not_applicable_if: pattern of a line in which the program itself says that the figure does not apply here.
+    :param reduce: which of several matches counts, or how they are combined: a key of ``reading.REDUCE``.
+    :param file: the file that is read: one of the check's output files, or standard output.
+    :param tolerance: the overhead that is still accepted, in percent of the baseline (in ``unit`` if ``compare`` is
+        ``difference``). None for the check's tolerance, which is in percent.
+    :param margin: by how much a container may be worse than the one that it is to replace, in the unit of the
+        tolerance. None: the tolerance, or a fifth of it if ``compare`` is ``difference``: that is against the host.
+    :param compare: ``ratio``, or ``difference`` for a value near zero in the baseline, such as a start-up time.
+    :param not_applicable_if: pattern of a line in which the program says that the figure does not apply here.
     :param spread: by how much the overheads of rounds scatter: a standard deviation in the unit of the tolerance, from
-        ``ci/benchmark noise``, rather too large than too small. It decides a quiet check in two rounds. None where
-        nobody has measured it: a wide default counts then (verdict/known_spreads.py), until the site's own nights tell.
+        ``ci/benchmark noise``, rather too large than too small. It decides a quiet check in two rounds. None if it was
+        not measured: then a wide default counts (verdict/known_spreads.py), until the site's own nights show it.
     :param scaling: ``strong`` or ``weak`` for the figure by which the source shows how the application scales over
-        nodes: a run works on the same there, or on more the more nodes there are. The reports then tell speed-up and
-        parallel efficiency. What ``work`` says of the embedded input counts before that. None: no such figure.
+        nodes: with a fixed input, or one that grows with the nodes. The reports then have speed-up and parallel
+        efficiency. For the embedded input, ``work`` takes precedence. None: no such figure.
     :param duet: whether it may be measured while the other side runs on the other half of the cores (sides/duets.py):
-        it is of the program's own computing and memory traffic, and not of start-up, files, or what needs the whole
+        it measures the program's own computing and memory traffic, and not start-up, files, or what needs the whole
         node.
     """
 
@@ -66,9 +66,9 @@ class Figure:
     duet: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what would only be noticed at the end of a run.
+        """Refuse mistakes that would only be noticed at the end of a run.
 
-        :raises ValueError: it says what is wrong.
+        :raises ValueError: the message says what is wrong.
         """
         _check_common(self.name, self.pattern, self.reduce)
         if self.better not in ("higher", "lower"):
@@ -93,9 +93,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer: what a run computes and what must come out the same everywhere.
+    """An answer: a result of a run that must be the same everywhere.
 
-    Of the conditions that are given, all must hold: ``equals`` and ``at_most`` for each run by itself, ``rtol`` and
+    All conditions that are given must hold: ``equals`` and ``at_most`` for each run by itself, ``rtol`` and
     ``atol`` between subject and baseline. Without ``equals`` and ``at_most``, answers must agree exactly by default.
 
     :param reduce: as for a figure, the last match by default. A text has none: with ``equals`` every match must be
@@ -104,8 +104,8 @@ class Answer:
     :param at_most: the largest accepted number (a scaled residual, say).
     :param rtol: accepted difference between subject and baseline, relative to the baseline.
     :param atol: the same, absolute, in the answer's own unit.
-    :param words: the answer is a text, all matches together, and subject and baseline must have the same.
-    :param side: name of the only side that has it, whose runs are then not compared with others in it.
+    :param words: whether the answer is a text, all matches together, which must be the same in subject and baseline.
+    :param side: name of the only side that has it, for an answer that is not compared.
     """
 
     name: str
@@ -120,9 +120,9 @@ class Answer:
     side: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what would only be noticed at the end of a run.
+        """Refuse mistakes that would only be noticed at the end of a run.
 
-        :raises ValueError: it says what is wrong.
+        :raises ValueError: the message says what is wrong.
         """
         _check_common(self.name, self.pattern, self.reduce or "last")
         if self.reduce and (self.words or self.equals is not None):
@@ -131,13 +131,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class Identity:
-    """Something that a program says of itself in every run, and that differs from build to build.
+    """A property of its build that a program prints in every run.
 
-    It is read from the first run of each side, and compared. Where a program does not say it, nothing is compared.
+    It is read from the first run of each side, and compared. If a program does not print it, nothing is compared.
 
     :param name: ``version`` or ``instruction set``, in the results.
     :param pattern: regular expression, matched line by line; the group 1 of its first match is the text.
-    :param file: the file that it stands in: one of the check's output files, or standard output.
+    :param file: the file that is read: one of the check's output files, or standard output.
     """
 
     name: str
@@ -145,9 +145,9 @@ class Identity:
     file: str = STDOUT
 
     def __post_init__(self) -> None:
-        """Refuse what would only be noticed at the end of a run.
+        """Refuse mistakes that would only be noticed at the end of a run.
 
-        :raises ValueError: it says what is wrong.
+        :raises ValueError: the message says what is wrong.
         """
         _check_pattern(self.name, self.pattern)
 
@@ -157,8 +157,8 @@ class Step:
     """One command of an application that is run in several.
 
     :param name: the phase; the runner prints ``seconds <name> <number>`` for it, which a figure can read.
-    :param command: the program with its options, as typed inside the container and bare; ``self.program`` in it is
-        the side's own.
+    :param command: the program with its options, the same in the container and bare; ``self.program`` in it stands for
+        the side's own program.
     :param parallel: whether MPI's launcher starts it, on all ranks; otherwise it runs once.
     """
 
@@ -169,20 +169,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Work:
-    """What one run works on, and what that takes: how an input grows with the cores, or that it is a fixed case.
+    """The work of a run, and the time and memory that it takes: an input that grows with the cores, or a fixed case.
 
-    The times are estimates, from bare runs on two cores of an AMD EPYC 9004, for what a job is asked for and costs.
+    The times are estimates, from bare runs on two cores of an AMD EPYC 9004, for the limits and the cost of a job.
 
-    :param unit: of what it works on, a plural, such as ``atoms``.
-    :param min_amount: the amount for few cores, and for any number where the input is a fixed case.
-    :param amount_per_core: the amount that a core should have; 0 for a fixed case.
+    :param unit: unit of the amount of work, a plural, such as ``atoms``.
+    :param min_amount: the amount for few cores, and for any number if the input is a fixed case.
+    :param amount_per_core: the amount for each core; 0 for a fixed case.
     :param max_amount: the largest input that makes sense; None for any.
-    :param cube_unit: the amount in one of the boxes that the input has a whole number of, as many in each direction, so
-        that it is the next larger cube of them; 0 for an input of any size.
-    :param fixed_seconds: seconds that a run takes besides.
-    :param serial_seconds_per_unit: seconds for each unit that one process alone takes.
-    :param parallel_seconds_per_unit: seconds of a core for each unit.
-    :param setup_seconds_per_unit: seconds for each unit of what makes the input, once in a job.
+    :param cube_unit: the amount in one box, for an input that is a cube of boxes: the amount is rounded up to the next
+        whole cube; 0 for an input of any size.
+    :param fixed_seconds: seconds of a run whatever the amount.
+    :param serial_seconds_per_unit: seconds for each unit in one process alone.
+    :param parallel_seconds_per_unit: core seconds for each unit.
+    :param setup_seconds_per_unit: seconds for each unit to make the input, once in a job.
     :param bytes_per_unit: bytes for each unit, on all nodes together.
     :param bytes_per_core: bytes for each core, of the program itself.
     :param bytes_per_node: bytes on each node, of the program itself.
@@ -207,16 +207,16 @@ class Work:
         return int(self.max_amount / self.amount_per_core) if self.max_amount and self.amount_per_core else None
 
     def amount(self, cores: int) -> float:
-        """Return what a run on so many cores works on."""
+        """Return the amount of work of a run on this many cores."""
         grown = max(self.min_amount, self.amount_per_core * cores)
         grown = min(grown, self.max_amount) if self.max_amount else grown
         if not self.cube_unit:
             return grown
-        # Rounded first: the root of a whole cube may come out a little above its edge.
+        # Rounded first: the computed root of a whole cube may be a little above its edge.
         return self.cube_unit * math.ceil(round((grown / self.cube_unit) ** (1 / 3), 6)) ** 3
 
     def seconds(self, amount: float, cores: int) -> float:
-        """Return what a run takes."""
+        """Return the seconds that a run takes."""
         return self.fixed_seconds + amount * (self.serial_seconds_per_unit + self.parallel_seconds_per_unit / cores)
 
 
@@ -226,7 +226,7 @@ def seconds_of(step: str, **facts) -> Figure:
 
 
 def by_ratio(figures: list[Figure]) -> list[Figure]:
-    """Return the figures compared by ratio, with the check's tolerance: for an input that is long enough for it."""
+    """Return the figures compared by ratio, with the check's tolerance, for an input with long enough runs."""
     return [
         replace(figure, compare="ratio", tolerance=None, spread=None) if figure.compare == "difference" else figure
         for figure in figures

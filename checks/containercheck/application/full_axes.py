@@ -1,7 +1,7 @@
-"""The full axes: the cases that a plain session does not generate, and the line that says how many they are.
+"""Leave out the cases of the full axes in a plain session, and print how many they are.
 
-ReFrame says of a case that its check skips in its initialisation nothing but in its verbose log. What was left out is
-counted here, and told when the process ends: after a listing, or after a run's results.
+ReFrame reports a case that is skipped in its initialisation only in its verbose log. So these cases are counted here,
+and their number is printed when the process ends: after a listing, or after a run's results.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from reframe.frontend import filters
 
 from containercheck.application.command_line import CommandLine
 
-#: How the cases of the full axes are asked for.
+#: Options that generate the cases of the full axes, for messages.
 REQUEST = "-S full=yes, or --mode=full with config/common.py"
 
 _left_out: list[RegressionTest] = []
@@ -27,28 +27,28 @@ def leave_out(check: RegressionTest) -> None:
 
     :raises SkipTestError: always; ReFrame then goes on with the next case.
     """
-    # What no partition has is not generated with the full axes either.
+    # A case for no partition is not generated with the full axes either.
     if check.valid_systems:
         if not _left_out:
-            atexit.register(_tell)
+            atexit.register(_print_line)
         _left_out.append(check)
     check.skip(f"belongs to the full axes: {REQUEST}")
 
 
 def line(checks: Sequence[RegressionTest], command_line: CommandLine) -> str:
-    """Return the line about cases that were left out; empty where the command line would not select any of them.
+    """Return the line about cases that were left out; empty if the command line would select none of them.
 
     :param checks: the cases that were left out.
     """
     count = len(selected(checks, command_line))
     if not count or command_line.restores:
         return ""
-    one = count == 1
-    matching = " and matches the selection" if one else " and match the selection"
-    asked = command_line.names or command_line.excluded_names or command_line.tags or command_line.excluded_tags
+    is_one = count == 1
+    matching = " and matches the selection" if is_one else " and match the selection"
+    selects = command_line.names or command_line.excluded_names or command_line.tags or command_line.excluded_tags
     return (
-        f"{count} more case{'' if one else 's'} belong{'s' if one else ''} to the full axes"
-        f"{matching if asked else ''}: {REQUEST}"
+        f"{count} more case{'' if is_one else 's'} belong{'s' if is_one else ''} to the full axes"
+        f"{matching if selects else ''}: {REQUEST}"
     )
 
 
@@ -61,7 +61,7 @@ def selected(checks: Iterable[RegressionTest], command_line: CommandLine) -> lis
     return [check for check in checks if all(matches(SimpleNamespace(check=check)) for matches in wanted)]
 
 
-def _tell() -> None:
-    text = line(_left_out, CommandLine.parse())
-    if text:
-        getlogger().info(text)
+def _print_line() -> None:
+    message = line(_left_out, CommandLine.parse())
+    if message:
+        getlogger().info(message)

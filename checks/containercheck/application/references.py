@@ -1,8 +1,8 @@
-"""References from ``<Check>.yaml``, in the site's own directory or in ours, keyed by partition, variant and node count.
+"""Read references from ``<Check>.yaml``, of the site or ours, keyed by partition, variant and node count.
 
-A file may be keyed by axes of its check too, for numbers that depend on them. They are ReFrame's own (``$ref`` and
-``$index``). A key that ends in ``_overhead`` says what a figure's overhead is expected to be; the verdict judges that
-by the interval, so ReFrame's comparison of a single number is kept from it.
+A file may also be keyed by axes of its check, for numbers that depend on them. Its format is ReFrame's (``$ref`` and
+``$index``). A key that ends in ``_overhead`` is the expected overhead of a figure; the verdict judges it by the
+interval, so ReFrame does not get it, and does not compare it as a single number.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from containercheck.application.facts import Figure
 from containercheck.site.extras import NAMESPACE
 from containercheck.site.sites import Site, path_of
 
+#: Suffix of the key of an expected overhead.
 OVERHEAD = "_overhead"
-#: Part of what a container may take more than the host by which its successor may exceed that.
+#: Default margin of a successor, as a part of the tolerance against the host, for figures compared by difference.
 MARGIN = 0.2
-#: How every file of references is keyed; it may go on with axes of the check, for numbers that depend on them.
+#: Key of every file of references; axes of the check may follow, for numbers that depend on them.
 INDEX = "$index: [$partition, variant, num_nodes]"
 KEYED = rf"{re.escape(INDEX[:-1])}(, \w+)*\]"
 
 
 def file_of(site: Site, prefix: str, check: str) -> dict[str, str]:
-    """Return the value for a check's ``reference``: its file, where there is one. The site's takes the place of ours.
+    """Return the value for a check's ``reference``: its file, if there is one. The site's replaces ours.
 
     :param prefix: the directory of the checks.
-    :raises ReframeError: the site names a directory that is not there; or the file does not say how it is keyed, of
-        which ReFrame tells no more than "key error: 0".
+    :raises ReframeError: the site names a directory that is not there, or the file has not the right key, for which
+        ReFrame's own message is "key error: 0".
     """
     directories = [Path("references")]
     if site.references:
@@ -53,7 +54,7 @@ def file_of(site: Site, prefix: str, check: str) -> dict[str, str]:
 
 
 def case_references(check: RegressionTest) -> dict[str, tuple]:
-    """Return what the file says of this case, as ReFrame finds it; empty where it says nothing."""
+    """Return the references of this case, as ReFrame finds them; empty if there are none."""
     if not getattr(check.reference, "index", None):
         return {}
     try:
@@ -63,9 +64,9 @@ def case_references(check: RegressionTest) -> dict[str, tuple]:
 
 
 class Expected(NamedTuple):
-    """State an overhead that a reference expects (None without one), and the range that is accepted around it.
+    """The overhead that a reference expects (None without one), and the accepted range around it.
 
-    In percent, or in the figure's unit where it is compared by difference.
+    In percent, or in the figure's unit if it is compared by difference.
     """
 
     value: float | None
@@ -78,13 +79,13 @@ def split(
 ) -> tuple[dict[str, tuple], dict[str, Expected]]:
     """Return the references of a case: the absolute ones, and the expected overheads by figure.
 
-    :param found: see :func:`of_case`.
-    :param emulated: whether the nodes' processors are: absolute figures then say nothing, and have no reference.
+    :param found: see :func:`case_references`.
+    :param emulated: whether the nodes' processors are emulated: absolute figures then have no references.
     :raises ReframeError: an overhead is given for a figure that the check does not have, or its bounds accept nothing.
     """
     absolute = {name: value for name, value in found.items() if not name.endswith(OVERHEAD) and not emulated}
-    own = {name.removesuffix(OVERHEAD) for name in found if name.endswith(OVERHEAD)}
-    if unknown := own - {figure.name for figure in figures}:
+    with_overhead = {name.removesuffix(OVERHEAD) for name in found if name.endswith(OVERHEAD)}
+    if unknown := with_overhead - {figure.name for figure in figures}:
         raise ReframeError(
             f"references: an overhead is expected of {', '.join(sorted(unknown))}: no figure of the check"
         )
@@ -102,16 +103,16 @@ def split(
 
 
 def margins(figures: Iterable[Figure], usual: float) -> dict[str, tuple[float, float]]:
-    """Return the range in which the overhead of each figure must lie where two containers are compared, by its name.
+    """Return the accepted range of each figure's overhead between two containers, by the figure's name.
 
     :param usual: in percent, for a ratio that has neither margin nor tolerance of its own.
     """
-    found = {}
+    ranges = {}
     for figure in figures:
-        own = usual if figure.tolerance is None else figure.tolerance
+        tolerance = usual if figure.tolerance is None else figure.tolerance
         part = MARGIN if figure.compare == "difference" else 1.0
-        found[figure.name] = (-math.inf, part * own if figure.margin is None else figure.margin)
-    return found
+        ranges[figure.name] = (-math.inf, part * tolerance if figure.margin is None else figure.margin)
+    return ranges
 
 
 def accepted(
@@ -122,17 +123,17 @@ def accepted(
 ) -> dict[str, dict[str, Any]]:
     """Return how the overhead of each figure is judged, by its name, as in ``facts.json``.
 
-    That is the range in which it must lie (``accepted``), and the overhead that a reference expects in it
-    (``expected``), which need not be its middle; None without a reference.
+    ``accepted`` is the range in which it must lie, and ``expected`` the overhead that a reference expects, which need
+    not be the middle of the range; None without a reference.
 
-    :param expected: what references give; it goes first.
+    :param expected: overheads from references, which come first.
     :param tolerances: the site's own by figure, which come next; then the figure's.
     :param usual: the tolerance of a figure that has none of those.
     """
-    found = {}
+    judged = {}
     for figure in figures:
-        own = usual if figure.tolerance is None else figure.tolerance
-        tolerated = Expected(None, -math.inf, tolerances.get(figure.name, own))
+        tolerance = usual if figure.tolerance is None else figure.tolerance
+        tolerated = Expected(None, -math.inf, tolerances.get(figure.name, tolerance))
         value, lowest, highest = expected.get(figure.name, tolerated)
-        found[figure.name] = {"accepted": (lowest, highest), "expected": value}
-    return found
+        judged[figure.name] = {"accepted": (lowest, highest), "expected": value}
+    return judged

@@ -1,1 +1,1 @@
-"""What is compared: sides as values, what runs them, and the commands of a job."""
+"""Sides as values, their launchers and runtimes, and the commands of a job."""

@@ -1,4 +1,4 @@
-"""The commands of a side, as a person would type them, and what they need in the job. Changes nothing."""
+"""Return the commands of a side, as a person would type them, and what the job needs for them; without side effects."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from containercheck.site import node_commands
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 
-#: The program in our images that says who started its ranks (checks/src/ranks), and what tells whether it is there.
+#: Program in our images that prints who started its ranks (checks/src/ranks), and command that looks for it.
 RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
-#: Writes the files of an image, as an archive, without what the runtime binds in; some are for their owner only.
+#: Command that writes the files of an image as an archive, without what the runtime binds in; it skips unreadable ones.
 _DIRECTORIES = f"{container_runtimes.METADATA} bin etc lib* opt sbin srv usr var"
 UNPACK = f"cd / && tar -cf - --ignore-failed-read $(ls -d {_DIRECTORIES} 2>/dev/null)"
-#: Prints what a process in a container sees: variables, a NUL after each; mounts; limits. For
+#: Command that prints what a process in a container sees: variables, a NUL after each; mounts; limits. For
 #: node/job/container_view.py only.
 SURROUNDINGS = "sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
 
@@ -33,8 +33,8 @@ class Job:
     :ivar last: commands after them; they write the scripts.
     :ivar needs: modules and variables of the job.
     :ivar prepares: whether there is a script that prepares what all runs read.
-    :ivar scripts: of each side what one run of it is, by its name.
-    :ivar private: texts of files of the stage directory that are for their owner only, by name.
+    :ivar scripts: script of one run of each side, by the side's name.
+    :ivar private: texts of files in the stage directory that only their owner may read, by name.
     """
 
     first: tuple[str, ...]
@@ -50,15 +50,15 @@ def job_commands(
 ) -> Job:
     """Return the commands of a job that runs these sides.
 
-    :param own: what the application needs besides.
-    :param input_commands: they make the input, with the variables that the bare program has.
+    :param own: further needs of the application.
+    :param input_commands: commands that make the input, with the variables of the bare program.
     """
     several = sum(side.container is not None for side in sides) > 1
-    made = {side.name: side_commands(side, site, layout, stagedir, several) for side in sides}
-    needs = sum((one.needs for one in made.values()), own)
-    scripts = {contract.script_file(name): one.script for name, one in made.items()}
-    for one in made.values():
-        scripts.update(one.scripts)
+    by_side = {side.name: side_commands(side, site, layout, stagedir, several) for side in sides}
+    needs = sum((commands.needs for commands in by_side.values()), own)
+    scripts = {contract.script_file(name): commands.script for name, commands in by_side.items()}
+    for commands in by_side.values():
+        scripts.update(commands.scripts)
     variables = next((side.environment for side in sides if not side.container), {}) if input_commands else {}
     prepare = [*needs.prepare, *node_commands.exports(variables), *input_commands]
     if prepare:
@@ -67,17 +67,18 @@ def job_commands(
     trap = [f"trap {shlex.quote(shlex.join(['rm', '-rf', '--', *needs.files]))} EXIT"] if needs.files else []
     texts = [node_commands.written(name, text) for name, text in scripts.items()]
     private = {contract.environment_file(side.name): node_commands.private_exports(side.environment) for side in sides}
-    first, runs = (*node_commands.require_python(site), *trap), {name: one.script for name, one in made.items()}
+    runs = {name: commands.script for name, commands in by_side.items()}
+    first = (*node_commands.require_python(site), *trap)
     return Job(first, (*needs.before, *texts), needs, bool(prepare), private, runs)
 
 
 @dataclass(frozen=True)
 class Commands:
-    """What a job needs of one side.
+    """The commands of a side, and what they need.
 
-    :ivar script: what one run of it is.
+    :ivar script: script of one run.
     :ivar needs: what the job does before, loads, sets, and removes.
-    :ivar scripts: other scripts that the job needs, by their file.
+    :ivar scripts: other scripts that the job needs, by file name.
     """
 
     script: str
@@ -88,8 +89,8 @@ class Commands:
 def side_commands(side: Side, site: Site, layout: Layout, stagedir: str, several: bool = False) -> Commands:
     """Return the commands of a side on a partition.
 
-    :param stagedir: the check's stage directory, which a container has as its working directory.
-    :param several: whether there are other containers, so that what it sees around it is of interest.
+    :param stagedir: the check's stage directory, the working directory in containers.
+    :param several: whether there are other containers, with which the environment in this one is compared.
     """
     if not side.container:
         return Commands(_script(side, _Host(side)), side.launcher.needs)
@@ -124,7 +125,7 @@ def _script(side: Side, place: _Host | _InContainer | _Inside) -> str:
 
 
 class _Host:
-    """The host: what is typed before a command there."""
+    """The words before commands of a side on the host."""
 
     host_mpi = f"./{contract.MPI_PRELOAD}"
 
@@ -132,16 +133,16 @@ class _Host:
         self._launcher = side.launcher
 
     def words(self, command: str) -> str:
-        """Return what runs a command as it is."""
+        """Return the command unchanged."""
         return command
 
     def parallel(self, command: str) -> str:
-        """Return what starts the ranks of a program."""
+        """Return the command that starts the ranks of a program."""
         return f"{self._launcher.words} {command}".strip()
 
 
 class _InContainer:
-    """A side's container: what is typed before its commands, and what has to be there first."""
+    """The words before commands of a side in its container, and what the job does first."""
 
     def __init__(self, side: Side, stagedir: str) -> None:
         self._name, self._program, self._stagedir = side.name, side.program, stagedir
@@ -151,17 +152,17 @@ class _InContainer:
         self.host_mpi = f"{self._links}/{contract.MPI_PRELOAD}"
 
     def words(self, command: str) -> str:
-        """Return what runs a command in the image."""
+        """Return the command that runs a command in the image."""
         if self._container.host_mpi:
             command = f"sh {contract.WORKDIR}/{contract.mpi_entry_file(self._name)} {command}"
         return self._launch(command, self._container)
 
     def parallel(self, command: str) -> str:
-        """Return what starts the ranks of a program, each in a container."""
+        """Return the command that starts the ranks of a program, each in a container."""
         return f"{self._launcher.words} {self.words(command)}".strip()
 
     def mpi_scripts(self) -> dict[str, str]:
-        """Return the scripts that bring the host's MPI in, by their file."""
+        """Return the scripts that bring the host's MPI in, by file name."""
         if not self._container.host_mpi:
             return {}
         return {
@@ -187,8 +188,8 @@ class _InContainer:
             prepare.append(self._plan_host_mpi(site))
         if container.required_program:
             program = shlex.quote(container.required_program)
-            said = f"echo error: no software: the image has no {program} >&2"
-            look = node_commands.unless_found(program, said, 1)
+            complain = f"echo error: no software: the image has no {program} >&2"
+            look = node_commands.unless_found(program, complain, 1)
             prepare.append(self.words(shlex.join(["sh", "-c", look])))
         if container.host_mpi:
             prepare += self._verify_host_mpi(site)
@@ -197,21 +198,21 @@ class _InContainer:
             options += [f"--launcher={self._launcher.words}"]
             options += ["--host-mpi"] if container.host_mpi else []
             prepare.append(node_commands.in_job(site, "ranks", *options, self._name))
-        # PMIx's shared-memory store does not work from inside an image, and complains.
+        # PMIx's shared-memory store does not work in a container, and prints warnings.
         return Needs(prepare=tuple(prepare), variables={"PMIX_MCA_gds": "hash"}, files=files)
 
     def _unpack(self, container: Container) -> str:
-        """Have the image hand out its own files: what builds and unpacks images may not be allowed on nodes."""
+        """Return the command that unpacks an image with its own tar: nodes may lack or forbid other tools for it."""
         target = f"{contract.WORKDIR}/{container.unpacked_to}"
         unpack = f"{UNPACK} | tar -C {target} -xof - && cd {target} && mkdir -p dev proc sys tmp"
-        as_it_is = replace(container, unpacked_to=None, copied_to=None, host_mpi=None)
-        return self._launch(shlex.join(["sh", "-c", unpack]), as_it_is)
+        packed = replace(container, unpacked_to=None, copied_to=None, host_mpi=None)
+        return self._launch(shlex.join(["sh", "-c", unpack]), packed)
 
     def _launch(self, command: str, container: Container) -> str:
-        # What has to stand before the runtime is known in the job: see node/job/runtime_start.py and
-        # node/job/rank_trial.py. So are the options that the node's runtime needs, and that the host's MPI does.
+        # The words before the runtime, and the options for the node's runtime and the host's MPI, are known only in the
+        # job: see node/job/runtime_start.py and node/job/rank_trial.py.
         options = [f"$(cat {contract.options_file(self._name)})"]
-        # What a daemon runs is found by its label.
+        # Containers of a daemon are found by this label.
         options += [container.runtime.label.format(label=f"{contract.RUN}=${contract.RUN}")]
         options += container.options
         options += [f"$(cat {contract.mpi_options_file(self._name)})"] if container.host_mpi else []
@@ -228,7 +229,7 @@ class _InContainer:
         return f"$(cat {contract.start_file(self._name)}) {line}"
 
     def _plan_host_mpi(self, site: Site) -> str:
-        """Find the host's MPI in the job."""
+        """Return the command that finds the host's MPI in the job."""
         host = self._container.host_mpi
         options = [f"--bind={self._container.runtime.bind}", f"--side={self._name}"]
         options += [f"--libmpi={host.library}"] if host.library else []
@@ -238,24 +239,24 @@ class _InContainer:
         return f"({'; '.join([*exports, plan])})" if exports else plan
 
     def _verify_host_mpi(self, site: Site) -> list[str]:
-        """Check that the image's program can load it."""
+        """Return the commands that check whether the image's program can load the host's MPI."""
         look = f"sh {contract.WORKDIR}/{contract.mpi_lookup_file(self._name)} {shlex.quote(self._program.mpi)}"
-        said = contract.preflight_file(self._name)
+        output = contract.preflight_file(self._name)
         trees = [f"--tree={source}:{target}" for target, source in self._container.software_trees.items()]
         return [
-            # Whatever it says, and however it ends, is for the next one to judge.
-            f"{self.words(look)} >{said} 2>&1 || true",
+            # The next command judges its output, whatever its status.
+            f"{self.words(look)} >{output} 2>&1 || true",
             node_commands.in_job(site, "hostmpi", "verify", *trees, self._name),
         ]
 
 
 class _Inside:
-    """A container in which the image's own launcher starts the ranks."""
+    """The words before commands where the image's own launcher starts the ranks, in one container."""
 
     def __init__(self, container: _InContainer, layout: Layout) -> None:
         self.words, self.host_mpi = container.words, container.host_mpi
         self._launcher = " ".join([f"mpirun -np {layout.ranks}", *layout.bound_by("mpirun")])
 
     def parallel(self, command: str) -> str:
-        """Return what starts the ranks of a program."""
+        """Return the command that starts the ranks of a program."""
         return self.words(f"{self._launcher} {command}")

@@ -1,15 +1,14 @@
 """Duet rounds: both sides at the same time, each on half of a node's cores, then once more with the halves swapped.
 
 L. Bulej, V. Horky, P. Tuma, F. Farquet, A. Prokopec, *Duet Benchmarking: Improving Measurement Accuracy in the Cloud*,
-ICPE 2020, doi:10.1145/3358960.3379132. What the host of a virtual machine or its neighbours do hits both sides alike,
-and a half that is slower than the other one has each side once. A round's value of a side is the middle of its two runs
+ICPE 2020, doi:10.1145/3358960.3379132. The host of a virtual machine and its neighbours disturb both sides alike,
+and each side runs once on the slower half. A side's value in a round is the middle of its two runs
 (node/stats/scale.py), so that d of the round is the mean of both d.
 
-Each side then has half of the cores, of the memory and of the work, bare and container alike: what is measured is an
-overhead, and no absolute figure of the node. It is right for what a program's own computing and memory traffic takes.
-It is not for start-up, nor for what needs the whole node, nor where the sides would disturb each other unequally (page
-cache, one disk). A side that starts later has the node's memory to itself for as long in the end: a figure of a run's
-first or last moments shows that.
+Bare and container each have half of the cores, of the memory and of the work: duets measure overheads, and no absolute
+figures of the node. They suit a program's own computing and memory traffic. They do not suit start-up, nor what needs
+the whole node, nor sides that would disturb each other unequally (page cache, one disk). A side that starts later has
+the node's memory to itself for as long at its end, which affects figures of a run's first or last moments.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from containercheck.site import processors
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
 
-#: What may be asked for; ``auto`` is for virtual machines, and for checks that lose no figure by it.
+#: Values of ``duet``; ``auto`` means duets on virtual machines, for checks that lose no figure by them.
 ASKED = ("yes", "no", "auto")
 
 
 @dataclass(frozen=True)
 class Case:
-    """What decides whether the sides of a check can run at the same time.
+    """The facts that decide whether the sides of a check can run at the same time.
 
     :ivar nodes: of the job.
-    :ivar sides: how many there are.
-    :ivar figures: that the check declares.
+    :ivar sides: number of sides.
+    :ivar figures: figures that the check declares.
     :ivar runtime: of the container; None without one.
     :ivar gpus: whether the program uses GPUs of the node.
     :ivar unpacked: whether the image is a directory of the stage directory.
@@ -56,10 +55,10 @@ class Choice:
     """How the sides of a check are run.
 
     :ivar at_once: whether they run at the same time.
-    :ivar site: the partition as a side finds it: half of a node, or all of it.
+    :ivar site: the partition as a side sees it: with half of a node, or all of it.
     :ivar layout: of a side.
-    :ivar figures: that are compared.
-    :ivar note: what has to be said of it; empty for nothing.
+    :ivar figures: figures that are compared.
+    :ivar note: remark for the results; empty for none.
     """
 
     at_once: bool
@@ -69,7 +68,7 @@ class Choice:
     note: str = ""
 
     def facts(self, stagedir: str) -> dict[str, object] | None:
-        """Return what the job is told of it; None where the sides take turns."""
+        """Return the entry for ``facts.json``; None if the sides run one after the other."""
         cores = self.layout.ranks_per_node * self.layout.threads
         return {"cores": cores, "stagedir": stagedir} if self.at_once else None
 
@@ -78,13 +77,13 @@ def choose(asked: str, site: Site, case: Case, lay_out: Callable[[Site], Layout]
     """Choose how the sides of a check are run.
 
     :param asked: one of :data:`ASKED`.
-    :param lay_out: how the ranks of a side lie on a partition.
-    :raises LayoutError: they do not fit, whichever way they are run.
-    :raises ReframeError: something else is asked for.
+    :param lay_out: function that places the ranks of a side on a partition.
+    :raises LayoutError: they do not fit, even one side after the other.
+    :raises ReframeError: ``asked`` has another value.
     """
     if asked not in ASKED:
         raise ReframeError(f"duet is {asked!r}, not {', '.join(map(repr, ASKED))}")
-    fit = [one for one in case.figures if one.duet]
+    fit = [figure for figure in case.figures if figure.duet]
     wanted = asked == "yes" or (asked == "auto" and len(fit) == len(case.figures) and _is_virtual(site))
     if not wanted or case.sides == 1:
         return Choice(False, site, lay_out(site), case.figures)
@@ -99,7 +98,7 @@ def choose(asked: str, site: Site, case: Case, lay_out: Callable[[Site], Layout]
 
 
 def half_of(site: Site) -> Site:
-    """Return a partition as each side finds it: a node with half of the cores and memory.
+    """Return a partition as each side sees it: a node with half of the cores and memory.
 
     The runner confines ranks to their half (node/job/halves.py). A launcher that binds them would not know of it.
     """
@@ -112,7 +111,7 @@ def why_not(site: Site, case: Case) -> str:
         return f"{case.sides} sides are compared"
     if case.nodes != 1:
         return "it runs on several nodes"
-    if not any(one.duet for one in case.figures):
+    if not any(figure.duet for figure in case.figures):
         return "none of its figures can be compared so"
     if not site.is_here:
         return f"jobs of {site.partition} run under a scheduler, which places ranks itself"
@@ -134,6 +133,6 @@ def _is_virtual(site: Site) -> bool:
 
 
 def _note(figures: Sequence[Figure]) -> str:
-    left = [one.name for one in figures if not one.duet]
-    told = "both sides ran at the same time, each on half of the cores, and again with the halves swapped"
-    return told + (f"; not compared so: {', '.join(left)} (-S duet=no)" if left else "")
+    left = [figure.name for figure in figures if not figure.duet]
+    note = "both sides ran at the same time, each on half of the cores, and again with the halves swapped"
+    return note + (f"; not compared so: {', '.join(left)} (-S duet=no)" if left else "")

@@ -1,13 +1,13 @@
-"""The scripts with which a command is run in a container with the host's MPI. Changes nothing."""
+"""Return the scripts that run a command in a container with the host's MPI; without side effects."""
 
 from __future__ import annotations
 
 from containercheck.node import contract
 
-#: Puts the host's MPI before what the image itself has in its LD_LIBRARY_PATH, which only a process in there knows.
+#: Puts the host's MPI before the image's own LD_LIBRARY_PATH, which only a process in the container knows.
 _ENTRY = 'export LD_LIBRARY_PATH={links}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\nexec "$@"'
-#: Has the loader in the container say what a program loads. Of a script it is the host's MPI alone, loaded into the
-#: shell: what the script starts is known only when it runs.
+#: Makes the loader in the container list the libraries of a program. For a script, it only preloads the host's MPI into
+#: the shell: the program that the script starts is known only when it runs.
 _LOOKUP = """\
 if ! program=$(command -v "$1"); then echo "$1: not found"; exit 127; fi
 IFS= read -r first <"$program"
@@ -21,14 +21,14 @@ esac"""
 def entry(links: str) -> str:
     """Return the script that runs a command with the host's MPI.
 
-    :param links: the directory of the links to it, in the container.
+    :param links: directory of the links to it, in the container.
     """
     return _ENTRY.format(links=links)
 
 
 def lookup(library: str) -> str:
-    """Return the script that asks the loader about a program.
+    """Return the script that makes the loader list the libraries of a program.
 
-    :param library: the host's MPI, in the container.
+    :param library: path of the host's MPI in the container.
     """
     return _LOOKUP.format(script=contract.IS_SCRIPT, library=library)

@@ -1,4 +1,4 @@
-"""What starts the ranks of a program on a partition."""
+"""Return the launchers that start the ranks of a program on a partition."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def partition_launcher(
 ) -> Launcher:
     """Return the partition's own launcher of MPI programs; ReFrame's built-in system has none, and gets mpirun.
 
-    :param options: more of its options.
-    :param name: ReFrame's name of another one, which takes its place.
+    :param options: further options.
+    :param name: ReFrame's name of another launcher, which replaces it.
     """
     if job.launcher.registered_name == "local":
         name = name or "mpirun"
@@ -31,10 +31,10 @@ def partition_launcher(
 
 
 def family_launcher(family: str, job: Job, site: Site, layout: Layout, options: Sequence[str] = ()) -> Launcher:
-    """Return what starts programs that were built for another family of MPI, and lets them load the host's of it.
+    """Return the launcher of programs for another family of MPI, with the host's library of that family.
 
     :param family: a key of ``mpi.FAMILIES``.
-    :param options: more of the launcher's options.
+    :param options: further options.
     """
     libmpi = getattr(site, f"host_{family}")
     lend = node_commands.in_job(site, "hostmpi", "lend", *([f"--libmpi={libmpi}"] if libmpi else []), family)
@@ -42,24 +42,24 @@ def family_launcher(family: str, job: Job, site: Site, layout: Layout, options: 
         before=(f"export LD_LIBRARY_PATH=$PWD/{contract.BARE_MPI_LINKS}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",),
         prepare=(lend,),
     )
-    of_site = getattr(site, f"{family}_launcher_options")
-    if of_site is None:
-        # Hydra, which starts MPICH and its relatives, finds the nodes of the job by itself under most schedulers.
+    site_options = getattr(site, f"{family}_launcher_options")
+    if site_options is None:
+        # Hydra, the launcher of MPICH and its derivatives, finds the nodes of the job by itself under most schedulers.
         words = ["mpiexec.hydra", f"-n {layout.ranks}", f"-ppn {layout.ranks_per_node}", *options]
         return Launcher(" ".join(words), needs, layout.ranks)
-    launcher = _started_by(job.launcher, job, layout, [*of_site, *options], family)
+    launcher = _started_by(job.launcher, job, layout, [*site_options, *options], family)
     return Launcher(launcher.words, needs + launcher.needs, layout.ranks)
 
 
 def _started_by(launcher: JobLauncher, job: Job, layout: Layout, options: Sequence[str], family: str) -> Launcher:
     usual = launcher.options
-    # The launcher reads them from the job, where ReFrame puts them only later.
+    # The launcher reads these from the job, where ReFrame sets them only later.
     job.num_tasks = layout.ranks
     job.num_tasks_per_node = layout.ranks_per_node
     job.num_cpus_per_task = layout.threads
-    # Jobs run as who submits them.
+    # Jobs run as the user who submits them.
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
-    # The sides may have different ones: each has its own, and the job's launcher keeps none.
+    # Each side may have different options, so the job's launcher gets back its own.
     launcher.options = [*usual, *options, *layout.bound_by(launcher.registered_name, family)]
     words, launcher.options = launcher.run_command(job), usual
     return Launcher(words, Needs(variables=root), layout.ranks)

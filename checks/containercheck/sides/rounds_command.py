@@ -1,4 +1,4 @@
-"""The command that runs all sides in rounds. Changes nothing."""
+"""Return the command that runs all sides in rounds; without side effects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from containercheck.node import contract
 from containercheck.site import node_commands
 from containercheck.site.sites import Site
 
-#: Seconds that a job waits for unless somebody says otherwise, as its program does.
+#: Default of ``quiet``, the same as of the program in the job.
 QUIET = 2.0
 
 
@@ -16,13 +16,13 @@ QUIET = 2.0
 class Rounds:
     """How the sides are run.
 
-    :ivar amount: so many rounds, whatever the verdict; 0 to let the verdict decide.
+    :ivar amount: number of rounds, whatever the verdict; 0 to let the verdict decide.
     :ivar seconds: for all rounds.
     :ivar limit: seconds that one run may take.
-    :ivar local_ranks: ranks of MPI on a node, which is as much as one process can look into; 0 without MPI.
+    :ivar local_ranks: ranks of MPI on a node, the only ones that the runner can inspect; 0 without MPI.
     :ivar collect: files that every run writes.
     :ivar prepare: seconds that the script which makes the input may take; 0 where there is none.
-    :ivar keep_awake: whether the processors are kept awake, where they are a virtual machine's.
+    :ivar keep_awake: whether the processors of a virtual machine are kept busy.
     :ivar quiet: seconds without disturbance that the first round waits for.
     """
 

@@ -1,6 +1,6 @@
-"""Which container runtime runs the images of a partition, as the site file and the PATH say it.
+"""Find the container runtime of a partition, in the site file or on the PATH.
 
-What is known of each runtime is in node/container_runtimes.py.
+The facts about each runtime are in node/container_runtimes.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from containercheck.sides.sides import Needs
 def find(partition: SystemPartition) -> Runtime | None:
     """Return the runtime of a partition, or None if there is none.
 
-    The site's ``container_platforms`` come first; without any, what is on the PATH counts.
+    The site's ``container_platforms`` come first; without any, the first runtime on the PATH is taken.
     """
     if partition.container_runtime:
         return container_runtimes.by_name(partition.container_runtime)
@@ -25,6 +25,6 @@ def find(partition: SystemPartition) -> Runtime | None:
 
 
 def needs(partition: SystemPartition, runtime: Runtime | None) -> Needs:
-    """Return what the site wants loaded for a runtime: ReFrame loads it only for its own ``container_platform``."""
+    """Return modules and variables of a runtime: ReFrame loads these only for its own ``container_platform``."""
     environ = partition.container_environs.get(runtime.name) if runtime else None
     return Needs(modules=tuple(environ.modules), variables=environ.env_vars) if environ else Needs()

@@ -1,7 +1,7 @@
-"""What is compared: sides, as values. A variant is a pair of them, a job two or more.
+"""Describe what is compared: sides, as values. A variant is a pair of them, a job two or more.
 
-A side says what runs and where; it says nothing of how it came to be chosen. Two runtimes, or two images, are two sides
-like any others::
+A side says what runs and where, and not why it was chosen. Two runtimes, or two images, are two sides like any
+others::
 
     image = Container(runtime, "hpcc.sif")
     old = Side("old", "apptainer 1.3.6", program, launcher, replace(image, command="/opt/old/bin/apptainer"))
@@ -19,13 +19,13 @@ from containercheck.node.container_runtimes import Runtime
 
 @dataclass(frozen=True)
 class Needs:
-    """What a job needs for a side, beside its script.
+    """What a job needs for a side, besides its script.
 
     :ivar before: commands before the rounds that change the job's environment.
-    :ivar prepare: commands before the rounds that take a moment: they run with the machine to themselves.
-    :ivar modules: modules to be loaded.
+    :ivar prepare: commands before the rounds that take time: they run with the machine's lock held.
+    :ivar modules: modules to load.
     :ivar variables: environment variables of the job.
-    :ivar files: files outside the stage directory, to be removed when the job ends.
+    :ivar files: files outside the stage directory that the job removes when it ends.
     """
 
     before: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class Needs:
     files: tuple[str, ...] = ()
 
     def __add__(self, other: Needs) -> Needs:
-        """Return both together; what the first one says of a variable holds, and nothing is done twice."""
+        """Return both together, without duplicates; for a variable, the first value counts."""
         return Needs(
             _joined(self.before, other.before),
             _joined(self.prepare, other.prepare),
@@ -45,20 +45,20 @@ class Needs:
         )
 
 
-def _joined(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*one, *other)))
+def _joined(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*first, *second)))
 
 
 @dataclass(frozen=True)
 class Program:
     """What a side runs.
 
-    :ivar executable: the command, where it is one.
+    :ivar executable: the command, if there is only one.
     :ivar options: its options.
-    :ivar steps: the commands of an application that runs in several; they take the place of the executable.
-    :ivar reset: commands that put the working directory into its first state before each run.
-    :ivar mpi: a program whose libraries tell which MPI there is; None for one without.
-    :ivar preloads_mpi: whether the host's MPI library is loaded into it, which does not ask for it.
+    :ivar steps: the commands of an application that runs in several; they replace the executable.
+    :ivar reset: commands that restore the initial state of the working directory before each run.
+    :ivar mpi: a program by whose libraries the MPI is identified; None for a program without MPI.
+    :ivar preloads_mpi: whether the host's MPI library is preloaded into a program that is not linked with it.
     """
 
     executable: str
@@ -71,9 +71,9 @@ class Program:
 
 @dataclass(frozen=True)
 class Launcher:
-    """What starts a program's ranks: the words before it, and what they need. Empty for a program that needs none.
+    """A program's launcher: the words before the program, and their needs. Empty for a program without a launcher.
 
-    :ivar ranks: of MPI, which it starts; 0 where that is not what it does.
+    :ivar ranks: number of MPI ranks that it starts; 0 if it starts none.
     """
 
     words: str = ""
@@ -86,9 +86,9 @@ class HostMpi:
     """The host's MPI, brought into a container.
 
     :ivar program: a bare program that loads it.
-    :ivar library: the library, where the program does not tell.
+    :ivar library: path of the library, if the program does not load it.
     :ivar environment: variables that the program needs to load it.
-    :ivar family: a key of ``mpi.FAMILIES``: where neither tells, what the loader finds of it is taken.
+    :ivar family: a key of ``mpi.FAMILIES``: without program and library, the loader is asked for one of this family.
     """
 
     program: str
@@ -102,16 +102,15 @@ class Container:
     """A container that a side runs in.
 
     :ivar image: path of the image, or its name in a registry.
-    :ivar command: what to type for the runtime; None for its usual command.
-    :ivar host_mpi: the host's MPI, for the integrated variant; None where the image brings its own.
-    :ivar copied_to: path of the node that the image is copied to for the job; None to run it from where it lies.
-    :ivar unpacked_to: directory that the image is unpacked to for the job, and runs from; None to run it as a file.
+    :ivar command: the runtime's command; None for its usual one.
+    :ivar host_mpi: the host's MPI, for the integrated variant; None if the image brings its own.
+    :ivar copied_to: path on the node to which the image is copied for the job; None to run it where it is.
+    :ivar unpacked_to: directory to which the image is unpacked for the job, and runs from; None to run it as a file.
     :ivar gpus: whether the container sees the node's GPUs.
-    :ivar options: more options of the runtime, quoted.
-    :ivar needs: what the site wants loaded for the runtime.
-    :ivar required_program: a program that somebody says the image has: without it the check fails before anything runs.
-    :ivar software_trees: directories of the host's, by their place in the container, from where MPI counts as the
-        image's own.
+    :ivar options: further options of the runtime, quoted.
+    :ivar needs: modules and variables of the runtime.
+    :ivar required_program: a program that the site says the image has: without it the check fails before the rounds.
+    :ivar software_trees: directories of the host, by their path in the container, whose MPI counts as the image's own.
     """
 
     runtime: Runtime
@@ -128,20 +127,20 @@ class Container:
 
     @property
     def typed(self) -> str:
-        """What to type for the runtime."""
+        """Command of the runtime."""
         return self.command or self.runtime.command
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """What takes its turn in a container's place, beside others: a runtime, or an image.
+    """A runtime or an image that is compared with others of its kind.
 
-    :ivar name: of its side.
-    :ivar command: what to type for the runtime; None for its usual command.
+    :ivar name: name of its side.
+    :ivar command: the runtime's command; None for its usual one.
     :ivar image: a ready image; None for the recipe's.
-    :ivar builds: whether its image is one that this runtime built, and no other's.
-    :ivar arguments: values of the recipe's own arguments, for an image that is built with them; an empty one for an
-        image with their defaults. None for the check's image.
+    :ivar builds: whether its image is built by this runtime, for it alone.
+    :ivar arguments: values of the recipe's own arguments for its image; empty for their defaults. None for the check's
+        image.
     """
 
     name: str
@@ -152,7 +151,7 @@ class Candidate:
 
     @property
     def has_own_image(self) -> bool:
-        """Whether its image is not the one of all."""
+        """Whether its image is not the check's, which the others share."""
         return self.builds or self.image is not None or self.arguments is not None
 
 
@@ -160,12 +159,12 @@ class Candidate:
 class Side:
     """One of the things that are compared.
 
-    :ivar name: a word, in the names of its files and in the record: ``baseline``, ``subject``, or another.
-    :ivar label: what people call it: ``bare``, ``integrated``, a version, the name of an image.
-    :ivar environment: variables that this side's runs have, and no other's.
-    :ivar compared_with: name of the side that it is compared with; None for one that is only a measure.
-    :ivar replaces: whether it is judged as what is to take the place of that side, by the figures' margins, and not as
-        a container against the host.
+    :ivar name: a word for file names and the record: ``baseline``, ``subject``, or another.
+    :ivar label: name for people: ``bare``, ``integrated``, a version, the name of an image.
+    :ivar environment: variables of this side's runs only.
+    :ivar compared_with: name of the side that it is compared with; None for one that is only a baseline.
+    :ivar replaces: whether it is judged as the successor of that side, by the figures' margins, and not as a container
+        against the host.
     """
 
     name: str
@@ -178,12 +177,12 @@ class Side:
     replaces: bool = False
 
     def facts(self, margins: Mapping[str, tuple[float, float]]) -> dict[str, object]:
-        """Return what the job is told of it.
+        """Return the side's entry for ``facts.json``.
 
-        :param margins: what is accepted of a successor, by figure.
+        :param margins: the range that is accepted of a successor, by figure.
         """
-        own = margins if self.replaces else {}
-        return {"name": self.name, "label": self.label, "compared_with": self.compared_with, "accepted": own}
+        accepted = margins if self.replaces else {}
+        return {"name": self.name, "label": self.label, "compared_with": self.compared_with, "accepted": accepted}
 
     def changed(self, **facts) -> Side:
         """Return this side with other values for some of its fields."""

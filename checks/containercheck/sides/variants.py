@@ -1,4 +1,4 @@
-"""What a variant runs and compares: the bare program, and the same in a container."""
+"""Make the sides that a variant runs and compares: the bare program, and the same in a container."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from containercheck.site import extras
 
 
 class VariantSides(RegressionTestPlugin):
-    """The sides of a check, made of its facts, its place and its software, once the base class knows them."""
+    """The sides of a check, made from its facts, partition and software when the base class has found these."""
 
     @property
     def bare_program(self) -> str:
-        """Return the bare program, as the job finds it; quoted. For commands that make the input."""
+        """Return the path of the bare program in the job, quoted, for commands that make the input."""
         return shlex.quote(self.prepared.provision.program)
 
     @property
     def side_count(self) -> int:
-        """Number of sides that a round runs, known before they are: what a job may take follows from it.
+        """Number of sides in a round, known before the sides are: the job's allowance depends on it.
 
-        Whoever overrides ``sides`` with another number of them overrides this too.
+        Override it together with ``sides``, if these are another number.
         """
         return 1 + (len(self.candidates()) or 1) if self.contained else 1
 
     def sides(self) -> list[Side]:
-        """Return what is run and compared: the bare program and, for the container variants, the same in an image.
+        """Return the sides to run and compare: the bare program and, for the container variants, the same in an image.
 
-        To compare anything else (two runtimes, two images), return other sides; nothing else has to change.
+        To compare anything else (two runtimes, two images), override it to return other sides.
         """
         program, environ = self._program(self.prepared.provision.program), self.prepared.site_software.environ
         bare = Side(contract.BASELINE, "bare", program, self._launcher(), environment=environ)
@@ -46,63 +46,67 @@ class VariantSides(RegressionTestPlugin):
         return [bare, *self._successors(subject)] if self.candidates() else [bare, subject]
 
     def candidates(self) -> tuple[Candidate, ...]:
-        """Return what takes turns in the container's place; nothing where there is one container only.
+        """Return the runtimes or images that are compared; empty if there is only one container.
 
-        :raises ReframeError: runtimes and images are to be compared at the same time.
+        :raises ReframeError: both runtimes and images are given.
         """
         if self.runtimes and self.compared_images:
             raise ReframeError("runtimes and images are two comparisons: name one of them")
-        own = [Candidate(name, command=command, builds=self.built_by_each) for name, command in self.runtimes.items()]
-        return (*own, *(Candidate(name, image=path) for name, path in self.compared_images.items()))
+        runtimes = [
+            Candidate(name, command=command, builds=self.built_by_each) for name, command in self.runtimes.items()
+        ]
+        return (*runtimes, *(Candidate(name, image=path) for name, path in self.compared_images.items()))
 
     def _successors(self, subject):
-        """The container as each of the candidates has it: the first is a measure, as bare is."""
+        """Return a side for each candidate; the first is compared with nothing, and the others with it."""
         first = self.candidates()[0].name
         return [
             subject.changed(
-                name=one.name,
-                label=one.name,
-                container=self._as_candidate(subject.container, one),
-                compared_with=None if one.name == first else first,
-                replaces=one.name != first,
+                name=candidate.name,
+                label=candidate.name,
+                container=self._as_candidate(subject.container, candidate),
+                compared_with=None if candidate.name == first else first,
+                replaces=candidate.name != first,
             )
-            for one in self.candidates()
+            for candidate in self.candidates()
         ]
 
-    def _as_candidate(self, container, one):
-        container = replace(container, command=one.command)
-        if not one.has_own_image:
+    def _as_candidate(self, container, candidate):
+        container = replace(container, command=candidate.command)
+        if not candidate.has_own_image:
             return container
-        # No two of them in one place.
-        places = {"copied_to": container.copied_to, "unpacked_to": container.unpacked_to}
-        places = {what: f"{place}.{one.name}" if place else None for what, place in places.items()}
-        return replace(container, image=self.prepared.provision.images[one.name], **places)
+        # Each image needs a path of its own.
+        paths = {"copied_to": container.copied_to, "unpacked_to": container.unpacked_to}
+        paths = {name: f"{path}.{candidate.name}" if path else None for name, path in paths.items()}
+        return replace(container, image=self.prepared.provision.images[candidate.name], **paths)
 
     def _program(self, executable):
         preloads = self.preloads_mpi and self.variant == "integrated"
-        telling = mpi.FAMILIES[self.site.mpi_family].program if preloads else executable
+        mpi_program = mpi.FAMILIES[self.site.mpi_family].program if preloads else executable
         facts = (tuple(self.executable_opts), tuple(self.steps), tuple(self.reset_commands))
-        return Program(executable, *facts, telling if preloads or self.rank_count is not None else None, preloads)
+        return Program(executable, *facts, mpi_program if preloads or self.rank_count is not None else None, preloads)
 
-    def _launcher(self, of_image=False):
+    def _launcher(self, image_brings_mpi=False):
         if self.started_by or self.rank_count is None:
             return Launcher(self.started_by or "")
-        own = self.prepared.site_software
+        software = self.prepared.site_software
+        options = software.launcher_options
         if self.mpi_family:
-            return launchers.family_launcher(self.mpi_family, self.job, self.site, self.layout, own.launcher_options)
-        if of_image:
-            options = [*own.launcher_options, *self.site.image_launcher_options, *own.image_launcher_options]
+            return launchers.family_launcher(self.mpi_family, self.job, self.site, self.layout, options)
+        if image_brings_mpi:
+            options = [*options, *self.site.image_launcher_options, *software.image_launcher_options]
             return launchers.partition_launcher(self.job, self.site, self.layout, options, self.site.image_launcher)
-        return launchers.partition_launcher(self.job, self.site, self.layout, own.launcher_options)
+        return launchers.partition_launcher(self.job, self.site, self.layout, options)
 
     def _container(self, program):
-        own, host_mpi = self.prepared.site_software, None
+        software, host_mpi = self.prepared.site_software, None
         if self.variant == "integrated":
-            # Of another family, the bare program tells: see launchers.of_family.
+            # For another family, the bare program loads the library: see launchers.family_launcher.
             library = None if self.mpi_family else self.site.host_mpi
             family = self.site.mpi_family if program.preloads_mpi else None
-            host_mpi = HostMpi(program.mpi if family else self.prepared.provision.program, library, own.environ, family)
-        binds = [*self.site.binds, *own.binds, *self.binds]
+            loads_mpi = program.mpi if family else self.prepared.provision.program
+            host_mpi = HostMpi(loads_mpi, library, software.environ, family)
+        binds = [*self.site.binds, *software.binds, *self.binds]
         return Container(
             self.runtime,
             self.prepared.provision.image,
@@ -112,6 +116,6 @@ class VariantSides(RegressionTestPlugin):
             gpus=self.gpu and self.site.gpus > 0,
             options=(*self.runtime.bind_words(extras.bound(binds)), *self.container_options),
             needs=self.prepared.runtime_needs,
-            required_program=self.prepared.image_executable if own.image or own.image_executable else None,
-            software_trees=own.trees,
+            required_program=self.prepared.image_executable if software.image or software.image_executable else None,
+            software_trees=software.trees,
         )

@@ -1,6 +1,6 @@
-"""Where a check's software comes from: providers, each a file with a function ``provide``.
+"""Provide a check's software: providers, each a file with a function ``provide``.
 
-A provider looks at what is wanted, and returns a :class:`Provision`: an empty one where it has nothing to do with it.
+A provider gets what is wanted, and returns a :class:`Provision`: an empty one if it provides nothing of it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
     "require_built",
 ]
 
-#: In the order in which their commands run; modules come before all of them.
+#: Providers in the order of their commands; the commands of modules come before them.
 PROVIDERS = (
     pypi.provide,
     source.provide,
@@ -42,19 +42,19 @@ PROVIDERS = (
 def provide(wanted: Wanted, site: Site) -> Provision:
     """Return all that is wanted.
 
-    :raises Unavailable: something of it is not to be had on this partition.
-    :raises Misconfigured: something of it was named, and is not there.
+    :raises Unavailable: something is not available on this partition.
+    :raises Misconfigured: something was named, and is not there.
     """
     modules.require(wanted)
     provision = Provision()
     for provider in PROVIDERS:
         provision += provider(wanted, site)
-    # Elsewhere the job loads them, and looks: where nothing is built there is nothing to load them for.
+    # Elsewhere the job loads the modules; the build step needs them only if it builds something.
     return modules.provide(wanted, site) + provision if provision.build or site.is_here else provision
 
 
 def build_command(provision: Provision) -> str:
-    """Return the command of the build step: it notes its status, because ReFrame tells no more than that it failed."""
+    """Return the command of the build step, which writes its status to a file: ReFrame reports only that it failed."""
     note = f"echo $? >{contract.BUILD_STATUS}"
     return f"({' && '.join(provision.build or ('true',))}) && {note} || {note}"
 
@@ -62,8 +62,8 @@ def build_command(provision: Provision) -> str:
 def require_built(stagedir: Path, stderr: str, ended: str = "") -> None:
     """Check that the build succeeded.
 
-    :param stderr: file in the stage directory with what the build said.
-    :param ended: why it ended early, where that is known.
+    :param stderr: file in the stage directory with the errors of the build.
+    :param ended: why it ended early, if that is known.
     :raises Unavailable: the software does not exist for this partition's machines.
     :raises ReframeError: the build failed, or was ended.
     """
@@ -73,8 +73,8 @@ def require_built(stagedir: Path, stderr: str, ended: str = "") -> None:
         raise ReframeError(f"the build was ended before it was done: {ended or f'see {stagedir}'}") from None
     if status == "0":
         return
-    said = texts.sanitized(texts.tail(stagedir / stderr).strip().removeprefix("error: "))
+    errors = texts.sanitized(texts.tail(stagedir / stderr).strip().removeprefix("error: "))
     if status == str(contract.UNSUPPORTED):
-        # Modules may have spoken before.
-        raise Unavailable(said.splitlines()[-1].removeprefix("error: "))
-    raise ReframeError(said or f"the build failed: see {stagedir}")
+        # Modules may have printed lines before.
+        raise Unavailable(errors.splitlines()[-1].removeprefix("error: "))
+    raise ReframeError(errors or f"the build failed: see {stagedir}")

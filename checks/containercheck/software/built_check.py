@@ -21,32 +21,34 @@ from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 from containercheck.software import licensed
 
-#: What a build on a node is given: seconds, and cores. The largest image takes some ten minutes.
+#: Seconds and cores for a build on a node. The largest image takes about ten minutes.
 SECONDS, CORES = 3600, 8
 
 
 class BuiltCheck(ApplicationFacts):
-    """An application whose software is there, or is built before its job."""
+    """An application whose software exists, or is built before its job."""
 
     def site_of_build(self) -> Site:
-        """Return what is known of the partition; ReFrame's ``build_locally: no`` counts as the site's own word."""
+        """Return the partition's site; ReFrame's ``build_locally: no`` counts as the site's ``build_on_node``."""
         site = Site.of(self.current_partition)
         return site if self.build_locally else replace(site, build_on_node=True)
 
     def wanted_software(self) -> software.Wanted:
-        """Return what the check needs of software and images."""
-        own = self.prepared.site_software
+        """Return the software and images that the check needs."""
+        site_software = self.prepared.site_software
         return software.Wanted(
             check=type(self).__name__,
             executable=self.executable,
-            modules=(*self.current_environ.modules, *self.modules, *own.modules),
-            own_modules=tuple(own.modules),
-            environ=own.environ,
+            modules=(*self.current_environ.modules, *self.modules, *site_software.modules),
+            own_modules=tuple(site_software.modules),
+            environ=site_software.environ,
             source=self.source,
             compile_options=tuple(self.compile_options),
             headers=self.headers,
             debian=tuple(self.debian),
-            of_site=bool(own.executable or own.modules or own.spack or own.easybuild),
+            of_site=bool(
+                site_software.executable or site_software.modules or site_software.spack or site_software.easybuild
+            ),
             requirements=self.requirements,
             spack=self.spack,
             easybuild=self.easybuild,
@@ -55,7 +57,7 @@ class BuiltCheck(ApplicationFacts):
             published=self.published,
             mpi_family=self.mpi_family,
             recipe=self.recipe if self.contained else None,
-            image=own.image,
+            image=site_software.image,
             candidates=self.candidates() if self.contained else (),
             runtime=self.runtime,
             portable=self.variant == "generic",
@@ -66,13 +68,13 @@ class BuiltCheck(ApplicationFacts):
         )
 
     def build_with(self, provision: software.Provision) -> None:
-        """Have the build step run what makes the software available; nothing of it needs a job where it is there."""
+        """Set the commands of the build step; no job is needed if all software is in caches."""
         on_node = self.site.builds_on_node and bool(provision.build)
         if on_node and not self.is_dry_run() and _is_in_caches(provision.build, Path(self.stagedir)):
             provision, on_node = software.Provision(), False
         first = [f"{{ {command}; }}" for command in node_commands.require_python(self.site)] if on_node else []
         self.build_system.commands = [software.build_command(replace(provision, build=(*first, *provision.build)))]
-        # ReFrame has made it already, before it was known what there is to build.
+        # ReFrame has set up the build job already, before it was known what to build.
         if self.build_locally == on_node:
             self.build_locally = not on_node
             self._setup_build_job(sched_options=self.job.cli_options)
@@ -82,18 +84,18 @@ class BuiltCheck(ApplicationFacts):
 
     @property
     def published_path(self) -> str:
-        """Where the job finds the published input; empty where there is none."""
+        """Path of the published input in the job; empty if there is none."""
         return self.prepared.provision.published
 
     @run_before("run")
     def copy_sites_input(self):
-        """Have the input that only the site has put into the working directory; each run writes its output there."""
+        """Copy the input that only the site has into the working directory, where each run writes its output."""
         if self.sites_input:
             self.input_commands = [licensed.copy_command(self.published_path), *self.input_commands]
 
     @property
     def work_facts(self) -> dict[str, object]:
-        """What the runs work on, once it is known how its input is made: rounds of other work cannot be compared."""
+        """Work of the runs, once the commands for the input are known: rounds with other work cannot be compared."""
         amount = {name: self.expected[name] for name in ("amount", "unit")}
         order = {"order of the sides": "at the same time"} if self.prepared.rounds.at_once else {}
         return {**amount, **order, "input": self.published_path, "making of the input": "; ".join(self.input_commands)}
@@ -101,14 +103,14 @@ class BuiltCheck(ApplicationFacts):
     @run_after("setup")
     @run_after("compile")
     def close_stage(self):
-        """Keep others out of the stage directory: ReFrame's scripts in it have what the site's file sets.
+        """Keep others out of the stage directory: ReFrame's scripts in it have values of the site file.
 
-        Where a check has files of its own, ReFrame gives it the mode of their directory when it copies them.
+        If a check has files of its own, ReFrame gives it the mode of their directory when it copies them.
         """
         os.chmod(self.stagedir, 0o700)
 
     def write_private(self, files: Mapping[str, str]) -> None:
-        """Write files of the stage directory that are for their owner only; none without a text."""
+        """Write files in the stage directory that only their owner may read; none without a text."""
         for name, text in ((name, text) for name, text in files.items() if text):
             variables.write_private(Path(self.stagedir, name), text)
 
@@ -122,7 +124,7 @@ class BuiltCheck(ApplicationFacts):
 
     @run_after("compile")
     def check_build(self):
-        """Fail with what the build said, or skip where the software does not exist for this partition."""
+        """Fail with the errors of the build, or skip if the software does not exist for this partition."""
         if self.is_dry_run():
             return
         stagedir, ended = Path(self.stagedir), ""
@@ -137,7 +139,7 @@ class BuiltCheck(ApplicationFacts):
 
 
 def _ask_for_little(job: Job, site: Site) -> None:
-    """Let a job that builds have one task with a few cores: it measures nothing, and needs no node to itself."""
+    """Request one task with a few cores for a build job: it measures nothing, and needs no exclusive node."""
     job.options = [*schedulers.options_of(job, replace(site, exclusive=False), Layout(1, 1, 1)), *site.build_access]
     job.num_tasks, job.num_tasks_per_node = 1, 1
     job.num_cpus_per_task = min(CORES, site.cores or 1)
@@ -145,10 +147,12 @@ def _ask_for_little(job: Job, site: Site) -> None:
 
 
 def _is_in_caches(build: Sequence[str], stagedir: Path) -> bool:
-    """Tell whether all that is to be built lies in caches, and take it from there: no job waits in a queue for that."""
+    """Tell whether all that is to be built is in caches, and take it from there, without a job in a queue."""
     words = [shlex.split(command) for command in build]
     if not all(command[1:2] == [node_commands.PROGRAMS] for command in words):
         return False
-    only = {**os.environ, contract.CACHED_ONLY: "1"}
-    taken = ([sys.executable, *command[1:]] for command in words)
-    return all(subprocess.run(one, cwd=stagedir, env=only, capture_output=True).returncode == 0 for one in taken)
+    env = {**os.environ, contract.CACHED_ONLY: "1"}
+    commands = ([sys.executable, *command[1:]] for command in words)
+    return all(
+        subprocess.run(command, cwd=stagedir, env=env, capture_output=True).returncode == 0 for command in commands
+    )

@@ -1,4 +1,4 @@
-"""Provider: what EasyBuild installs, from ``easyconfigs/``, from the site's easyconfigs or from EasyBuild's own."""
+"""Provider: installations by EasyBuild, from ``easyconfigs/``, from the site's easyconfigs or from EasyBuild's own."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from containercheck.software.provision import (
     command_of,
 )
 
-#: How an easyconfig is called: its module is the name, and what follows.
+#: File name of an easyconfig, of which its module has name and version.
 _NAMED = re.compile(r"(?P<name>.+?)-(?P<version>(?:v?\d|system).*)\.eb")
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
     """Return a program and the commands that load its module; the build step installs it into the cache.
 
-    ReFrame's own build system for EasyBuild finds no module where it was installed before, and loads none: it is named
-    here, and that the program is the module's is looked at in the job.
+    ReFrame's own build system for EasyBuild finds no module that was installed before, and loads none: so this provider
+    names the module, and the job checks that the program is the module's.
 
-    :raises Misconfigured: there is no such easyconfig, no EasyBuild, or nothing that modules are loaded with.
+    :raises Misconfigured: there is no such easyconfig, no EasyBuild, or no modules system.
     """
     if wanted.easybuild is None:
         return Provision()
@@ -57,20 +57,20 @@ def provide(wanted: Wanted, site: Site) -> Provision:
 
 
 def module_of(easyconfig: str) -> str:
-    """Return the module of an easyconfig, as EasyBuild calls it by default: ``HPCC/1.5.0-gompi-system``.
+    """Return the module of an easyconfig, by EasyBuild's default naming scheme: ``HPCC/1.5.0-gompi-system``.
 
-    :raises Misconfigured: the file is not called as EasyBuild wants it.
+    :raises Misconfigured: the name of the file is not one of EasyBuild's.
     """
-    found = _NAMED.fullmatch(Path(easyconfig).name)
-    if not found:
+    match = _NAMED.fullmatch(Path(easyconfig).name)
+    if not match:
         raise Misconfigured(f"no software: {easyconfig} is not called as an easyconfig is: <name>-<version>.eb")
-    return f"{found['name']}/{found['version']}"
+    return f"{match['name']}/{match['version']}"
 
 
 def compiled_for(site: Site) -> str:
-    """Return what EasyBuild is told of the processor: nothing where it is that of the machine that compiles.
+    """Return EasyBuild's option for the processor; empty for the processor of the machine that compiles.
 
-    That is what EasyBuild compiles for by itself. Its word for another one is by compiler, and GCC's is given.
+    EasyBuild compiles for that one by default. For another one it takes flags by compiler, and GCC's are given.
     """
     from archspec.cpu import TARGETS, UnsupportedMicroarchitecture, host
 
@@ -79,33 +79,33 @@ def compiled_for(site: Site) -> str:
     if TARGETS[site.arch].family.name != platform.machine():
         return ""
     try:
-        # Of the oldest GCC that toolchains have which are still supported.
+        # Flags of the oldest GCC in toolchains that are still supported.
         return f"GCC:{TARGETS[site.arch].optimization_flags('gcc', '12.3').lstrip('-')}"
     except UnsupportedMicroarchitecture:
         return ""
 
 
-def _find(named: str) -> tuple[str, list[Path]]:
-    """Return a file, or the name of one that EasyBuild has; and the directories that it depends on, beside its own.
+def _find(easyconfig: str) -> tuple[str, list[Path]]:
+    """Return the path of an easyconfig, or its name if it is EasyBuild's; and the directories of its dependencies.
 
     :raises Misconfigured: there is no such file.
     """
-    path = path_of(named) if os.sep in named else EASYCONFIGS / named
+    path = path_of(easyconfig) if os.sep in easyconfig else EASYCONFIGS / easyconfig
     if path.is_file():
         return str(path), list(dict.fromkeys([path.resolve().parent, EASYCONFIGS]))
-    if os.sep in named:
+    if os.sep in easyconfig:
         raise Misconfigured(f"no software: there is no easyconfig {path}")
-    return named, [EASYCONFIGS]
+    return easyconfig, [EASYCONFIGS]
 
 
 def _load(wanted: Wanted, module: str) -> list[str]:
-    """Return the commands that load a module, and look whether the program is of what it has."""
+    """Return the commands that load a module, and check that the program on the PATH is the module's."""
     trees = (f"{contract.EASYBUILD}/{contract.EASYBUILD_DEPENDENCIES}", contract.EASYBUILD)
     use = [f'module use "$PWD/{tree}/{contract.EASYBUILD_MODULES}"' for tree in trees]
-    said = f"error: the module {module} is loaded, and the PATH has another {wanted.executable} than its, or none:"
+    error = f"error: the module {module} is loaded, and the PATH has another {wanted.executable} than its, or none:"
     program = f'"$(readlink -f "$(command -v {shlex.quote(wanted.executable)})")"'
     look = (
         f'case {program} in "$(readlink -f {contract.EASYBUILD})"/*) ;; '
-        f"*) echo {shlex.quote(said)} {program} >&2; exit 1;; esac"
+        f"*) echo {shlex.quote(error)} {program} >&2; exit 1;; esac"
     )
     return [*use, *runtime().modules_system.emit_load_commands(module), look]

@@ -18,7 +18,7 @@ from containercheck.site.sites import Site, path_of
 from containercheck.software import spack
 from containercheck.software.provision import RECIPES, Misconfigured, Provision, Unavailable, Wanted, architecture_of
 
-#: Link in the stage directory.
+#: Name of the link to the image in the stage directory.
 LINK = "image.sif"
 
 
@@ -27,57 +27,58 @@ def provide(wanted: Wanted, site: Site) -> Provision:
 
     :raises Unavailable: there is no runtime, it cannot build the image, or the partition's architecture or its hosts' C
         library is not known.
-    :raises Misconfigured: an image is named that is not there, a recipe, or a runtime.
+    :raises Misconfigured: an image, a recipe or a runtime is named that is not there.
     """
     if wanted.recipe is None:
         return Provision()
     if wanted.runtime is None:
         raise Unavailable(
-            f"no container runtime: none of {', '.join(one.command for one in RUNTIMES)} is on the PATH, and the site "
-            "file has no container_platforms"
+            f"no container runtime: none of {', '.join(known.command for known in RUNTIMES)} is on the PATH, and the "
+            "site file has no container_platforms"
         )
     if wanted.unpacked and wanted.runtime.storage:
         raise Unavailable(f"no image: {wanted.runtime.command} runs none that is unpacked")
-    own = [one for one in wanted.candidates if one.has_own_image]
-    if not own:
+    candidates = [candidate for candidate in wanted.candidates if candidate.has_own_image]
+    if not candidates:
         return _image(wanted, site, LINK)
-    links = {one.name: contract.image_file(one.name) for one in own}
-    made = (_image(wanted, site, links[one.name], one) for one in own)
-    return Provision(image=links[own[0].name], images=links, build=tuple(line for one in made for line in one.build))
+    links = {candidate.name: contract.image_file(candidate.name) for candidate in candidates}
+    images = (_image(wanted, site, links[candidate.name], candidate) for candidate in candidates)
+    build = tuple(line for image in images for line in image.build)
+    return Provision(image=links[candidates[0].name], images=links, build=build)
 
 
 def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = None) -> Provision:
     """Return one image.
 
-    :param candidate: whose it is alone.
+    :param candidate: the candidate that the image is for; None for the check's image.
     """
     recipe, command = wanted.recipe, wanted.runtime.command
     if candidate and candidate.image:
         return _ready(candidate.image, f"is compared as {candidate.name}", wanted.runtime, site, link)
-    told = candidate.arguments if candidate else None
+    arguments = candidate.arguments if candidate else None
     ready = wanted.image or (site.images or {}).get(recipe)
-    if ready is not None and told is None:
-        of = f"the site's extras name for {wanted.check if wanted.image else recipe}"
-        return _ready(ready, of, wanted.runtime, site, link)
+    if ready is not None and arguments is None:
+        named_as = f"the site's extras name for {wanted.check if wanted.image else recipe}"
+        return _ready(ready, named_as, wanted.runtime, site, link)
     try:
         text = recipes.read_recipe(RECIPES, recipe)
     except CacheError:
         raise Misconfigured(
             f"no image: there is no definition file images/{recipe}.def, which {wanted.check} names as its recipe"
         ) from None
-    # Elsewhere, or after the runtime's modules were loaded, the build step looks for it.
+    # Otherwise the build step looks for the runtime, elsewhere or after the runtime's modules were loaded.
     if site.is_here and not wanted.runtime_modules and shutil.which(command) is None:
-        # Where nobody names one, it is one that is there.
+        # A runtime that the site does not name was found on the PATH.
         raise Misconfigured(
             f"no container runtime: the site file's container_platforms name {wanted.runtime.name}, and no {command} "
             "is on the PATH"
         )
     if not wanted.runtime.builds:
-        instead = "" if told is not None else "; name a ready one in the site's extras, images"
+        instead = "" if arguments is not None else "; name a ready one in the site's extras, images"
         raise Unavailable(f"no image: {command} cannot build {recipe}{instead}")
     builder = ["--runtime", candidate.command, "--own"] if candidate and candidate.builds else ["--runtime", command]
     words = ["--recipes", RECIPES, *builder, "--architecture", architecture_of(site)]
-    words += [f"--argument={name}={value}" for name, value in (told or {}).items()]
+    words += [f"--argument={name}={value}" for name, value in (arguments or {}).items()]
     words += ["--release", _release(wanted, site), "--mpi", site.mpi_family]
     words += ["--cache", site.cache("image_cache"), "--jar-cache", site.cache("jar_cache"), "--link", link]
     words += ["--mirror", site.image_mirror] if site.image_mirror else []
@@ -86,7 +87,7 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
 
 
 def _release(wanted: Wanted, site: Site) -> str:
-    """Return the release of Debian that the image is to be: the one asked for, the site's, or what fits its hosts."""
+    """Return the image's release of Debian: the requested one, the site's, or the one that fits its hosts."""
     if wanted.release and wanted.release not in releases.IMAGES:
         raise ReframeError(f"release is {wanted.release!r}, and must be one of {', '.join(releases.IMAGES)}")
     if wanted.release or site.release:
@@ -102,24 +103,28 @@ def _release(wanted: Wanted, site: Site) -> str:
         ) from None
 
 
-def _ready(ready: str, of: str, runtime: Runtime, site: Site, link: str) -> Provision:
+def _ready(ready: str, named_as: str, runtime: Runtime, site: Site, link: str) -> Provision:
+    """Return a ready image, a path or a name in a registry.
+
+    :param named_as: clause for messages: who names it.
+    """
     architecture = ["--architecture", site.architecture] if site.architecture else []
     words = ["pull", "--runtime", runtime.command, "--cache", site.cache("image_cache")]
     if runtime.storage:
-        return _kept(ready, runtime.storage, words, site)
+        return _stored(ready, runtime.storage, words, site)
     if "://" in ready:
         return Provision(
             image=link, build=(node_commands.in_build(site, *words, *architecture, "--link", link, ready),)
         )
     path = path_of(ready)
     if not path.exists():
-        raise Misconfigured(f"no image: {path}, which {of}, does not exist")
+        raise Misconfigured(f"no image: {path}, which {named_as}, does not exist")
     words = ["--ready", path, "--link", link, *architecture]
     return Provision(image=link, build=(node_commands.in_build(site, "image", *words),))
 
 
-def _kept(ready: str, storage: Storage, words: list[Any], site: Site) -> Provision:
-    """Return an image that the runtime keeps where it keeps its images."""
+def _stored(ready: str, storage: Storage, words: list[Any], site: Site) -> Provision:
+    """Return an image that the runtime stores itself."""
     name = re.sub(f"^{REGISTRY_SCHEME}:(//)?", "", ready)
     image = storage.run.format(name=name, identifier=f"$(cat {contract.IMAGE_ID})")
     provenance = {"image": texts.without_credentials(name)}

@@ -1,4 +1,4 @@
-"""Provider: the input that a document used, where the site has it, in place of the embedded one."""
+"""Provider: the published input, if the site has it, in place of the embedded one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from containercheck.software.provision import Misconfigured, Provision, Wanted
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
-    """Return where the job finds the published input: a path, or what a pinned address gives, in the cache.
+    """Return the published input: a path, or a download from a pinned address, in the cache.
 
-    :raises Misconfigured: there is nothing at the path.
+    :raises Misconfigured: the path does not exist.
     """
     reference = site.input_of(wanted.check, wanted.published)
     if not reference:

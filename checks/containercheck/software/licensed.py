@@ -1,4 +1,4 @@
-"""Programs that nobody can download: the site has them, and says how they are run and what their output looks like."""
+"""Programs that cannot be downloaded: the site has them, and gives their options and the patterns of their output."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from containercheck.site.extras import NAMESPACE, Software
 from containercheck.site.sites import Site
 from containercheck.software import Misconfigured, Unavailable
 
-#: Pattern of a figure, an answer or the rank count whose form only a site knows: no output has it.
+#: Placeholder for a pattern of a figure, an answer or the rank count that only a site knows; it never matches.
 SITES = r"(?!)()"
 
 
 def require(check: str, site: Site, published: str, needs_image: bool) -> None:
     """Check that the site has a program, its input, and an image where one is needed.
 
-    :param published: the input that is asked for.
-    :param needs_image: whether the check runs in a container, and nobody but the program's entry names an image.
+    :param published: the requested input.
+    :param needs_image: whether the check runs in a container, and only the program's entry could name an image.
     :raises Unavailable: the site has no such program, or no image; the message says where to name it.
     :raises Misconfigured: its program is named, and no input.
     """
-    own, where = site.software_of(check), _place(check, site)
-    if own == Software():
+    software, where = site.software_of(check), _place(check, site)
+    if software == Software():
         raise Unavailable(f"no software: nobody can download {check}: name program, options and input in {where}")
     if not site.input_of(check, published):
         raise Misconfigured(f"no input: nobody can download that of {check}: name it in {where}, input")
-    if needs_image and not own.image and not own.binds:
+    if needs_image and not software.image and not software.binds:
         raise Unavailable(f"no image: nobody can build {check}: name a ready one, or a tree to bind, in {where}")
 
 
 def refuse_patterns(check: str, site: Site) -> None:
-    """Refuse options and patterns for a check that knows its own.
+    """Refuse options and patterns for a check that has its own.
 
     :raises ReframeError: the site gives some.
     """
-    own = site.software_of(check)
-    if own.options or own.patterns:
+    software = site.software_of(check)
+    if software.options or software.patterns:
         raise ReframeError(f"{_place(check, site)}: it knows its own options and patterns: leave them out")
 
 
@@ -50,28 +50,28 @@ def filled_in(
 ) -> tuple[list[Figure], list[Answer], Answer]:
     """Return figures, answers and the rank count with the patterns that the site gives by name.
 
-    An answer for which there is no pattern is left out.
+    An answer without a pattern is left out.
 
     :raises ReframeError: a pattern is given for something that the check does not have.
-    :raises Misconfigured: there is none for a figure, or for the rank count.
+    :raises Misconfigured: a figure or the rank count has no pattern.
     """
     given, where = site.software_of(check).patterns, f"{_place(check, site)}, patterns"
     all_facts: tuple[Any, ...] = (*figures, *answers, rank_count)
-    known = sorted(one.name for one in all_facts)
+    known = sorted(fact.name for fact in all_facts)
     if unknown := sorted(given.keys() - set(known)):
         raise ReframeError(f"{where}: {check} has no {', '.join(unknown)}; it has {', '.join(known)}")
 
     def with_patterns(facts: Iterable[Any]) -> list[Any]:
-        return [replace(one, pattern=given.get(one.name, one.pattern)) for one in facts]
+        return [replace(fact, pattern=given.get(fact.name, fact.pattern)) for fact in facts]
 
     figures, answers, (rank_count,) = (with_patterns(facts) for facts in (figures, answers, [rank_count]))
-    if lacking := [one.name for one in (*figures, rank_count) if one.pattern == SITES]:
+    if lacking := [fact.name for fact in (*figures, rank_count) if fact.pattern == SITES]:
         raise Misconfigured(f"no pattern of {', '.join(lacking)}: only a site knows what {check} prints: {where}")
-    return list(figures), [one for one in answers if one.pattern != SITES], rank_count
+    return list(figures), [answer for answer in answers if answer.pattern != SITES], rank_count
 
 
 def copy_command(path: str) -> str:
-    """Return the command that puts an input, a file or what is in a directory, into the working directory."""
+    """Return the command that copies an input, a file or the content of a directory, into the working directory."""
     quoted = shlex.quote(path)
     return f"if [ -d {quoted} ]; then cp -r {quoted}/. .; else cp {quoted} .; fi"
 

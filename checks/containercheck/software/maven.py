@@ -1,4 +1,4 @@
-"""Provider: pinned jars from a Maven repository, which the job finds in ``jars/``."""
+"""Provider: pinned jars from a Maven repository, in ``jars/`` of the stage directory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from containercheck.software.provision import CHECKS, Provision, Unavailable, Wa
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
-    """Return the jars of a list below ``checks/src``; its directory gives them their name.
+    """Return the jars of a list below ``checks/src``; they are named after its directory.
 
     :raises Unavailable: there is no Maven.
     """

@@ -1,4 +1,4 @@
-"""What a provider of software is asked for, and what it returns."""
+"""Types of what a check wants of software, and of what a provider returns; and helpers of providers."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from containercheck.node.container_runtimes import Runtime
 from containercheck.sides.sides import Candidate
 from containercheck.site.sites import Site, path_of
 
-#: The checks, the definition files of images, the environments of Spack, and easyconfigs.
+#: Directories of the checks, of definition files of images, of environments of Spack, and of easyconfigs.
 CHECKS = project.CHECKS
 RECIPES, ENVIRONMENTS, EASYCONFIGS = (CHECKS.parent / name for name in ("images", "spack-envs", "easyconfigs"))
 
 
 class Unavailable(Exception):
-    """Software or an image is not to be had on this partition, and nobody named it: the reason for a skip."""
+    """Software or an image is not available on this partition, and was not named: the reason for a skip."""
 
 
 class Misconfigured(ReframeError):
-    """What somebody named (a site file, ``-S``, a check's own file) is not there: the check fails with that message."""
+    """Something that was named (in a site file, with ``-S``, in a check's file) is not there: the check fails."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a check needs on a partition; see the variables of the same names in check.py.
+    """What a check needs on a partition; see the variables of the same names in application/interface.py.
 
     :ivar check: name of the check.
-    :ivar modules: what the job loads.
+    :ivar modules: modules that the job loads.
     :ivar own_modules: those of the site's own software among them.
-    :ivar environ: variables that the bare program has.
-    :ivar debian: packages of Debian that have it.
-    :ivar of_site: whether it is the site's file that says where it comes from.
-    :ivar published: the published input that is to take the place of the embedded one; empty for none.
-    :ivar recipe: of the image; None for a check that runs in none.
-    :ivar image: a ready image that takes its place: a path, or a name in a registry.
-    :ivar candidates: runtimes or images that are compared, if there are any.
-    :ivar runtime: None for a check without, or where there is none.
+    :ivar environ: variables of the bare program.
+    :ivar debian: packages of Debian with the program.
+    :ivar of_site: whether the site file names the source of the program.
+    :ivar published: the published input that replaces the embedded one; empty for none.
+    :ivar recipe: recipe of the image; None for a check without an image.
+    :ivar image: a ready image that replaces the recipe's: a path, or a name in a registry.
+    :ivar candidates: runtimes or images that are compared, if any.
+    :ivar runtime: None for a check without a container, or if no runtime is there.
     :ivar portable: whether what is built for the image is to run on any machine of the partition's architecture.
     :ivar unpacked: whether the image is to be unpacked.
-    :ivar runtime_modules: what the job loads for the runtime.
+    :ivar runtime_modules: modules that the job loads for the runtime.
     :ivar release: code name of the image's Debian; empty for the one that fits the partition's hosts.
-    :ivar dry: whether nothing will run: nobody is asked anything then.
+    :ivar dry: whether nothing will run (dry run): then nodes are not queried.
     """
 
     check: str
@@ -82,12 +82,12 @@ class Provision:
     """What a provider makes available.
 
     :ivar program: the bare program's command.
-    :ivar image: the image: a path, in the job, or a name in a registry.
-    :ivar images: those of the candidates that have their own, by the candidate's name.
-    :ivar published: where the job finds the published input.
+    :ivar image: the image: a path in the job, or a name in a registry.
+    :ivar images: images of candidates with images of their own, by the candidate's name.
+    :ivar published: path of the published input in the job.
     :ivar build: commands of the build step.
     :ivar activate: commands of the job, before the rounds.
-    :ivar provenance: what the results say of it.
+    :ivar provenance: entries for the results.
     """
 
     program: str | None = None
@@ -99,7 +99,7 @@ class Provision:
     provenance: Mapping[str, str] = field(default_factory=dict)
 
     def __add__(self, other: Provision) -> Provision:
-        """Return what both make available; each thing comes from one provider."""
+        """Return both together; each thing comes from one provider."""
         return Provision(
             self.program or other.program,
             self.image or other.image,
@@ -114,7 +114,7 @@ class Provision:
 def architecture_of(site: Site) -> str:
     """Return the architecture that software is built for.
 
-    :raises Unavailable: the site file does not tell.
+    :raises Unavailable: the site file does not have it.
     """
     if site.architecture is None:
         raise Unavailable(
@@ -124,19 +124,19 @@ def architecture_of(site: Site) -> str:
 
 
 def command_of(tool: str, named: str, wanted: Wanted, site: Site) -> str:
-    """Return the command of what builds software.
+    """Return the command of a tool that builds software.
 
-    :param tool: what it is called; the site's extra of that name, in lower case, is its command.
+    :param tool: its name; the site's extra of that name, in lower case, is its command.
     :param named: that extra.
-    :raises Unavailable: it is not there, where that can be known before the build step.
-    :raises Misconfigured: the same, where somebody named it or what comes from it.
+    :raises Unavailable: it is not there, as far as that is known before the build step.
+    :raises Misconfigured: the same, if the tool or software that it builds was named.
     """
     command = str(path_of(named)) if os.sep in named else named
-    # Elsewhere, or after modules were loaded, the build step looks for it.
-    # Checks of ours come from Spack, by the command of that name, where nobody says otherwise.
+    # Our own checks use Spack, by the command of that name, unless the site says otherwise.
     problem = Misconfigured if wanted.of_site or named != "spack" else Unavailable
-    asked = not (wanted.dry and not site.is_here) and not site.builds_on_node and not wanted.modules
-    if asked and shutil.which(command) is None:
+    # Otherwise the build step looks for it, elsewhere or after modules were loaded.
+    is_known = not (wanted.dry and not site.is_here) and not site.builds_on_node and not wanted.modules
+    if is_known and shutil.which(command) is None:
         raise problem(
             f"no software: {wanted.check} comes from {tool}, and {command} is not on the PATH: name it in the site's "
             f"extras, {tool.lower()}; or modules or a program of the site's, in software"

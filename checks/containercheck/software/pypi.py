@@ -1,4 +1,4 @@
-"""Provider: pinned requirements from PyPI, in a Python environment that the cache keeps."""
+"""Provider: pinned requirements from PyPI, in a virtual environment in the cache."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from containercheck.software.provision import CHECKS, Provision, Unavailable, Wa
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
-    """Return a program that requirements below ``checks/src`` bring; their directory gives the environment its name.
+    """Return a program from requirements below ``checks/src``; the environment is named after their directory.
 
     :raises Unavailable: the partition's architecture is not known, or has none of the pinned files.
     """

@@ -1,6 +1,6 @@
-"""Instruction sets, in the words of GROMACS: that of a partition's processors, and that of the portable images.
+"""Find instruction sets, by GROMACS's names: of a partition's processors, and of the portable images.
 
-``images/gromacs.def`` is told the same words.
+``images/gromacs.def`` gets the same names.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ def portable(site: Site) -> str:
 def native(site: Site) -> str:
     """Return the widest instruction set of a partition's processors.
 
-    :raises Unavailable: they are not known, or have no more than the portable image is for.
+    :raises Unavailable: the processors are not known, or have no wider one than the portable image.
     """
     from archspec.cpu import TARGETS
 
     known = TARGETS.get(site.target)
-    # An architecture's own name says what all of its processors have.
+    # The name of an architecture stands for the instructions that all its processors have.
     if known is None or known.family == known:
         raise Unavailable(
             f"instruction set unknown: write 'arch' of {site.partition} into the site file, under 'processor', as "
             "archspec calls it, skylake_avx512 say"
         )
     sets = architectures.KERNELS_BY_FEATURE
-    own = next((name for feature, name in sets.items() if feature in known), portable(site))
-    if own == portable(site):
-        raise Unavailable(f"nothing to compare: {site.target} has {own}, which the portable image is built for")
-    return own
+    widest = next((name for feature, name in sets.items() if feature in known), portable(site))
+    if widest == portable(site):
+        raise Unavailable(f"nothing to compare: {site.target} has {widest}, which the portable image is built for")
+    return widest

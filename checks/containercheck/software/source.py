@@ -1,4 +1,4 @@
-"""Provider: programs of the project's own: C or C++, compiled with the host's MPI, or a script."""
+"""Provider: our own programs: C or C++, compiled with the host's MPI, or a script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from containercheck.software.provision import CHECKS, Provision, Unavailable, Wa
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
-    """Return the program that is made of a source below ``checks/src``.
+    """Return the program that is built from a source below ``checks/src``.
 
     :raises Unavailable: there is no compiler; or, for C++, the partition's architecture is not known.
     """
@@ -26,15 +26,15 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     reason = f"no software: {wanted.executable} is built from source, and no mpicc is on the PATH"
     if site.is_here and not wanted.modules and shutil.which("mpicc") is None:
         raise Unavailable(reason)
-    said = f"error: {reason}"
-    # Where it is compiled, after the modules were loaded.
-    look = f"{{ {node_commands.unless_found('mpicc', f'echo {shlex.quote(said)} >&2', contract.UNSUPPORTED)}; }}"
+    complain = f"echo {shlex.quote(f'error: {reason}')} >&2"
+    # Looks on the machine that compiles, after the modules were loaded.
+    look = f"{{ {node_commands.unless_found('mpicc', complain, contract.UNSUPPORTED)}; }}"
     compile_ = f"mpicc -O2 -Wall -o {program} {source}"
     return Provision(program=f"./{program}", build=(look, "mkdir -p bin", compile_))
 
 
 def _from_cache(wanted: Wanted, site: Site) -> Provision:
-    """Return a program in C++: on top of a library it takes a minute to compile, and so it is kept."""
+    """Return a program in C++, from the cache: with a large library it takes a minute to compile."""
     words = ["--cache", site.cache("program_cache"), "--architecture", architecture_of(site), "--mpi", site.mpi_family]
     words += [f"--header={header}={package}" for header, package in wanted.headers.items()]
     words += [f"--option={option}" for option in wanted.compile_options]

@@ -19,7 +19,7 @@ from containercheck.software.provision import (
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
-    """Return the program of an environment; it is concretised and installed into the cache by the build step.
+    """Return the program of an environment, which the build step concretises and installs into the cache.
 
     :raises Unavailable: there is no Spack, or the partition's processor is not known.
     :raises Misconfigured: there is no such environment, or no Spack where the site names one.
@@ -36,15 +36,15 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     return Provision(
         program=f"./{view}/{program}",
         build=(node_commands.in_build(site, "spack", *words),),
-        # The program's companions, and what makes its input, must be of the same environment.
+        # Programs that it needs, and those that make its input, must come from the same environment.
         activate=(f'export PATH="$PWD/{view}/bin:$PATH"',),
     )
 
 
 def for_image(wanted: Wanted, site: Site) -> list[object]:
-    """Return the words for an image that an environment is installed in: the bare program's, or else the recipe's.
+    """Return the options for an image with an environment: the bare program's, or else the recipe's.
 
-    It is compiled for the partition's processor too, or for any of that architecture where it is to be portable.
+    It is compiled for the partition's processor too, or for any of its architecture if it is to be portable.
 
     :raises Unavailable: there is no Spack, or the partition's processor is not known.
     :raises Misconfigured: there is no such environment, or no Spack where the site names one.
@@ -57,8 +57,8 @@ def for_image(wanted: Wanted, site: Site) -> list[object]:
 
 
 def _directory(wanted: Wanted) -> Path | None:
-    """Return the directory of the bare program's environment; None where it comes from none."""
-    # What -S says of EasyBuild goes before what the check says.
+    """Return the directory of the bare program's environment; None if it comes from none."""
+    # EasyBuild, set with -S, takes precedence over the check's Spack.
     if wanted.spack is None or wanted.easybuild:
         return None
     directory = path_of(wanted.spack) if os.sep in wanted.spack else ENVIRONMENTS / wanted.spack

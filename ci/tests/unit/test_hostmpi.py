@@ -191,7 +191,7 @@ def test_what_crays_mpi_opens_by_name_is_bound_and_for_no_other(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     places = [tmp_path / "opt" / "cray", tmp_path / "spool"]
     places[0].mkdir(parents=True)
-    monkeypatch.setattr(host_mpi_libraries, "_OF_CRAY", tuple(map(str, places)))
+    monkeypatch.setattr(host_mpi_libraries, "_CRAY", tuple(map(str, places)))
     for name, expected in (("libmpi_cray.so.12", {str(places[0])}), ("libmpich.so.12", set())):
         shutil.copy("/bin/true", tmp_path / name)
         plan = host_mpi.plan("true", "-B{source}:{target}", "subject", str(tmp_path / name))

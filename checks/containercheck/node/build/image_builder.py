@@ -20,10 +20,10 @@ COMPRESSION = ["--mksquashfs-args", "-comp lz4"]
 def compression_options(runtime: str) -> List[str]:
     """Return the options for :data:`COMPRESSION`; none for a runtime that does not have them."""
     try:
-        said = subprocess.run([runtime, "build", "--help"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+        output = subprocess.run([runtime, "build", "--help"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
     except OSError:
         return []
-    return COMPRESSION if COMPRESSION[0].encode() in said else []
+    return COMPRESSION if COMPRESSION[0].encode() in output else []
 
 
 def builder_of(runtime: str) -> str:
@@ -36,11 +36,11 @@ def builder_of(runtime: str) -> str:
 
 def build_environment(runtime: str, directory: Path) -> Dict[str, str]:
     """Return the variables that let a runtime build in a directory."""
-    said = ""
-    # One that does not even tell its version says what is wrong when it is to build.
+    version = ""
+    # A runtime that does not even print its version fails in the build, with a message.
     with contextlib.suppress(CacheError):
-        said = _version_of(runtime)
-    variable = container_runtimes.recognized(runtime, said).build_directory
+        version = _version_of(runtime)
+    variable = container_runtimes.recognized(runtime, version).build_directory
     return {variable: str(directory)} if variable else {}
 
 

@@ -167,7 +167,7 @@ class Kept(OfRegistry):
         look = self.storage.look
         command = look if self.storage.lists_digests else (*look, self.called)
         try:
-            said = subprocess.run(
+            process = subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=PATIENCE
             )
         except FileNotFoundError:
@@ -176,7 +176,7 @@ class Kept(OfRegistry):
             ) from None
         except subprocess.TimeoutExpired:
             raise CacheError(self.failed(f"{' '.join(look)} was not done after {PATIENCE:g} s")) from None
-        text = said.stdout.decode(errors="replace") if said.returncode == 0 else ""
+        text = process.stdout.decode(errors="replace") if process.returncode == 0 else ""
         if self.storage.lists_digests:
             # Of those that were pulled, by the digest that they were pulled by.
             return f"sha256:{self.digest}" if f"sha256:{self.digest}" in text.split() else None
@@ -187,14 +187,14 @@ class Kept(OfRegistry):
 
         :raises CacheError: see :meth:`pull`.
         """
-        found = self.identifier()
-        if found is None:
+        identifier = self.identifier()
+        if identifier is None:
             self.pull([*self.storage.pull, self.called])
-            found = self.identifier()
-        if found is None:
+            identifier = self.identifier()
+        if identifier is None:
             # Shifter ends with 0 then too.
             raise CacheError(self.failed(self.last_words()))
-        return self.path, {"bytes": 0, "id": found, "reference": self.shown}
+        return self.path, {"bytes": 0, "id": identifier, "reference": self.shown}
 
     def facts(self) -> Dict[str, Any]:
         """Return which image it is, for a check's provenance; it must be there.

@@ -1,1 +1,1 @@
-"""What runs in the job, on the nodes."""
+"""Programs that run in the job, on the nodes."""

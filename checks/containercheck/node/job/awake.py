@@ -1,13 +1,13 @@
-"""Keeps the processors of a virtual machine awake while they are measured (Linux, standard library only, Python 3.6).
+"""Keep the processors of a virtual machine busy during measurements (Linux, standard library only, Python 3.6).
 
-A hypervisor may put a processor that slept on another core when it wakes up, and two ranks find themselves on
-neighbouring cores in one run and on distant ones in the next. So a process for each processor spins in Linux's class
-SCHED_IDLE, which runs when nobody else wants to (sched(7)). On the virtual machine where this was tried, pairs of bare
+A hypervisor may move an idle processor to another core when it wakes up, so that two ranks run on neighbouring cores
+in one run and on distant ones in the next. So a process for each processor spins in Linux's class SCHED_IDLE, which
+runs when no other process wants to (sched(7)). On the virtual machine where this was tried, pairs of bare
 runs then spread by 2.5 in place of 17 % (Ping Pong's latency), 4 in place of 6 % (its bandwidth), 11 in place of 18 %
 (HPL in HPCC) and, in the median of HPCC's fourteen figures, 9 in place of 14 %.
 
-The class counts within a group of processes that share a processor: a session (autogroup) or a cgroup. So it is for
-runs that are started here, in the runner's own session, and not for those that a daemon starts.
+The class counts only among processes of the same session (autogroup) or cgroup. So this works for runs in the runner's
+own session, and not for those that a daemon starts.
 """
 
 import contextlib
@@ -20,15 +20,15 @@ from containercheck.node.job import processes
 
 
 def is_virtual(cpuinfo: str) -> bool:
-    """Tell whether a hypervisor runs this machine, from ``/proc/cpuinfo``; of x86 only, where processors say so."""
+    """Tell whether a hypervisor runs this machine, from ``/proc/cpuinfo``; on x86 only, where processors say so."""
     return any(line.startswith("flags") and "hypervisor" in line.split() for line in cpuinfo.splitlines())
 
 
 @contextlib.contextmanager
 def kept(wanted: bool) -> Iterator[bool]:
-    """Keep the processors that we may use awake; tell whether that is done.
+    """Keep the processors of this process busy on a virtual machine; give whether that is done.
 
-    :param wanted: whether it may be; it is done on virtual machines only.
+    :param wanted: whether to do so if the machine is virtual.
     """
     virtual = wanted and is_virtual(Path("/proc/cpuinfo").read_text())
     spinning = [_spin(cpu) for cpu in sorted(os.sched_getaffinity(0))] if virtual else []
@@ -42,9 +42,9 @@ def kept(wanted: bool) -> Iterator[bool]:
 
 
 def _end(child: int) -> None:
-    """End a child of ours; one that has ended before is told of.
+    """End a child process, and print a line if it ended by itself before.
 
-    Its number is nobody else's as long as it was not waited for: see ``processes.reap``.
+    Its number is not used again before it is waited for: see ``processes.reap``.
     """
     with contextlib.suppress(ChildProcessError):
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -56,7 +56,7 @@ def _end(child: int) -> None:
 
 
 def _spin(cpu: int) -> int:
-    """Start a process that keeps one processor awake, and return its id."""
+    """Start a process that keeps a processor busy, and return its id."""
     parent = os.getpid()
     pid = os.fork()
     if pid:

@@ -1,9 +1,9 @@
-"""Which processes of this node belong to a run (Linux; standard library only, Python 3.6 or newer).
+"""Find the processes of this node that belong to a run (Linux; standard library only, Python 3.6 or newer).
 
-Most descend from the runner. What a daemon starts in its place (Slurm's, PALS's and Flux's launchers, LSF's, Docker)
-does not: it is known by what it was given. That is a variable of our own, which a launcher hands on with the
-environment; the scheduler's number of the job; or the job's cgroup. Nothing of another user's is taken for ours,
-whatever it says of itself, and nothing is killed but what descends from the runner or has our own variable.
+Most descend from the runner. Those that a daemon starts in its place (Slurm's, PALS's and Flux's launchers, LSF's,
+Docker) do not. They are recognized by a variable of our own, which a launcher hands on with the environment, by the
+scheduler's number of the job, or by the job's cgroup. A process of another user never counts, whatever its environment
+says, and only descendants of the runner and processes with our own variable are killed.
 """
 
 import contextlib
@@ -18,58 +18,58 @@ from typing import Dict, Iterator, List, Set
 from containercheck.node import contract, texts
 from containercheck.node.job import processes
 
-#: What all that this runner starts has in its environment, and nothing else on the machine.
+#: Variable, with its value, in the environment of all processes that this runner starts, and of no others.
 MARK = f"{contract.RUN}={uuid.uuid4().hex}"
-#: Variables with which schedulers tell a job its number.
+#: Variables with the number of the job, by scheduler.
 _JOBS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", *(["JOB_ID"] if "SGE_ROOT" in os.environ else []))
-#: Seconds after which a process has the environment that it keeps: before it calls exec, its parent's is seen.
+#: Seconds after which a process has its final environment: before it calls exec, it shows its parent's.
 _SETTLED = 10.0
 _TICKS = float(os.sysconf("SC_CLK_TCK"))
-#: Whether this process runs one of two runs that go on at the same time: see :func:`begin_anew`.
+#: Whether this process runs one of two simultaneous runs: see :func:`begin_anew`.
 _IS_ONE_OF_TWO = False
-#: When the processes that are not ours began, so that none is read again; and those that are: one that has ended, and
-#: that nobody has waited for yet, has no environment any more.
+#: Start times of the processes that are not ours, so that none is read again, and of those that are: a zombie process
+#: has no environment any more.
 _STRANGERS: Dict[int, int] = {}
 _KNOWN: Dict[int, int] = {}
-#: Daemons that started something for us: what they wait for is our own work.
+#: Daemons that started processes of the run: the processor time of children that they wait for is the run's.
 DAEMONS: Set[int] = set()
 
 
 def environment() -> Dict[str, str]:
-    """Return the environment of what is to be known as ours."""
+    """Return the environment for processes of the run, with the variable that marks them."""
     name, _, value = MARK.partition("=")
     return {**os.environ, name: value}
 
 
 def begin_anew() -> None:
-    """Take for ours from now on what this process starts, and nothing of the one that it was forked from.
+    """Count only processes that this process starts from now on, and none of the one that it was forked from.
 
-    For two runs that go on at the same time, each below a process of its own. Only what descends from that is looked
-    at: the scheduler's number of the job would be the other run's too.
+    For two simultaneous runs, each below a process of its own. Only descendants of that process count, because both
+    runs have the same scheduler's number of the job.
     """
     global MARK, _IS_ONE_OF_TWO
     MARK, _IS_ONE_OF_TWO = f"{contract.RUN}={uuid.uuid4().hex}", True
-    for known in (_STRANGERS, _KNOWN, DAEMONS):
-        known.clear()
+    for remembered in (_STRANGERS, _KNOWN, DAEMONS):
+        remembered.clear()
 
 
 def processes_of_run() -> Set[int]:
-    """Return the processes on this node that belong to the run in progress, ended ones that still show among them."""
+    """Return the processes on this node that belong to the run in progress, zombie processes among them."""
     own = processes.descendants(os.getpid(), ended=True)
     if _IS_ONE_OF_TWO:
         return own
-    others = _of_others(own)
+    others = _started_by_daemons(own)
     return own | others | processes.descendants(*others, ended=True) - {os.getpid()}
 
 
 def marked() -> Set[int]:
-    """Return the living processes that have our own variable, and their descendants, but for those of this process."""
-    found = {pid for pid in _of_others(processes.descendants(os.getpid())) if _is_marked(pid)}
-    return found | processes.descendants(*found)
+    """Return the living processes with our own variable and their descendants, without those of this process."""
+    pids = {pid for pid in _started_by_daemons(processes.descendants(os.getpid())) if _is_marked(pid)}
+    return pids | processes.descendants(*pids)
 
 
 def kill_all() -> List[str]:
-    """Kill every descendant of this process, and all with our variable; return what they were called, sorted."""
+    """Kill every descendant of this process, and all with our variable; return their names, sorted."""
     names = processes.kill_descendants()
     killed: Dict[int, str] = {}
     # Again and again, because a process can fork while the others are being killed.
@@ -87,7 +87,7 @@ def kill_all() -> List[str]:
 
 @contextlib.contextmanager
 def none_left_behind() -> Iterator[None]:
-    """Kill all that is ours where the block is left by an exception: a job may have to end while it starts a run."""
+    """Kill all processes of the run if an exception leaves the block: a job may have to end while it starts a run."""
     try:
         yield
     except BaseException:
@@ -104,16 +104,16 @@ def wait_for_all(patience: float) -> None:
 
 
 def _marks_of_job() -> Set[bytes]:
-    """Return our own variable and those of the scheduler, as they stand in an environment."""
+    """Return our own variable and those of the scheduler, as in /proc/<pid>/environ."""
     return {MARK.encode(), *(f"{name}={os.environ[name]}".encode() for name in _JOBS if os.environ.get(name))}
 
 
-def _of_others(own: Set[int]) -> Set[int]:
-    """Return the processes that daemons started for us, and the daemons of Slurm's that look after this job.
+def _started_by_daemons(own: Set[int]) -> Set[int]:
+    """Return the processes that daemons started for the run, and Slurm's daemons for this job.
 
-    :param own: processes that need not be looked at.
+    :param own: processes to leave out.
     """
-    marks, group, found = _marks_of_job(), cgroup_of_job(_cgroup(os.getpid())), set()
+    marks, group, pids = _marks_of_job(), cgroup_of_job(_cgroup(os.getpid())), set()
     now = float(Path("/proc/uptime").read_text().split()[0])
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) in own or int(entry) == os.getpid():
@@ -125,13 +125,13 @@ def _of_others(own: Set[int]) -> Set[int]:
             if _STRANGERS.get(pid) == began:
                 continue
             if _KNOWN.get(pid) == began or _is_ours(pid, marks, group):
-                found.add(pid)
+                pids.add(pid)
                 if _KNOWN.get(pid) != began and _is_marked(pid) and parent not in own:
                     DAEMONS.add(parent)
                 _KNOWN[pid] = began
             elif now - began / _TICKS > _SETTLED:
                 _STRANGERS[pid] = began
-    return found
+    return pids
 
 
 def _is_ours(pid: int, marks: Set[bytes], group: str) -> bool:
@@ -162,14 +162,14 @@ def _cgroup(pid: int) -> str:
 def cgroup_of_job(text: str) -> str:
     """Return the cgroup that a scheduler made for this job, as ``controllers:path``; empty where there is none.
 
-    :param text: of /proc/<pid>/cgroup.
+    :param text: content of /proc/<pid>/cgroup.
     """
     for number in (re.escape(os.environ[name]) for name in _JOBS if os.environ.get(name)):
-        # Slurm says job_42, LSF job.42.1700000000.1, PBS jobid/42.server.
+        # Slurm has job_42, LSF job.42.1700000000.1, PBS jobid/42.server.
         pattern = rf"^\d+:([^:]*:.*/(?:job[._-]?|jobid/){number}(?:\.[^/\n]*)?)(?:/|$)"
-        found = re.search(pattern, text, re.MULTILINE)
-        if found:
-            return found[1]
+        match = re.search(pattern, text, re.MULTILINE)
+        if match:
+            return match[1]
     return ""
 
 
@@ -177,6 +177,6 @@ def is_in(group: str, text: str) -> bool:
     """Tell whether a process is in a cgroup, or below it.
 
     :param group: see :func:`cgroup_of_job`.
-    :param text: of its /proc/<pid>/cgroup.
+    :param text: content of its /proc/<pid>/cgroup.
     """
     return re.search(rf"^\d+:{re.escape(group)}(?:/|$)", text, re.MULTILINE) is not None

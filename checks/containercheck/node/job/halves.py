@@ -1,9 +1,9 @@
-"""Two runs at the same time, each on half of the node's cores (Linux; standard library only, Python 3.6 or newer).
+"""Run two sides at the same time, each on half of the node's cores (Linux; standard library only, Python 3.6 or newer).
 
-Each has a process of its own below the runner, which stays on its half and so keeps all that it starts there, and a
-working directory of its own: two runs that write the same file would spoil each other's. In there lies what the stage
-directory has: small files as copies, large ones (an input) as further names of the same file, links as they are. The
-side's script is the one that would run in the stage directory, with the names of its own directory in it.
+Each run has a process of its own below the runner, which is bound to its half with all its children, and a working
+directory of its own, because two runs that write the same file would spoil it. The directory has the content of the
+stage directory: small files as copies, large ones (an input) as hard links, links as they are. The side's script is
+that of the stage directory, with the paths of its own directory in it.
 """
 
 import itertools
@@ -21,18 +21,18 @@ from containercheck.node import contract
 from containercheck.node.job import belonging, disturbance, processes, reproducer
 from containercheck.node.job.single_run import disturbed_by, run_once
 
-#: Where Linux tells which processors are hardware threads of one core, and in which socket.
+#: Where Linux lists the hardware threads of a processor's core, and its socket.
 TOPOLOGY = "sys/devices/system/cpu/cpu{}/topology"
-#: Largest file that each side gets a copy of, in bytes: a program may change its input, but none of that size.
+#: Largest file that is copied for each side, in bytes: programs change small inputs only.
 COPIED = 64 << 20
-#: Seconds between two looks at whether a run has ended, and what both have to end when they are told to.
+#: Seconds between two looks whether a run has ended, and that both have to end after SIGTERM.
 INTERVAL, PATIENCE = 0.05, 20.0
 #: File in a run's directory with its part of the record. JSON.
 RUN = "run.json"
 
 
 class HalvesError(Exception):
-    """The node has no two halves of that size, or a run could not even be begun; the message says it."""
+    """The node has no two halves of that size, or a run could not be started; the message says which."""
 
 
 class Half(NamedTuple):
@@ -45,11 +45,11 @@ class Half(NamedTuple):
 
 
 def halves(wanted: int, usable: Set[int], root: Path = Path("/")) -> Tuple[Set[int], Set[int]]:
-    """Return the processors of two halves: as many whole cores each, neighbours together; an odd one is left out.
+    """Return the processors of two halves: the same number of whole, neighbouring cores; an odd core is left out.
 
     :param wanted: cores that each must have.
     :param usable: processors that may be used.
-    :param root: of the file system that tells which of them are one core.
+    :param root: of the file system in which Linux lists the threads of cores.
     :raises HalvesError: there are too few.
     """
     cores: Dict[Tuple[int, str], List[int]] = {}
@@ -65,7 +65,7 @@ def halves(wanted: int, usable: Set[int], root: Path = Path("/")) -> Tuple[Set[i
             "run them one after the other (-S duet=no)"
         )
     first, second = ordered[:size], ordered[-size:]
-    return {one for _, core in first for one in core}, {one for _, core in second for one in core}
+    return {cpu for _, core in first for cpu in core}, {cpu for _, core in second for cpu in core}
 
 
 def _text(path: Path) -> str:
@@ -83,8 +83,8 @@ def listed(processors: Set[int]) -> str:
     """
     ranges = []
     for _, group in itertools.groupby(enumerate(sorted(processors)), lambda pair: pair[1] - pair[0]):
-        own = [processor for _, processor in group]
-        ranges.append(str(own[0]) if len(own) == 1 else f"{own[0]}-{own[-1]}")
+        members = [processor for _, processor in group]
+        ranges.append(str(members[0]) if len(members) == 1 else f"{members[0]}-{members[-1]}")
     return ",".join(ranges)
 
 
@@ -101,16 +101,16 @@ def make_directories(sides: Sequence[str], stagedir: str) -> None:
     stage = Path.cwd()
     shutil.rmtree(contract.DUET, ignore_errors=True)
     for side in sides:
-        own = stage / directory_of(side)
-        own.mkdir(parents=True)
+        directory = stage / directory_of(side)
+        directory.mkdir(parents=True)
         for path in reproducer.found_by_runs(stage):
             if path.is_dir() and not path.is_symlink():
-                shutil.copytree(str(path), str(own / path.name), symlinks=True, copy_function=_copy)
+                shutil.copytree(str(path), str(directory / path.name), symlinks=True, copy_function=_copy)
             else:
-                _copy(str(path), str(own / path.name))
+                _copy(str(path), str(directory / path.name))
         script = reproducer.expanded(Path(contract.script_file(side)).read_text(), stage)
         text = script.replace(stagedir, f"{stagedir}/{directory_of(side)}")
-        (own / contract.script_file(side)).write_text(text + "\n")
+        (directory / contract.script_file(side)).write_text(text + "\n")
 
 
 def _copy(source: str, target: str) -> None:
@@ -123,14 +123,14 @@ def _copy(source: str, target: str) -> None:
 def run_both(both: Sequence[Half], collect: List[str], local_ranks: int) -> List[Dict[str, Any]]:
     """Run two sides at the same time, and return their parts of the record, in this order.
 
-    Where one fails, the other is ended too: what it does by itself is no pair.
+    If one fails, the other is ended too: alone, it makes no pair.
 
     :param collect, local_ranks: as for :func:`run_once`.
-    :raises HalvesError: one could not be begun.
+    :raises HalvesError: one could not be started.
     """
     began, before, started = time.time(), disturbance.look(), time.monotonic()
     living: Dict[int, Half] = {}
-    found: Dict[str, Dict[str, Any]] = {}
+    runs: Dict[str, Dict[str, Any]] = {}
     failed = ""
     try:
         for half in both:
@@ -140,23 +140,23 @@ def run_both(both: Sequence[Half], collect: List[str], local_ranks: int) -> List
                 run = _run_of(half)
                 if run is None and not failed:
                     raise HalvesError(f"{half.side} could not be begun on processors {listed(half.processors)}")
-                found[half.side] = run or _spoilt(half, time.monotonic() - started, failed)
+                runs[half.side] = run or _run_ended_with(half, time.monotonic() - started, failed)
                 del living[pid]
                 if run and has_failed(run) and not failed:
                     failed = half.side
-                    _tell(living, signal.SIGTERM)
+                    _signal_all(living, signal.SIGTERM)
     finally:
-        # Also where the job is to end.
+        # Also if the job is to end.
         _end(living)
     disturbers = disturbed_by(began, before, disturbance.look())
-    return [{**found[half.side], "disturbed_by": disturbers, "processors": listed(half.processors)} for half in both]
+    return [{**runs[half.side], "disturbed_by": disturbers, "processors": listed(half.processors)} for half in both]
 
 
 def _start(half: Half, collect: List[str], local_ranks: int) -> int:
     """Start a process that runs one side, and return its id."""
     parent, output = os.getpid(), Path.cwd() / half.output
     sys.stdout.flush()
-    # The child of a job that is to end must not go on as the runner, out of this function.
+    # A signal between fork and try would make the child leave this function and go on as the runner.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     pid = os.fork()
     if pid:
@@ -177,7 +177,7 @@ def _start(half: Half, collect: List[str], local_ranks: int) -> int:
         (output / (RUN + ".tmp")).replace(output / RUN)
         status = 0
     except processes.Terminated:
-        # The runner knows why.
+        # The runner writes the reason.
         pass
     except BaseException:
         traceback.print_exc()
@@ -187,13 +187,13 @@ def _start(half: Half, collect: List[str], local_ranks: int) -> int:
 
 
 def _ended(living: Dict[int, Half]) -> List[Tuple[int, Half]]:
-    """Wait for a moment, and return those that have ended."""
+    """Wait for a moment, and return the processes that have ended."""
     time.sleep(INTERVAL)
     return [(pid, half) for pid, half in living.items() if os.waitpid(pid, os.WNOHANG)[0]]
 
 
 def _run_of(half: Half) -> Optional[Dict[str, Any]]:
-    """Return what a process wrote of its run, once; None where it was ended before."""
+    """Read and remove the record that a process wrote of its run; None if the process was ended before."""
     path = half.output / RUN
     if not path.exists():
         return None
@@ -207,25 +207,25 @@ def has_failed(run: Dict[str, Any]) -> bool:
     return run["status"] != 0 or run["timed_out"] or run["printed_too_much"]
 
 
-def _spoilt(half: Half, seconds: float, failed: str) -> Dict[str, Any]:
+def _run_ended_with(half: Half, seconds: float, failed: str) -> Dict[str, Any]:
     """Return the part of the record of a run that was ended because the other one had failed."""
     run: Dict[str, Any] = {"seconds": seconds, "limit": half.limit, "status": 128 + signal.SIGTERM, "timed_out": False}
     run.update({"printed_too_much": False, "leftover_processes": [], "mpi": {}, "bound": []})
     return {**run, "output": str(half.output), "ended_with": failed}
 
 
-def _tell(living: Dict[int, Half], number: signal.Signals) -> None:
+def _signal_all(living: Dict[int, Half], number: signal.Signals) -> None:
     for pid in living:
         os.kill(pid, number)
 
 
 def _end(living: Dict[int, Half]) -> None:
-    """End what still runs: asked first, then killed."""
-    _tell(living, signal.SIGTERM)
+    """End the processes that still run, with SIGTERM first, then SIGKILL."""
+    _signal_all(living, signal.SIGTERM)
     deadline = time.monotonic() + PATIENCE
     while living and time.monotonic() < deadline:
         for pid, _ in _ended(living):
             del living[pid]
-    _tell(living, signal.SIGKILL)
+    _signal_all(living, signal.SIGKILL)
     for pid in living:
         os.waitpid(pid, 0)

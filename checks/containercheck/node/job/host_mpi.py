@@ -1,20 +1,19 @@
-"""Brings the host's MPI into a container: the integrated variant (standard library only; run in the job).
+"""Bring the host's MPI into a container: the integrated variant (standard library only; run in the job).
 
     python3 checks/containercheck hostmpi plan --bind='-B{source}:{target}' --side subject hpcc
     python3 checks/containercheck hostmpi verify subject
     python3 checks/containercheck hostmpi lend mpich
 
-``plan`` writes subject.host-mpi/, and .json and .options of that name; ``verify`` checks what the image's loader made
-of it, which is in subject.preflight.out; ``lend`` writes bare-mpi/, the host's MPI for a bare program that was built
+``plan`` writes subject.host-mpi/, and .json and .options of that name; ``verify`` checks the output of the image's
+loader with these, subject.preflight.out; ``lend`` writes bare-mpi/, the host's MPI for a bare program that was built
 with another one.
 
 This is the bind (hybrid) model, BSC's integrated container (D12.6 section 6.9.1). Bound are: the directories of the
-libraries that the host's MPI consists of and depends on, under ``/host``; its plugins and its configuration, where they
-are on the host, because their paths are compiled in. ``subject.host-mpi/`` holds a link for each library, and stands
-before all that the image has in its own LD_LIBRARY_PATH; each side has its own. Left to the image are libc and the
-compilers' run-time libraries: two versions of these in one process do not work. Of the latter the host's are taken
-where the image has none. Directories are bound where the job runs, for the libraries of the node are the ones that
-count.
+host's MPI libraries and of all that they depend on, under ``/host``; its plugins and its configuration at the same
+paths as on the host, because these are compiled in. ``subject.host-mpi/`` holds a link for each library, and comes
+first in the container's LD_LIBRARY_PATH; each side has its own. libc and the compilers' run-time libraries are the
+image's: two versions of these in one process do not work. If the image lacks one of the latter, the host's is taken.
+Directories are bound in the job, because the libraries of the node count.
 """
 
 import argparse
@@ -39,25 +38,25 @@ from containercheck.node.job.host_mpi_libraries import (
 #: Where the host's library directories appear in the container.
 HOST = "/host"
 
-#: Of the image where it has them: the run-time libraries of the compilers.
+#: Run-time libraries of the compilers: the image's, if it has them.
 _RUN_TIME = re.compile(r"^lib(gcc_s|stdc\+\+|gfortran|quadmath|gomp|atomic|ssp)\.so")
 
 
 def lend(family: str, libmpi: Optional[str] = None) -> str:
-    """Let programs of a family of MPIs load the host's MPI of that family, by the name that they know; return its path.
+    """Let programs for a family of MPIs load the host's MPI of that family, by their SONAME; return its path.
 
-    :param libmpi: the library, where it is not among those that the loader finds.
+    :param libmpi: the library, if the loader does not find it.
     :raises AbsentError: the host has none.
-    :raises HostMpiError: the one given is not there, or has another ABI.
+    :raises HostMpiError: ``libmpi`` is not there, or has another ABI.
     """
-    title, wanted, names, _ = mpi.FAMILIES[family]
+    title, soname, names, _ = mpi.FAMILIES[family]
     path = named(libmpi, f"host_{family}") if libmpi else found_by_loader(family, f"host_{family}")
     if not names.match(Path(path).name):
         raise HostMpiError(
-            f"another ABI: the program needs {wanted} ({title}); the site's extras, host_{family}, name {libmpi}"
+            f"another ABI: the program needs {soname} ({title}); the site's extras, host_{family}, name {libmpi}"
         )
     _fresh_directory(contract.BARE_MPI_LINKS)
-    for name in {wanted, *mpi.other_names(wanted)}:
+    for name in {soname, *mpi.other_names(soname)}:
         Path(contract.BARE_MPI_LINKS, name).symlink_to(Path(path).resolve())
     return path
 
@@ -70,10 +69,10 @@ def _fresh_directory(name: str) -> None:
 def plan(executable: str, bind: str, side: str, libmpi: Optional[str], family: Optional[str] = None) -> Dict[str, Any]:
     """Write the links, the options for the container runtime, and the plan; return the plan.
 
-    :param bind: how the runtime is told to bind, with ``{source}`` and ``{target}``.
-    :param side: whose container it is for.
-    :param libmpi: the host's MPI library, where the bare program does not tell.
-    :param family: of the host's MPI, for a program that only may be there.
+    :param bind: option of the runtime for a bind, with ``{source}`` and ``{target}``.
+    :param side: the side that the container belongs to.
+    :param libmpi: the host's MPI library, if the bare program does not load it.
+    :param family: of the host's MPI, in case the program is not there.
     :raises HostMpiError: it is not there; see also :func:`find_mpi`.
     """
     soname, path = (mpi.soname_of(libmpi), named(libmpi, "host_mpi")) if libmpi else find_mpi(executable, family)
@@ -84,7 +83,7 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str], family: O
     targets = {name: f"{HOST}{file}" for name, file in real.items()}
     spares = {name: target for name, target in targets.items() if _RUN_TIME.match(name)}
     libraries = {name: file for name, file in needed.items() if name not in spares}
-    # By all the names that programs of its family know it by.
+    # By all the SONAMEs of its family.
     links = {other: targets[name] for name in libraries for other in mpi.other_names(name)}
     links.update({name: targets[name] for name in libraries})
     links[contract.MPI_PRELOAD] = targets[soname]
@@ -95,43 +94,43 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str], family: O
     if preload.is_symlink():
         preload.unlink()
     preload.symlink_to(real[soname])
-    # One bind for a directory serves all below it.
-    outermost = [one for one in sources if not any(other in one.parents for other in sources)]
-    binds = {str(one): f"{HOST}{one}" for one in outermost}
-    binds.update({str(one): str(one) for one in plugins})
-    binds.update({one: one for one in configuration_of(Path(path).resolve())})
+    # The bind of a directory includes all below it.
+    outermost = [directory for directory in sources if not any(other in directory.parents for other in sources)]
+    binds = {str(directory): f"{HOST}{directory}" for directory in outermost}
+    binds.update({str(directory): str(directory) for directory in plugins})
+    binds.update({file: file for file in configuration_of(Path(path).resolve())})
     if any(" " in source or ":" in source for source in binds):
         raise HostMpiError("a directory of the host's MPI has a space or a colon in its name: it cannot be bound")
-    result = {"soname": soname, "path": str(Path(path).resolve()), "libraries": libraries, "spares": spares}
-    result["binds"] = binds
+    written = {"soname": soname, "path": str(Path(path).resolve()), "libraries": libraries, "spares": spares}
+    written["binds"] = binds
     Path(contract.mpi_options_file(side)).write_text(
         " ".join(bind.format(source=source, target=target) for source, target in sorted(binds.items())) + "\n"
     )
-    Path(contract.mpi_plan_file(side)).write_text(json.dumps(result, indent=1))
-    return result
+    Path(contract.mpi_plan_file(side)).write_text(json.dumps(written, indent=1))
+    return written
 
 
-def _is_hosts(path: str, library: str, trees: Sequence[str]) -> bool:
-    """Tell whether a path of the container is a library of the host's, because a tree with it is bound in.
+def _is_host_library(path: str, library: str, trees: Sequence[str]) -> bool:
+    """Tell whether a path in the container is a library of the host's, in a directory that is bound in.
 
     :param trees: each ``source:target``.
     """
     for source, target in (tree.split(":") for tree in trees):
         if Path(target) == Path(path) or Path(target) in Path(path).parents:
-            there = Path(source, Path(path).relative_to(target))
-            return there.exists() and there.samefile(library)
+            on_host = Path(source, Path(path).relative_to(target))
+            return on_host.exists() and on_host.samefile(library)
     return False
 
 
 def verify(preflight: str, known: Dict[str, Any], side: str, trees: Sequence[str] = ()) -> str:
-    """Check what the loader in the container said about the program, with the host's MPI in place.
+    """Check the container's loader's output about the program, with the host's MPI in place; return a remark.
 
-    Run-time libraries of the host's that the image lacks are added to it. Return what has to be said of it: of a
-    script only that the host's MPI can be loaded in the image; which one its program loads is seen while it runs.
+    Run-time libraries that the image lacks are linked to the host's. The remark is empty except for a script, of which
+    only this is certain: the image can load the host's MPI. Which one its program loads is seen while it runs.
 
-    :param preflight: output of the loader with LD_TRACE_LOADED_OBJECTS; see ``entering.lookup``.
+    :param preflight: output of the loader with LD_TRACE_LOADED_OBJECTS; see ``host_mpi_scripts.lookup``.
     :param known: the plan.
-    :param side: whose container it is.
+    :param side: the side that the container belongs to.
     :param trees: directories of the host that the site has bound in with the program, each ``source:target``.
     :raises HostMpiError: the host's libc is newer than the image's, a library is missing, or the ABI is another.
     """
@@ -153,9 +152,9 @@ def verify(preflight: str, known: Dict[str, Any], side: str, trees: Sequence[str
     loaded = dict(re.findall(r"^\s*(\S+) => (/\S+)", preflight, re.MULTILINE))
     own = {name: path for name, path in loaded.items() if mpi.SONAME.match(name)}
     if not own:
-        telling = preflight.strip().splitlines()[-1:] or ["it printed nothing"]
+        last_line = preflight.strip().splitlines()[-1:] or ["it printed nothing"]
         raise HostMpiError(
-            f"the program in the image loads no MPI library, so the host's cannot replace it: {telling[0]}"
+            f"the program in the image loads no MPI library, so the host's cannot replace it: {last_line[0]}"
         )
     name = next((name for name in (known["soname"], *mpi.other_names(known["soname"])) if name in own), None)
     if name is None:
@@ -163,7 +162,7 @@ def verify(preflight: str, known: Dict[str, Any], side: str, trees: Sequence[str
             f"another ABI: the image's program needs {', '.join(map(mpi.title_of, own))}, the host's MPI is "
             f"{mpi.title_of(known['soname'])}. Build the image with an MPI of the host's family"
         )
-    if f"/{contract.mpi_links(side)}/" not in own[name] and not _is_hosts(own[name], known["path"], trees):
+    if f"/{contract.mpi_links(side)}/" not in own[name] and not _is_host_library(own[name], known["path"], trees):
         raise HostMpiError(
             f"the image's program insists on its own {own[name]} (an RPATH outranks LD_LIBRARY_PATH): "
             "link it with RUNPATH"
@@ -172,7 +171,7 @@ def verify(preflight: str, known: Dict[str, Any], side: str, trees: Sequence[str
 
 
 def main() -> None:
-    """Run one command; one error when it cannot be: the exit status ``contract.UNSUPPORTED`` is a reason to skip."""
+    """Run a command, or print one error; the exit status ``contract.UNSUPPORTED`` is a reason to skip."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command")
     commands.required = True

@@ -1,4 +1,4 @@
-"""The MPI of this host: which library it is, and what it consists of (standard library only; run in the job)."""
+"""Find the MPI of this host: its library, and all that belongs to it (standard library only; run in the job)."""
 
 import os
 import re
@@ -9,15 +9,15 @@ from typing import Dict, List, Optional, Set, Tuple
 
 from containercheck.node import architectures, mpi
 
-#: Of the image in any case: libc's own family.
+#: Libraries of libc, which are always the image's.
 _LIBC = re.compile(
     rf"^({architectures.LOADER}|lib(c|m|dl|rt|pthread|util|resolv|anl|nsl|nss_.*|BrokenLocale|thread_db|mvec))\.so"
 )
-#: Directories with plugins, beside the library that loads them.
+#: Directories of plugins, beside the library that loads them.
 _PLUGINS = ("openmpi", "openmpi3", "openmpi4", "openmpi5", "pmix", "prte", "ucx", "ucc", "libfabric", "libibverbs")
 _CONFIGURATION = ("/etc/openmpi", "/etc/pmix", "/etc/prte", "/etc/ucx", "/etc/libibverbs.d", "/etc/libfabric.conf")
-#: What Cray's MPI opens by name, its process manager's and network's libraries among it (SANDIA section V.B).
-_OF_CRAY = ("/opt/cray", "/var/opt/cray", "/etc/opt/cray", "/var/spool/slurmd")
+#: Directories that Cray's MPI opens by name, with libraries of process manager and network (SANDIA section V.B).
+_CRAY = ("/opt/cray", "/var/opt/cray", "/etc/opt/cray", "/var/spool/slurmd")
 
 
 class HostMpiError(Exception):
@@ -29,17 +29,17 @@ class AbsentError(HostMpiError):
 
 
 def needed_libraries(paths: List[str]) -> Dict[str, str]:
-    """Return what the loader would load for these programs or libraries: file by SONAME."""
-    found: Dict[str, str] = {}
+    """Return the libraries that the loader would load for these programs or libraries: file by SONAME."""
+    files: Dict[str, str] = {}
     # ldd of many files at once is far quicker than one by one.
-    output = _said(["ldd", *paths])
+    output = _output_of(["ldd", *paths])
     for match in re.finditer(r"^\s+(\S+) => (/\S+) \(0x", output, re.MULTILINE):
-        found.setdefault(match[1], match[2])
-    return found
+        files.setdefault(match[1], match[2])
+    return files
 
 
 def named(libmpi: str, extra: str) -> str:
-    """Return the path of a library that the site names in this extra.
+    """Return the path of a library that the site names in an extra.
 
     :raises HostMpiError: it is not there.
     """
@@ -48,16 +48,16 @@ def named(libmpi: str, extra: str) -> str:
     return libmpi
 
 
-def _said(command: List[str]) -> str:
+def _output_of(command: List[str]) -> str:
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True).stdout
 
 
 def find_mpi(executable: str, family: Optional[str] = None) -> Tuple[str, str]:
     """Return SONAME and path of the MPI library that the bare program loads.
 
-    :param family: where the program is not there, or loads none, the loader is asked for a library of this family.
+    :param family: if the program is not there, or loads none, the loader is asked for a library of this family.
         (Since Open MPI 6, ompi_info loads libopen_mpi alone.)
-    :raises AbsentError: it finds none.
+    :raises AbsentError: the loader finds none.
     :raises HostMpiError: without a family, the program is not there, is a script, or loads none.
     """
     program = shutil.which(executable)
@@ -86,20 +86,20 @@ def _is_binary(program: str) -> bool:
 
 def libraries_of_host() -> List[str]:
     """Return the paths of the libraries that the loader finds by name: LD_LIBRARY_PATH, then the system's."""
-    found = []
+    paths = []
     for directory in os.environ.get("LD_LIBRARY_PATH", "").split(":"):
-        found += sorted(str(path) for path in Path(directory).glob("lib*.so*")) if directory else []
+        paths += sorted(str(path) for path in Path(directory).glob("lib*.so*")) if directory else []
     for ldconfig in ("/sbin/ldconfig", "ldconfig"):
         if shutil.which(ldconfig):
-            listing = _said([ldconfig, "-p"])
-            return found + re.findall(r"=> (/\S+)$", listing, re.MULTILINE)
-    return found
+            listing = _output_of([ldconfig, "-p"])
+            return paths + re.findall(r"=> (/\S+)$", listing, re.MULTILINE)
+    return paths
 
 
 def found_by_loader(family: str, extra: str) -> str:
     """Return the path of the library of a family that the loader finds first.
 
-    :param extra: of the site, by which the library can be named.
+    :param extra: the site's extra that can name the library.
     :raises AbsentError: there is none.
     """
     paths = libraries_of_host()
@@ -120,18 +120,18 @@ def _plugin_directories(libraries: Dict[str, str]) -> Set[Path]:
 
 
 def configuration_of(library: Path) -> List[str]:
-    """Configuration and help texts of this MPI, in the system's places and in its own prefix."""
+    """Return configuration and help texts of this MPI, in the system's places and in its own prefix."""
     prefix = library.parent.parent
     own = [str(prefix / "etc"), str(prefix / "share" / "openmpi"), str(prefix / "share" / "pmix")]
-    of_cray = _OF_CRAY if mpi.is_crays(library.name) else ()
-    places = (*_CONFIGURATION, "/usr/share/openmpi", "/usr/share/pmix", *own, *of_cray)
+    cray = _CRAY if mpi.is_crays(library.name) else ()
+    places = (*_CONFIGURATION, "/usr/share/openmpi", "/usr/share/pmix", *own, *cray)
     return [path for path in places if Path(path).exists()]
 
 
 def closure(libmpi: str) -> Tuple[Dict[str, str], Set[Path]]:
-    """Return what the host's MPI loads (file by SONAME), without libc, and the directories of its plugins."""
+    """Return the libraries of the host's MPI (file by SONAME), without libc, and the directories of its plugins."""
     library = Path(libmpi).resolve()
-    # The bindings for other languages belong to it, whether or not this program uses them.
+    # The bindings for other languages are added, whether or not this program uses them.
     own, member = {}, mpi.member_of(Path(libmpi).name)
     for directory in (Path(libmpi).parent, library.parent):
         # MPICH's programs for the standard's ABI ask for libpmpi_abi too.
@@ -142,8 +142,8 @@ def closure(libmpi: str) -> Tuple[Dict[str, str], Set[Path]]:
     while True:
         plugins = _plugin_directories(libraries)
         files = [str(path) for directory in plugins for path in directory.rglob("*.so*") if path.is_file()]
-        more = needed_libraries(files) if files else {}
-        if more.keys() <= libraries.keys():
+        needed = needed_libraries(files) if files else {}
+        if needed.keys() <= libraries.keys():
             break
-        libraries = {**more, **libraries}
+        libraries = {**needed, **libraries}
     return {name: path for name, path in libraries.items() if not _LIBC.match(name)}, plugins

@@ -1,10 +1,10 @@
-"""Who disturbs a run on the job's other nodes: a watch on each of them (standard library only, Python 3.6 or newer).
+"""Watch for disturbance on the job's other nodes, each by a process (standard library only, Python 3.6 or newer).
 
     python3 checks/containercheck watch
 
-writes a line a second into ``watch/<node>.lines``, while the job lasts: when, and who took how much of the node since
+writes a line a second into ``watch/<node>.lines`` until the job ends: the time, and who took how much of the node since
 the last line. Slurm starts it on every node of a job, beside the job's own steps. Under other schedulers only the first
-node, on which the runner is, is looked at.
+node, where the runner is, is watched.
 """
 
 import json
@@ -24,12 +24,12 @@ INTERVAL = 1.0
 
 
 def start() -> None:
-    """Start the watch on all nodes of a Slurm job that has several. Where it does not start, nothing is seen there."""
+    """Start the watch on all nodes of a Slurm job that has several. A node where it does not start is not watched."""
     if int(os.environ.get("SLURM_JOB_NUM_NODES", 1)) < 2 or not shutil.which("srun"):
         return
     shutil.rmtree(contract.WATCH, ignore_errors=True)
     Path(contract.WATCH).mkdir()
-    # It shares the processors with the job's own steps, and has nothing to do with MPI.
+    # It shares the processors with the job's own steps, and does not use MPI.
     words = ["srun", "--overlap", "--ntasks-per-node=1", "--ntasks=" + os.environ["SLURM_JOB_NUM_NODES"], "--mpi=none"]
     programs = str(Path(__file__).resolve().parents[1])
     with Path(contract.WATCH, "err").open("wb") as err:
@@ -42,34 +42,34 @@ def start() -> None:
 
 
 class Lines:
-    """What the watch on one node wrote, each line read once: there is one for each second of the job.
+    """The lines that the watch on a node writes, one a second; each is read once.
 
     :param path: the file, which grows.
     """
 
     def __init__(self, path: Path) -> None:
-        """Nothing is read yet."""
+        """Begin at the start of the file."""
         self._path, self._offset = path, 0
         self._waiting: List[Tuple[float, float, Dict[str, float]]] = []
 
     def between(self, first: float, last: float) -> List[Tuple[float, float, Dict[str, float]]]:
-        """Return when, the capacity, and who took what, of the lines between two moments; earlier ones are forgotten.
+        """Return time, capacity, and ticks by name of the lines between two moments; forget all up to the last one.
 
-        What cannot be read is left out: another node's file may be cut, or damaged, and it ends no job.
+        Lines that cannot be read are left out: a truncated or damaged file of another node must not end a job.
         """
         self._waiting += self._new()
-        found = [line for line in self._waiting if first <= line[0] <= last]
+        lines = [line for line in self._waiting if first <= line[0] <= last]
         self._waiting = [line for line in self._waiting if line[0] > last]
-        return found
+        return lines
 
     def _new(self) -> List[Tuple[float, float, Dict[str, float]]]:
         try:
             with self._path.open("rb") as stream:
                 if os.fstat(stream.fileno()).st_size < self._offset:
-                    # Another file of that name.
+                    # The file was replaced.
                     self._offset, self._waiting = 0, []
                 stream.seek(self._offset)
-                # What follows the last end of a line is being written.
+                # The line after the last line end is being written.
                 whole = stream.read().rpartition(b"\n")[0]
         except OSError:
             return []
@@ -79,16 +79,16 @@ class Lines:
         return [line for line in map(_parsed, whole.split(b"\n")) if line]
 
 
-#: What was read of each node's file.
+#: Reader of each node's file.
 _READ: Dict[Path, Lines] = {}
 
 
 def _parsed(line: bytes) -> Optional[Tuple[float, float, Dict[str, float]]]:
-    """Return what a line says; None for a damaged one."""
+    """Return time, capacity, and ticks by name of a line; None for a damaged one."""
     try:
-        seen = json.loads(line.decode())
-        taken = {str(who): float(ticks) for who, ticks in seen["taken"].items()}
-        return float(seen["when"]), float(seen["capacity"]), taken
+        entry = json.loads(line.decode())
+        taken = {str(who): float(ticks) for who, ticks in entry["taken"].items()}
+        return float(entry["when"]), float(entry["capacity"]), taken
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -96,9 +96,9 @@ def _parsed(line: bytes) -> Optional[Tuple[float, float, Dict[str, float]]]:
 def disturbers(began: float, ended: float) -> List[str]:
     """Return who disturbed the other nodes between two moments, with the node's name.
 
-    :param began, ended: in seconds since 1970: the nodes' clocks are taken to agree to a second.
+    :param began, ended: in seconds since 1970: the nodes' clocks are assumed to agree to a second.
     """
-    found = []
+    causes = []
     for path in sorted(Path(contract.WATCH).glob("*.lines")):
         if path.stem == os.uname().nodename:
             continue
@@ -108,13 +108,13 @@ def disturbers(began: float, ended: float) -> List[str]:
             capacity += most
             for who, ticks in who_took.items():
                 taken[who] = taken.get(who, 0.0) + ticks
-        said = disturbance.verdict(taken, capacity, f" on {path.stem}")
-        found += [said] if said else []
-    return found
+        cause = disturbance.verdict(taken, capacity, f" on {path.stem}")
+        causes += [cause] if cause else []
+    return causes
 
 
 def main() -> None:
-    """Look, and write down what there was, until the job ends."""
+    """Sample this node, and write a line for each second, until the job ends."""
     path = Path(contract.WATCH, os.uname().nodename + ".lines")
     before = disturbance.look()
     with path.open("w") as stream:

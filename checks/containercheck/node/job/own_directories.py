@@ -1,8 +1,8 @@
-"""Directories of a job's own in places that all users share, such as /dev/shm (standard library only; in the job).
+"""Make directories for a job alone where all users may write, such as /dev/shm (standard library only; in the job).
 
     python3 checks/containercheck/node place /dev/shm/containercheck-1000-0123456789abcdef
 
-makes this one, which nobody may have made before, and removes what our own jobs left there that were killed.
+makes this directory, which must not exist before, and removes directories there of our own jobs that were killed.
 """
 
 import argparse
@@ -16,29 +16,29 @@ from pathlib import Path
 
 from containercheck.node import lock_directories, locks
 
-#: What such a directory is called: whose it is, and what nobody can foresee.
+#: Name of such a directory: the number of its user, and a random part that cannot be guessed.
 NAME = re.compile(r"containercheck-(\d+)-[0-9a-f]{16}")
-#: File in it that says which job's it is, and seconds after which nobody waits for a job of another machine.
+#: File in it that names its job, and age in seconds at which a job of another machine counts as ended.
 JOB, OLD = ".job", 7 * 86400.0
 
 
 def make(directory: Path) -> None:
-    """Make a directory for this job, where it does not have it yet, and remove what dead jobs of ours left beside it.
+    """Make a directory for this job, unless it has it already, and remove those of our ended jobs beside it.
 
-    :raises SystemExit: somebody else made it.
+    :raises SystemExit: another job or user made it.
     """
     _sweep(directory.parent)
     try:
         directory.mkdir(mode=0o700)
     except FileExistsError:
-        found = os.lstat(str(directory))
-        if found.st_uid != os.geteuid() or not (directory / JOB).is_file():
-            owner = locks.user_name(found.st_uid)
+        status = os.lstat(str(directory))
+        if status.st_uid != os.geteuid() or not (directory / JOB).is_file():
+            owner = locks.user_name(status.st_uid)
             sys.exit(f"error: {directory} is there already, and belongs to {owner}: it was not made by this job")
         return
     except OSError as error:
         sys.exit(f"error: {directory} cannot be made: {error.strerror}")
-    # The job is the process that all others of it descend from: its session's first.
+    # The job is identified by the first process of its session, from which its other processes descend.
     first = os.getsid(0)
     (directory / JOB).write_text(f"{os.uname().nodename} {first} {lock_directories.start_of(first)}\n")
 

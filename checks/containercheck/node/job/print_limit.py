@@ -1,8 +1,8 @@
-"""How much a run may print (standard library only, Python 3.6 or newer).
+"""Limit how much a run may print (standard library only, Python 3.6 or newer).
 
-A program that loops on an error writes as fast as the file system lets it, until that is full for everybody. A limit of
-the kernel's (RLIMIT_FSIZE) would hold for the files too that IOzone measures with. So the sizes of what is printed are
-looked at while the program runs, and it is ended when they are too large.
+A program that loops on an error prints as fast as it can, until the file system is full for all users. The kernel's
+limit (RLIMIT_FSIZE) would also apply to the files that IOzone measures with. So the sizes of the output files are
+sampled while the program runs, and it is ended when they are too large.
 """
 
 import os
@@ -12,14 +12,14 @@ from typing import Callable, Iterable
 
 from containercheck.node import contract
 
-#: Seconds between two looks: what a fast program prints meanwhile is some 100 MiB.
+#: Seconds between two samples: a fast program prints about 100 MiB meanwhile.
 INTERVAL = 0.1
-#: Bytes that are kept of what was too long, at its beginning and at its end.
+#: Bytes that are kept of too long a file, at its beginning and at its end.
 KEPT = 1 << 20
 
 
 def size(paths: Iterable[Path]) -> int:
-    """Return the bytes of these files; what is not there has none."""
+    """Return the bytes of these files together; a missing file has none."""
     total = 0
     for path in paths:
         try:
@@ -30,31 +30,31 @@ def size(paths: Iterable[Path]) -> int:
 
 
 class Watch:
-    """Watches over the files of a run while it lasts, and ends it when they are too large.
+    """A thread that ends a run when its files become too large.
 
     :param paths: the files.
-    :param end: what ends the run.
-    :param most: bytes.
-    :ivar has_ended: whether it did.
+    :param end: function that ends the run.
+    :param most: bytes of all files together.
+    :ivar has_ended: whether it ended the run.
     """
 
     def __init__(self, paths: Iterable[Path], end: Callable[[], None], most: int = contract.MOST_PRINTED) -> None:
-        """Nothing is looked at before :meth:`start`."""
+        """Prepare the thread, which :meth:`start` starts."""
         self._paths, self._end, self._most = list(paths), end, most
         self._finished = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._sample, daemon=True)
         self.has_ended = False
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start sampling."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop looking."""
+        """Stop sampling."""
         self._finished.set()
         self._thread.join()
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         while not self._finished.wait(INTERVAL):
             if size(self._paths) > self._most:
                 self.has_ended = True
@@ -62,11 +62,11 @@ class Watch:
                 return
 
     def is_too_much(self) -> bool:
-        """Tell whether it was too much, also where the run was done before anybody looked."""
+        """Tell whether the files are too large, even if the run ended before the first sample."""
         return self.has_ended or size(self._paths) > self._most
 
     def cut(self) -> None:
-        """Keep the beginning and the end of what is too long, so that nobody's file system is full of it."""
+        """Keep only the beginning and the end of files that are too long."""
         for path in self._paths:
             if size([path]) > 2 * KEPT and path.is_file() and not path.is_symlink():
                 _cut(path)

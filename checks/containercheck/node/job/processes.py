@@ -1,4 +1,4 @@
-"""The processes of one run: finding them, ending them, and what they have mapped (Linux, standard library only)."""
+"""Find and end the processes of a run, and see what they have mapped (Linux, standard library only)."""
 
 import contextlib
 import ctypes
@@ -15,24 +15,24 @@ from typing import Any, Callable, Dict, List, Set, Tuple
 from containercheck.node import mpi, texts
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-#: Seconds between two looks at whether the work is done, and the session that a job belongs to is still there.
+#: Seconds between two looks whether the work is done, and whether the job's script and ReFrame still run.
 _WATCH = 0.2
-#: Processes of the runner's own, which belong to no run, and which it collects itself: see awake.py.
+#: Processes of the runner that belong to no run, and that their starter waits for: see awake.py.
 HELPERS: Set[int] = set()
 
 
 class Terminated(SystemExit):
-    """The job is to end: somebody cancelled it, or it met its limit. The code is 128 and the signal's number."""
+    """The job is to end: it was cancelled, or met its limit. The code is 128 plus the signal's number."""
 
 
 def supervise(clean_up: Callable[[], object]) -> None:
-    """Go on in a process of its own, which nobody kills by mistake; the one that called this waits, and ends with it.
+    """Continue in a child process in a session of its own; the caller's process waits for it, and ends with it.
 
-    ReFrame cancels a local job by killing the process group of its script, before a runner in it could end the run in
-    progress; a container's helpers have groups of their own, and stay. So the work is done in another session. It ends
-    the run in progress when it gets SIGTERM, when the process that waits for it dies, or when ReFrame does.
+    ReFrame cancels a local job by killing the process group of its script, so that a runner in the group could not end
+    the run in progress; a container's helpers have groups of their own, and would stay. The child ends the run in
+    progress when it gets SIGTERM, when the process that waits for it dies, or when ReFrame does.
 
-    :param clean_up: ends what is left when the work is done, however that ended.
+    :param clean_up: function that ends leftover processes when the child has ended, for whatever reason.
     """
     adopt_orphans()
     waiting = os.getpid()
@@ -64,7 +64,7 @@ def _terminate(number: int, _frame: object) -> None:
 
 
 def _job_and_session() -> List[int]:
-    """The job's script and, where that is a local job of ReFrame's, ReFrame itself."""
+    """Return the job's script and, for a local job of ReFrame's, ReFrame itself."""
     script = os.getppid()
     with contextlib.suppress(OSError):
         if b"/rfm_" in b"/" + Path("/proc", str(script), "cmdline").read_bytes().replace(b"\0", b"/"):
@@ -73,7 +73,7 @@ def _job_and_session() -> List[int]:
 
 
 def status_of(pid: int) -> Tuple[str, List[str]]:
-    """Return what /proc says of a process: its name, and the fields from its state on.
+    """Return the name of a process, and its fields in /proc from its state on.
 
     :raises OSError: it is gone.
     """
@@ -92,9 +92,9 @@ def fields_of(pid: int) -> List[str]:
 
 
 def output_of(command: List[str], patience: float = 60.0, **options: Any) -> str:
-    """Return what a command prints on standard output; nothing where it is not there, or hangs.
+    """Return what a command prints on standard output; empty if there is no such command, or it hangs.
 
-    :param patience: seconds that it has.
+    :param patience: seconds after which it counts as hanging.
     :param options: for :func:`subprocess.run`.
     """
     try:
@@ -117,7 +117,7 @@ def _prctl(option: int, value: int) -> None:
 def die_with_parent(parent: int, number: signal.Signals) -> None:
     """Have this process get a signal when its parent ends.
 
-    :raises SystemExit: it has ended already.
+    :raises SystemExit: the parent has ended already.
     """
     _prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:
@@ -125,12 +125,12 @@ def die_with_parent(parent: int, number: signal.Signals) -> None:
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of descendants whose own parent dies, so that none is lost sight of."""
+    """Make this process the parent of descendants whose own parent dies, so that all are found."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def _parents(ended: bool) -> Dict[int, int]:
-    """Every process of the machine and its parent; with those that have ended and nobody has waited for, or without."""
+    """Return the parent of each process of the machine, with or without zombie processes."""
     parents = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -144,28 +144,28 @@ def _parents(ended: bool) -> Dict[int, int]:
 def descendants(*roots: int, ended: bool = False) -> Set[int]:
     """Return all living descendants of these processes, without themselves and :data:`HELPERS`.
 
-    All processes are looked at once.
+    All processes are read only once.
 
-    :param ended: those too that have ended and that nobody has waited for yet: what they took still shows.
+    :param ended: whether to add zombie processes, whose processor time still shows.
     """
     children: Dict[int, List[int]] = {}
     for pid, parent in _parents(ended).items():
         children.setdefault(parent, []).append(pid)
-    found: Set[int] = set()
+    pids: Set[int] = set()
     todo = list(roots)
     while todo:
         for child in children.get(todo.pop(), ()):
-            if child not in found and child not in HELPERS:
-                found.add(child)
+            if child not in pids and child not in HELPERS:
+                pids.add(child)
                 todo.append(child)
-    return found
+    return pids
 
 
 def mapped_mpi(pids: Set[int]) -> Dict[str, Dict[str, Any]]:
     """Return the MPI libraries that these processes have mapped, from ``/proc/<pid>/maps``.
 
-    Keys are the paths as the processes see them; values hold ``device`` and ``inode`` (which tell a host's file from
-    an image's, whatever it is called inside) and ``pids``, sorted.
+    Keys are the paths as the processes see them; values hold ``device`` and ``inode`` (which identify a file of the
+    host's, whatever its path in the container) and ``pids``, sorted.
     """
     libraries: Dict[str, Dict[str, Any]] = {}
     for pid in sorted(pids):
@@ -173,11 +173,11 @@ def mapped_mpi(pids: Set[int]) -> Dict[str, Dict[str, Any]]:
             maps = Path("/proc", str(pid), "maps").read_text(errors="replace")
         except OSError:
             continue
-        seen = set()
+        paths = set()
         for line in maps.splitlines():
             fields = line.split(None, 5)
-            if len(fields) == 6 and mpi.SONAME.match(Path(fields[5]).name) and fields[5] not in seen:
-                seen.add(fields[5])
+            if len(fields) == 6 and mpi.SONAME.match(Path(fields[5]).name) and fields[5] not in paths:
+                paths.add(fields[5])
                 entry = libraries.setdefault(fields[5], {"device": fields[3], "inode": int(fields[4]), "pids": []})
                 entry["pids"].append(pid)
     return libraries
@@ -188,18 +188,18 @@ def bound(libraries: Dict[str, Dict[str, Any]]) -> List[str]:
 
     :param libraries: see :func:`mapped_mpi`.
     """
-    found = []
+    processors = []
     for pid in {pid for entry in libraries.values() for pid in entry["pids"]}:
         with contextlib.suppress(OSError):
             status = Path("/proc", str(pid), "status").read_text(errors="replace")
-            found += re.findall(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE)
-    return sorted(found)
+            processors += re.findall(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE)
+    return sorted(processors)
 
 
 def end(leader: int, grace: float, before: Callable[[], Any] = lambda: None) -> None:
-    """End the process group ``leader`` and every descendant of ours: asked first, killed after ``grace`` seconds.
+    """End process group ``leader`` and all our descendants: SIGTERM first, SIGKILL after ``grace`` seconds.
 
-    :param before: what is done before they are killed.
+    :param before: called before SIGKILL.
     """
     _signal_group(leader, signal.SIGTERM)
     deadline = time.monotonic() + grace
@@ -219,7 +219,7 @@ def wait_for_descendants(patience: float) -> None:
 
 
 def kill_descendants() -> List[str]:
-    """Kill every descendant of this process and return what they were called, sorted."""
+    """Kill every descendant of this process and return their names, sorted."""
     killed: Dict[int, str] = {}
     # Again and again, because a process can fork while the others are being killed.
     for _ in range(100):
@@ -235,9 +235,9 @@ def kill_descendants() -> List[str]:
 
 
 def kill_slurm_steps(patience: float = 60.0) -> None:
-    """Kill the job steps that a killed srun leaves on the nodes, and wait until Slurm has their cores back.
+    """Kill the job steps that a killed srun leaves on the nodes, and wait until Slurm has freed their cores.
 
-    The next srun of the job would wait for them, and look like a hang itself.
+    The next srun of the job would wait for the cores, as if it were hanging.
     """
     job = os.environ.get("SLURM_JOB_ID")
     if not job or not shutil.which("scancel"):
@@ -259,9 +259,9 @@ def kill_slurm_steps(patience: float = 60.0) -> None:
 
 
 def reap() -> None:
-    """Collect the adopted processes that have ended.
+    """Wait for the adopted processes that have ended.
 
-    Not :data:`HELPERS`: until whoever started one collects it, its number is given to no other process.
+    Not for :data:`HELPERS`: their starter does, and until then no other process gets their numbers.
     """
     for pid, parent in _parents(ended=True).items():
         if parent == os.getpid() and pid not in HELPERS:

@@ -1,12 +1,12 @@
-"""Starts the ranks of a container once before the rounds (standard library only, Python 3.6 or newer; run in the job).
+"""Start the ranks of a container once before the rounds (standard library only, Python 3.6 or newer; run in the job).
 
     python3 checks/containercheck ranks --ranks 4 --launcher 'mpirun -np 4' subject
 
-runs ``subject.ranks.sh``: the launcher of the side's own commands, its container, and there ``mpi-ranks``, a program of
-ours that says who started it (checks/src/ranks). Launchers speak PMIx or PMI with the ranks, and of two releases they
-may not understand each other: the ranks then end in MPI_Init, or each finds itself alone. What is known to help is
-tried (:func:`ways`), and ``subject.started.json`` says what did. Where nothing helps, one line says who the two are.
-Nothing is tried where they should understand each other: what then keeps them apart is what the check is there to find.
+runs ``subject.ranks.sh``: the launcher of the side's own commands, its container, and in it ``mpi-ranks``, a program of
+ours that prints who started it (checks/src/ranks). Launchers and ranks speak PMIx or PMI, and two releases may be
+incompatible: the ranks then end in MPI_Init, or each runs as a job of its own. Known remedies are tried (:func:`ways`),
+and ``subject.started.json`` names the one that worked. If none does, one line names launcher and image.
+Nothing is tried where the two should be compatible: if ranks then do not start, the check is there to find that.
 """
 
 import argparse
@@ -30,52 +30,52 @@ PATIENCE = 120
 
 
 class RanksError(Exception):
-    """Launcher and image do not understand each other; the message says who they are and what to do."""
+    """Launcher and image are not compatible; the message names both and says what to do."""
 
 
 class Way(NamedTuple):
     """A way to start the ranks.
 
-    ``words`` come before the container runtime's, ``said`` is what the results say of it.
+    ``words`` come before the container runtime's, ``said`` describes it in the results.
     """
 
     words: str
     said: str
 
 
-#: What to do where nothing helps.
+#: What to do if no way works.
 ADVICE = (
     "Use an image whose MPI is the host's (-S release=, or the site's extras), or check what the container lets in; "
     f"what the ranks printed is in {contract.TRIALS}/ of the stage directory"
 )
-#: Launchers, and how they tell their version.
+#: Patterns of the version that launchers print.
 LAUNCHERS = {"Open MPI": r"\(Open MPI\) (\S+)", "Slurm": r"^slurm\S* (\S+)", "MPICH": r"Version: +(\S+)"}
-#: The launcher of the job, as it is.
+#: The launcher of the job, unchanged.
 PLAIN = Way("", "by the job's launcher")
-#: Open MPI 5 starts ranks through PRRTE, which does not set what Open MPI 4 knows a PMIx server by: its ranks believe
-#: that nobody started them. ``JSM_JSRUN_PORT`` is what IBM's launcher sets, whose ranks use PMIx and nothing else
-#: (Open MPI 4.1, orte/mca/schizo/jsm/schizo_jsm.c). And PRRTE hands on the path of the host's own plugins.
+#: Open MPI 5 starts ranks through PRRTE, which does not set the variables by which Open MPI 4 detects a PMIx server:
+#: its ranks start as singletons. ``JSM_JSRUN_PORT`` is a variable of IBM's launcher, with which ranks use PMIx only
+#: (Open MPI 4.1, orte/mca/schizo/jsm/schizo_jsm.c). PRRTE also hands on the path of the host's own plugins.
 AS_JSM = Way(
     "env -u OMPI_MCA_mca_base_component_path JSM_JSRUN_PORT=0",
     "by the job's launcher, with the environment that makes Open MPI 4 use PMIx (JSM_JSRUN_PORT)",
 )
-#: On one node the image's own launcher can, inside the container: nothing of the host's has to be spoken.
+#: On one node, the image's own launcher can start the ranks inside the container, without the host's.
 INSIDE = Way("", "by the image's own mpirun, inside one container")
 
 
 class Host(NamedTuple):
-    """What starts the ranks: ``launcher`` is its name and version, ``pmix`` that of the PMIx that it offers, if any."""
+    """The host's side: name and version of its ``launcher``, and version of the ``pmix`` that it offers, if any."""
 
     launcher: str
     pmix: str
 
 
 class Seen(NamedTuple):
-    """What the ranks said.
+    """What the ranks printed.
 
-    ``status`` is that of the launcher, None where it was ended at its limit; ``sizes`` has an entry for each rank that
-    came through MPI_Init: of how many it is one. ``library`` and ``own`` are the image's MPI and its PMIx, ``server``
-    is the PMIx that the ranks know of; empty where nothing was said of them. ``last`` is the last telling line.
+    ``status`` is that of the launcher, None if it was ended at its limit; ``sizes`` has the size of its job for each
+    rank that came through MPI_Init. ``library`` and ``own`` are the image's MPI and its PMIx, ``server`` is the PMIx
+    server that the ranks found; empty if nothing was printed of them. ``last`` is the last line that gives a reason.
     """
 
     status: Optional[int]
@@ -87,12 +87,12 @@ class Seen(NamedTuple):
 
 
 def read(text: str, status: Optional[int]) -> Seen:
-    """Return what ranks said.
+    """Read what the ranks printed.
 
     :param text: all that was printed.
     """
 
-    def found(pattern: str) -> str:
+    def first(pattern: str) -> str:
         match = re.search(pattern, text, re.MULTILINE)
         return match[1] if match else ""
 
@@ -100,112 +100,112 @@ def read(text: str, status: Optional[int]) -> Seen:
     number = r"[^\d\n]*(\d+(?:\.\d+)*)"
     last = texts.sanitized(reasons.why(text, ""))
     # MPICH says "MPICH Version:", a tab, and its number.
-    library = " ".join(found(r"^library (.*)$").replace("Version:", "").split())
-    return Seen(status, sizes, library, found("^own" + number), found("^server" + number), last)
+    library = " ".join(first(r"^library (.*)$").replace("Version:", "").split())
+    return Seen(status, sizes, library, first("^own" + number), first("^server" + number), last)
 
 
 def is_one_job(seen: Seen, ranks: int) -> bool:
-    """Tell whether all ranks came up, and as one job."""
+    """Tell whether all ranks came up, and in one job."""
     return seen.status == 0 and seen.sizes == [ranks] * ranks
 
 
 def ways(seen: Seen, host: Host, nodes: int) -> List[Way]:
-    """Return what may help where the image's own MPI did not start the plain way.
+    """Return the ways to try if the image's own MPI did not start the plain way.
 
-    :param seen: what came of that.
+    :param seen: outcome of the plain way.
     :param nodes: nodes of the job.
     """
-    found = []
+    candidates = []
     if re.match(r"Open MPI v?[34]\.", seen.library) and re.match(r"Open MPI [5-9]", host.launcher):
-        found.append(AS_JSM)
+        candidates.append(AS_JSM)
     if nodes == 1 and "Open MPI" in seen.library and host.pmix.split(".")[0] != seen.own.split(".")[0]:
-        found.append(INSIDE)
-    return found
+        candidates.append(INSIDE)
+    return candidates
 
 
 def ask_host(words: str) -> Host:
-    """Ask a launcher for its name and version, and for its PMIx.
+    """Return name and version of a launcher, and the version of its PMIx.
 
     :param words: its command, with options.
     """
     command = shlex.split(words)[0]
-    said, name = processes.output_of([command, "--version"], PATIENCE, stderr=subprocess.STDOUT), command
+    output, name = processes.output_of([command, "--version"], PATIENCE, stderr=subprocess.STDOUT), command
     for launcher, pattern in LAUNCHERS.items():
-        match = re.search(pattern, said, re.MULTILINE)
+        match = re.search(pattern, output, re.MULTILINE)
         if match:
             name = f"{launcher} {match[1]}"
             break
-    said = processes.output_of(["bash", "-c", f"{words} printenv PMIX_VERSION"], PATIENCE, stderr=subprocess.STDOUT)
-    offered = re.search(r"^(\d[\d.]*)", said, re.MULTILINE)
+    output = processes.output_of(["bash", "-c", f"{words} printenv PMIX_VERSION"], PATIENCE, stderr=subprocess.STDOUT)
+    offered = re.search(r"^(\d[\d.]*)", output, re.MULTILINE)
     return Host(name, offered[1] if offered else "")
 
 
 def explain(seen: Seen, ranks: int, host: Host) -> str:
-    """Return why ranks are no job of the size that they are meant to be, in one line."""
+    """Return why the ranks did not come up as one job of the right size, in one line."""
     pmix = f"PMIx {host.pmix}" if host.pmix else "no PMIx"
     image = re.sub(r"^Open MPI v", "Open MPI ", seen.library)
     if seen.status is None:
-        came = f"they did not come up within {PATIENCE} s"
+        outcome = f"they did not come up within {PATIENCE} s"
     elif ranks > 1 and set(seen.sizes) == {1}:
-        came = f"{len(seen.sizes)} of {ranks} ranks came up, each as a job of its own (singletons)"
+        outcome = f"{len(seen.sizes)} of {ranks} ranks came up, each as a job of its own (singletons)"
     elif seen.sizes:
-        came = f"{len(seen.sizes)} of {ranks} ranks came up, of a job of {max(seen.sizes)}"
+        outcome = f"{len(seen.sizes)} of {ranks} ranks came up, of a job of {max(seen.sizes)}"
     else:
-        came = "none came through MPI_Init"
+        outcome = "none came through MPI_Init"
     if not image:
         return f"the ranks cannot be started in the container ({host.launcher}): {seen.last}"
     own = f"has PMIx {seen.own}" if seen.own else "has no PMIx"
     lost = "; what the launcher sets in their environment does not reach them" if host.pmix and not seen.server else ""
-    return f"the host starts ranks with {pmix} ({host.launcher}), the image's {image} {own}: {came}{lost}"
+    return f"the host starts ranks with {pmix} ({host.launcher}), the image's {image} {own}: {outcome}{lost}"
 
 
 class Trial:
-    """Starting a side's ranks.
+    """Trial starts of a side's ranks.
 
-    :param side: whose container it is.
-    :param ranks: how many they must be.
+    :param side: the side whose container they run in.
+    :param ranks: number of ranks.
     """
 
     def __init__(self, side: str, ranks: int) -> None:
-        """Nothing is started yet."""
+        """Read the words before the container."""
         self.side, self.ranks = side, ranks
         self._runs = 0
-        #: What stands before the container in any case; see node/job/runtime_start.py.
+        #: Words before the container, whatever the way; see node/job/runtime_start.py.
         self.words = Path(contract.start_file(side)).read_text().strip()
 
     def start(self, way: Way) -> Seen:
-        """Start the ranks this way, and return what they said."""
+        """Start the ranks this way, and return what they printed."""
         Path(contract.start_file(self.side)).write_text(f"{self.words} {way.words}".strip() + "\n")
         script = contract.ranks_file(self.side)
         status, text = self._run(contract.inside_file(script) if way is INSIDE else script)
         return read(text, status)
 
     def _run(self, script: str) -> Tuple[Optional[int], str]:
-        """Run a script; return its status, None where it was ended at its limit, and what it printed."""
+        """Run a script; return its status (None if it was ended at its limit) and its output."""
         self._runs += 1
         output = Path(contract.TRIALS, f"{self._runs}-{self.side}")
         run = run_once(Path(script), output, PATIENCE, [], 0)
         text = "".join(texts.tail(output / name, texts.READ) for name in (contract.OUT, contract.ERR))
         return None if run["timed_out"] else run["status"], text
 
-    def _can_tell(self) -> bool:
-        """Tell whether the image has the program.
+    def _has_program(self) -> bool:
+        """Tell whether the image has ``mpi-ranks``.
 
-        One container is asked, and not all ranks: where one ends before another has joined it, Apptainer fails.
+        Only one container is started: Apptainer fails if a rank ends before another has joined it.
         """
         return self._run(contract.lookup_file(self.side))[0] == 0
 
     def find(self, launcher: str, nodes: int, brings_own: bool) -> Dict[str, str]:
-        """Find a way and let the rounds take it; return what the results say of it, and why it is not the plain one.
+        """Find a way and set it for the rounds; return what the results say of it, and why not the plain one.
 
         :param launcher: the launcher's command, with its options.
         :param nodes: nodes of the job.
         :param brings_own: whether the image's own MPI is meant to run, and not the host's (the generic variant).
-        :raises RanksError: there is none.
+        :raises RanksError: no way works.
         """
-        if not self._can_tell():
-            said = f"{PLAIN.said}; not tried before the rounds, because the image has no mpi-ranks"
-            return {"started": said, "because": ""}
+        if not self._has_program():
+            untried = f"{PLAIN.said}; not tried before the rounds, because the image has no mpi-ranks"
+            return {"started": untried, "because": ""}
         first = self.start(PLAIN)
         if is_one_job(first, self.ranks):
             return {"started": PLAIN.said, "because": ""}
@@ -221,7 +221,7 @@ class Trial:
 
 
 def main() -> None:
-    """Find a way and write it down; one error and exit status 1 where there is none."""
+    """Find a way and write it down, or print one error and exit with status 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, required=True, help="how many there must be")
     parser.add_argument("--nodes", type=int, default=1, help="on so many nodes")
@@ -233,7 +233,7 @@ def main() -> None:
     shutil.rmtree(contract.TRIALS, ignore_errors=True)
     try:
         trial = Trial(arguments.side, arguments.ranks)
-        found = trial.find(arguments.launcher, arguments.nodes, not arguments.host_mpi)
-        Path(contract.started_file(arguments.side)).write_text(json.dumps(found))
+        outcome = trial.find(arguments.launcher, arguments.nodes, not arguments.host_mpi)
+        Path(contract.started_file(arguments.side)).write_text(json.dumps(outcome))
     except RanksError as error:
         sys.exit(f"error: {error}")

@@ -1,12 +1,12 @@
-"""Writes ``reproduce.sh``: one run of a side as the job has it, in a file of its own (standard library only, 3.6).
+"""Write ``reproduce.sh``, which repeats a single run of a side outside the job (standard library only, Python 3.6).
 
-    bash reproduce.sh                    says which sides there are
-    bash reproduce.sh subject [WORK]     runs one in the directory WORK, which is made
+    bash reproduce.sh                    lists the sides
+    bash reproduce.sh subject [WORK]     runs a side in the directory WORK, which is made
 
 It has the environment of the job's script, the commands with the options that the node's runtime needs, and the files
 that the runs find in the stage directory, which ReFrame removes after a pass. Files that are too large for that come
-from the stage directory while it is there, or are made again by what made them. It is for its owner only, as the job's
-script is: the site's file may set secrets.
+from the stage directory while it exists, or are made again by the job's commands. Only its owner may read it, as the
+job's script: the site's file may set secrets.
 """
 
 import base64
@@ -20,16 +20,16 @@ from typing import Any, List, Sequence, Tuple
 
 from containercheck.node import contract, variables
 
-#: Bytes of all files that it carries; of a larger one the name is kept.
+#: Most bytes of all files in it; of further ones only the names are kept.
 MOST = 4 << 20
-#: What the runs do not find there: what the job itself writes.
+#: Files that the job itself writes, and the runs do not read.
 NOT_CARRIED = re.compile(
     r"rfm_\w+\.(sh|out|err)|\.rfm_.*|build\.status|variables\.key|facts\.json|rounds\.json|.*\.surroundings"
 )
 DIRECTORIES = (contract.RUNS, contract.WATCH, contract.TRIALS, contract.DUET)
-#: A file whose content the shell puts into a command.
+#: Substitution of a file's content in a command.
 TAKEN_IN = re.compile(r"\$\(cat ([\w.-]+)\)( ?)")
-#: In the job's script, the first line that is no longer its environment: it writes the scripts of the sides.
+#: First line after the environment in the job's script: it writes the scripts of the sides.
 SCRIPTS = re.compile(r"cat >\S+ <<'END_*'")
 ARCHIVE = "#ARCHIVE"
 TEXT = """{head}
@@ -71,11 +71,11 @@ exit
 
 
 def write(sides: Sequence[Tuple[str, str]], job: Path, stage: Path, processors: str = "") -> None:
-    """Write it into the stage directory. Where that fails, the rounds go on: nothing depends on it.
+    """Write the script into the stage directory; if that fails, print a line, and the rounds go on.
 
     :param sides: name and label of each.
     :param job: the job's script.
-    :param processors: of the half of the node that a side has to itself, as Linux lists them; empty for all.
+    :param processors: those of a side's half of the node, as Linux lists them; empty for all.
     """
     try:
         variables.write_private(Path(stage, contract.REPRODUCER), text_of(sides, job.read_text(), stage, processors))
@@ -113,26 +113,26 @@ def text_of(sides: Sequence[Tuple[str, str]], job: str, stage: Path, processors:
 
 
 def environment_of(job: str) -> str:
-    """Return what the job's script does before it writes the scripts of the sides: options, modules, variables."""
+    """Return the job's script before it writes the scripts of the sides: options, modules, variables."""
     lines = job.splitlines()
     end = next((number for number, line in enumerate(lines) if SCRIPTS.match(line)), 1)
     return "\n".join(lines[:end])
 
 
 def removed_by(head: str) -> List[str]:
-    """Return the files and directories outside the stage directory that the job removes in its end."""
+    """Return the files and directories outside the stage directory that the job removes when it ends."""
     trap = re.search(r"^trap (.*) EXIT$", head, re.MULTILINE)
     return shlex.split(shlex.split(trap.group(1))[0])[3:] if trap else []
 
 
 def expanded(script: str, stage: Path) -> str:
-    """Return a script with the content of the files that the shell would put in."""
+    """Return a script with the content of the files that the shell would substitute."""
 
     def content(match: Any) -> str:
         file = stage / match.group(1)
         if not file.is_file():
             return match.group(0)
-        # The shell splits it at blanks, and takes nothing in it for more than a word.
+        # The shell splits it at blanks, and expands nothing in it.
         words = " ".join(map(shlex.quote, file.read_text().split()))
         return words + match.group(2) if words else ""
 
@@ -141,27 +141,27 @@ def expanded(script: str, stage: Path) -> str:
 
 def archive(stage: Path) -> Tuple[str, List[str]]:
     """Return the files of a stage directory as text, and the names of those that are too large for that."""
-    packed, left = io.BytesIO(), MOST
+    packed, space = io.BytesIO(), MOST
     large: List[str] = []
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
         for path in found_by_runs(stage):
-            size = size_of(path, left)
-            if size > left:
+            size = size_of(path, space)
+            if size > space:
                 large.append(path.name)
             else:
-                left -= size
+                space -= size
                 tar.add(str(path), arcname=path.name)
     return base64.encodebytes(packed.getvalue()).decode().strip(), large
 
 
 def found_by_runs(stage: Path) -> List[Path]:
-    """Return what the runs find in a stage directory, in the order of its names."""
+    """Return the files and directories of a stage directory that runs may read, by name."""
     others = (*DIRECTORIES, contract.REPRODUCER)
     return sorted(path for path in stage.iterdir() if path.name not in others and not NOT_CARRIED.fullmatch(path.name))
 
 
 def size_of(path: Path, enough: int) -> int:
-    """Return the bytes of a file or of all files in a directory; no more are counted than are enough."""
+    """Return the bytes of a file or of all files in a directory; counting stops beyond ``enough``."""
     if path.is_symlink() or not path.is_dir():
         return path.lstat().st_size
     total = 0

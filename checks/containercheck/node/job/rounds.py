@@ -1,20 +1,20 @@
-"""The runner inside the job: rounds of all sides (standard library only, Python 3.6 or newer).
+"""Run rounds of all sides, in the job (standard library only, Python 3.6 or newer).
 
     python3 checks/containercheck rounds --seconds 60 --limit 300 --local-ranks 2
 
-A round runs the script of each side once (``baseline.sh``, ``subject.sh``), in an order that is drawn by coin: what
-comes first or second has no advantage, whatever the machine does. In a *duet* (``duet`` in ``facts.json``) both run at
-the same time, each on half of the cores, and a second time with the halves swapped, so that what the host does hits
-both alike (Bulej and others, Duet Benchmarking, 2020); who has which half first is drawn. Rounds go on until every
-figure has its verdict, more would not tell, or the time is used up; a round that something else on the machine
-disturbed is replaced. Each run has its own time limit: the check's and, once bare's time is known, a multiple of that.
-A run that exceeds it is ended with all its processes, and the next goes on; the second failure of the same kind ends
-the rounds. With one side there is one run.
+A round runs the script of each side once (``baseline.sh``, ``subject.sh``), in random order, so that neither the first
+nor the second has an advantage, whatever the machine does. In a *duet* (``duet`` in ``facts.json``) both run at the
+same time, each on half of the cores, and a second time with the halves swapped, so that disturbance by the host affects
+both alike (Bulej and others, Duet Benchmarking, 2020); the first half of each is random. Rounds go on until every
+figure has its verdict, further rounds would not decide, or the time is used up; a round that was disturbed is replaced.
+Each run has its own time limit: the check's and, once bare's time is known, a multiple of that. A run that exceeds it
+is ended with all its processes, and the next run follows; the second failure of the same kind ends the rounds. With one
+side there is one run.
 
-What runs print lies in ``rounds/<round>-<side>/``, of swapped halves in ``...-swapped/``. ``rounds.json`` holds
-everything that is known about them: ``why`` there were no more, ``"complete": true`` when the runner came to its end,
-and ``ended`` names the signal where it did not. It is read with ``facts.json`` after each run, and in the end by
-ReFrame's side, with the same code.
+Runs print into ``rounds/<round>-<side>/``, with swapped halves into ``...-swapped/``. ``rounds.json`` is their record:
+``why`` there were no more, ``"complete": true`` if the runner came to its end, and ``ended`` with the name of the
+signal if it did not. It is evaluated with ``facts.json`` after each run, and finally in ReFrame's process, by the same
+code.
 """
 
 import argparse
@@ -36,12 +36,12 @@ from containercheck.node.job.prepare_script import prepare
 from containercheck.node.job.single_run import describe, remove, run_once
 from containercheck.node.outputs.evaluation import Evaluation, Facts
 
-#: Most rounds that are replaced, in all and one after the other. Then the machine is busy, and rounds count as they
-#: are: what disturbs every round disturbs both sides. It costs certainty, and favours none.
+#: Most rounds that are replaced, in all and in a row. Beyond that the machine is busy, and disturbed rounds count:
+#: what disturbs every round disturbs both sides. It costs certainty, and favours none.
 MOST_REPLACED, MOST_IN_A_ROW = 10, 3
-#: A run may take so many times as long as its baseline, and so many seconds in any case.
+#: Longest run, as a multiple of its baseline's time; and seconds that every run may take.
 SLOWEST, LEAST_LIMIT = 20.0, 60.0
-#: Seconds for which the wait before the first round goes on where the node is never undisturbed.
+#: Longest wait before the first round for a quiet node, in seconds.
 PATIENCE = 12.0
 
 
@@ -49,25 +49,25 @@ class Rounds:
     """The rounds of one job, and the record of them.
 
     :param arguments: of the command line.
-    :param began: when the job did.
-    :ivar sides: their names.
+    :param began: start of the job.
+    :ivar sides: names of the sides.
     :ivar labels: name and label of each.
     :ivar left_out: why rounds of an earlier job do not count.
     """
 
     def __init__(self, arguments: argparse.Namespace, began: float) -> None:
-        """No round yet; the record says so."""
+        """Write a record without rounds."""
         self._arguments, self._began = arguments, began
         self._facts = Facts(json.loads(Path(contract.FACTS).read_text()))
         self._evaluation = Evaluation(self._facts, Path())
         self.sides = [side.name for side in self._facts.sides]
         self.labels = [(side.name, side.label) for side in self._facts.sides]
         self.left_out = self._evaluation.left_out
-        self._against = {side.name: side.compared_with for side in self._facts.sides}
+        self._baselines = {side.name: side.compared_with for side in self._facts.sides}
         self._took: Dict[str, float] = {}
         self._longest = 0.0
         self._in_a_row = 0
-        # Of each side, in the order of a round; none where they take turns.
+        # The processors of both halves; empty where the sides run one after the other.
         self._halves = halves.halves(self._facts.duet["cores"], os.sched_getaffinity(0)) if self._facts.duet else ()
         self._started = 0.0
         seed = int.from_bytes(os.urandom(4), "big")
@@ -89,14 +89,14 @@ class Rounds:
         self.write()
 
     def write(self) -> None:
-        """Write ``rounds.json`` in one step: no reader ever sees half of it."""
+        """Write ``rounds.json`` atomically, so that no reader sees half of it."""
         self.record["took"] = round(time.monotonic() - self._began, 3)
         temporary = Path(contract.RECORD + ".tmp")
         temporary.write_text(json.dumps(self.record, indent=1))
         temporary.replace(contract.RECORD)
 
     def run(self) -> None:
-        """Run rounds until there is a reason for no more."""
+        """Run rounds until :meth:`_over` gives a reason to stop."""
         if self._facts.duet:
             halves.make_directories(self.sides, self._facts.duet["stagedir"])
         self._started = time.monotonic()
@@ -111,10 +111,10 @@ class Rounds:
         print(f"no more rounds: {why}", flush=True)
 
     def _over(self, number: int) -> Optional[str]:
-        """Why there are no more rounds, or None."""
+        """Return why there are no more rounds; None if there are."""
         counted = number - self._evaluation.replaced
         if number == 0:
-            # Also where earlier rounds say it all: what no run shows is not known of this session.
+            # Even if earlier rounds decide it: versions, libraries and so on are known only from a run of this session.
             return None
         if self._evaluation.repeated():
             return self._evaluation.repeated()
@@ -122,7 +122,7 @@ class Rounds:
             return "as many as were asked for" if counted >= self._arguments.rounds else None
         if not self._evaluation.more_would_tell():
             return "every figure has its verdict, or more would not tell"
-        # A round that would not end in time is not begun, but one has to count.
+        # A round that would not end in time is not started, unless no other counts.
         if self._evaluation.rounds and self._is_late():
             return "the time is used up"
         return None
@@ -138,11 +138,11 @@ class Rounds:
             runs = self._run_both(number, turn, turn is not sides) if self._halves else [self._run(number, *turn)]
             disturbers += [runs[0]["disturbed_by"]] if runs[0]["disturbed_by"] else []
             if self._evaluation.repeated():
-                # As it is read afterwards.
+                # The record is evaluated in the same way afterwards.
                 self._evaluation.end_round(False)
                 return
             if self._halves and any(map(halves.has_failed, runs)):
-                # No pair comes of it any more.
+                # The round cannot have a pair any more.
                 break
         self._longest = max(self._longest, time.monotonic() - began)
         if len(sides) > 1 and disturbers:
@@ -152,7 +152,7 @@ class Rounds:
         self._evaluation.end_round(str(number) in self.record["replaced"])
 
     def _replace(self, number: int, disturbers: List[str]) -> None:
-        """Leave a disturbed round out, unless that would leave none."""
+        """Leave a disturbed round out, if another may replace it."""
         if self._may_replace():
             self._in_a_row += 1
             self.record["replaced"][str(number)] = "; ".join(disturbers)
@@ -163,7 +163,7 @@ class Rounds:
         self.write()
 
     def _may_replace(self) -> bool:
-        """Tell whether another round may take the place of one; one has to count, and there may be no time for more."""
+        """Tell whether another round may replace a disturbed one: not if too many were, or no round would count."""
         if self._evaluation.replaced >= MOST_REPLACED or self._in_a_row >= MOST_IN_A_ROW:
             return False
         return bool(self._arguments.rounds or self._evaluation.rounds) or not self._is_late()
@@ -183,16 +183,16 @@ class Rounds:
     def _run_both(self, number: int, sides: List[str], swapped: bool) -> List[Dict[str, Any]]:
         """Run both sides at the same time, the first on the first half."""
         places = [Path(contract.RUNS, f"{number:02d}-{side}" + "-swapped" * swapped) for side in sides]
-        both = [Half(*one, self._limit(one[0])) for one in zip(sides, self._halves, places)]
+        both = [Half(side, half, place, self._limit(side)) for side, half, place in zip(sides, self._halves, places)]
         runs = halves.run_both(both, self._arguments.collect, self._arguments.local_ranks)
         for run, side in zip(runs, sides):
             self._add(run, number, side)
         return runs
 
     def _add(self, run: Dict[str, Any], number: int, side: str) -> None:
-        """Add a run to the record, and read it."""
+        """Add a run to the record, and evaluate it."""
         run.update({"round": number, "side": side})
-        # What failed may have failed at once, and is no measure of the others.
+        # A failed run may have ended at once, and its time is no measure for other runs.
         if run["status"] == 0:
             self._took[side] = run["seconds"]
         self.record["runs"].append(run)
@@ -202,11 +202,11 @@ class Rounds:
         self._evaluation.add(run)
 
     def _limit(self, side: str) -> float:
-        """Seconds that a run of this side may take."""
-        measure = self._took.get(self._against[side])
-        if measure is None:
+        """Return the seconds that a run of this side may take."""
+        baseline = self._took.get(self._baselines[side])
+        if baseline is None:
             return self._arguments.limit
-        return min(self._arguments.limit, max(LEAST_LIMIT, SLOWEST * measure))
+        return min(self._arguments.limit, max(LEAST_LIMIT, SLOWEST * baseline))
 
 
 def parse(argv: List[str]) -> argparse.Namespace:
@@ -229,7 +229,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the rounds with the machine to ourselves."""
+    """Run the rounds with the machine's lock held."""
     arguments, began = parse(sys.argv[1:]), time.monotonic()
     node_watch.start()
     processes.supervise(belonging.kill_all)
@@ -240,7 +240,7 @@ def main() -> None:
             held.enter_context(contextlib.ExitStack() if arguments.alone else locks.measuring())
         except OSError as error:
             sys.exit(f"error: {error}")
-        # Not before: it would disturb somebody else's measurement.
+        # Only with the lock: it would disturb another measurement.
         if arguments.prepare:
             prepare(arguments.prepare, arguments.prepare_limit)
         try:

@@ -1,10 +1,10 @@
-"""What the container runtime of this node needs, asked where it will run (standard library only; in the job).
+"""Find what this node's container runtime needs, on the node itself (standard library only; in the job).
 
     python3 checks/containercheck runtime --command apptainer --ranks 4 --own-environment subject
 
-writes ``subject.options`` and ``subject.start``, which the side's commands take in, and ``subject.runtime.json`` with
-the runtime's version. ``subject.start`` has the words before the runtime: those that keep the host's settings out of
-an image that is to bring its own.
+writes ``subject.options`` and ``subject.start``, which the side's commands include, and ``subject.runtime.json`` with
+the runtime's version. ``subject.start`` has the words before the runtime, which keep the host's settings out of an
+image with its own.
 """
 
 import argparse
@@ -20,9 +20,9 @@ from containercheck.node import container_runtimes, contract
 from containercheck.node.container_runtimes import Runtime
 from containercheck.node.job import image_file, processes
 
-#: Variables that tell the host's MPI, loader and Python what to do.
+#: Variables with settings of the host's MPI, loader and Python.
 OF_THE_HOST = re.compile(r"(OMPI_MCA|OPAL|PMIX_MCA|PRTE_MCA|UCX|UCC|FI|MPICH|MPIR_CVAR|I_MPI|MV2|LD)_|PYTHON")
-#: Those of them that the library sets, for every container.
+#: Of these, the variables that the library sets for every container.
 OURS = ("PMIX_MCA_gds",)
 
 
@@ -30,11 +30,11 @@ def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
     """Return the options for running an image as one of ``ranks`` ranks of MPI on this node.
 
     Ranks of a node in separate user namespaces cannot reach each other's memory, and Open MPI and MPICH lose their
-    single-copy transfers. Only MPI's ranks wait for each other, in MPI_Init: where one ends before another has joined
-    a shared namespace, Apptainer fails, one time in four for a program of milliseconds ("could not open proc
+    single-copy transfers. Only MPI's ranks wait for each other, in MPI_Init: if one ends before another has joined a
+    shared namespace, Apptainer fails, one time in four for a program of milliseconds ("could not open proc
     directory").
 
-    :param command: what is typed for the runtime.
+    :param command: the runtime's command.
     """
     # See node/job/belonging.py.
     chosen = [*runtime.variable, contract.RUN] if runtime.variable else []
@@ -47,11 +47,11 @@ def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
 
 
 def hidden(runtime: Runtime, names: Iterable[str], own_environment: bool) -> List[str]:
-    """Return those of the job's variables that settings of the host's are in, and that a runtime would hand on.
+    """Return the job's variables with settings of the host's, which a runtime would hand on to the container.
 
-    What the launcher sets for its ranks is not among them: it is in no job's environment. A runtime that gives every
-    container an LD_LIBRARY_PATH of its own may need the host's itself. With others the host's directories would take
-    the place of the image's, where the host's MPI is brought in too.
+    Variables that the launcher sets for its ranks are not among them: the job's environment lacks them. A runtime that
+    gives every container an LD_LIBRARY_PATH of its own may need the host's itself. With other runtimes the host's
+    directories would replace the image's, even where the host's MPI is brought in.
 
     :param own_environment: whether the image brings its own MPI and settings; else only LD_LIBRARY_PATH is kept out.
     """
@@ -61,31 +61,31 @@ def hidden(runtime: Runtime, names: Iterable[str], own_environment: bool) -> Lis
 
 
 def identify(command: str) -> Tuple[Runtime, str]:
-    """Return the runtime that a command is, and what it says of its version; an empty text for nothing."""
-    said = processes.output_of([command, *container_runtimes.by_command(command).version]).strip()
-    return container_runtimes.recognized(command, said), said
+    """Return the runtime of a command, and its version as it prints it; empty if it prints nothing."""
+    output = processes.output_of([command, *container_runtimes.by_command(command).version]).strip()
+    return container_runtimes.recognized(command, output), output
 
 
 def configuration(runtime: Runtime, command: str) -> Dict[str, str]:
-    """Return what the runtime's configuration file says, by directive; nothing where it has none that can be read."""
-    said = processes.output_of([command, *runtime.configuration]) if runtime.configuration else ""
-    found = re.search(r"^\w+_CONF_FILE=(.+)$", said, re.MULTILINE)
-    if not found:
+    """Return the values in the runtime's configuration file, by directive; empty if there is no readable file."""
+    output = processes.output_of([command, *runtime.configuration]) if runtime.configuration else ""
+    match = re.search(r"^\w+_CONF_FILE=(.+)$", output, re.MULTILINE)
+    if not match:
         return {}
     try:
-        text = Path(found[1]).read_text(errors="replace")
+        text = Path(match[1]).read_text(errors="replace")
     except OSError:
         return {}
     lines = re.findall(r"^(\w[\w /-]*?) *= *(.*?) *$", text, re.MULTILINE)
     directives: Dict[str, List[str]] = {}
     for name, value in lines:
-        # Some, such as bind paths, are there several times.
+        # Some, such as bind paths, occur several times.
         directives.setdefault(name, []).append(value)
     return {name: ", ".join(values) for name, values in directives.items()}
 
 
 def _is_crippled_root() -> bool:
-    """Root without all capabilities (in a sandbox, say) can run images in a user namespace only."""
+    """Tell whether we are root without all capabilities (in a sandbox, say), who needs a user namespace for images."""
     if os.geteuid() != 0:
         return False
     status = Path("/proc/self/status").read_text().splitlines()
@@ -95,7 +95,7 @@ def _is_crippled_root() -> bool:
 
 
 def main() -> None:
-    """Write both files.
+    """Write the files of a side.
 
     :raises SystemExit: the runtime is not on this node.
     """
@@ -119,9 +119,9 @@ def main() -> None:
     kept_out = hidden(runtime, os.environ, arguments.own_environment)
     start = ["env", *(f"-u{name}" for name in kept_out)] if kept_out else []
     Path(contract.start_file(arguments.side)).write_text(" ".join(start) + "\n")
-    known: Dict[str, Any] = {"command": arguments.command, "version": version}
-    known["configuration"] = configuration(runtime, arguments.command)
-    Path(contract.runtime_file(arguments.side)).write_text(json.dumps(known))
+    written: Dict[str, Any] = {"command": arguments.command, "version": version}
+    written["configuration"] = configuration(runtime, arguments.command)
+    Path(contract.runtime_file(arguments.side)).write_text(json.dumps(written))
 
 
 if __name__ == "__main__":

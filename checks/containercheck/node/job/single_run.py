@@ -1,4 +1,4 @@
-"""One run of a side, in the job (standard library only, Python 3.6 or newer)."""
+"""Run a side once, in the job (standard library only, Python 3.6 or newer)."""
 
 import os
 import shutil
@@ -12,16 +12,16 @@ from typing import Any, Dict, List
 from containercheck.node import contract
 from containercheck.node.job import belonging, daemon_containers, disturbance, node_watch, print_limit, processes
 
-#: Seconds that a run has to end by itself once it was asked to; and its helpers, once it has ended.
+#: Seconds that a run has to end after SIGTERM, and that its helpers have after its end.
 GRACE, SETTLE = 5.0, 2.0
-#: Seconds between two looks at the ranks' processors, and how much longer each is than the one before.
+#: Seconds between two looks at the ranks' processors, and factor by which that grows.
 CALM, LONGER = 0.25, 1.25
 
 
 def watch_mpi(wanted: int, finished: threading.Event, seen: Dict[str, Any]) -> None:
-    """Look into the run's processes until ``wanted`` of them have mapped an MPI library; then at where they may run.
+    """Watch the run's processes until ``wanted`` of them have mapped an MPI library; then watch their binding.
 
-    :param seen: what was seen last: ``mpi`` and ``bound`` of the run's part of the record.
+    :param seen: takes the result: ``mpi`` and ``bound`` of the run's part of the record.
     """
     pause = 0.05
     while not finished.wait(pause):
@@ -35,16 +35,16 @@ def watch_mpi(wanted: int, finished: threading.Event, seen: Dict[str, Any]) -> N
 
 
 def watch_binding(libraries: Dict[str, Any], finished: threading.Event, seen: Dict[str, Any]) -> None:
-    """Look at which processors the ranks may use, ever more seldom: what two looks have in common counts.
+    """Look at the processors that the ranks may use, at growing intervals; a binding counts if two looks agree.
 
-    In MPI_Init hwloc binds a process to one processor after the other, to ask each what it is; GROMACS binds itself,
-    when it has read its input.
+    In MPI_Init hwloc binds a process to one processor after the other, to query each; GROMACS binds itself after it has
+    read its input.
     """
     pause = CALM
     before: List[str] = []
     while not finished.wait(pause):
         now = processes.bound(libraries)
-        # At the end, ranks go one by one.
+        # At the end, ranks exit one by one.
         if now == before and len(now) >= len(seen["bound"]):
             seen["bound"] = now
         pause = pause * LONGER if now == before else CALM
@@ -56,10 +56,10 @@ def run_once(
 ) -> Dict[str, Any]:
     """Run one script once and return its part of the record.
 
-    :param output: directory for what it prints (``out``, ``err``) and for the files named in ``collect``.
+    :param output: directory for its output (``out``, ``err``) and for the files named in ``collect``.
     :param limit: seconds after which it is ended.
     :param local_ranks: processes on this node that are expected to load an MPI library; 0 for none.
-    :param alone: whether no other run goes on at the same time; who disturbs two of them is not looked at here.
+    :param alone: whether no other run goes on at the same time; for two runs, the caller looks for disturbance.
     """
     output.mkdir(parents=True)
     for name in collect:
@@ -73,7 +73,7 @@ def run_once(
     out_path, err_path = Path(output, contract.OUT), Path(output, contract.ERR)
     with belonging.none_left_behind(), out_path.open("wb") as out, err_path.open("wb") as err:
         started = time.monotonic()
-        # A group of its own, to be ended by; not a session, which would have a share of the processors of its own.
+        # A process group, to end it by; not a session, to which the kernel gives a share of its own (autogroup).
         process = subprocess.Popen(
             ["bash", str(script)],
             env=belonging.environment(),
@@ -94,7 +94,7 @@ def run_once(
         watchdog = threading.Timer(limit, expire)
         watcher = threading.Thread(target=watch_mpi, args=(local_ranks, finished, seen), daemon=True)
         files = [out_path, err_path, *map(Path, collect)]
-        # Who is asked to end, and prints on, is not waited for.
+        # No time to end by itself: it could go on printing.
         printed = print_limit.Watch(files, lambda: end(0.0))
         printed.start()
         watchdog.start()
@@ -104,10 +104,10 @@ def run_once(
             status = process.wait()
             seconds = time.monotonic() - started
             if status in (-signal.SIGTERM, 128 + signal.SIGTERM):
-                # Where the whole job is ended, this process is told so a moment later: it is no failure of the run.
+                # If the whole job is ended, this process gets its signal a moment later: the run has not failed.
                 time.sleep(SETTLE)
         except BaseException:
-            # The scheduler does not wait long before it kills.
+            # The scheduler kills soon.
             end(SETTLE)
             raise
         finally:
@@ -141,7 +141,7 @@ def run_once(
         "status": status,
         "timed_out": timed_out.is_set() and not too_much,
         "printed_too_much": too_much,
-        # Of a run that was ended, only its containers: nothing else of it would have gone on.
+        # Of a run that was ended only its containers: its processes were killed with it.
         "leftover_processes": [*leftovers, *left],
         "disturbed_by": disturbers,
         **seen,
@@ -150,16 +150,16 @@ def run_once(
 
 
 def disturbed_by(began: float, before: disturbance.Look, after: disturbance.Look) -> str:
-    """Return who disturbed the job's nodes between two looks at this one; empty for nobody.
+    """Return who disturbed the job's nodes between two looks at this one; empty if they were not disturbed.
 
-    :param began: when the first of them was, in seconds since 1970.
+    :param began: time of the first look, in seconds since 1970.
     """
     here = filter(None, [disturbance.between(before, after, log=True)])
     return "; ".join([*here, *node_watch.disturbers(began, time.time())])
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a directory, if there is one: what a run leaves must be its own."""
+    """Remove a file or a directory, if there is one, so that no run finds another's output."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(str(path))
     elif path.is_symlink() or path.exists():
