@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from containercheck.node.container_runtimes import RUNTIMES
 from containercheck.results.formatting import number
 
-#: Bytes of /dev/shm below which MPI within a node runs out of it: Docker's default is 64 MiB
+#: Bytes of /dev/shm below which MPI within a node runs out of it: the default of containers is 64 MiB
 #: (https://docs.docker.com/reference/cli/docker/container/run, --shm-size).
 SHARED_MEMORY = 256 << 20
 #: Bytes that a process has to be able to lock on a node with InfiniBand or the like (Open MPI's FAQ, "I'm getting
@@ -76,8 +77,8 @@ def _of_runtimes(facts: Facts) -> list[str]:
     found = []
     if not facts["runtimes"]:
         found.append(
-            "no container runtime on the PATH, and so only bare runs: install Apptainer, or name what there is, with "
-            "its modules: container_platforms of the site's partition"
+            f"no container runtime on the PATH, and so only bare runs: install {RUNTIMES[0].name}, or name what "
+            "there is, with its modules: container_platforms of the site's partition"
         )
     for runtime in facts["runtimes"]:
         if runtime["problem"]:
@@ -85,7 +86,7 @@ def _of_runtimes(facts: Facts) -> list[str]:
         elif runtime["mounts"] == "unpacks":
             found.append(
                 f"{runtime['name']} unpacks the image at each start, which takes seconds: install squashfuse (Debian "
-                "and Ubuntu: squashfuse), or its setuid package (apptainer-suid)"
+                "and Ubuntu: squashfuse), or its setuid package"
             )
         elif runtime["mounts"] in ("squashfuse", "squashfuse_ll") and not facts["fuse"]:
             found.append(

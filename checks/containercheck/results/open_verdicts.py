@@ -37,6 +37,9 @@ FIRST_PART = 2 / 3
 FOR_BOUND, SIDES = 3, 2
 #: Fewest and most seconds of a check in a first pass: a few rounds of most checks, and what most take without a limit.
 FIRST_LEAST, FIRST_MOST = 10, 60
+#: Rounds that each case has time for in a first pass, whatever the others need: one round gives no spread, and so no
+#: bound. The margin is for the start of containers, which the estimate of a run does not have.
+FIRST_ROUNDS, FIRST_MARGIN = 2, 1.5
 #: Most seconds of a session without a time of its own: on two cores, all plain checks close two verdicts of three.
 USUAL = 1800.0
 
@@ -254,17 +257,25 @@ def first_seconds(cases: Iterable[Case], session: float) -> dict[str, int]:
             classes.setdefault(case.application, []).append(case)
     left = FIRST_PART * session - START * len(cases)
     share = min(max(left / max(1, sum(map(len, classes.values()))), FIRST_LEAST), FIRST_MOST)
-    wanted = {name: max(_first_wanted(case) or share for case in members) for name, members in classes.items()}
-    left -= FIRST_LEAST * sum(map(len, classes.values()))
+    least = {name: math.ceil(max(map(_first_least, members))) for name, members in classes.items()}
+    usual = {name: max(_first_wanted(case) or share for case in members) for name, members in classes.items()}
+    wanted = {name: max(least[name], seconds) for name, seconds in usual.items()}
+    left -= sum(least[name] * len(members) for name, members in classes.items())
     granted = {}
     for name in sorted(wanted, key=wanted.__getitem__):
         behind = sum(len(classes[other]) for other in wanted if other not in granted)
-        more = (wanted[name] - FIRST_LEAST) * len(classes[name])
+        more = (wanted[name] - least[name]) * len(classes[name])
         if more > left:
             more = max(0.0, left) * len(classes[name]) / behind
-        granted[name] = round(FIRST_LEAST + more / len(classes[name]))
+        granted[name] = round(least[name] + more / len(classes[name]))
         left -= more
     return granted
+
+
+def _first_least(case: Case) -> float:
+    """Return the fewest seconds of a case in a first pass: those of two rounds, as far as the time of a run is known."""
+    two_rounds = FIRST_MARGIN * FIRST_ROUNDS * SIDES * (case.expected.get("seconds") or 0.0)
+    return min(max(two_rounds, FIRST_LEAST), FIRST_MOST)
 
 
 def _first_wanted(case: Case) -> float | None:
@@ -292,4 +303,8 @@ def first_takes(cases: Iterable[Case], seconds: Mapping[str, float]) -> float:
 def shortest_takes(cases: Iterable[Case]) -> float:
     """Return the most seconds that a first pass takes if each check gets as few as possible."""
     cases = list(cases)
-    return first_takes(cases, dict.fromkeys((case.application for case in cases), FIRST_LEAST))
+    least: dict[str, int] = {}
+    for case in cases:
+        if case.variant != "bare":
+            least[case.application] = max(least.get(case.application, 0), math.ceil(_first_least(case)))
+    return first_takes(cases, least)

@@ -178,9 +178,17 @@ def test_each_check_gets_the_rounds_that_its_known_spread_needs():
 def test_where_time_is_short_the_cheapest_have_what_they_need():
     cases = [known("Dear", [30]), known("Cheap", [2]), known("Middle", [5])]
     assert open_verdicts.first_seconds(cases, 1800) == {"Dear": 60, "Cheap": 14, "Middle": 30}
-    # 80 s in all, of which the starts take 30; ten seconds each, and what is left to the cheapest first.
+    # 80 s in all, of which the starts take 30; two rounds each, and what is left to the cheapest first.
     assert open_verdicts.first_seconds(cases, 120) == {"Cheap": 14, "Middle": 18, "Dear": 18}
-    assert open_verdicts.first_seconds(cases, 30) == dict.fromkeys(["Cheap", "Middle", "Dear"], 10)
+    assert open_verdicts.first_seconds(cases, 30) == dict.fromkeys(["Cheap", "Middle", "Dear"], 12)
+
+
+def test_no_case_gets_less_than_two_rounds_in_a_first_pass():
+    """One round has no spread, and so its figures no bound: a session on two cores left five cases like that."""
+    cases = [known("Slow", [4], each=9.0), known("Quick", [2], each=0.5), known("Noisy", [40], each=1.0)]
+    seconds = open_verdicts.first_seconds(cases, 150)
+    assert seconds["Slow"] >= 2 * 2 * 9.0
+    assert open_verdicts.shortest_takes(cases) == 30 + 54 + 10 + 10
 
 
 @given(st.lists(st.tuples(st.sampled_from("ABC"), st.integers(2, 40), st.floats(0.01, 100)), max_size=8))
