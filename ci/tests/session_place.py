@@ -14,7 +14,7 @@ import sys
 from containercheck.command import run
 from containercheck.session import progress, reframe_process
 from pathlib import Path
-progress.HEARTBEAT, reframe_process.GRACE = 0.5, 2.0
+progress.HEARTBEAT, progress.MOVES, reframe_process.GRACE = 0.5, 0.1, 2.0
 place = run.Workplace(Path({directory!r}), config=Path({config!r}))
 sys.exit(run.session({shown}sys.argv[1:], place))
 """

@@ -88,12 +88,14 @@ class CaseView:
                     self._print(line)
 
     def _line(self, ended: Ended) -> Line:
+        # One node is not worth a word.
+        name = ended.name.replace(", 1 node(s)", "").replace("node(s)", "nodes")
         if not ended.raw:
-            return Line(case_lines.FAILED if ended.result != "pass" else case_lines.RAN, ended.name)
+            return Line(case_lines.FAILED if ended.result != "pass" else case_lines.RAN, name)
         raw: Mapping[str, Any] = {**ended.raw, "result": ended.result, "results": ended.rows}
         line = case_lines.line(collect([{"runs": [{"testcases": [raw]}]}])[0])
         # Read alone, a case does not know which of its axes tell it from others.
-        return Line(line.state, ended.name, line.figure, line.value, line.rest)
+        return Line(line.state, name, line.figure, line.value, line.rest)
 
     def _rendered(self, line: Line) -> str:
         rest = f"{line.name:{self._name}}  {line.figure:{_FIGURE}} {line.value:{_VALUE}}  {line.rest}".rstrip()

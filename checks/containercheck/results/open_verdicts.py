@@ -273,7 +273,7 @@ def first_seconds(cases: Iterable[Case], session: float) -> dict[str, int]:
 
 
 def _first_least(case: Case) -> float:
-    """Return the fewest seconds of a case in a first pass: those of two rounds, as far as the time of a run is known."""
+    """Return the fewest seconds of a case in a first pass: those of two rounds, as far as a run's time is known."""
     two_rounds = FIRST_MARGIN * FIRST_ROUNDS * SIDES * (case.expected.get("seconds") or 0.0)
     return min(max(two_rounds, FIRST_LEAST), FIRST_MOST)
 

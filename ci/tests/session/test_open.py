@@ -197,5 +197,7 @@ def test_minutes_are_a_number(opened, text):
 def test_help_is_ours_and_names_reframes(opened):
     status, output = run(opened, "--help")
     assert status == 0
-    assert output.startswith("usage: containercheck run [--minutes M] [--node-hours N] [--open] [--estimate] [argum")
+    assert output.startswith(
+        "usage: containercheck run [--minutes M] [--node-hours N] [--open] [--estimate] [--figures] [--verbose] [argum"
+    )
     assert "All else goes on to ReFrame" in output

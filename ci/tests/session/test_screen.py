@@ -48,7 +48,7 @@ def test_a_terminal_shows_a_line_that_moves_and_colours(place):
         printed += data
     assert process.wait(timeout=60) == 1
     output = printed.decode()
-    assert "\x1b[1;31mFAIL\x1b[0m" in output
+    assert "\x1b[1;31mFAIL" in output, repr(output)
     assert "\r\x1b[K" in output
     plain = re.sub(r"\x1b\[[0-9;]*[mK]", "", output).replace("\r", "\n")
     assert "1 of 2 done" in plain
