@@ -82,7 +82,7 @@ def _of_cases(cases: Sequence[Case]) -> list[str]:
     run = [case for case in selections.ran(cases) if not selections.failure(case)]
     failed = [case for case in selections.ran(cases) if selections.failure(case)]
     reasons = skipped.by_reason(cases)
-    names = ", ".join(dict.fromkeys(case.application for case in run))
+    names = ", ".join(sorted({case.application for case in run}))
     found = [f"{len(run)} of {len(cases)} cases will run: {names}" if run else f"none of {len(cases)} cases will run"]
     if reasons:
         found += ["will not run, and what it lacks:", *(f"{_INDENT}{reason.line}" for reason in reasons)]

@@ -143,9 +143,11 @@ def _mpi(library: Facts) -> str:
 
 
 def _versions(programs: Mapping[str, str]) -> str:
-    """Return names with the numbers in what they say of their version."""
+    """Return names with the numbers in what they say of their version, and which of them do not run."""
     numbers = {
         name: next((word.strip(",()v") for word in said.split() if word[:1].isdigit() or word[1:2].isdigit()), "")
+        if "does not run" not in said
+        else "(is there, and does not run)"
         for name, said in programs.items()
     }
     return ", ".join(f"{name} {version}".strip() for name, version in numbers.items()) or _NONE

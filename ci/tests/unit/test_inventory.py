@@ -206,5 +206,13 @@ def test_what_is_wrong_is_told_with_its_remedy(facts, said):
     assert all(words in problem for words, problem in zip(said, problems))
 
 
+def test_a_program_that_is_there_and_does_not_run_has_no_version(programs):
+    write_program(programs / "sinfo", "echo sinfo: fatal: Could not establish a configuration source >&2; exit 1")
+    write_program(programs / "flux", "echo 'commands: 0.55.0'")
+    schedulers = inventory.versions(inventory.SCHEDULERS)
+    said = dict(machine.topics({**FACTS, "schedulers": schedulers}))["schedulers"]
+    assert said == "Slurm (is there, and does not run), Flux 0.55.0"
+
+
 def test_every_runtime_of_the_table_can_be_asked():
     assert all(runtime.version for runtime in container_runtimes.RUNTIMES)
