@@ -60,21 +60,21 @@ def can_compare(cases: Sequence[Case]) -> bool:
 
 def lines(answers: Sequence[Answer], cases: Sequence[Case]) -> list[str]:
     """Return what is printed."""
-    found = [f"containercheck {command_line.version()}, ReFrame {reframe.VERSION}"]
+    printed = [f"containercheck {command_line.version()}, ReFrame {reframe.VERSION}"]
     shown: dict[str, str] = {}
     for answer in answers:
-        found += ["", f"{answer.partition}: {'this machine' if answer.is_here else 'one of its nodes'}"]
+        printed += ["", f"{answer.partition}: {'this machine' if answer.is_here else 'one of its nodes'}"]
         if answer.problem:
-            found.append(f"{_INDENT}not known: {answer.problem}")
+            printed.append(f"{_INDENT}not known: {answer.problem}")
             continue
         text = json.dumps(answer.facts, sort_keys=True)
         if text in shown:
-            found.append(f"{_INDENT}as {shown[text]}")
+            printed.append(f"{_INDENT}as {shown[text]}")
             continue
         shown[text] = answer.partition
-        found += [f"{_INDENT}{line}" for line in columns(machine.topics(answer.facts))]
-        found += [f"{_INDENT}! {problem}" for problem in machine.problems(answer.facts)]
-    return [*found, "", *_of_cases(cases)]
+        printed += [f"{_INDENT}{line}" for line in columns(machine.topics(answer.facts))]
+        printed += [f"{_INDENT}! {problem}" for problem in machine.problems(answer.facts)]
+    return [*printed, "", *_of_cases(cases)]
 
 
 def _of_cases(cases: Sequence[Case]) -> list[str]:
@@ -83,17 +83,17 @@ def _of_cases(cases: Sequence[Case]) -> list[str]:
     failed = [case for case in selections.ran(cases) if selections.failure(case)]
     reasons = skipped.by_reason(cases)
     names = ", ".join(sorted({case.application for case in run}))
-    found = [f"{len(run)} of {len(cases)} cases will run: {names}" if run else f"none of {len(cases)} cases will run"]
+    printed = [f"{len(run)} of {len(cases)} cases will run: {names}" if run else f"none of {len(cases)} cases will run"]
     if reasons:
-        found += ["will not run, and what it lacks:", *(f"{_INDENT}{reason.line}" for reason in reasons)]
+        printed += ["will not run, and what it lacks:", *(f"{_INDENT}{reason.line}" for reason in reasons)]
     if failed:
-        found.append("will fail as they are:")
-        found += [f"{_INDENT}{case.label} {case.variant}: {case.reason.splitlines()[0]}" for case in failed]
+        printed.append("will fail as they are:")
+        printed += [f"{_INDENT}{case.label} {case.variant}: {case.reason.splitlines()[0]}" for case in failed]
     if not can_compare(cases):
-        found.append("no container can be compared with bare metal here")
+        printed.append("no container can be compared with bare metal here")
     else:
-        found.append(f"next: {typed('run')}")
-    return found
+        printed.append(f"next: {typed('run')}")
+    return printed
 
 
 def as_json(answers: Sequence[Answer], cases: Sequence[Case]) -> dict[str, Any]:

@@ -176,14 +176,14 @@ def _processor(processors: int, sockets: int, cores: int, threads: int) -> list[
 def _platforms(here: Mapping[str, Any]) -> list[str]:
     """Return the lines about container runtimes: those that are on the PATH here."""
     names = {runtime.name for runtime in RUNTIMES}
-    found = [runtime for runtime in here["runtimes"] if runtime["name"] in names and not runtime["problem"]]
-    if not found:
+    usable = [runtime for runtime in here["runtimes"] if runtime["name"] in names and not runtime["problem"]]
+    if not usable:
         return [
             "    # No container runtime is on the PATH here: name it, with its modules.",
             '    "container_platforms": [],',
         ]
-    where = ", ".join(f"{runtime['name']}: {runtime['path']}" for runtime in found)
-    entries = ", ".join(f'{{"type": "{runtime["name"]}"}}' for runtime in found)
+    where = ", ".join(f"{runtime['name']}: {runtime['path']}" for runtime in usable)
+    entries = ", ".join(f'{{"type": "{runtime["name"]}"}}' for runtime in usable)
     return [f"    # On the PATH of this host ({where}); nodes need it too.", f'    "container_platforms": [{entries}],']
 
 

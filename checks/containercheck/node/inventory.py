@@ -136,9 +136,9 @@ def processor(root: Path = Path("/")) -> Dict[str, Any]:
     model = re.search(r"^(?:model name|cpu)\s*: *(.+)$", text, re.MULTILINE)
     name = model[1] if model else ""
     if not name:
-        _, said = output_of(["lscpu"])
-        found = re.search(r"^Model name: *(.+)$", said, re.MULTILINE)
-        name = found[1] if found else ""
+        _, output = output_of(["lscpu"])
+        match = re.search(r"^Model name: *(.+)$", output, re.MULTILINE)
+        name = match[1] if match else ""
     places = set()
     for topology in root.glob("sys/devices/system/cpu/cpu[0-9]*/topology"):
         places.add((read(topology / "physical_package_id"), read(topology / "core_id")))
@@ -158,23 +158,23 @@ def runtimes(commands: Iterable[str] = ()) -> List[Dict[str, Any]]:
 
     :param commands: those to ask; by default all that the library knows.
     """
-    found = []
+    runtimes_here = []
     for command in commands or [runtime.command for runtime in container_runtimes.RUNTIMES]:
         path = shutil.which(command)
         if not path:
             continue
-        status, said = output_of([path, *container_runtimes.by_command(command).version])
-        runtime = container_runtimes.recognized(command, said)
-        found.append(
+        status, output = output_of([path, *container_runtimes.by_command(command).version])
+        runtime = container_runtimes.recognized(command, output)
+        runtimes_here.append(
             {
                 "name": runtime.name or command,
                 "path": path,
-                "version": first_line(said) if status == 0 else "",
-                "problem": "" if status == 0 else first_line(said) or "it does not run",
+                "version": first_line(output) if status == 0 else "",
+                "problem": "" if status == 0 else first_line(output) or "it does not run",
                 "mounts": mounting(runtime, path),
             }
         )
-    return found
+    return runtimes_here
 
 
 def mounting(runtime: Runtime, path: str) -> str:
@@ -184,8 +184,8 @@ def mounting(runtime: Runtime, path: str) -> str:
     """
     if not runtime.configuration:
         return ""
-    _, said = output_of([path, *runtime.configuration])
-    settings = dict(re.findall(r"^(\w+)=(.*)$", said, re.MULTILINE))
+    _, output = output_of([path, *runtime.configuration])
+    settings = dict(re.findall(r"^(\w+)=(.*)$", output, re.MULTILINE))
     libexec = Path(settings.get("LIBEXECDIR") or "/nonexistent")
     parts = [directory / "bin" for directory in (libexec / Path(path).name, libexec / runtime.command)]
     for directory in parts:
@@ -212,7 +212,7 @@ def user_namespace_only() -> bool:
 
 def user_namespaces(root: Path = Path("/")) -> Dict[str, Any]:
     """Return whether a program may have a user namespace of its own, and what forbids it; "" for nothing known."""
-    status, said = output_of(["unshare", "--user", "--map-root-user", "true"])
+    status, output = output_of(["unshare", "--user", "--map-root-user", "true"])
     kernel = root / "proc/sys"
     why = ""
     if read(kernel / "user/max_user_namespaces") == "0":
@@ -224,16 +224,16 @@ def user_namespaces(root: Path = Path("/")) -> Dict[str, Any]:
     if status is None:
         # No unshare: the settings have to do.
         return {"allowed": not why, "problem": why}
-    return {"allowed": status == 0, "problem": "" if status == 0 else why or first_line(said)}
+    return {"allowed": status == 0, "problem": "" if status == 0 else why or first_line(output)}
 
 
 def limits() -> Dict[str, Optional[int]]:
     """Return the limits of a process, in bytes or as a number; None for none."""
-    found = {}
+    soft_limits = {}
     for name, (which, _) in LIMITS.items():
         soft, _hard = resource.getrlimit(which)
-        found[name] = None if soft == resource.RLIM_INFINITY else soft
-    return found
+        soft_limits[name] = None if soft == resource.RLIM_INFINITY else soft
+    return soft_limits
 
 
 def free_space(path: Path) -> Dict[str, int]:
@@ -255,37 +255,37 @@ def mpi_libraries() -> List[Dict[str, str]]:
             names.update(os.listdir(directory))
         except OSError:
             continue
-    found: List[Dict[str, str]] = []
+    libraries: List[Dict[str, str]] = []
     for name in sorted(names):
         family = mpi.family_of(name) if mpi.SONAME.match(name) else None
-        if not family or any(known["family"] == family for known in found):
+        if not family or any(known["family"] == family for known in libraries):
             continue
         program = mpi.ABIS[family].program
-        _, said = output_of([program]) if program and shutil.which(program) else (None, "")
-        number = re.search(r"(?:Open MPI|MPICH Version): *v?(\S+)", said)
+        _, output = output_of([program]) if program and shutil.which(program) else (None, "")
+        number = re.search(r"(?:Open MPI|MPICH Version): *v?(\S+)", output)
         title = mpi.ABIS[family].title
-        found.append({"family": family, "title": title, "library": name, "version": number[1] if number else ""})
-    return found
+        libraries.append({"family": family, "title": title, "library": name, "version": number[1] if number else ""})
+    return libraries
 
 
 def pmi_plugins() -> List[str]:
     """Return the PMI plugins of srun, by which it starts ranks; empty without srun."""
     if not shutil.which("srun"):
         return []
-    _, said = output_of(["srun", "--mpi=list"])
+    _, output = output_of(["srun", "--mpi=list"])
     # "MPI plugin types are...", then one a line (a comma-separated list since 22.05 for versions of pmix).
-    lines = [line.strip() for line in said.splitlines()]
+    lines = [line.strip() for line in output.splitlines()]
     return sorted({word for line in lines for word in re.findall(r"^(?:srun: )?(none|cray_shasta|pmi\w*)$", line)})
 
 
 def versions(programs: Mapping[str, Tuple[str, ...]]) -> Dict[str, str]:
     """Return the versions of the programs that are on the PATH, by name."""
-    found = {}
+    outputs = {}
     for name, words in programs.items():
         if shutil.which(words[0]):
-            status, said = output_of(words)
-            found[name] = first_line(said) if status == 0 else f"{words[0]} does not run: {first_line(said)}"
-    return found
+            status, output = output_of(words)
+            outputs[name] = first_line(output) if status == 0 else f"{words[0]} does not run: {first_line(output)}"
+    return outputs
 
 
 def module_system() -> str:
@@ -299,8 +299,8 @@ def module_system() -> str:
             version = os.environ[variable] if variable == "LMOD_VERSION" else ""
             return f"{name} {version}".strip()
     # A job's shell is a login shell.
-    _, said = output_of(["bash", "-lc", 'echo "$LMOD_VERSION"; type module >/dev/null 2>&1 && echo module'])
-    lines = said.splitlines()
+    _, output = output_of(["bash", "-lc", 'echo "$LMOD_VERSION"; type module >/dev/null 2>&1 && echo module'])
+    lines = output.splitlines()
     if "module" not in lines:
         return ""
     return f"Lmod {lines[0]}" if lines[0] and lines[0] != "module" else "Environment Modules"
@@ -309,9 +309,9 @@ def module_system() -> str:
 def gpus(root: Path = Path("/")) -> List[str]:
     """Return the GPUs, as their vendor's tool names them; by their devices where the tool is not there."""
     if shutil.which("nvidia-smi"):
-        status, said = output_of(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
-        if status == 0 and said:
-            return ["{} (driver {})".format(*map(str.strip, line.rsplit(",", 1))) for line in said.splitlines()]
+        status, output = output_of(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
+        if status == 0 and output:
+            return ["{} (driver {})".format(*map(str.strip, line.rsplit(",", 1))) for line in output.splitlines()]
     devices = sorted(path.name for path in (root / "dev").glob("nvidia[0-9]*"))
     if (root / "dev/kfd").exists():
         cards = (root / "sys/class/kfd/kfd/topology/nodes").glob("*/gpu_id")
@@ -321,16 +321,16 @@ def gpus(root: Path = Path("/")) -> List[str]:
 
 def fabric(root: Path = Path("/")) -> List[str]:
     """Return the adapters of fast networks, with what their kernel driver says of the first port."""
-    found = []
+    adapters = []
     for device in sorted((root / "sys/class/infiniband").glob("*")):
         port = device / "ports/1"
         state, rate = read(port / "state").rpartition(": ")[2].lower(), read(port / "rate")
         words = " ".join(filter(None, [read(port / "link_layer"), rate, state]))
-        found.append(f"{device.name}: {words}" if words else device.name)
+        adapters.append(f"{device.name}: {words}" if words else device.name)
     # HPE Slingshot, Cornelis Omni-Path Express and Intel's have classes of their own.
     for name in ("cxi", "hfi1"):
-        found += [device.name for device in sorted((root / "sys/class" / name).glob("*"))]
-    return found
+        adapters += [device.name for device in sorted((root / "sys/class" / name).glob("*"))]
+    return adapters
 
 
 def main() -> None:

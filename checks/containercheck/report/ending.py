@@ -29,15 +29,15 @@ def lines(cases: Sequence[Case]) -> list[str]:
     run = selections.ran(cases)
     states = collections.Counter(case_lines.state_of(case) for case in run)
     counts = ", ".join(f"{states[state]} {words}" for state, words in _COUNTED.items() if states[state])
-    found = ["", f"{len(run)} case(s): {counts}" if run else "no case was run"]
+    printed = ["", f"{len(run)} case(s): {counts}" if run else "no case was run"]
     for case in run:
-        found += failure(case)
-    found += answers.questions(cases)
-    found += [*summary.notes(cases), *summary.last_line(cases)]
+        printed += failure(case)
+    printed += answers.questions(cases)
+    printed += [*summary.notes(cases), *summary.last_line(cases)]
     reasons = skipped.by_reason(cases)
     if reasons:
-        found += ["not run:", *(f"{_INDENT}{reason.line}" for reason in reasons)]
-    return found
+        printed += ["not run:", *(f"{_INDENT}{reason.line}" for reason in reasons)]
+    return printed
 
 
 def failure(case: Case) -> list[str]:
@@ -48,9 +48,9 @@ def failure(case: Case) -> list[str]:
     again = "" if run is case else ", and passed when it was run again"
     reason = (run.reason or run.result).splitlines()
     more = [f"{_INDENT}..."] if len(reason) > REASON else []
-    found = [f"FAILED{again}: {case_lines.name_of(case)}: {reason[0]}"]
-    found += [f"{_INDENT}{line}" for line in reason[1:REASON]] + more
-    return [*found, *(f"{_INDENT}{line}" for line in ran.reproducers([case]))]
+    printed = [f"FAILED{again}: {case_lines.name_of(case)}: {reason[0]}"]
+    printed += [f"{_INDENT}{line}" for line in reason[1:REASON]] + more
+    return [*printed, *(f"{_INDENT}{line}" for line in ran.reproducers([case]))]
 
 
 def places(report: str, log: str) -> str:

@@ -74,59 +74,59 @@ def problems(facts: Facts) -> list[str]:
 
 
 def _of_runtimes(facts: Facts) -> list[str]:
-    found = []
+    lines = []
     if not facts["runtimes"]:
-        found.append(
+        lines.append(
             f"no container runtime on the PATH, and so only bare runs: install {RUNTIMES[0].name}, or name what "
             "there is, with its modules: container_platforms of the site's partition"
         )
     for runtime in facts["runtimes"]:
         if runtime["problem"]:
-            found.append(f"{runtime['path']} does not run: {runtime['problem']}")
+            lines.append(f"{runtime['path']} does not run: {runtime['problem']}")
         elif runtime["mounts"] == "unpacks":
-            found.append(
+            lines.append(
                 f"{runtime['name']} unpacks the image at each start, which takes seconds: install squashfuse (Debian "
                 "and Ubuntu: squashfuse), or its setuid package"
             )
         elif runtime["mounts"] in ("squashfuse", "squashfuse_ll") and not facts["fuse"]:
-            found.append(
+            lines.append(
                 f"{runtime['name']} mounts image files through FUSE, and /dev/fuse cannot be opened: modprobe fuse"
             )
     needing = [runtime["name"] for runtime in facts["runtimes"] if runtime["mounts"] not in ("", "setuid")]
     if needing and not facts["namespaces"]["allowed"] and not facts["host"]["root"]:
-        found.append(
+        lines.append(
             f"{needing[0]} without its setuid helper needs user namespaces, which are forbidden "
             f"({facts['namespaces']['problem']}): have them allowed, or install its setuid package"
         )
-    return found
+    return lines
 
 
 def _of_limits(facts: Facts) -> list[str]:
-    found, shared = [], facts["shared_memory"].get("size")
+    lines, shared = [], facts["shared_memory"].get("size")
     if shared is not None and shared < SHARED_MEMORY:
-        found.append(f"/dev/shm has {_size(shared)} only, and MPI's ranks on a node meet in it: mount it larger")
+        lines.append(f"/dev/shm has {_size(shared)} only, and MPI's ranks on a node meet in it: mount it larger")
     locked = facts["limits"]["locked memory"]
     if facts["fabric"] and locked is not None and locked < LOCKED_MEMORY:
-        found.append(
+        lines.append(
             f"a process may lock {_size(locked)} of memory, and MPI over {facts['fabric'][0].partition(':')[0]} needs "
             "more: ulimit -l unlimited, for daemons of the scheduler too"
         )
-    return found
+    return lines
 
 
 def _of_tools(facts: Facts) -> list[str]:
-    found = []
+    lines = []
     if not facts["mpi"]:
-        found.append(
+        lines.append(
             "no MPI library that the loader finds, and so nothing with ranks runs bare or integrated: install one "
             "(Debian and Ubuntu: openmpi-bin, libopenmpi-dev), or load its module: modules of the site's environment"
         )
     missing = [name for name in ("gcc", "g++", "make") if name not in facts["tools"]]
     if missing:
-        found.append(
+        lines.append(
             f"no {', '.join(missing)}: programs of the bare side are compiled (Debian and Ubuntu: build-essential)"
         )
-    return found
+    return lines
 
 
 def _runtime(runtime: Facts) -> str:
@@ -145,10 +145,10 @@ def _mpi(library: Facts) -> str:
 def _versions(programs: Mapping[str, str]) -> str:
     """Return names with the numbers in what they say of their version, and which of them do not run."""
     numbers = {
-        name: next((word.strip(",()v") for word in said.split() if word[:1].isdigit() or word[1:2].isdigit()), "")
-        if "does not run" not in said
+        name: next((word.strip(",()v") for word in output.split() if word[:1].isdigit() or word[1:2].isdigit()), "")
+        if "does not run" not in output
         else "(is there, and does not run)"
-        for name, said in programs.items()
+        for name, output in programs.items()
     }
     return ", ".join(f"{name} {version}".strip() for name, version in numbers.items()) or _NONE
 

@@ -40,8 +40,8 @@ def by_reason(cases: Iterable[Case]) -> list[Reason]:
         if case.result == "skip":
             reason = case.reason or "ReFrame skipped it"
             groups.setdefault(reason.replace(case.application, NAME), []).append(case)
-    found = []
+    reasons = []
     for text, skipped in groups.items():
         names = {case.application for case in skipped}
-        found.append(Reason(text.replace(NAME, names.pop()) if len(names) == 1 else text, tuple(skipped)))
-    return sorted(found, key=lambda reason: -len(reason.cases))
+        reasons.append(Reason(text.replace(NAME, names.pop()) if len(names) == 1 else text, tuple(skipped)))
+    return sorted(reasons, key=lambda reason: -len(reason.cases))

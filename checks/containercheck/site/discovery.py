@@ -70,13 +70,13 @@ def node_kinds(nodes: str, limits: str = "") -> list[NodeKind]:
             groups.setdefault((partition, *facts), set()).add(node)
             states[node] = state
     partitions = list(dict.fromkeys(facts[0] for facts in groups))
-    found = []
+    kinds = []
     for partition in partitions:
         own = sorted((item for item in groups.items() if item[0][0] == partition), key=lambda item: -len(item[1]))
         for (_, processors, sockets, cores, threads, memory, resources, features), names in own:
             gpu_type, gpus = gpus_of(resources)
             in_service = sum(not states[name].startswith(_OUT) for name in names)
-            found.append(
+            kinds.append(
                 NodeKind(
                     partition,
                     nodes=len(names),
@@ -93,7 +93,7 @@ def node_kinds(nodes: str, limits: str = "") -> list[NodeKind]:
                     time_limit=limit.get(partition, ""),
                 )
             )
-    return found
+    return kinds
 
 
 def _number(text: str) -> int:
