@@ -119,6 +119,20 @@ COMMANDS: Mapping[str, Command] = {
         wrong_usage=WRONG_USAGE,
         stopped=1,
     ),
+    "image": Command(
+        "Says whether an image is fit for this machine: architecture, C library, MPI, launcher, environment, start.",
+        ("--json",),
+        (
+            ("my.sif", "a file, or an unpacked image"),
+            ("docker://registry.example.org/code@sha256:... --json", "one in a registry, for a program"),
+        ),
+        {0: "it is fit", 1: "something is in the way, or no container of it starts", WRONG_USAGE: "nothing can run it"},
+        words="IMAGE",
+        facts={"dest": "image", "metavar": "IMAGE", "help": "path or address of the image"},
+        rest="",
+        wrong_usage=WRONG_USAGE,
+        stopped=1,
+    ),
     "nightly": Command(
         "Runs the checks of a night, and tells what moved since earlier nights.",
         ("--minutes", "--node-hours", "--timeout", "--changed"),

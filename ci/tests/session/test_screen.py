@@ -9,7 +9,9 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
 from conftest import REPOSITORY, eventually, start_made
 from session_place import PLAIN, place, run  # noqa: F401
 
@@ -93,6 +95,26 @@ def test_the_doctor_speaks_to_programs_too():
     assert status == 1
     assert told["will_run"] == []
     assert told["partitions"][0]["facts"]["runtimes"]
+
+
+def test_an_image_of_ours_is_fit_for_this_machine():
+    """The image that Start-up runs in, as ci/setup and the sessions before built it."""
+    images = sorted(Path("~/.cache/containercheck/images").expanduser().glob("mpi-*.sif"))
+    if not images:
+        pytest.skip("no image was built here yet")
+    command = [sys.executable, "-m", "containercheck", "image", str(images[0]), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert told["image"]["architecture"] == os.uname().machine
+    assert told["image"]["families"]
+    assert {finding["topic"] for finding in told["findings"]} >= {
+        "architecture",
+        "system",
+        "MPI",
+        "integrated",
+        "start",
+    }
 
 
 def test_the_doctor_says_what_is_wrong_in_a_line(tmp_path):

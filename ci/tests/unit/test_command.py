@@ -57,7 +57,7 @@ def test_every_option_belongs_to_a_command():
 @pytest.mark.parametrize(
     ("words", "status", "said"),
     [
-        ([], 64, "containercheck: error: no command: run, estimate, doctor, site, nightly, "),
+        ([], 64, "containercheck: error: no command: run, estimate, doctor, site, image, "),
         (["rnu"], 64, "containercheck: error: unknown command rnu: did you mean run?"),
         (["nightli", "--help"], 64, "containercheck: error: unknown command nightli: did you mean nightly?"),
         (["xyz"], 64, "containercheck: error: unknown command xyz: there are run, estimate, doctor, "),

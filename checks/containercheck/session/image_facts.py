@@ -1,0 +1,200 @@
+"""What an image has that matters on a machine: asked in a container, by a few lines of POSIX shell."""
+
+from __future__ import annotations
+
+import ast
+import re
+import statistics
+import subprocess
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from containercheck.node import inventory, mpi
+from containercheck.node.build import image_architecture
+from containercheck.node.job import runtime_start
+from containercheck.node.project import CHECKS
+
+#: Variables that an image sets and that change how fast, or where, programs run.
+HURTING = (
+    r"(OMP_NUM_THREADS|OMP_PLACES|OMP_PROC_BIND|GOMP_CPU_AFFINITY|KMP_AFFINITY|OPENBLAS_\w+|MKL_\w+|LD_PRELOAD"
+    r"|OMPI_MCA_\w+|PMIX_MCA_\w+|UCX_\w+|FI_\w+|I_MPI_\w+|MPICH_\w+)"
+)
+#: Programs of the system that say nothing of an application.
+_COMMON = ("cat", "python", "python3", "java", "sh", "bash")
+#: Libraries of fabrics and of GPUs, by the beginning of their names.
+_KINDS = {"fabric": ("libibverbs", "libfabric", "libucp", "libpsm2"), "GPU": ("libcuda.", "libcudart", "libamdhip64")}
+#: Starts of a container that are timed, and of the same program on the host.
+_STARTS = 5
+#: Longest wait for a container; seconds. One that unpacks its image takes a minute.
+_PATIENCE = 300.0
+#: What is run in the container, with the names of programs as its arguments.
+_QUESTIONS = r"""
+echo "libc $(getconf GNU_LIBC_VERSION 2>/dev/null)"
+for file in /lib/ld-musl-*; do [ -e "$file" ] && echo "libc musl"; done
+[ -r /etc/os-release ] && . /etc/os-release && echo "system ${PRETTY_NAME:-}"
+env | while IFS= read -r line; do echo "variable $line"; done
+(IFS=:; for place in ${LD_LIBRARY_PATH:-}; do echo "$place"; done
+ls -d /lib /lib64 /usr/lib /usr/lib64 /usr/local/lib /lib/*-linux-gnu /usr/lib/*-linux-gnu \
+    /usr/lib/*-linux-gnu/openmpi/lib /usr/lib64/*/lib /opt/*/lib /opt/*/*/lib /usr/local/*/lib 2>/dev/null) |
+while IFS= read -r place; do
+    for file in "$place"/libmpi* "$place"/libibverbs* "$place"/libfabric* "$place"/libucp* "$place"/libpsm2* \
+        "$place"/libcuda* "$place"/libamdhip64*; do
+        case $file in *.so*) [ -e "$file" ] && echo "library $file" ;; esac
+    done
+done
+for program do command -v "$program" >/dev/null 2>&1 && echo "program $program"; done
+ompi_info --version 2>/dev/null | head -n 1 | while IFS= read -r line; do echo "version $line"; done
+mpichversion 2>/dev/null | head -n 1 | while IFS= read -r line; do echo "version $line"; done
+exit 0
+"""
+
+
+class ImageError(Exception):
+    """An image cannot be asked; the message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class ImageFacts:
+    """What an image has.
+
+    :ivar path: of the image.
+    :ivar architecture: as ``uname -m`` prints it; None where the image does not tell.
+    :ivar size: of the file in bytes; 0 for a directory.
+    :ivar libc: version of the GNU C library; None for another library.
+    :ivar system: name and release of its operating system.
+    :ivar variables: those that it sets and that change how programs run.
+    :ivar families: families of its MPI libraries, keys of ``mpi.ABIS``, each with a library.
+    :ivar other_mpi: MPI libraries of no family that is known.
+    :ivar mpi_version: version of its MPI, as its own program says it; empty where it has none.
+    :ivar libraries: names of its libraries of fabrics and GPUs, by kind.
+    :ivar checks: checks whose program it has, with that.
+    :ivar start: seconds that a container of it takes to start, and to end; more than the same program on the host.
+    """
+
+    path: str
+    architecture: str | None = None
+    size: int = 0
+    libc: tuple[int, int] | None = None
+    system: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    families: Mapping[str, str] = field(default_factory=dict)
+    other_mpi: tuple[str, ...] = ()
+    mpi_version: str = ""
+    libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    checks: Mapping[str, str] = field(default_factory=dict)
+    start: float = 0.0
+
+
+def programs_of_checks(directory: Path = CHECKS) -> dict[str, str]:
+    """Return the check of each program that tells an application, from the application files."""
+    programs: dict[str, str] = {}
+    for path in sorted(directory.glob("*.py")):
+        classes = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)]
+        for declared in classes:
+            for program in filter(None, map(_executable, declared.body)):
+                # A base class of the file is no check itself.
+                check = next(
+                    (candidate.name for candidate in [declared, *classes] if candidate.decorator_list), declared.name
+                )
+                if program not in _COMMON:
+                    programs.setdefault(program, check)
+    return programs
+
+
+def _executable(statement: ast.stmt) -> str:
+    """Return the program that a statement of a class states as ``executable``; empty for another statement."""
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.value, ast.Constant):
+        return ""
+    names = [target.id for target in statement.targets if isinstance(target, ast.Name)]
+    return str(statement.value.value) if names == ["executable"] else ""
+
+
+def read(image: str, command: str) -> ImageFacts:
+    """Return what an image has.
+
+    :param image: path of a file or a directory, or an address that the runtime runs.
+    :param command: the runtime's command, of Apptainer's kind.
+    :raises ImageError: there is no such image, or no container of it starts.
+    """
+    path = Path(image)
+    if "://" not in image and not path.exists():
+        raise ImageError(f"there is no image {image}")
+    architecture = None
+    if path.exists():
+        try:
+            architecture = image_architecture.read_architecture(path)
+        except OSError as error:
+            raise ImageError(f"cannot read {image}: {error.strerror}") from error
+    programs = programs_of_checks()
+    runtime, _ = runtime_start.identify(command)
+    base = [command, "exec", "--cleanenv", *runtime_start.options(runtime, command, ranks=0), image]
+    printed = _run([*base, "sh", "-c", _QUESTIONS, "sh", *programs], image)
+    facts = parse(printed, programs)
+    in_container = statistics.median(_seconds([*base, "true"]) for _ in range(_STARTS))
+    on_host = statistics.median(_seconds(["true"]) for _ in range(_STARTS))
+    size = path.stat().st_size if path.is_file() else 0
+    return ImageFacts(image, architecture, size, **facts, start=max(0.0, in_container - on_host))
+
+
+def _run(words: Sequence[str], image: str) -> str:
+    try:
+        process = subprocess.run(
+            list(words), stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=False
+        )
+    except OSError as error:
+        raise ImageError(f"{words[0]} does not run: {error.strerror}") from error
+    except subprocess.TimeoutExpired:
+        raise ImageError(f"a container of {image} does not end within {_PATIENCE:.0f} s") from None
+    if process.returncode != 0:
+        # The runtime colors what it prints, and ends that on a line of its own.
+        text = re.sub(r"\x1b\[[0-9;]*m", "", process.stderr.decode(errors="replace"))
+        lines = [line.strip() for line in text.splitlines() if line.strip()] or ["it printed nothing"]
+        wrong = [line for line in lines if re.match(r"FATAL|ERROR|error", line)]
+        raise ImageError(f"no container of {image} starts: {(wrong or lines)[-1]}")
+    return process.stdout.decode(errors="replace")
+
+
+def _seconds(words: Sequence[str]) -> float:
+    began = time.monotonic()
+    subprocess.run(list(words), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return time.monotonic() - began
+
+
+def parse(printed: str, programs: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields of :class:`ImageFacts` that a container told.
+
+    :param printed: output of the questions.
+    :param programs: the check of each program that was asked for.
+    """
+    told: dict[str, list[str]] = {}
+    for line in printed.splitlines():
+        kind, _, value = line.partition(" ")
+        told.setdefault(kind, []).append(value)
+    libc = re.search(r"glibc (\d+)\.(\d+)", " ".join(told.get("libc", ())))
+    pairs = (line.partition("=") for line in told.get("variable", ()))
+    names = [Path(path).name for path in told.get("library", ())]
+    own_mpi = list(dict.fromkeys(name for name in names if mpi.SONAME.match(name)))
+    families: dict[str, str] = {}
+    for name in own_mpi:
+        family = mpi.family_of(name)
+        if family:
+            families.setdefault(family, name)
+    return {
+        "libc": (int(libc[1]), int(libc[2])) if libc else None,
+        "system": next(iter(told.get("system", ())), ""),
+        "variables": {name: value for name, _, value in pairs if re.fullmatch(HURTING, name)},
+        "families": families,
+        "other_mpi": tuple(name for name in own_mpi if not mpi.family_of(name) and re.search(r"\.so\.\d+$", name)),
+        "mpi_version": " ".join(inventory.first_line("\n".join(told.get("version", ()))).split()),
+        "libraries": {kind: _beginning(names, beginnings) for kind, beginnings in _KINDS.items()},
+        "checks": {programs[name]: name for name in told.get("program", ())},
+    }
+
+
+def _beginning(names: Iterable[str], beginnings: Sequence[str]) -> tuple[str, ...]:
+    return tuple(
+        sorted({name for name in names if name.startswith(tuple(beginnings)) and re.search(r"\.so\.\d+$", name)})
+    )
