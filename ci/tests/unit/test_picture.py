@@ -20,6 +20,7 @@ def test_a_picture_has_the_lines_that_stay_and_the_status_is_the_commands(tmp_pa
     assert svg.startswith("<svg")
     assert all(text in svg for text in ("first", "FAIL", "second", "ci/run"))
     assert "moving" not in svg
+    assert "http" not in svg.replace("http://www.w3.org/2000/svg", "").replace("https://www.textualize.io", "")
 
 
 def test_without_a_command_it_says_so(tmp_path):
