@@ -67,6 +67,11 @@ hold_environment() {
     flock -s "$held"
 }
 
+# Finds the environment where there is one, and sets nothing up then; else as set_up, with its arguments.
+find_environment() {
+    if [ -e "$repo/.venv/bin/containercheck" ]; then hold_environment; else set_up "$@"; fi
+}
+
 # Runs the library's command that is called as this script is, with the words "$@", in the environment that set_up found.
 run_command() {
     # shellcheck source=/dev/null

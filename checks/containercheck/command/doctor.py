@@ -44,7 +44,8 @@ def main(argv: Sequence[str], place: Workplace) -> int:
             say(f"error: {error}")
             return COMMANDS["doctor"].wrong_usage
         except (ReframeFailed, ReportError) as error:
-            say(f"error: {error}{_why(place)}")
+            reason = reframe_process.last_error(place.log)
+            say(f"error: {error}{f': {reason}' if reason else ''}")
             return 1
         if relay.stopped_by:
             say(f"stopped by {relay.stopped_by}")
@@ -108,13 +109,3 @@ def as_json(answers: Sequence[Answer], cases: Sequence[Case]) -> dict[str, Any]:
             for reason in skipped.by_reason(cases)
         ],
     }
-
-
-def _why(place: Workplace) -> str:
-    """Return the line with which ReFrame says why it ended, where its log has one."""
-    try:
-        text = place.log.read_text(errors="replace")
-    except OSError:
-        return ""
-    wrong = [line for line in text.splitlines() if "ERROR: " in line]
-    return f": {wrong[-1].split('ERROR: ')[-1]}" if wrong else ""

@@ -61,7 +61,8 @@ def site_file(name: str) -> str:
     _, limits = inventory.output_of(discovery.LIMITS)
     kinds = discovery.node_kinds(nodes, limits) if status == 0 else []
     here = inventory.inventory()
-    partitions = [_of_kind(kind, kinds, here) for kind in kinds] or [_this_machine(here)]
+    accounted = bool(kinds) and inventory.output_of(["sacct", "--noheader", "--allocations"])[0] == 0
+    partitions = [_of_kind(kind, kinds, here, accounted) for kind in kinds] or [_this_machine(here)]
     origin = "Slurm (sinfo)" if kinds else "this machine: no scheduler answered (Slurm's sinfo)"
     return "\n".join(
         [
@@ -104,8 +105,11 @@ def _modules(here: Mapping[str, Any]) -> str:
     return "tmod4" if here["modules"] else "nomod"
 
 
-def _of_kind(kind: NodeKind, kinds: Sequence[NodeKind], here: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a partition whose nodes are of one kind."""
+def _of_kind(kind: NodeKind, kinds: Sequence[NodeKind], here: Mapping[str, Any], accounted: bool) -> list[str]:
+    """Return the lines of a partition whose nodes are of one kind.
+
+    :param accounted: whether Slurm's accounting answers.
+    """
     feature = discovery.distinguishing(kind, kinds) if kind.others else ""
     same = [other for other in kinds if other.partition == kind.partition]
     number = same.index(kind) + 1
@@ -118,12 +122,11 @@ def _of_kind(kind: NodeKind, kinds: Sequence[NodeKind], here: Mapping[str, Any])
     starts = [plugin for plugin in here["pmi"] if _STARTS_RANKS.match(plugin)]
     launcher = "srun" if starts else "mpirun"
     why = f"srun has {', '.join(starts)}" if starts else "srun has no PMI with which it starts ranks (srun --mpi=list)"
-    status, _ = inventory.output_of(["sacct", "--noheader", "--allocations"])
-    scheduler = "slurm" if status == 0 else "squeue"
+    scheduler = "slurm" if accounted else "squeue"
     lines = [
         "{",
         f'    "name": "{name}",',
-        f'    "scheduler": "{scheduler}",  # sacct {"answers" if status == 0 else "does not answer"}',
+        f'    "scheduler": "{scheduler}",  # sacct {"answers" if accounted else "does not answer"}',
         f'    "launcher": "{launcher}",  # {why}',
         *(f"    {note}" for note in notes),
         f'    "access": {_list(access)},',

@@ -21,6 +21,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from containercheck.node import container_runtimes, mpi
 from containercheck.node.container_runtimes import Runtime
+from containercheck.node.job import runtime_start
 
 #: Longest wait for a program that is asked what it is; seconds. A module system or srun may ask a server.
 PATIENCE = 20.0
@@ -82,16 +83,15 @@ def read(path: Path) -> str:
         return ""
 
 
-def inventory(runtime: str = "", root: Path = Path("/")) -> Dict[str, Any]:
+def inventory(root: Path = Path("/")) -> Dict[str, Any]:
     """Return what this machine has, by topic; each topic is there, empty where there is nothing of it.
 
-    :param runtime: command of the container runtime that the site names; by default what is on the PATH.
     :param root: root of the file systems that are read.
     """
     return {
         "host": host(root),
         "processor": processor(root),
-        "runtimes": runtimes([runtime] if runtime else []),
+        "runtimes": runtimes(),
         "namespaces": user_namespaces(root),
         "fuse": os.access(str(root / "dev/fuse"), os.R_OK | os.W_OK),
         "limits": limits(),
@@ -107,8 +107,9 @@ def inventory(runtime: str = "", root: Path = Path("/")) -> Dict[str, Any]:
 
 
 def brief() -> Dict[str, Any]:
-    """Return what a heading needs of :func:`inventory`."""
-    return {"host": host(), "processor": processor(), "runtimes": runtimes()[:1], "mpi": mpi_libraries()}
+    """Return what a heading needs of :func:`inventory`: only the first of the runtimes, as asking takes time."""
+    first = [runtime.command for runtime in container_runtimes.RUNTIMES if shutil.which(runtime.command)][:1]
+    return {"host": host(), "processor": processor(), "runtimes": runtimes(first), "mpi": mpi_libraries()}
 
 
 def host(root: Path = Path("/")) -> Dict[str, Any]:
@@ -195,19 +196,12 @@ def mounting(runtime: Runtime, path: str) -> str:
             continue
         if mode & stat.S_ISUID:
             return "setuid"
-    if os.geteuid() == 0 and not user_namespace_only():
+    if os.geteuid() == 0 and not runtime_start.is_crippled_root():
         return "kernel"
     for name in MOUNTERS:
         if shutil.which(name, path=os.pathsep.join([*map(str, parts), os.environ.get("PATH", "")])):
             return name
     return "unpacks"
-
-
-def user_namespace_only() -> bool:
-    """Tell whether root lacks capabilities here, as in a sandbox: it mounts nothing but in a user namespace."""
-    effective = re.search(r"^CapEff:\s*(\w+)", read(Path("/proc/self/status")), re.MULTILINE)
-    last = read(Path("/proc/sys/kernel/cap_last_cap"))
-    return bool(effective and last and int(effective[1], 16) != (1 << (int(last) + 1)) - 1)
 
 
 def user_namespaces(root: Path = Path("/")) -> Dict[str, Any]:
@@ -336,8 +330,8 @@ def fabric(root: Path = Path("/")) -> List[str]:
 def main() -> None:
     """Print it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runtime", default="", help="command of the site's container runtime (default: all known)")
-    print(json.dumps(inventory(parser.parse_args().runtime)))
+    parser.parse_args()
+    print(json.dumps(inventory()))
 
 
 if __name__ == "__main__":

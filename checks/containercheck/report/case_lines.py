@@ -8,7 +8,7 @@ from containercheck.node.stats.openness import FASTER, SLOWER
 from containercheck.report import table
 from containercheck.results import open_verdicts
 from containercheck.results.cases import Case
-from containercheck.results.formatting import number
+from containercheck.results.formatting import number, short_name
 from containercheck.results.row import FAIL, OPEN, Row
 
 #: How a case came out, in the first column. ``ran`` is for what compares nothing.
@@ -38,20 +38,15 @@ def line(case: Case) -> Line:
     state = state_of(case)
     row = deciding(case)
     if row is None:
-        return Line(state, name_of(case))
+        return Line(state, short_name(case))
     if not row.is_comparison:
-        return Line(state, name_of(case), row.figure, f"{number(row.baseline)} {row.unit}".strip())
+        return Line(state, short_name(case), row.figure, f"{number(row.baseline)} {row.unit}".strip())
     several = open_verdicts.tally(case) if len(open_verdicts.judged(case)) > 1 else ""
     rounds = f"{row.rounds} round{'s'[: row.rounds > 1]}"
     rest = open_verdicts.describe(row) if row.verdict == OPEN else several if several.startswith("all ") else ""
     if state == FAILED and several:
         rest = several
-    return Line(state, name_of(case), row.figure, table.overhead(row), "; ".join(filter(None, [rounds, rest])))
-
-
-def name_of(case: Case) -> str:
-    """Return how a case is called in a line."""
-    return f"{case.label} {case.variant}" + (f", {case.nodes} nodes" if case.nodes > 1 else "")
+    return Line(state, short_name(case), row.figure, table.overhead(row), "; ".join(filter(None, [rounds, rest])))
 
 
 def state_of(case: Case) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from containercheck.report import answers, case_lines, ran, skipped, summary
 from containercheck.results import selections
 from containercheck.results.cases import Case
-from containercheck.results.formatting import typed
+from containercheck.results.formatting import short_name, typed
 
 #: Lines of a failure's reason that are shown.
 REASON = 4
@@ -48,7 +48,7 @@ def failure(case: Case) -> list[str]:
     again = "" if run is case else ", and passed when it was run again"
     reason = (run.reason or run.result).splitlines()
     more = [f"{_INDENT}..."] if len(reason) > REASON else []
-    printed = [f"FAILED{again}: {case_lines.name_of(case)}: {reason[0]}"]
+    printed = [f"FAILED{again}: {short_name(case)}: {reason[0]}"]
     printed += [f"{_INDENT}{line}" for line in reason[1:REASON]] + more
     return [*printed, *(f"{_INDENT}{line}" for line in ran.reproducers([case]))]
 

@@ -67,8 +67,11 @@ def _architecture(image: ImageFacts, host: Mapping[str, Any]) -> Finding:
 
 
 def _system(image: ImageFacts) -> Finding:
-    libc = "glibc {}.{}".format(*image.libc) if image.libc else "no GNU C library"
-    return Finding(FINE, "system", ", ".join(filter(None, [image.system, libc])))
+    return Finding(FINE, "system", ", ".join(filter(None, [image.system, _libc(image)])))
+
+
+def _libc(image: ImageFacts) -> str:
+    return "glibc {}.{}".format(*image.libc) if image.libc else "no GNU C library"
 
 
 def _mpi(image: ImageFacts, host: Mapping[str, Any]) -> list[Finding]:
@@ -103,12 +106,11 @@ def _integrated(image: ImageFacts, host: Mapping[str, Any]) -> Finding:
         )
     libc = tuple(map(int, host["host"]["libc"].removeprefix("glibc ").split(".")[:2])) if host["host"]["libc"] else None
     if image.libc is None or (libc and image.libc < libc):
-        older = "no GNU C library" if image.libc is None else "glibc {}.{}".format(*image.libc)
         release = releases.for_libc(libc) if libc and len(libc) == 2 else "a newer release"
         return Finding(
             REMARK,
             "integrated",
-            f"hardly possible: the host's MPI is built for {host['host']['libc']}, and the image has {older}",
+            f"hardly possible: the host's MPI is built for {host['host']['libc']}, and the image has {_libc(image)}",
             f"build the image on {release} or newer; generic runs work without",
         )
     return Finding(FINE, "integrated", f"possible: {here[common[0]]} of the host takes the place of the image's")

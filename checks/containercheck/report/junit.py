@@ -54,7 +54,7 @@ def _testcase(case: Case) -> ElementTree.Element:
     if run:
         _add_outcome(testcase, "failure" if selections.is_regression(run) else "error", run.reason or run.result)
     elif case.result == "skip":
-        _add_outcome(testcase, "skipped", case.reason or "ReFrame skipped it")
+        _add_outcome(testcase, "skipped", case.skip_reason)
     open_lines = [f"{row.figure}: {open_verdicts.describe(row)}" for row in open_verdicts.open_rows(case)]
     tally = open_verdicts.tally(run or case)
     if tally:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from containercheck.node.container_runtimes import RUNTIMES
+from containercheck.node.inventory import LIMITS
 from containercheck.results.formatting import number
 
 #: Bytes of /dev/shm below which MPI within a node runs out of it: the default of containers is 64 MiB
@@ -165,4 +166,5 @@ def _size(value: float | None) -> str:
 def _limit(name: str, value: float | None) -> str:
     if value is None:
         return "unlimited"
-    return _size(value) if name in ("locked memory", "stack") else f"{value:.0f}"
+    _, in_bytes = LIMITS[name]
+    return _size(value) if in_bytes else f"{value:.0f}"

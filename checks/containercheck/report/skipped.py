@@ -38,8 +38,7 @@ def by_reason(cases: Iterable[Case]) -> list[Reason]:
     groups: dict[str, list[Case]] = {}
     for case in cases:
         if case.result == "skip":
-            reason = case.reason or "ReFrame skipped it"
-            groups.setdefault(reason.replace(case.application, NAME), []).append(case)
+            groups.setdefault(case.skip_reason.replace(case.application, NAME), []).append(case)
     reasons = []
     for text, skipped in groups.items():
         names = {case.application for case in skipped}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from containercheck.results import open_verdicts
 from containercheck.results.cases import Case
-from containercheck.results.formatting import number, typed
+from containercheck.results.formatting import number, short_name, typed
 
 #: A note that counts rounds, or names the processes that disturbed them.
 NOTE = re.compile(
@@ -42,7 +42,7 @@ def notes(cases: Sequence[Case]) -> list[str]:
     """Return a line for each case and kind of note; where many cases have the same kind, one line for all."""
     by_kind: dict[tuple[str, str], dict[str, _Content]] = {}
     for case in cases:
-        name = f"{case.label} {case.variant}" + (f", {case.nodes} nodes" if case.nodes > 1 else "")
+        name = short_name(case)
         # The rounds of earlier runs count in the final result, and so do their notes.
         for note in (note for run in (*case.earlier, case) for note in run.notes):
             kind, content = _parse(note)

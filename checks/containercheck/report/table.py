@@ -55,7 +55,7 @@ def skips(cases: Sequence[Case]) -> list[str]:
     reasons: dict[tuple[str, str], list[Case]] = {}
     for case in cases:
         if case.result == "skip":
-            reasons.setdefault((case.application, case.reason or "ReFrame skipped it"), []).append(case)
+            reasons.setdefault((case.application, case.skip_reason), []).append(case)
     skip_lines = []
     for (application, reason), skipped in reasons.items():
         examples = ", ".join(f"{case.variant} {case.nodes} node(s)" for case in skipped[:3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from containercheck.report import case_lines, ending, machine, skipped
 from containercheck.report.case_lines import Line
 from containercheck.results import selections
 from containercheck.results.cases import Case, Key, collect
+from containercheck.results.formatting import short_name
 from containercheck.session.progress import Ended
 
 #: Colours of the states.
@@ -46,7 +48,6 @@ class CaseView:
         width = shutil.get_terminal_size().columns if is_terminal else _ENDLESS
         # rich sees to NO_COLOR itself.
         self._console = Console(force_terminal=is_terminal, width=width, highlight=False, markup=False)
-        self._is_terminal, self._width = is_terminal, width
         self._name = _NAME
         self._told: set[tuple[Key, int]] = set()
 
@@ -56,14 +57,14 @@ class CaseView:
         :param cases: of a dry run.
         """
         run = selections.ran(cases)
-        self._name = min(_NAME, max((len(case_lines.name_of(case)) for case in run), default=0))
+        self._name = min(_NAME, max((len(short_name(case)) for case in run), default=0))
         if all(case.scheduler == "local" for case in run):
-            self._print(machine.heading(inventory.brief()))
+            _print(machine.heading(inventory.brief()))
         else:
-            self._print(f"partitions: {', '.join(dict.fromkeys(case.partition for case in run))}")
+            _print(f"partitions: {', '.join(dict.fromkeys(case.partition for case in run))}")
         missing = len(skipped.by_reason(cases))
         why = f"; {len(cases) - len(run)} lack something, for {missing} reason(s) told at the end" if missing else ""
-        self._print(f"{len(run)} of {len(cases)} cases{why}")
+        _print(f"{len(run)} of {len(cases)} cases{why}")
 
     def lines(self, printed: str, ended: Ended | None) -> Iterable[str]:
         """Return what is shown of a line that ReFrame printed.
@@ -85,7 +86,7 @@ class CaseView:
             if selections.failure(case) and mark not in self._told:
                 self._told.add(mark)
                 for line in ending.failure(case):
-                    self._print(line)
+                    _print(line)
 
     def _line(self, ended: Ended) -> Line:
         # One node is not worth a word.
@@ -95,7 +96,7 @@ class CaseView:
         raw: Mapping[str, Any] = {**ended.raw, "result": ended.result, "results": ended.rows}
         line = case_lines.line(collect([{"runs": [{"testcases": [raw]}]}])[0])
         # Read alone, a case does not know which of its axes tell it from others.
-        return Line(line.state, name, line.figure, line.value, line.rest)
+        return replace(line, name=name)
 
     def _rendered(self, line: Line) -> str:
         rest = f"{line.name:{self._name}}  {line.figure:{_FIGURE}} {line.value:{_VALUE}}  {line.rest}".rstrip()
@@ -104,5 +105,6 @@ class CaseView:
             self._console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
         return captured.get()
 
-    def _print(self, text: str) -> None:
-        print(text, flush=True)
+
+def _print(text: str) -> None:
+    print(text, flush=True)

@@ -91,6 +91,11 @@ class Case:
     earlier: tuple[Case, ...] = ()
 
     @property
+    def skip_reason(self) -> str:
+        """The reason for which it was skipped, in words even where ReFrame has none."""
+        return self.reason or "ReFrame skipped it"
+
+    @property
     def identity(self) -> tuple[Any, ...]:
         """What identifies a case in all nights, as ReFrame's numbers move when a parameter gets another value.
 

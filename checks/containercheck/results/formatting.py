@@ -46,6 +46,11 @@ def names(cases: Iterable[Case], most: int | None = None) -> str:
     return "; ".join(f"{case.label} {case.variant}, {case.nodes} node(s)" for case in cases)
 
 
+def short_name(case: Case) -> str:
+    """Return the name of a case in a line of its own: without the number of nodes where that is one."""
+    return f"{case.label} {case.variant}" + (f", {case.nodes} nodes" if case.nodes > 1 else "")
+
+
 def speak_as(command: str) -> None:
     """Set the command that all messages begin with: the one that the person typed."""
     global _speaker

@@ -257,7 +257,7 @@ def first_seconds(cases: Iterable[Case], session: float) -> dict[str, int]:
             classes.setdefault(case.application, []).append(case)
     left = FIRST_PART * session - START * len(cases)
     share = min(max(left / max(1, sum(map(len, classes.values()))), FIRST_LEAST), FIRST_MOST)
-    least = {name: math.ceil(max(map(_first_least, members))) for name, members in classes.items()}
+    least = _first_least_by_class(cases)
     usual = {name: max(_first_wanted(case) or share for case in members) for name, members in classes.items()}
     wanted = {name: max(least[name], seconds) for name, seconds in usual.items()}
     left -= sum(least[name] * len(members) for name, members in classes.items())
@@ -276,6 +276,15 @@ def _first_least(case: Case) -> float:
     """Return the fewest seconds of a case in a first pass: those of two rounds, as far as a run's time is known."""
     two_rounds = FIRST_MARGIN * FIRST_ROUNDS * SIDES * (case.expected.get("seconds") or 0.0)
     return min(max(two_rounds, FIRST_LEAST), FIRST_MOST)
+
+
+def _first_least_by_class(cases: Iterable[Case]) -> dict[str, int]:
+    """Return the same for each check that compares something, by class: the most of its cases."""
+    least: dict[str, int] = {}
+    for case in cases:
+        if case.variant != "bare":
+            least[case.application] = max(least.get(case.application, 0), math.ceil(_first_least(case)))
+    return least
 
 
 def _first_wanted(case: Case) -> float | None:
@@ -303,8 +312,4 @@ def first_takes(cases: Iterable[Case], seconds: Mapping[str, float]) -> float:
 def shortest_takes(cases: Iterable[Case]) -> float:
     """Return the most seconds that a first pass takes if each check gets as few as possible."""
     cases = list(cases)
-    least: dict[str, int] = {}
-    for case in cases:
-        if case.variant != "bare":
-            least[case.application] = max(least.get(case.application, 0), math.ceil(_first_least(case)))
-    return first_takes(cases, least)
+    return first_takes(cases, _first_least_by_class(cases))

@@ -12,11 +12,9 @@ import reframe.utility.sanity as sn
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function
 
+from containercheck.session.inventories import ANSWER
 from containercheck.site import node_commands
 from containercheck.site.sites import Site
-
-#: File of the stage directory that the answer is written to.
-ANSWER = "inventory.json"
 
 
 @rfm.simple_test

@@ -335,20 +335,30 @@ def copy(
             screen.show(shown.encode(errors="surrogateescape"))
 
 
+def _printed(log: Path) -> str:
+    """Return what ReFrame printed, without colors; empty where it did not come to that."""
+    return progress.COLOR.sub("", log.read_text(encoding="utf-8", errors="replace")) if log.exists() else ""
+
+
+def last_error(log: Path) -> str:
+    """Return the last error that ReFrame told, in its words; empty without one."""
+    errors = [line for line in _printed(log).splitlines() if "ERROR: " in line]
+    return errors[-1].split("ERROR: ")[-1] if errors else ""
+
+
 def not_stored(log: Path) -> str:
     """Return why ReFrame could not write the last results into its database, of which it only warns; else empty."""
-    text = progress.COLOR.sub("", log.read_text(encoding="utf-8", errors="replace")) if log.exists() else ""
-    messages = [match[1] for match in NOT_STORED.finditer(text)]
+    messages = [match[1] for match in NOT_STORED.finditer(_printed(log))]
     return messages[-1].strip() if messages else ""
 
 
 def of_full_axes(log: Path) -> str:
     """Return the line on selected cases of the full axes that were not generated; empty without one."""
-    match = FULL_AXES.search(progress.COLOR.sub("", log.read_text(encoding="utf-8", errors="replace")))
+    match = FULL_AXES.search(_printed(log))
     return match[0] if match else ""
 
 
 def left_out(log: Path) -> list[str]:
     """Return a problem where ReFrame left out a check that does not load, of which it only warns."""
-    match = LEFT_OUT.search(progress.COLOR.sub("", log.read_text(encoding="utf-8", errors="replace")))
+    match = LEFT_OUT.search(_printed(log))
     return [f"a check file does not load: {match[1]}"] if match else []

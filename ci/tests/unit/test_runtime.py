@@ -26,7 +26,7 @@ def on_path(tmp_path, monkeypatch):
     programs = tmp_path / "bin"
     programs.mkdir()
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
-    monkeypatch.setattr(runtime_start, "_is_crippled_root", lambda: False)
+    monkeypatch.setattr(runtime_start, "is_crippled_root", lambda: False)
 
     def make(name="apptainer", options="--userns --bind", says=None):
         program = programs / name
@@ -98,14 +98,14 @@ def test_a_runtime_is_known_by_what_it_says_of_itself(on_path, name, says, expec
 
 def test_a_root_that_may_not_mount_runs_images_in_a_user_namespace(on_path, monkeypatch):
     on_path(options="--userns --sharens")
-    monkeypatch.setattr(runtime_start, "_is_crippled_root", lambda: True)
+    monkeypatch.setattr(runtime_start, "is_crippled_root", lambda: True)
     assert options_of("apptainer", 1) == ["--userns"]
     assert options_of("apptainer", 2) == ["--userns", "--sharens"]
 
 
 def test_other_runtimes_get_no_options_of_apptainers(on_path, monkeypatch):
     on_path("docker", options="--userns --sharens")
-    monkeypatch.setattr(runtime_start, "_is_crippled_root", lambda: True)
+    monkeypatch.setattr(runtime_start, "is_crippled_root", lambda: True)
     # It starts the container by a daemon, which hands on what it is told to.
     assert options_of("docker", 2) == ["--env", "CONTAINERCHECK_RUN"]
     on_path("sarus", options="--userns --sharens", says="1.6.4")

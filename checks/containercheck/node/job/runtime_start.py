@@ -38,7 +38,7 @@ def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
     """
     # See node/job/belonging.py.
     chosen = [*runtime.variable, contract.RUN] if runtime.variable else []
-    if runtime.user_namespace and _is_crippled_root():
+    if runtime.user_namespace and is_crippled_root():
         chosen.append(runtime.user_namespace)
     shared = runtime.shared_namespace
     if shared and ranks > 1 and shared in processes.output_of([command, *runtime.help]):
@@ -84,7 +84,7 @@ def configuration(runtime: Runtime, command: str) -> Dict[str, str]:
     return {name: ", ".join(values) for name, values in directives.items()}
 
 
-def _is_crippled_root() -> bool:
+def is_crippled_root() -> bool:
     """Tell whether we are root without all capabilities (in a sandbox, say), who needs a user namespace for images."""
     if os.geteuid() != 0:
         return False

@@ -62,7 +62,7 @@ def skips(cases: Sequence[Case]) -> dict[str, Skip]:
     by_reason: dict[str, list[Case]] = {}
     for case in cases:
         if case.result == "skip":
-            by_reason.setdefault(case.reason or "ReFrame skipped it", []).append(case)
+            by_reason.setdefault(case.skip_reason, []).append(case)
     ordered = sorted(by_reason.items(), key=lambda item: len(item[1]))
     return {
         reason: Skip(f"skip-{place}", str(place), reason, len(skipped), _who(skipped))
@@ -134,7 +134,7 @@ def _cell(cases: Sequence[Case], reasons: Mapping[str, Skip], targets: Mapping) 
 
 def _entry(kind: State, cases: Sequence[Case], reasons: Mapping[str, Skip], targets: Mapping) -> Entry:
     if kind is SKIP:
-        reason = reasons[cases[0].reason or "ReFrame skipped it"]
+        reason = reasons[cases[0].skip_reason]
         return Entry(kind, len(cases), reason.anchor, f"why: {reason.mark}")
     target = next((targets[case.key] for case in cases if case.key in targets), "")
     return Entry(kind, len(cases), target, "why" if target else "")
