@@ -88,7 +88,7 @@ class BTMZ(ContainerCheck):
         return next(enough, FITTED[-1]) if self.size == FITTING else self.size
 
     @property
-    def work(self):
+    def work(self) -> Work:
         """The points of the class; each rank needs a zone, but with threads there may be more cores than zones."""
         points, steps, zones = CLASSES[FITTED[-1] if self.size == FITTING else self.size]
         per_core = points / zones if self.ranks == ALL else 0

@@ -8,6 +8,7 @@ Silane's cell is larger for more than 8 cores, so that each has as much of it; s
 """
 
 import shlex
+from typing import Optional
 
 import reframe as rfm
 from containercheck import Answer, ContainerCheck, Figure, Identity, Work, by_ratio
@@ -72,7 +73,7 @@ class QuantumEspresso(ContainerCheck):
         self.input_commands = [f"cp {pseudo}/Si.pz-vbc.UPF {pseudo}/H.pz-vbc.UPF ."]
 
     @property
-    def work(self):
+    def work(self) -> Optional[Work]:
         """The grid points, up to 384 cores, where each rank has one plane of the grid; unknown for ZrSi2."""
         if self.material == "SiH4":
             return Work(

@@ -50,7 +50,7 @@ class Dynamics(ContainerCheck):
     ]
 
     @property
-    def work(self):
+    def work(self) -> Work:
         """The atoms of three to twelve boxes in each direction: with more, the input alone takes a minute."""
         facts = {
             "unit": "atoms",

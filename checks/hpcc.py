@@ -101,7 +101,7 @@ class HPCC(ContainerCheck, ReleaseOfImage):
         self.fill_in("hpcc/hpccinf.txt", "hpccinf.txt", **sizes, rows=rows, columns=columns)
 
     @property
-    def work(self):
+    def work(self) -> Work:
         """The elements of HPL's matrix, never tiny on one node. The other benchmarks take less memory than HPL."""
         facts = {"unit": "matrix elements", "fixed_seconds": 1, "parallel_seconds_per_unit": 1e-6, "bytes_per_unit": 8}
         if self.memory_fraction:

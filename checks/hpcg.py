@@ -72,7 +72,7 @@ class HPCG(ContainerCheck):
         return QUICK if self.ranks == PLAIN else PUBLISHED
 
     @property
-    def work(self):
+    def work(self) -> Work:
         """The unknowns; the parts that are not timed take a core one second for 13000 of them."""
         count = self.points**3
         return Work(

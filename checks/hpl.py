@@ -64,7 +64,7 @@ class HPL(ContainerCheck):
         self.fill_in("hpl/HPL.dat", "HPL.dat", "hpccinf.txt", **grid, **facts)
 
     @property
-    def work(self):
+    def work(self) -> Work:
         """The matrix elements; one takes 2/3 of the order in operations, of which a core does about 2e10 per second."""
         facts = {"fixed_seconds": 2, "bytes_per_unit": 8}
         if self.size == QUICK:

@@ -105,7 +105,7 @@ class IOzone(OneNodeCheck, FilePlacement):
             self.input_commands = [skip_unless(f"[ $(getconf PAGESIZE) -le {self.record_size << 10} ]", reason)]
 
     @property
-    def work(self):
+    def work(self) -> Work:
         """The megabytes of all reports; each goes over the file at 1 GB/s, or 100 MB/s with records of a few kB."""
         rate = 1000 if self.record_size > 100 else 100
         return Work("megabytes", self.file_size * len(self.figures), fixed_seconds=2, serial_seconds_per_unit=1 / rate)

@@ -56,7 +56,7 @@ class Palabos(ContainerCheck):
         self.executable_opts = [str(edge), str(self.timesteps)]
 
     @property
-    def work(self):
+    def work(self) -> Work:
         """The lattice sites; a core does about 7 million a second."""
         return Work(
             "lattice sites",

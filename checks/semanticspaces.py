@@ -78,7 +78,7 @@ class SemanticSpaces(OneNodeCheck):
         self.postrun_cmds = ["rm -rf space unused"]
 
     @property
-    def work(self):
+    def work(self) -> Work:
         """The size of the text, which is indexed by one thread and by all of them."""
         return Work(
             "megabytes",

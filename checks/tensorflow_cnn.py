@@ -49,7 +49,7 @@ class TensorFlowCNN(OneNodeCheck):
         self.executable_opts = ["cnn.py", *options.split()]
 
     @property
-    def work(self):
+    def work(self) -> Work:
         """The images of all batches, one of which does not count; a core does 40 GFLOPS, and holds one batch."""
         batches = 1 + self.repeats * self.batches
         times = {"fixed_seconds": 6, "parallel_seconds_per_unit": GFLOP[self.network] / 40}

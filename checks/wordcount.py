@@ -75,7 +75,7 @@ class WordCount(ContainerCheck):
         self.postrun_cmds = ["rm -f text.txt"]
 
     @property
-    def work(self):
+    def work(self) -> Work:
         """The size of the text, which one process makes: 4 GB in a quarter of a minute."""
         size = (self.megabytes,) if self.megabytes else (500, 32, 4096)
         return Work("megabytes", *size, fixed_seconds=0.5, parallel_seconds_per_unit=0.01, setup_seconds_per_unit=0.004)

@@ -93,7 +93,7 @@ class WRF(ContainerCheck):
             self.figures = by_ratio(self.figures)
 
     @property
-    def work(self):
+    def work(self) -> Work:
         """The columns of the grid; one process makes the input, and writes all of it."""
         facts = {"fixed_seconds": 0.6, "setup_seconds_per_unit": 6e-5, "bytes_per_unit": 4e4, "bytes_per_core": 6e7}
         if self.points:

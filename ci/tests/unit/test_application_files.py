@@ -7,8 +7,10 @@ whoever runs that case.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
+import containercheck
 import pytest
 from conftest import REPOSITORY
 from containercheck.application.facts import Work
@@ -47,3 +49,8 @@ def test_a_field_that_is_not_there_is_found():
 def test_there_are_such_files_and_some_ask():
     assert len(FILES) > 20
     assert sum(1 for path in FILES for _ in asked(path.read_text())) > 10
+
+
+def test_a_type_checker_knows_each_name_that_is_imported_lazily():
+    stub = (REPOSITORY / "checks" / "containercheck" / "__init__.pyi").read_text()
+    assert sorted(re.findall(r"(\w+) as \1\b", stub)) == containercheck.__all__
