@@ -128,7 +128,7 @@ class History:
         except (database.DatabaseError, OSError) as error:
             return f"{damage}; it stays where it is ({error})"
         if aside is None:
-            return f"{damage}; a moment later it was not, so that it stays: somebody wrote to it"
+            return f"{damage}; a moment later it was not, so it stays: another process wrote to it"
         return f"{damage}; it is kept as {aside}, and a new one is begun"
 
 

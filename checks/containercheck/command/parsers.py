@@ -22,7 +22,7 @@ SECRET_ADDRESS = re.compile(
     r"://[^\s/?#]*@(?!sha256:)|://[^\s?#]*\?[^\s#]*(token|sig|key|auth|pass|cred|secret)[^\s#=]*=", re.IGNORECASE
 )
 #: Note in the help on arguments that are no option of the command.
-_REST = "All else goes on to ReFrame, such as -n HPCC or -S seconds=60; reframe --help tells what there is."
+_REST = "Other options go to ReFrame, such as -n HPCC or -S seconds=60: see reframe --help."
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ COMMANDS: Mapping[str, Command] = {
             ("", "all checks: their ranks, what each works on, memory, rounds and node-hours"),
             ("-n GROMACS -S full=yes", "one of them, on all of its axes"),
         ),
-        {0: "it is said", 1: "nothing can be run", WRONG_USAGE: "the command line is wrong"},
+        {0: "the estimate is printed", 1: "nothing can be run", WRONG_USAGE: "the command line is wrong"},
         wrong_usage=WRONG_USAGE,
         stopped=1,
     ),

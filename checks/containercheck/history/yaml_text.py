@@ -50,7 +50,7 @@ def put(text: str, keys: Sequence[Any], values: Sequence[Any], comment: str) -> 
         name, node = existing
     line = name.start_mark.line
     if not OURS.search(lines[line]) or _last_line(node) != line:
-        raise NotPut(f"line {line + 1} was written by somebody")
+        raise NotPut(f"line {line + 1} was written by hand")
     lines[line] = f"{' ' * name.start_mark.column}{_key(keys[-1])}: {entry}  {comment}"
     return "\n".join(lines) + "\n"
 

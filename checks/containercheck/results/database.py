@@ -124,7 +124,7 @@ def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
             raise DatabaseError(
-                f"{path} was locked by somebody who writes for more than {BUSY:g} s: try again later"
+                f"{path} was locked by another process for more than {BUSY:g} s: try again later"
             ) from None
         raise DatabaseError(f"cannot open the results database {path} ({error}): may you read and write it?") from None
     except sqlite3.DatabaseError as error:
@@ -154,7 +154,7 @@ def _nobody_writing(path: Path, alone: bool = False) -> Iterator[None]:
         held = _state(path) == before
         release = None
     if not held:
-        raise DatabaseError(f"{path} was written to by somebody for more than {BUSY:g} s: try again later")
+        raise DatabaseError(f"{path} was written to by another process for more than {BUSY:g} s: try again later")
     try:
         yield
     finally:
@@ -183,7 +183,7 @@ def set_aside(path: Path) -> Path | None:
             _stored(path, 0.0, lambda sessions: sum(1 for _ in sessions))
             return None
         except sqlite3.OperationalError as error:
-            raise DatabaseError(f"{path} is locked by somebody who writes: it stays where it is") from error
+            raise DatabaseError(f"{path} is locked by another process: it stays where it is") from error
         except sqlite3.DatabaseError:
             pass
         now = datetime.datetime.now().strftime("%Y%m%dT%H%M%S")

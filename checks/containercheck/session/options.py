@@ -61,7 +61,7 @@ OPTIONS: Mapping[str, Option] = {
             "--node-hours",
             type=positive,
             metavar="N",
-            help="spend no more than that: run the cheapest first (a night: what matters most), count what they take, "
+            help="use at most so many node-hours: run the cheapest first (a night: what matters most), count them, "
             "and say what is left out",
         ),
         _option(

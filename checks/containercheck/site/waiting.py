@@ -104,7 +104,7 @@ class Bounds:
         if self._pending is not None and elapsed > self._pending:
             return f"it had not ended after {self._pending:.0f} s ({self._scheduler.registered_name} says {job.state})"
         if self._lasts("RUNNING" if job.state == "RUNNING" else "", self._limit + BEYOND):
-            return f"it runs longer than its limit of {self._limit:.0f} s, and nobody ended it"
+            return f"it runs longer than its limit of {self._limit:.0f} s, and the scheduler did not end it"
         if not slurm.is_slurm(job) or time.monotonic() - self._asked < INTERVAL:
             return ""
         self._asked = time.monotonic()

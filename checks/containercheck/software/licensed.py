@@ -28,11 +28,11 @@ def require(check: str, site: Site, published: str, needs_image: bool) -> None:
     """
     software, where = site.software_of(check), _place(check, site)
     if software == Software():
-        raise Unavailable(f"no software: nobody can download {check}: name program, options and input in {where}")
+        raise Unavailable(f"no software: {check} cannot be downloaded: name program, options and input in {where}")
     if not site.input_of(check, published):
-        raise Misconfigured(f"no input: nobody can download that of {check}: name it in {where}, input")
+        raise Misconfigured(f"no input: that of {check} cannot be downloaded: name it in {where}, input")
     if needs_image and not software.image and not software.binds:
-        raise Unavailable(f"no image: nobody can build {check}: name a ready one, or a tree to bind, in {where}")
+        raise Unavailable(f"no image: {check} cannot be built: name a ready one, or a tree to bind, in {where}")
 
 
 def refuse_patterns(check: str, site: Site) -> None:

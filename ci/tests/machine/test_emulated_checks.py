@@ -13,7 +13,7 @@ ELSEWHERE = {"GROMACS", "HPCC", "PingPong", "StartUp"}
 #: Checks that belong to the full axes as a whole.
 FULL_ONLY = {"GROMACSKernels", "GROMACSNative", "GROMACSThreads"}
 SPACK = "no software: {environment} comes from Spack, and there is no spack"
-BROUGHT = "no software: nobody can download {check}"
+BROUGHT = "no software: {check} cannot be downloaded"
 TENSORFLOW = {"arm": None, "power": "tensorflow is pinned for x86_64, aarch64"}
 #: Why the others do not run there, by partition or in both; None for those that do.
 LACKING = {

@@ -65,7 +65,7 @@ def test_what_the_program_says_of_a_wrong_input_is_the_reason(bare, stand_in, tm
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"input": None}, "no input: nobody can download that of Amber: name it in "),
+        ({"input": None}, "no input: that of Amber cannot be downloaded: name it in "),
         ({"executable": "/no/pmemd.MPI"}, "no software: this machine has no /no/pmemd.MPI"),
     ],
 )
@@ -78,5 +78,5 @@ def test_what_is_not_there_fails_with_that_reason(bare, stand_in, change, reason
 def test_what_nobody_named_is_a_skip_with_that_reason(bare):
     result, case = bare(None)
     assert (result.status, case["result"]) == (0, "skip"), result.output
-    reason = "no software: nobody can download Amber: name program, options and input in site file, extras of "
+    reason = "no software: Amber cannot be downloaded: name program, options and input in site file, extras of "
     assert case["skip_reason"].startswith(reason)

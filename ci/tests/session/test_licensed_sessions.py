@@ -51,7 +51,7 @@ def test_what_the_program_says_of_a_wrong_input_is_the_reason(session, site_file
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"input": None}, "no input: nobody can download that of Alya: name it in "),
+        ({"input": None}, "no input: that of Alya cannot be downloaded: name it in "),
         ({"patterns": {}}, "no pattern of ranks: only a site knows what Alya prints: "),
         ({"options": []}, "no input: the options of the site's software, Alya, have to end with the case's name"),
         ({"executable": "/no/Alya.x"}, "no software: this machine has no /no/Alya.x"),
@@ -69,7 +69,7 @@ def test_a_container_needs_an_image_of_the_sites(session, site_file, stand_in):
     settings = site_file(stand_in)
     result = session("-C", settings, "-n", "Alya%variant=generic%.*openmp=1$", checks=CHECKS / "alya.py")
     case = result.case("generic", "Alya")
-    assert case["skip_reason"].startswith("no image: nobody can build Alya: "), result.output
+    assert case["skip_reason"].startswith("no image: Alya cannot be built: "), result.output
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ def test_the_doctor_tells_what_is_here_and_what_lacks_what():
     lines = output.splitlines()
     assert any(line.strip().startswith("runtimes ") and "pptainer" in line for line in lines)
     assert "3 of 6 cases will run: StartUp" in lines
-    assert any(re.match(r"  Alya \(3 case\(s\)\): no software: nobody can download Alya", line) for line in lines)
+    assert any(re.match(r"  Alya \(3 case\(s\)\): no software: Alya cannot be downloaded", line) for line in lines)
 
 
 def test_the_doctor_speaks_to_programs_too():

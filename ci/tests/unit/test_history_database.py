@@ -205,7 +205,7 @@ def test_a_lock_that_stays_is_told(path, store, monkeypatch):
     monkeypatch.setattr(database, "BUSY", 0.2)
     writer = sqlite3.connect(path, isolation_level=None)
     writer.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(DatabaseError, match=rf"{path} was locked by somebody who writes for more than 0.2 s"):
+    with pytest.raises(DatabaseError, match=rf"{path} was locked by another process for more than 0.2 s"):
         read(path)
     writer.execute("ROLLBACK")
     writer.close()
@@ -261,7 +261,7 @@ def break_off(path):
 def test_what_is_damaged_while_somebody_writes_is_not_set_aside(path, store, soon):
     store(raw(row(), name="First"))
     broken = break_off(path) and path.read_bytes()
-    message = "was written to by somebody for more than 0.3 s: try again later"
+    message = "was written to by another process for more than 0.3 s: try again later"
     for look in (read, database.set_aside):
         with held(path), pytest.raises(DatabaseError, match=message):
             look(path)
@@ -295,7 +295,7 @@ def test_without_a_lock_somebody_who_goes_on_writing_is_noticed(path, store, mon
             stream.write(b"more")
 
     monkeypatch.setattr(database.time, "sleep", write_on)
-    with pytest.raises(DatabaseError, match="was written to by somebody"):
+    with pytest.raises(DatabaseError, match="was written to by another process"):
         database.set_aside(path)
     assert path.exists()
 
@@ -358,7 +358,7 @@ def test_a_locked_database_is_not_damaged(path, store, soon):
     with sqlite3.connect(path, isolation_level=None) as connection:
         connection.execute("BEGIN EXCLUSIVE")
         for look in (read, database.set_aside):
-            with pytest.raises(DatabaseError, match="locked by somebody who writes"):
+            with pytest.raises(DatabaseError, match="locked by another process"):
                 look(path)
         connection.execute("ROLLBACK")
     connection.close()

@@ -1,4 +1,4 @@
-"""Programs that nobody can download: what the site has to say of them, and what they print, in the documented form.
+"""Programs that cannot be downloaded: what the site has to say of them, and what they print, in the documented form.
 
 Nobody here has them either: made output stands in for Alya's convergence file, with its columns as its README lists
 them, and a made form for PACE3D's, of which nothing is published.
@@ -32,10 +32,10 @@ def site(**facts):
 @pytest.mark.parametrize(
     ("facts", "needs_image", "kind", "said"),
     [
-        ({}, False, Unavailable, "no software: nobody can download PACE3D: name program, options and input in site"),
+        ({}, False, Unavailable, "no software: PACE3D cannot be downloaded: name program, options and input in site"),
         # Half an entry is a mistake.
-        ({"executable": "pace3d"}, False, Misconfigured, "no input: nobody can download that of PACE3D: name it in"),
-        ({"input": "/case"}, True, Unavailable, "no image: nobody can build PACE3D: name a ready one, or a tree to"),
+        ({"executable": "pace3d"}, False, Misconfigured, "no input: that of PACE3D cannot be downloaded: name it in"),
+        ({"input": "/case"}, True, Unavailable, "no image: PACE3D cannot be built: name a ready one, or a tree to"),
     ],
 )
 def test_what_the_site_does_not_name_is_a_skip_or_an_error_that_says_where_to(facts, needs_image, kind, said):

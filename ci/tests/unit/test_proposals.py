@@ -117,7 +117,7 @@ def test_keys_that_are_missing_are_put_too(keys, lines):
 @pytest.mark.parametrize(
     ("text", "keys", "why"),
     [
-        (FILE, ("Fine", "here:one", "bare", 2, "rate"), "line 11 was written by somebody"),
+        (FILE, ("Fine", "here:one", "bare", 2, "rate"), "line 11 was written by hand"),
         (FILE.replace("here:one", "here:.*"), ("Fine", "here:one", "bare", 1, "rate"), "line 4, 'here:.*', speaks for"),
         ("Fine: {}\n", ("Fine", "here:one", "bare", 1, "rate"), "line 1 has no keys"),
         ("", ("Fine", "here:one", "bare", 1, "rate"), "line 1 has no keys"),

@@ -133,10 +133,10 @@ def test_what_was_not_run_is_told_by_the_reason():
         for name in ("HPCG", "WRF")
         for variant in ("bare", "generic")
     ]
-    alone_ = case("Alya", result="skip", skip_reason="no software: nobody can download Alya")
+    alone_ = case("Alya", result="skip", skip_reason="no software: Alya cannot be downloaded")
     assert [reason.line for reason in skipped.by_reason(read(*skips, alone_, case()))] == [
         "HPCG, WRF (4 case(s)): no software: NAME comes from Spack: name it",
-        "Alya (1 case(s)): no software: nobody can download Alya",
+        "Alya (1 case(s)): no software: Alya cannot be downloaded",
     ]
 
 

@@ -106,7 +106,7 @@ def test_a_job_that_runs_beyond_its_limit_is_given_up(submitted, monkeypatch):
     submitted.says("RUNNING")
     job, bounds = submitted.submit("squeue", ["true"], 0.2)
     wait(job)
-    assert bounds.why == "it runs longer than its limit of 0 s, and nobody ended it"
+    assert bounds.why == "it runs longer than its limit of 0 s, and the scheduler did not end it"
 
 
 def test_a_job_that_the_session_cannot_go_on_without_waits_in_the_queue_for_so_long_only(submitted):

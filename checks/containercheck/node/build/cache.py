@@ -178,7 +178,7 @@ class Entry(Logged):
         self.prepare()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            waiting = f"{self.name}: somebody else is building it"
+            waiting = f"{self.name}: another process is building it"
             with locks.flocked(self.lock_file, shared=False, waiting=waiting):
                 if not self.is_intact():
                     if os.path.lexists(str(self.path)):

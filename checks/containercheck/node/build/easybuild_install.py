@@ -132,7 +132,7 @@ class Module(cache.Entry):
 
     def _alone_in_tree(self) -> ContextManager[bool]:
         """Hold the lock of the tree of dependencies."""
-        waiting = f"{self.name}: somebody else is installing what it depends on"
+        waiting = f"{self.name}: another process is installing its dependencies"
         return locks.flocked(self.tree.parent / f"{self.tree.name}.lock", shared=False, waiting=waiting)
 
     def _half_written(self) -> List[Path]:

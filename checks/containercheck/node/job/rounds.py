@@ -221,7 +221,7 @@ def parse(argv: List[str]) -> argparse.Namespace:
     )
     parser.add_argument("--quiet", type=float, default=2.0, help="seconds without disturbance before the first round")
     parser.add_argument("--keep-awake", action="store_true", help="the processors of a virtual machine")
-    parser.add_argument("--alone", action="store_true", help="nobody else has jobs on this node: wait for nobody")
+    parser.add_argument("--alone", action="store_true", help="no other jobs run on this node: do not wait for any")
     parser.add_argument("--local-ranks", type=int, required=True, help="MPI processes expected on this node")
     parser.add_argument("--prepare", type=Path, help="script that makes the input, once, before the rounds")
     parser.add_argument("--prepare-limit", type=float, default=3600, help="seconds that this script may take")
