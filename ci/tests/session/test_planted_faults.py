@@ -18,6 +18,9 @@ from containercheck.node import contract
 from containercheck.node.job import rank_trial, runtime_start
 from containercheck.verdict.record import Record
 
+#: In parallel too, one session plants the faults.
+pytestmark = pytest.mark.xdist_group("planted faults")
+
 #: A partition of nodes with two GPUs, as the site file describes it.
 GPU_PARTITION = {
     "scheduler": "slurm",
