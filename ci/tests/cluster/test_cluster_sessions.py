@@ -110,6 +110,7 @@ def test_a_dead_node_fails_its_check_with_that_reason_and_the_session_goes_on(on
     assert result.case("bare", "HPCC")["result"] == "pass"
 
 
+@pytest.mark.long
 def test_a_restarted_controller_loses_nothing(on_cluster):
     def restart():
         for process in Path("/proc").glob("[0-9]*"):
@@ -157,6 +158,7 @@ def test_ranks_that_cannot_connect_are_named_as_a_hang_and_the_session_ends(on_c
     assert "baseline" not in case["fail_reason"]
 
 
+@pytest.mark.long
 def test_a_job_that_waits_too_long_in_the_queue_says_so(on_cluster):
     slurm = dict(os.environ, SLURM_CONF=str(STATE / "slurm.conf"))
     taken = ["sbatch", "--parsable", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=sleep 120"]
@@ -178,7 +180,7 @@ site_configuration["systems"][0]["partitions"][0]["time_limit"] = "0h1m0s"
 """
 
 
-@pytest.mark.parametrize("whose", ["person", "site"])
+@pytest.mark.parametrize("whose", [pytest.param("person", marks=pytest.mark.long), "site"])
 def test_a_job_that_meets_its_time_limit_is_judged_by_its_complete_rounds(on_cluster, whose, tmp_path):
     # Forty rounds of ten seconds: the limit comes after five. One round is expected to take half a run's limit.
     options = ["-S", "rounds=40", "-S", "lasts=5", "-S", "run_limit=60"]

@@ -254,7 +254,9 @@ def test_down_keeps_what_jobs_wrote(up, shared_file):
     cluster("down")
 
 
-@pytest.mark.parametrize("seconds", [0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.9])
+@pytest.mark.parametrize(
+    "seconds", [0.2, *(pytest.param(when, marks=pytest.mark.long) for when in (0.05, 0.1, 0.15, 0.3, 0.4, 0.6, 0.9))]
+)
 def test_crash_in_the_middle_of_up(before, seconds):
     """Down cleans up after it."""
     starting = subprocess.Popen([CLUSTER, "up", "--nodes", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
