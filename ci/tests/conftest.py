@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from containercheck.node import locks
 from containercheck.node.job import processes
 from hypothesis import settings
 
@@ -45,6 +46,10 @@ def pytest_configure(config):
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # So does nohup with this one.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    # Sessions of tests in parallel do not wait for one another's rounds: what measures is marked "alone".
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        directory = os.environ[locks.OTHER_DIRECTORY] = tempfile.mkdtemp(prefix="containercheck-locks-")
+        config.add_cleanup(functools.partial(shutil.rmtree, directory, ignore_errors=True))
     from reframe.core import config as configuration
     from reframe.core import runtime
 

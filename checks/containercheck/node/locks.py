@@ -21,9 +21,13 @@ from typing import ContextManager, Iterator, List, Optional, Tuple
 
 from containercheck.node import lock_directories
 
+#: Variable that names another directory for the machine's locks: that of tests in parallel, which measure nothing.
+OTHER_DIRECTORY = "CONTAINERCHECK_LOCKS"
 #: Directory of the machine's locks: the same for all users, therefore not below TMPDIR, and for jobs with a private
 #: /tmp, as on the virtual cluster and under many a Slurm.
-_DIRECTORY = next((path for path in ("/var/tmp", "/tmp") if os.access(path, os.W_OK)), "/tmp")
+_DIRECTORY = os.environ.get(OTHER_DIRECTORY) or next(
+    (path for path in ("/var/tmp", "/tmp") if os.access(path, os.W_OK)), "/tmp"
+)
 #: Lock of the machine: a measurement holds it alone, builds share it.
 MACHINE_LOCK = Path(_DIRECTORY, "containercheck.lock")
 #: Lock that is held while waiting for the machine's.
