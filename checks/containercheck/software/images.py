@@ -12,11 +12,12 @@ from containercheck.node import contract, texts
 from containercheck.node.build import recipes
 from containercheck.node.build.cache import CacheError
 from containercheck.node.container_runtimes import REGISTRY_SCHEME, RUNTIMES, Runtime, Storage
+from containercheck.node.project import RECIPES
 from containercheck.sides.sides import Candidate
 from containercheck.site import hosts, node_commands, releases
 from containercheck.site.sites import Site, path_of
 from containercheck.software import spack
-from containercheck.software.provision import RECIPES, Misconfigured, Provision, Unavailable, Wanted, architecture_of
+from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted, architecture_of
 
 #: Name of the link to the image in the stage directory.
 LINK = "image.sif"
