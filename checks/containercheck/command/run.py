@@ -20,7 +20,7 @@ from containercheck.report.view import CaseView
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect
 from containercheck.results.formatting import say
-from containercheck.session import claims, estimate, progress, reframe_process
+from containercheck.session import claims, estimate, preconditions, progress, reframe_process
 from containercheck.session.passes import Session
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.settings import Settings
@@ -73,8 +73,9 @@ def session(
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
         return ended(["the site's file or RFM_REPORT_FILE names the report: leave out --report-file"])
     try:
-        place = replace(place, report_file=reframe_process.named_report(settings.arguments, place))
-        stage = reframe_process.named_stage(settings.arguments, place)
+        place, stage = preconditions.require(settings.arguments, place)
+        if not settings.estimate:
+            preconditions.require_writable([place.reports, stage])
     except UsageError as error:
         say(f"error: {error}")
         return wrong_usage
@@ -102,7 +103,9 @@ def session(
             return wrong_usage
         except ReportError as error:
             stopped = [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
-            return ended([*stopped, f"{error}{'' if settings.only_open else ' (see above)'}"])
+            # Without a session to go on with, ReFrame was not run.
+            why = "" if settings.only_open else reframe_process.last_error(place.log)
+            return ended([*stopped, why or str(error)])
         if current.is_resumed and current.is_done:
             say("nothing is open in the last session")
             # An acceptance prints its verdict again.

@@ -35,7 +35,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     if wanted.runtime is None:
         raise Unavailable(
             f"no container runtime: none of {', '.join(known.command for known in RUNTIMES)} is on the PATH, and the "
-            "site file has no container_platforms"
+            f"site file has no container_platforms: install {RUNTIMES[0].name}, or name there what the nodes have"
         )
     if wanted.unpacked and wanted.runtime.storage:
         raise Unavailable(f"no image: {wanted.runtime.command} runs none that is unpacked")
@@ -97,6 +97,8 @@ def _release(wanted: Wanted, site: Site) -> str:
         return releases.IMAGES[0]
     try:
         return releases.for_libc(hosts.libc_of(site))
+    except hosts.UnseenError as error:
+        raise Unavailable(f"no image: {error}") from None
     except hosts.UnknownError as error:
         raise Unavailable(
             f"no image: the C library of {site.partition} is not known ({error}): name the images' release, one of "
