@@ -39,7 +39,6 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         place = replace(place, report_file=Path(aside, "report.json"))
         try:
             place, _ = preconditions.require(arguments, place)
-            place = replace(place, report_file=Path(aside, "report.json"))
             answers = inventories.of_partitions(arguments, place, relay)
             cases = collect([Session(Settings(None, False, tuple(arguments)), place, relay).foresee()])
         except UsageError as error:

@@ -46,7 +46,7 @@ def require(arguments: Sequence[str], place: Workplace) -> tuple[Workplace, Path
             system = asking.result()
         except ReframeFailed as error:
             raise UsageError(_explained(str(error), arguments, place)) from None
-        place = replace(place, report_file=report.result())
+        place = replace(place, report_file=place.report_file or report.result())
     if system["name"] == BUILTIN:
         _refuse_wrong_host(arguments, place)
     job = outer_job.name()

@@ -59,7 +59,7 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
     arguments = candidate.arguments if candidate else None
     ready = wanted.image or (site.images or {}).get(recipe)
     if ready is not None and arguments is None:
-        named_as = f"the site's extras name for {wanted.check if wanted.image else recipe}"
+        named_as = f"the site's extras, or --image, name for {wanted.check if wanted.image else recipe}"
         return _ready(ready, named_as, wanted.runtime, site, link)
     try:
         text = recipes.read_recipe(RECIPES, recipe)
