@@ -22,7 +22,8 @@ fill_environment() {
 
 # Installs what the checkout needs into the environment $1, with the tools of the tests too where $with_tests says so.
 install_packages() {
-    "$1/bin/python" -m pip -q --disable-pip-version-check install --require-hashes -r "$locked"
+    "$1/bin/python" -m pip -q --disable-pip-version-check install --require-hashes -r "$locked" ||
+        die "pip could not install ReFrame (see above). Without a network, name a proxy or a mirror: https_proxy, PIP_INDEX_URL"
     if [ -n "${with_tests:-}" ]; then
         # Their versions may be new, those of what they have in common with a night may not.
         sed -n 's/^\([A-Za-z0-9].*==[^\\]*[^\\ ]\) *\\\{0,1\}$/\1/p' "$locked" >"$1/constraints.txt"

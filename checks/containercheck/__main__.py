@@ -1,6 +1,10 @@
 """``python -m containercheck``: the same as the command of that name."""
 
-from containercheck.command.main import main
+import containercheck
 
 if __name__ == "__main__":
+    containercheck.require_python()
+    # Not above: an old Python cannot compile it.
+    from containercheck.command.main import main
+
     main()

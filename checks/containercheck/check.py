@@ -169,7 +169,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.max_pending_time = self.max_pending_time or self.site.max_pending_time
 
     def _take_over(self, site_software):
-        """Replace the check's software with that of the site, where the site has its own."""
+        """Replace the check's software with that of the site, where the site has its own; a ready image comes first."""
+        if self.ready_image:
+            site_software = replace(site_software, image=self.ready_image)
         self.hand_on(site_software=site_software, image_executable=site_software.image_executable or self.executable)
         if site_software.executable or site_software.modules or site_software.spack or site_software.easybuild:
             self.spack, self.easybuild = site_software.spack, site_software.easybuild
@@ -184,7 +186,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if not self.sites_input:
             licensed.refuse_patterns(check, self.site)
             return
-        ready = bool(self.compared_images) or self.recipe in (self.site.images or {})
+        ready = bool(self.compared_images or self.ready_image) or self.recipe in (self.site.images or {})
         licensed.require(check, self.site, self.published, self.contained and not ready)
         self.executable_opts = [*self.prepared.site_software.options]
         facts = (self.figures, self.answers, self.rank_count)

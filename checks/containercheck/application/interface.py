@@ -77,6 +77,8 @@ class ApplicationFacts(rfm.RegressionTest):
     built_by_each = variable(typ.Bool, value=False)
     #: Ready images to compare in the same way: paths.
     compared_images = variable(typ.Dict[str, str], value={}, loggable=True)
+    #: A ready image for this session, in place of the site's and of the recipe's: a path, or a name in a registry.
+    ready_image = variable(str, value="", loggable=True)
     #: Whether the image is unpacked into the stage directory, and runs from there.
     unpacked = variable(typ.Bool, value=False)
     #: Whether the program uses GPUs where the partition has any, in its ``devices``.

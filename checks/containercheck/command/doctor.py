@@ -20,7 +20,7 @@ from containercheck.report import machine, skipped
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect
 from containercheck.results.formatting import columns, say, speak_as, typed
-from containercheck.session import inventories, reframe_process
+from containercheck.session import inventories, preconditions, reframe_process
 from containercheck.session.inventories import Answer
 from containercheck.session.passes import Session
 from containercheck.session.reframe_process import ReframeFailed, Workplace
@@ -38,6 +38,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     with tempfile.TemporaryDirectory() as aside, reframe_process.Relay() as relay:
         place = replace(place, report_file=Path(aside, "report.json"))
         try:
+            place, _ = preconditions.require(arguments, place)
             answers = inventories.of_partitions(arguments, place, relay)
             cases = collect([Session(Settings(None, False, tuple(arguments)), place, relay).foresee()])
         except UsageError as error:

@@ -28,7 +28,7 @@ from containercheck.report import junit, page, scaling, table
 from containercheck.results import database, selections
 from containercheck.results.cases import Case, ReportError, save
 from containercheck.results.formatting import names, say, speak_as
-from containercheck.session import claims, reframe_process
+from containercheck.session import claims, preconditions, reframe_process
 from containercheck.session.passes import Session
 from containercheck.session.priority import Priority
 from containercheck.session.reframe_process import Workplace
@@ -272,8 +272,8 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     speak_as("nightly")
     wanted = asked(argv)
     try:
-        usual = reframe_process.named_report(wanted.arguments, place) or place.report
-        stage = reframe_process.named_stage(wanted.arguments, place)
+        place, stage = preconditions.require(wanted.arguments, place)
+        usual = place.report
     except UsageError as error:
         say(f"error: {error}")
         return TROUBLE

@@ -56,13 +56,14 @@ class Command:
 COMMANDS: Mapping[str, Command] = {
     "run": Command(
         "Runs the checks on this machine, and ends with a table.",
-        ("--minutes", "--node-hours", "--open", "--estimate", "--figures", "--verbose"),
+        ("--image", "--minutes", "--node-hours", "--open", "--estimate", "--figures", "--verbose"),
         (
             ("", "all checks, in half an hour at most: spent where it closes most verdicts"),
             ("--minutes 90", "the same in 90 minutes"),
             ("-S seconds=60", "all checks, each for a minute at most"),
             ("--open", "what the last session left open; its rounds count"),
             ("-n HPCC -S rounds=20", "one of them, with so many rounds"),
+            ("--image my.sif -n '^GROMACS%'", "one of them, with an image of your own"),
         ),
         {
             0: "all is fine",
@@ -120,18 +121,23 @@ COMMANDS: Mapping[str, Command] = {
         stopped=1,
     ),
     "image": Command(
-        "Says whether an image is fit for this machine: architecture, C library, MPI, launcher, environment, start.",
-        ("--json",),
+        "Says whether an image is fit for this machine: architecture, MPI, launcher, ranks, environment, start.",
+        ("--run", "--name", "--json", "--markdown"),
         (
             ("my.sif", "a file, or an unpacked image"),
+            ("my.sif --run", "and whether the application in it is as fast as bare"),
+            ("my.sif -n '^GROMACS%'", "the same, where you know better which check that is"),
             ("docker://registry.example.org/code@sha256:... --json", "one in a registry, for a program"),
         ),
-        {0: "it is fit", 1: "something is in the way, or no container of it starts", WRONG_USAGE: "nothing can run it"},
+        {
+            0: "it is fit",
+            1: "it is not: something is in the way, no container of it starts, or a check failed with it",
+            2: "nothing can be said: there is no such image, no runtime, or the command line is wrong",
+        },
         words="IMAGE",
         facts={"dest": "image", "metavar": "IMAGE", "help": "path or address of the image"},
+        note="Ranks of its MPI are started on this machine, or by srun on one node and on two.",
         rest="",
-        wrong_usage=WRONG_USAGE,
-        stopped=1,
     ),
     "nightly": Command(
         "Runs the checks of a night, and tells what moved since earlier nights.",

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from containercheck.command.parsers import COMMANDS, parsed
+from containercheck.command.parsers import COMMANDS, Parser, parsed
 from containercheck.report import ending, table
 from containercheck.report.view import CaseView
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect
 from containercheck.results.formatting import say
-from containercheck.session import claims, estimate, progress, reframe_process
+from containercheck.session import claims, estimate, preconditions, progress, reframe_process
 from containercheck.session.passes import Session
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.settings import Settings
@@ -32,7 +33,7 @@ UNCERTAIN = 2
 Conclusion = Callable[[Sequence[Case], Sequence[str]], int]
 
 
-def conclude(cases: Sequence[Case], problems: Sequence[str]) -> int:
+def conclude_with_figures(cases: Sequence[Case], problems: Sequence[str]) -> int:
     """Print the table of all figures, and return the exit status.
 
     :param problems: problems besides the results of the cases.
@@ -58,12 +59,13 @@ def _status(cases: Sequence[Case], problems: Sequence[str]) -> int:
 def session(
     argv: Sequence[str],
     place: Workplace,
-    conclude: Conclusion = conclude,
+    conclude: Conclusion | None = None,
     compared: Mapping[str, str] | None = None,
     command: str = "run",
 ) -> int:
     """Run the checks, repeat and continue cases, print the results, and return the exit status.
 
+    :param conclude: what prints the results; by default what the settings ask for.
     :param compared: what is compared beside bare and containers; the verdicts of a session that compared something
         else do not count.
     :param command: command whose options these are, and whose exit status is returned where they are wrong.
@@ -73,8 +75,9 @@ def session(
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
         return ended(["the site's file or RFM_REPORT_FILE names the report: leave out --report-file"])
     try:
-        place = replace(place, report_file=reframe_process.named_report(settings.arguments, place))
-        stage = reframe_process.named_stage(settings.arguments, place)
+        place, stage = preconditions.require(settings.arguments, place)
+        if not settings.estimate:
+            preconditions.require_writable([place.reports, stage])
     except UsageError as error:
         say(f"error: {error}")
         return wrong_usage
@@ -102,17 +105,21 @@ def session(
             return wrong_usage
         except ReportError as error:
             stopped = [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
-            return ended([*stopped, f"{error}{'' if settings.only_open else ' (see above)'}"])
+            # Without a session to go on with, ReFrame was not run.
+            why = "" if settings.only_open else reframe_process.last_error(place.log)
+            return ended([*stopped, why or str(error)])
         if current.is_resumed and current.is_done:
             say("nothing is open in the last session")
             # An acceptance prints its verdict again.
-            return conclude(current.cases, problems) if compared else 0
+            return conclude(current.cases, problems) if conclude and compared else 0
         current.go_on()
         if settings.node_hours:
             say(f"{estimate.spent(current.cases):.3g} of {settings.node_hours:g} node-hours were spent")
         problems += [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
-    status = (_conclude_shortly if shows_cases and not settings.figures else conclude)(current.cases, problems)
-    if shows_cases and not settings.figures:
+    if conclude is None:
+        conclude = _conclude_shortly if shows_cases and not settings.figures else conclude_with_figures
+    status = conclude(current.cases, problems)
+    if conclude is _conclude_shortly:
         print("\n".join(filter(None, [reframe_process.of_full_axes(place.log), _places(place)])), flush=True)
     why = reframe_process.not_stored(place.log)
     if why:
@@ -154,10 +161,12 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
     """
     options, rest, parser = parsed(command, argv, words=False)
     # Not every command has all of them.
-    absent = {"only_open": False, "estimate": command == "estimate", "verbose": False, "figures": False}
+    absent = {"only_open": False, "estimate": command == "estimate", "verbose": False, "figures": False, "image": None}
     wanted = {**absent, **vars(options)}
     if wanted["only_open"] and (wanted["estimate"] or options.node_hours):
         parser.error("--open goes on with cases that ran: there is nothing to estimate")
+    if wanted["image"]:
+        rest = [*_of_image(wanted["image"], rest, parser), *rest]
     return Settings(
         options.minutes,
         wanted["only_open"],
@@ -167,6 +176,21 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
         wanted["verbose"],
         wanted["figures"],
     )
+
+
+def _of_image(image: str, arguments: Sequence[str], parser: Parser) -> list[str]:
+    """Return the arguments with which checks run an image instead of their own.
+
+    :param arguments: the others for ReFrame.
+    :raises SystemExit: there is no such image, or no check is named for it.
+    """
+    if not any(re.match(r"-n|--name(=|$)", word) for word in arguments):
+        parser.error("an image is of one application: say which check runs it, -n NAME")
+    if "://" in image:
+        return ["-S", f"ready_image={image}"]
+    if not os.path.exists(image):
+        parser.error(f"there is no image {image}: give the path of a file or directory, or docker://NAME@sha256:DIGEST")
+    return ["-S", f"ready_image={os.path.abspath(image)}"]
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:

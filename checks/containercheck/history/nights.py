@@ -34,6 +34,7 @@ OF_CASE = (
     "fail_phase",
     "runtimes",
     "compared_images",
+    "ready_image",
 )
 OF_WORK = ("ranks", "amount")
 OF_FIGURE = (
@@ -150,5 +151,5 @@ def _night(name: str, sessions: list[StoredSession], number: int) -> Night:
 
 def _not_comparing(session: StoredSession) -> list[Mapping[str, Any]]:
     """Return the test cases that compare no runtimes or images, with the pass that they were run in."""
-    nightly_pass, compared = session.info.get(PASS, ""), ("runtimes", "compared_images")
+    nightly_pass, compared = session.info.get(PASS, ""), ("runtimes", "compared_images", "ready_image")
     return [{**raw, PASS: nightly_pass} for raw in session.testcases if not any(map(raw.get, compared))]

@@ -65,7 +65,7 @@ def from_nights(sessions: Iterable[StoredSession]) -> Known:
     by_figure: dict[tuple[str, str, str], dict[str, list[Sample]]] = {}
     for session in sessions:
         for raw in session.testcases:
-            if raw.get("runtimes") or raw.get("compared_images"):
+            if any(map(raw.get, ("runtimes", "compared_images", "ready_image"))):
                 continue
             for figure, sample in samples(raw).items():
                 nights = by_figure.setdefault((*_place(raw), figure), {})

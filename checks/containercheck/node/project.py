@@ -13,6 +13,8 @@ IS_INSTALLED = (PACKAGE / "project").is_dir()
 ROOT = PACKAGE / "project" if IS_INSTALLED else PACKAGE.parents[1]
 #: Directory of the application files, their sources and references.
 CHECKS = ROOT / "checks"
+#: Directory of the definition files of images.
+RECIPES = ROOT / "images"
 #: Configuration of ReFrame that is common to all sites.
 COMMON = ROOT / "config" / "common.py"
 

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from containercheck.node import mpi
-from containercheck.results.formatting import number
+from containercheck.node.job import rank_trial
+from containercheck.report import case_lines
+from containercheck.results.cases import Case
+from containercheck.results.formatting import number, short_name
 from containercheck.session.image_facts import ImageFacts
+from containercheck.session.rank_start import Start
 from containercheck.site import releases
 
 #: How a finding is meant: all is well, worth knowing, or in the way.
@@ -33,15 +37,21 @@ class Finding:
     remedy: str = ""
 
 
-def findings(image: ImageFacts, host: Mapping[str, Any]) -> list[Finding]:
+def findings(
+    image: ImageFacts, host: Mapping[str, Any], starts: Sequence[Start] = (), not_started: str = ""
+) -> list[Finding]:
     """Return the findings, in the order in which a person would look.
 
     :param host: as ``containercheck.node.inventory.inventory`` returns it.
+    :param starts: what came of starting ranks of its MPI.
+    :param not_started: why none was started; empty where it was not tried.
     """
     return [
         _architecture(image, host),
         _system(image),
-        *_mpi(image, host),
+        *_mpi(image, host, any(start.is_plain and start.launcher.startswith("srun") for start in starts)),
+        *_ranks(starts),
+        *([Finding(REMARK, "ranks", not_started)] if not_started else []),
         *_libraries(image, host),
         *_variables(image),
         _start(image),
@@ -74,8 +84,11 @@ def _libc(image: ImageFacts) -> str:
     return "glibc {}.{}".format(*image.libc) if image.libc else "no GNU C library"
 
 
-def _mpi(image: ImageFacts, host: Mapping[str, Any]) -> list[Finding]:
-    """Return what the image's MPI is, whether the host's can take its place, and whether the launcher can start it."""
+def _mpi(image: ImageFacts, host: Mapping[str, Any], by_srun: bool) -> list[Finding]:
+    """Return what the image's MPI is, whether the host's can take its place, and whether the launcher can start it.
+
+    :param by_srun: whether srun has started its ranks.
+    """
     if not image.families:
         other = f": {', '.join(image.other_mpi)} is of no ABI that is known" if image.other_mpi else ""
         return [
@@ -86,7 +99,26 @@ def _mpi(image: ImageFacts, host: Mapping[str, Any]) -> list[Finding]:
     titles = [mpi.ABIS[family].title for family in image.families]
     text = f"{' and '.join(titles)} ({', '.join(image.families.values())})"
     found = [Finding(FINE, "MPI", f"{text}{f', {image.mpi_version}' if image.mpi_version else ''}")]
-    return [*found, _integrated(image, host), *_pmi(image, host)]
+    return [*found, _integrated(image, host), *([] if by_srun else _pmi(image, host))]
+
+
+def _ranks(starts: Sequence[Start]) -> list[Finding]:
+    """Return what came of starting ranks: each launcher's, and what is left where none starts them as it is."""
+    found = []
+    for start in starts:
+        if start.is_plain or (start.is_one_job and start.by == rank_trial.INSIDE.said):
+            found.append(Finding(FINE, "ranks", f"{start.text}, by {start.launcher}{_inside(start)}"))
+        elif start.is_one_job:
+            found.append(Finding(REMARK, "ranks", start.text, f"they do start {start.by}"))
+        elif any(other.is_one_job for other in starts):
+            found.append(Finding(REMARK, "ranks", start.text, "start it in the way that works, below or above"))
+        else:
+            found.append(Finding(PROBLEM, "ranks", start.text, "use an image whose MPI is of the host's release"))
+    return found
+
+
+def _inside(start: Start) -> str:
+    return ", the image's own, inside one container: on one node only" if not start.is_plain else ""
 
 
 def _integrated(image: ImageFacts, host: Mapping[str, Any]) -> Finding:
@@ -168,7 +200,9 @@ def _variables(image: ImageFacts) -> list[Finding]:
 
 def _start(image: ImageFacts) -> Finding:
     size = f"{number(image.size / (1 << 20), 3)} MiB, " if image.size else ""
-    text = f"{size}a container of it starts and ends in {number(image.start, 2)} s"
+    between = f" ({number(min(image.starts), 2)} to {number(max(image.starts), 2)} s" if image.starts else ""
+    text = f"{size}a container of it starts and ends in {number(image.start, 2)} s more than the program on the host"
+    text += f"{between} in {len(image.starts)} rounds)" if between else ""
     if image.start < SLOW_START:
         return Finding(FINE, "start", text)
     return Finding(REMARK, "start", text, "see whether the runtime unpacks it at each start: doctor tells")
@@ -178,3 +212,29 @@ def _checks(image: ImageFacts) -> Finding:
     if not image.checks:
         return Finding(REMARK, "checks", "it has the program of none of our checks")
     return Finding(FINE, "checks", ", ".join(f"{check} ({program})" for check, program in sorted(image.checks.items())))
+
+
+def of_cases(cases: Sequence[Case]) -> list[Finding]:
+    """Return a finding for each case of a container that a session ran with the image, or could not run."""
+    found = []
+    for case in cases:
+        if case.variant == "bare":
+            if case.result not in ("pass", "skip"):
+                found.append(Finding(REMARK, case.application, f"bare does not run: {_first_line(case.reason)}"))
+            continue
+        topic = short_name(case)
+        if case.result == "skip":
+            found.append(Finding(REMARK, topic, f"not run: {_first_line(case.skip_reason)}"))
+            continue
+        line = case_lines.line(case)
+        measured = ", ".join(filter(None, [" ".join(filter(None, [line.figure, line.value])), line.rest]))
+        if line.state == case_lines.FAILED:
+            found.append(Finding(PROBLEM, topic, measured or "it failed", _first_line(case.reason)))
+        else:
+            state = FINE if line.state in (case_lines.PASSED, case_lines.RAN) else REMARK
+            found.append(Finding(state, topic, f"{line.state}: {measured}"))
+    return found
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.splitlines()), "")

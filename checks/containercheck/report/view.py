@@ -56,6 +56,9 @@ class CaseView:
 
         :param cases: of a dry run.
         """
+        if not cases:
+            # The dry run failed; the session says why.
+            return
         run = selections.ran(cases)
         self._name = min(_NAME, max((len(short_name(case)) for case in run), default=0))
         if all(case.scheduler == "local" for case in run):

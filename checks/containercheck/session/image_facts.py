@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import random
 import re
 import statistics
 import subprocess
@@ -26,8 +27,10 @@ HURTING = (
 _COMMON = ("cat", "python", "python3", "java", "sh", "bash")
 #: Libraries of fabrics and of GPUs, by the beginning of their names.
 _KINDS = {"fabric": ("libibverbs", "libfabric", "libucp", "libpsm2"), "GPU": ("libcuda.", "libcudart", "libamdhip64")}
-#: Starts of a container that are timed, and of the same program on the host.
-_STARTS = 5
+#: Rounds in which a container is started, and the same program on the host.
+_ROUNDS = 7
+#: The launcher that an image may have.
+_LAUNCHER = "mpirun"
 #: Longest wait for a container; seconds. One that unpacks its image takes a minute.
 _PATIENCE = 300.0
 #: What is run in the container, with the names of programs as its arguments.
@@ -56,6 +59,10 @@ class ImageError(Exception):
     """An image cannot be asked; the message says why, and what to do."""
 
 
+class NoImage(ImageError):
+    """There is no such image."""
+
+
 @dataclass(frozen=True)
 class ImageFacts:
     """What an image has.
@@ -71,7 +78,10 @@ class ImageFacts:
     :ivar mpi_version: version of its MPI, as its own program says it; empty where it has none.
     :ivar libraries: names of its libraries of fabrics and GPUs, by kind.
     :ivar checks: checks whose program it has, with that.
-    :ivar start: seconds that a container of it takes to start, and to end; more than the same program on the host.
+    :ivar mpi_library: path of its MPI library; empty without one.
+    :ivar has_launcher: whether it has an ``mpirun``.
+    :ivar starts: seconds that a container of it takes to start and to end more than the same program on the host, by
+        round.
     """
 
     path: str
@@ -85,7 +95,14 @@ class ImageFacts:
     mpi_version: str = ""
     libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     checks: Mapping[str, str] = field(default_factory=dict)
-    start: float = 0.0
+    mpi_library: str = ""
+    has_launcher: bool = False
+    starts: tuple[float, ...] = ()
+
+    @property
+    def start(self) -> float:
+        """Return the median of the starts; 0 where none was timed."""
+        return max(0.0, statistics.median(self.starts)) if self.starts else 0.0
 
 
 def programs_of_checks(directory: Path = CHECKS) -> dict[str, str]:
@@ -117,11 +134,12 @@ def read(image: str, command: str) -> ImageFacts:
 
     :param image: path of a file or a directory, or an address that the runtime runs.
     :param command: the runtime's command, of Apptainer's kind.
-    :raises ImageError: there is no such image, or no container of it starts.
+    :raises NoImage: there is no such image.
+    :raises ImageError: it cannot be read, or no container of it starts.
     """
     path = Path(image)
     if "://" not in image and not path.exists():
-        raise ImageError(f"there is no image {image}")
+        raise NoImage(f"there is no image {image}")
     architecture = None
     if path.exists():
         try:
@@ -131,12 +149,20 @@ def read(image: str, command: str) -> ImageFacts:
     programs = programs_of_checks()
     runtime, _ = runtime_start.identify(command)
     base = [command, "exec", "--cleanenv", *runtime_start.options(runtime, command, ranks=0), image]
-    printed = _run([*base, "sh", "-c", _QUESTIONS, "sh", *programs], image)
+    printed = _run([*base, "sh", "-c", _QUESTIONS, "sh", _LAUNCHER, *programs], image)
     facts = parse(printed, programs)
-    in_container = statistics.median(_seconds([*base, "true"]) for _ in range(_STARTS))
-    on_host = statistics.median(_seconds(["true"]) for _ in range(_STARTS))
     size = path.stat().st_size if path.is_file() else 0
-    return ImageFacts(image, architecture, size, **facts, start=max(0.0, in_container - on_host))
+    return ImageFacts(image, architecture, size, **facts, starts=_timed([*base, "true"], ["true"]))
+
+
+def _timed(in_container: Sequence[str], on_host: Sequence[str]) -> tuple[float, ...]:
+    """Return by how many seconds the first command takes longer than the second, in rounds of both in random order."""
+    differences = []
+    for _ in range(_ROUNDS):
+        sides = [(1, in_container), (-1, on_host)]
+        random.shuffle(sides)
+        differences.append(sum(sign * _seconds(words) for sign, words in sides))
+    return tuple(differences)
 
 
 def _run(words: Sequence[str], image: str) -> str:
@@ -175,13 +201,17 @@ def parse(printed: str, programs: Mapping[str, str]) -> dict[str, Any]:
         told.setdefault(kind, []).append(value)
     libc = re.search(r"glibc (\d+)\.(\d+)", " ".join(told.get("libc", ())))
     pairs = (line.partition("=") for line in told.get("variable", ()))
-    names = [Path(path).name for path in told.get("library", ())]
+    paths = told.get("library", [])
+    names = [Path(path).name for path in paths]
     own_mpi = list(dict.fromkeys(name for name in names if mpi.SONAME.match(name)))
     families: dict[str, str] = {}
     for name in own_mpi:
         family = mpi.family_of(name)
         if family:
             families.setdefault(family, name)
+    libraries = [path for path in paths if Path(path).name in own_mpi and re.search(r"\.so\.\d", path)]
+    known = [path for path in libraries if mpi.family_of(Path(path).name)]
+    programs_there = told.get("program", ())
     return {
         "libc": (int(libc[1]), int(libc[2])) if libc else None,
         "system": next(iter(told.get("system", ())), ""),
@@ -190,7 +220,9 @@ def parse(printed: str, programs: Mapping[str, str]) -> dict[str, Any]:
         "other_mpi": tuple(name for name in own_mpi if not mpi.family_of(name) and re.search(r"\.so\.\d+$", name)),
         "mpi_version": " ".join(inventory.first_line("\n".join(told.get("version", ()))).split()),
         "libraries": {kind: _beginning(names, beginnings) for kind, beginnings in _KINDS.items()},
-        "checks": {programs[name]: name for name in told.get("program", ())},
+        "checks": {programs[name]: name for name in programs_there if name in programs},
+        "mpi_library": next(iter([*known, *libraries]), ""),
+        "has_launcher": _LAUNCHER in programs_there,
     }
 
 

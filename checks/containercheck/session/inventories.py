@@ -14,6 +14,7 @@ from containercheck.node.inventory import inventory
 from containercheck.results.cases import ReportError, load
 from containercheck.session import reframe_process
 from containercheck.session.reframe_process import Relay, Workplace
+from containercheck.site import waiting
 
 #: The check that asks a partition's nodes, and the file that it leaves.
 CHECK, ANSWER = Path(__file__).with_name("inventory_check.py"), "inventory.json"
@@ -73,7 +74,7 @@ def _asked(
         except ReportError:
             raw = []
         by_name = {name: [case for case in raw if case["partition"] == name] for name in names}
-        return {name: _answer(f"{system['name']}:{name}", cases) for name, cases in by_name.items()}
+        return {name: _answer(f"{system['name']}:{name}", cases, stage) for name, cases in by_name.items()}
 
 
 def _of_site(arguments: Sequence[str]) -> list[str]:
@@ -88,12 +89,15 @@ def _of_site(arguments: Sequence[str]) -> list[str]:
     return [*words, f"--system={known.system}"] if known.system else words
 
 
-def _answer(partition: str, cases: Sequence[Mapping[str, Any]]) -> Answer:
+def _answer(partition: str, cases: Sequence[Mapping[str, Any]], stage: Path) -> Answer:
     ran = [case for case in cases if case["result"] != "skip"]
     if not ran:
         return Answer(partition, False, problem="ReFrame ran no job there")
     try:
         return Answer(partition, False, json.loads(Path(ran[-1]["stagedir"], ANSWER).read_text()))
     except (OSError, ValueError):
+        job_output = Path(ran[-1]["stagedir"], ran[-1].get("job_stderr") or "rfm_job.err")
+        if ran[-1].get("jobid") and not job_output.exists():
+            return Answer(partition, False, problem=waiting.unseen(stage))
         why = (ran[-1].get("fail_reason") or "its job printed nothing").strip().splitlines()
         return Answer(partition, False, problem=why[0] if why else "its job printed nothing")

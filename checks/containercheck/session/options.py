@@ -93,6 +93,13 @@ OPTIONS: Mapping[str, Option] = {
             metavar="FILE",
             help="write the page of the last night, with its trends",
         ),
+        _option(
+            "--image",
+            metavar="IMAGE",
+            help="run the checks that -n names with this image, a path or an address, and not with their own",
+        ),
+        _option("--run", action="store_true", help="run the checks too whose program it has"),
+        _option("--markdown", action="store_true", help="print it as a table in Markdown"),
         _option("--verbose", action="store_true", help="show what ReFrame prints too, which is in the log in any case"),
         _option("--figures", action="store_true", help="end with the table of all figures, and the images that ran"),
         _option("--system", metavar="NAME", help="name of the system"),

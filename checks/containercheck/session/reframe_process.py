@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 from containercheck.node import project
 from containercheck.results import announcements
-from containercheck.session import options, progress, usage
+from containercheck.session import options, outer_job, progress, usage
 
 #: ReFrame's warning when it leaves out a file or a check that it cannot load.
 LEFT_OUT = re.compile(r"WARNING: (.*(?:skipping test|is not copyable).*)")
@@ -46,12 +46,14 @@ class Workplace:
     :ivar checks: directory of the check files; in a checkout relative to ``directory``.
     :ivar config: settings for all sites, which a site's own file overrides.
     :ivar report_file: ReFrame's report, where it is set; see :func:`named_report`.
+    :ivar keeps_job: whether jobs run in the allocation in which the session was started.
     """
 
     directory: Path = field(default_factory=project.work_directory)
     checks: str = str(project.CHECKS) if project.IS_INSTALLED else "checks/"
     config: Path = project.COMMON
     report_file: Path | None = None
+    keeps_job: bool = False
 
     @property
     def reports(self) -> Path:
@@ -194,11 +196,13 @@ def program() -> str:
 def environment(place: Workplace) -> dict[str, str]:
     """Return the environment of ReFrame: the site's configuration files come after the common one and override it.
 
-    Where RFM_CONFIG_FILES names the common file too, it stays in its place there.
+    Where RFM_CONFIG_FILES names the common file too, it stays in its place there. Variables of a job around the session
+    are left out, unless jobs run in its allocation.
     """
     named = os.environ.get("RFM_CONFIG_FILES", "")
     files = [named] if str(place.config) in named.split(":") else [str(place.config), named]
-    return {**os.environ, "RFM_CONFIG_FILES": ":".join(filter(None, files))}
+    own = dict(os.environ) if place.keeps_job else outer_job.without(os.environ)
+    return {**own, "RFM_CONFIG_FILES": ":".join(filter(None, files))}
 
 
 def ask(arguments: Sequence[str], place: Workplace) -> Any:
@@ -341,9 +345,11 @@ def _printed(log: Path) -> str:
 
 
 def last_error(log: Path) -> str:
-    """Return the last error that ReFrame told, in its words; empty without one."""
-    errors = [line for line in _printed(log).splitlines() if "ERROR: " in line]
-    return errors[-1].split("ERROR: ")[-1] if errors else ""
+    """Return the last error that ReFrame or this library told, in its words; empty without one."""
+    # The library stops ReFrame where the site's file has a mistake (containercheck/loading.py).
+    lines = [re.split("ERROR: |^containercheck: ", line) for line in _printed(log).splitlines()]
+    errors = [parts[-1] for parts in lines if len(parts) > 1]
+    return errors[-1] if errors else ""
 
 
 def not_stored(log: Path) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import numbers
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,14 @@ from typing import Any
 import reframe.utility.typecheck as typ
 from reframe.core.runtime import runtime
 
-from containercheck.node.project import CHECKS
+from containercheck.node.project import CHECKS, RECIPES
 
 #: Key of this library among the extras of a partition.
 NAMESPACE = "containercheck"
 #: Definition of a check in a file.
 _CHECK = re.compile(r"^@(?:\w+\.)?simple_test\nclass (\w+)", re.MULTILINE)
+#: Statement of the recipe of a check's image.
+_RECIPE = re.compile(r"^    recipe = ['\"](\w+)['\"]", re.MULTILINE)
 
 
 class SiteError(Exception):
@@ -180,16 +182,51 @@ def refuse_unknown(names: Iterable[str], allowed: Iterable[str], known: list[str
     :raises SiteError: a name is not allowed; the message has the nearest known name, or all of them.
     """
     for name in sorted(set(names) - set(allowed)):
-        near = difflib.get_close_matches(name, known, 1)
-        advice = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}."
+        near = nearest(name, known)
+        advice = f"did you mean {near!r}?" if near else f"known are {', '.join(known)}."
         raise SiteError(f"{where}: unknown {name!r}: {advice}{hint}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that a name resembles most, whatever their cases are; empty where none does."""
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    near = difflib.get_close_matches(name.casefold(), by_folded, 1)
+    return by_folded[near[0]] if near else ""
+
+
+def refuse_unknown_recipes(images: Iterable[str], has_own_checks: bool, where: str) -> None:
+    """Check that each key of ``images`` is a recipe: any other one would name an image that is never used.
+
+    :param has_own_checks: whether the site has checks that not every session looks for; their recipes are not known.
+    :param where: place in the site file, for the message.
+    :raises SiteError: one is none; the message has the recipe of the check of that name, or the nearest recipe.
+    """
+    recipes_of_checks = {
+        check.casefold(): recipe
+        for text in _check_files()
+        for check in _CHECK.findall(text)
+        for recipe in _RECIPE.findall(text)[:1]
+    }
+    known = sorted({*(path.stem for path in RECIPES.glob("*.def")), *recipes_of_checks.values()})
+    for name in sorted(set(images) - set(known)):
+        if name.casefold() in recipes_of_checks:
+            recipe = recipes_of_checks[name.casefold()]
+            raise SiteError(f"{where}: images are named by recipe, and {name!r} is none: write {recipe!r}")
+        if nearest(name, known) or not has_own_checks:
+            refuse_unknown([name], (), known, where)
 
 
 def checks() -> list[str]:
     """Return the names of all checks, this library's and those on the session's search path, without an import."""
+    return sorted({name for text in _check_files() for name in _CHECK.findall(text)})
+
+
+def _check_files() -> Iterator[str]:
+    """Yield the texts of the check files, this library's and those on the session's search path."""
     option = runtime().get_option
     pattern = "**/*.py" if option("general/0/check_search_recursive") else "*.py"
     files = [*CHECKS.glob("*.py")]
     for path in (Path(text).expanduser() for text in option("general/0/check_search_path")):
         files += [path] if path.is_file() else path.glob(pattern)
-    return sorted({name for file in files for name in _CHECK.findall(file.read_text(errors="replace"))})
+    for file in files:
+        yield file.read_text(errors="replace")

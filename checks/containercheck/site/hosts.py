@@ -39,17 +39,24 @@ class UnknownError(Exception):
     """A host did not answer; the message says why, in a few words."""
 
 
+class UnseenError(UnknownError):
+    """A host could not answer, as it does not see the stage directory; the message says what to do."""
+
+
 def libc_of(site: Site) -> Version:
     """Return the version of the GNU C library on a partition's hosts.
 
     If its jobs do not run on this machine, a job asks one of its nodes, once in a session.
 
-    :raises UnknownError: the node did not answer, or has another C library.
+    :raises UnseenError: the node does not see the stage directory.
+    :raises UnknownError: the node did not answer for another reason, or has another C library.
     """
     if site.is_here:
         output, problem = os.confstr("CS_GNU_LIBC_VERSION") or "", ""
     else:
         output, problem = _ask(site.partition)
+    if problem.startswith(waiting.UNSEEN):
+        raise UnseenError(problem)
     version = re.search(r"^glibc (\d+)\.(\d+)", output, re.MULTILINE)
     if not version:
         raise UnknownError(problem or f"{QUESTION} printed {output.strip() or 'nothing'}")
@@ -91,6 +98,8 @@ def _ask(name: str) -> tuple[str, str]:
                 return "", f"its job, {job.jobid}, was given up: {bounds.why}"
             if job.exception:
                 raise job.exception
+            if not waiting.appears(Path(directory, job.stdout)):
+                return "", waiting.unseen(stage)
             return texts.tail(Path(job.stdout)), ""
         except (ReframeError, OSError) as error:
             # The last line of a failed command; ReFrame's message has all of them.

@@ -205,6 +205,8 @@ def _site(partition: SystemPartition) -> Site:
                 f"{where}: max_pending_time is {text!r}, which is no time: write '12h', or '1d6h'"
             ) from None
     settings.update(_by_check(settings, where))
+    if settings.get("images"):
+        extras.refuse_unknown_recipes(settings["images"], bool(settings.get("own_checks")), f"{where}: images")
     is_here = partition.scheduler.registered_name == "local"
     gpus = sum(device.num_devices for device in partition.select_devices("gpu"))
     return Site(

@@ -231,9 +231,12 @@ def end_of_job(job: Job, state: str | None, stderr: Path, max_pending_time: floa
         seen = f" and says {job.state}" if job.state and not is_slurm(job) else ""
         return (
             f"{job.scheduler.registered_name} took it as job {job.jobid}{seen}, and it left no output: was it started, "
-            f"and do the nodes see {stderr.parent}?"
+            f"and do the nodes see {stderr.parent}? (RFM_STAGE_DIR=DIR names another place)"
         )
     if state in _NEVER_STARTED:
         waited = f"; it may wait {max_pending_time:g} s in the queue" if max_pending_time else ""
         return f"Slurm says {state}, the job never started (pending time{waited})"
-    return f"Slurm says {state}, and the job wrote nothing: do the nodes see {stderr.parent}?"
+    return (
+        f"Slurm says {state}, and the job wrote nothing: the nodes do not see {stderr.parent}. Set the stage "
+        "directory to one that they share with this host: RFM_STAGE_DIR=DIR"
+    )

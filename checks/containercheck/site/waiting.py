@@ -22,8 +22,31 @@ BEYOND = 600.0
 INTERVAL = 15.0
 #: Longest delay with which files of a job appear on this machine, in seconds: network file systems cache directories.
 LATE = 30.0
+#: Beginning of the message on a directory that is not shared.
+UNSEEN = "the nodes do not see"
 #: Seconds between two queries of the scheduler.
 _POLL = 1.0
+
+
+def unseen(directory: Path) -> str:
+    """Return that nodes do not see a directory of a job, and what to do."""
+    return (
+        f"{UNSEEN} {directory}: set the stage directory to one that they share with this host, "
+        "RFM_STAGE_DIR=DIR or stagedir of the system in the site's file"
+    )
+
+
+def appears(path: Path, patience: float = LATE) -> bool:
+    """Wait until a file of a job that ended is visible here; return whether it came to that.
+
+    :param patience: seconds.
+    """
+    end = time.monotonic() + patience
+    while not path.exists():
+        if time.monotonic() > end:
+            return False
+        time.sleep(_POLL)
+    return True
 
 
 class Bounds:

@@ -12,11 +12,12 @@ from containercheck.node import contract, texts
 from containercheck.node.build import recipes
 from containercheck.node.build.cache import CacheError
 from containercheck.node.container_runtimes import REGISTRY_SCHEME, RUNTIMES, Runtime, Storage
+from containercheck.node.project import RECIPES
 from containercheck.sides.sides import Candidate
 from containercheck.site import hosts, node_commands, releases
 from containercheck.site.sites import Site, path_of
 from containercheck.software import spack
-from containercheck.software.provision import RECIPES, Misconfigured, Provision, Unavailable, Wanted, architecture_of
+from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted, architecture_of
 
 #: Name of the link to the image in the stage directory.
 LINK = "image.sif"
@@ -34,7 +35,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     if wanted.runtime is None:
         raise Unavailable(
             f"no container runtime: none of {', '.join(known.command for known in RUNTIMES)} is on the PATH, and the "
-            "site file has no container_platforms"
+            f"site file has no container_platforms: install {RUNTIMES[0].name}, or name there what the nodes have"
         )
     if wanted.unpacked and wanted.runtime.storage:
         raise Unavailable(f"no image: {wanted.runtime.command} runs none that is unpacked")
@@ -58,7 +59,7 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
     arguments = candidate.arguments if candidate else None
     ready = wanted.image or (site.images or {}).get(recipe)
     if ready is not None and arguments is None:
-        named_as = f"the site's extras name for {wanted.check if wanted.image else recipe}"
+        named_as = f"the site's extras, or --image, name for {wanted.check if wanted.image else recipe}"
         return _ready(ready, named_as, wanted.runtime, site, link)
     try:
         text = recipes.read_recipe(RECIPES, recipe)
@@ -96,6 +97,8 @@ def _release(wanted: Wanted, site: Site) -> str:
         return releases.IMAGES[0]
     try:
         return releases.for_libc(hosts.libc_of(site))
+    except hosts.UnseenError as error:
+        raise Unavailable(f"no image: {error}") from None
     except hosts.UnknownError as error:
         raise Unavailable(
             f"no image: the C library of {site.partition} is not known ({error}): name the images' release, one of "

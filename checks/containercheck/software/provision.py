@@ -14,9 +14,9 @@ from containercheck.node.container_runtimes import Runtime
 from containercheck.sides.sides import Candidate
 from containercheck.site.sites import Site, path_of
 
-#: Directories of the checks, of definition files of images, of environments of Spack, and of easyconfigs.
+#: Directories of the checks, of environments of Spack, and of easyconfigs.
 CHECKS = project.CHECKS
-RECIPES, ENVIRONMENTS, EASYCONFIGS = (CHECKS.parent / name for name in ("images", "spack-envs", "easyconfigs"))
+ENVIRONMENTS, EASYCONFIGS = (CHECKS.parent / name for name in ("spack-envs", "easyconfigs"))
 
 
 class Unavailable(Exception):

@@ -10,6 +10,12 @@ from containercheck.site import node_commands
 from containercheck.site.sites import Site
 from containercheck.software.provision import CHECKS, Provision, Unavailable, Wanted, architecture_of
 
+#: What to do where there is no compiler of MPI.
+_NO_COMPILER = (
+    "install an MPI with its compilers (Debian and Ubuntu: libopenmpi-dev), or load its module: modules of the site's "
+    "environment"
+)
+
 
 def provide(wanted: Wanted, site: Site) -> Provision:
     """Return the program that is built from a source below ``checks/src``.
@@ -23,7 +29,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     program, source = f"bin/{wanted.executable}", shlex.quote(str(CHECKS / "src" / wanted.source))
     if wanted.source.endswith(".py"):
         return Provision(program=f"./{program}", build=("mkdir -p bin", f"install {source} {program}"))
-    reason = f"no software: {wanted.executable} is built from source, and no mpicc is on the PATH"
+    reason = f"no software: {wanted.executable} is built from source, and no mpicc is on the PATH: {_NO_COMPILER}"
     if site.is_here and not wanted.modules and shutil.which("mpicc") is None:
         raise Unavailable(reason)
     complain = f"echo {shlex.quote(f'error: {reason}')} >&2"

@@ -209,7 +209,7 @@ def test_a_stage_directory_that_the_nodes_do_not_see_is_named(on_cluster):
     finally:
         shutil.rmtree(hidden)
     reason = result.case("bare")["fail_reason"]
-    assert re.search(rf"the job wrote nothing: do the nodes see {hidden}/stage/\S+\?", reason), reason
+    assert re.search(rf"the job wrote nothing: the nodes do not see {hidden}/stage/\S+\. Set the stage", reason), reason
 
 
 def test_the_commands_in_the_job_script_can_be_copied_and_run(on_cluster):

@@ -138,11 +138,11 @@ def test_the_exit_status_tells_what_is_not_certain(kind, status, capsys):
     slow = made.opened("slower", "other")
     rows = {None: [made.row()], "failed": [made.row(verdict="fail"), slow]}.get(kind) or [made.opened(kind)]
     facts = SLOW if kind == "failed" else {}
-    assert run.conclude([of(*rows, **facts)], []) == status
+    assert run.conclude_with_figures([of(*rows, **facts)], []) == status
     asked = "run: not certain yet, but it is too slow or too fast: Code generic, 1 node(s)\n"
     assert (asked in capsys.readouterr().out) == (status == 2)
     # What is wrong besides counts more.
-    assert run.conclude([of(*rows, **facts)], ["stopped by SIGTERM"]) == 1
+    assert run.conclude_with_figures([of(*rows, **facts)], ["stopped by SIGTERM"]) == 1
 
 
 @pytest.mark.parametrize(("words", "status"), [(["--minutes", "0"], 64), (["--open", "--estimate"], 64), (["-h"], 0)])

@@ -5,9 +5,19 @@ The images are those of public recipes (incidents): each gets the answer that it
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
+from types import SimpleNamespace
+
 import pytest
+import yaml
+from conftest import REPOSITORY, write_program
+from containercheck.command import image as image_command
+from containercheck.command import run
+from containercheck.command.parsers import parser
 from containercheck.report import fitness
-from containercheck.session import image_facts
+from containercheck.session import image_facts, rank_start
 from containercheck.session.image_facts import ImageFacts
 
 HOST = {
@@ -22,7 +32,7 @@ PROGRAMS = {"gmx_mpi": "GROMACS", "pw.x": "QuantumEspresso"}
 
 
 def image(text, **facts):
-    return ImageFacts("my.sif", "x86_64", 1 << 20, **{**image_facts.parse(text, PROGRAMS), "start": 0.1, **facts})
+    return ImageFacts("my.sif", "x86_64", 1 << 20, **{**image_facts.parse(text, PROGRAMS), "starts": (0.1,), **facts})
 
 
 def found(text, host=HOST, **facts):
@@ -116,12 +126,14 @@ def test_programs_of_checks_are_found_by_name():
 
 
 def test_a_slow_start_is_worth_a_word():
-    assert found("libc glibc 2.36", start=0.2)["start"][0] == "ok"
-    assert found("libc glibc 2.36", start=20.0)["start"][0] == "note"
+    assert found("libc glibc 2.36", starts=(0.2, 0.1, 9.0))["start"][0] == "ok"
+    state, text = found("libc glibc 2.36", starts=(20.0, 19.0, 22.0))["start"]
+    assert state == "note"
+    assert "starts and ends in 20 s more than the program on the host (19 to 22 s in 3 rounds)" in text
 
 
 def test_an_image_that_is_not_there_is_said_in_a_line(tmp_path):
-    with pytest.raises(image_facts.ImageError, match="there is no image"):
+    with pytest.raises(image_facts.NoImage, match="there is no image"):
         image_facts.read(str(tmp_path / "none.sif"), "apptainer")
 
 
@@ -132,3 +144,184 @@ def test_a_container_that_does_not_start_says_why(tmp_path):
     command.chmod(0o755)
     with pytest.raises(image_facts.ImageError, match=r"starts: FATAL: +could not open image$"):
         image_facts.read(str(tmp_path / "my.sif"), str(command))
+
+
+# Ranks
+
+
+def start(launcher="mpirun -np 2", good=True, by=rank_start.rank_trial.PLAIN.said, text="2 of 2"):
+    return rank_start.Start(launcher, 1, 2, good, text, by)
+
+
+INSIDE = rank_start.rank_trial.INSIDE.said
+
+
+@pytest.mark.parametrize(
+    ("starts", "states", "is_fit"),
+    [
+        ([start()], ["ok"], True),
+        ([start(good=False)], ["PROBLEM"], False),
+        ([start(by="by JSM")], ["note"], True),
+        # The image's own launcher does what the host's does not.
+        ([start(good=False), start(by=INSIDE)], ["note", "ok"], True),
+        ([start(good=False), start(good=False, by=INSIDE)], ["PROBLEM", "PROBLEM"], False),
+    ],
+)
+def test_ranks_that_came_up_or_did_not(starts, states, is_fit):
+    findings = fitness.findings(image("libc glibc 2.36\nlibrary /usr/lib/libmpi.so.40"), HOST, starts)
+    assert [finding.state for finding in findings if finding.topic == "ranks"] == states
+    assert fitness.is_fit(findings) == is_fit
+
+
+def test_ranks_that_srun_started_say_more_than_the_list_of_its_plugins():
+    facts, host = image("libc glibc 2.36\nlibrary /usr/lib/libmpi.so.40"), {**HOST, "pmi": ["none", "pmi2"]}
+    assert not fitness.is_fit(fitness.findings(facts, host))
+    assert not fitness.is_fit(fitness.findings(facts, host, [start()]))
+    assert fitness.is_fit(fitness.findings(facts, host, [start("srun --nodes=1")]))
+
+
+def test_why_no_rank_was_started_is_said():
+    (finding,) = [found for found in fitness.findings(image(""), HOST, (), "no compiler") if found.topic == "ranks"]
+    assert (finding.state, finding.text) == ("note", "no compiler")
+
+
+@pytest.mark.skipif(not shutil.which("gcc") or not shutil.which("mpirun"), reason="no compiler, or no MPI")
+def test_the_program_of_the_ranks_starts_with_any_library_of_this_machine(tmp_path, monkeypatch):
+    """A runtime that runs the program on the host itself stands for a container."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    write_program(tmp_path / "runtime", 'shift; while [ "$1" != image ]; do shift; done; shift; exec "$@"')
+    monkeypatch.setattr(rank_start, "_PLACE", str(tmp_path / "place"))
+    runtime = SimpleNamespace(variable="", user_namespace="", shared_namespace="", own_library_path=False)
+    # The directory is found at its place in the container by a link.
+    runtime.bind_words = lambda binds: [(tmp_path / "place").symlink_to(binds[0][0]) or "--"]
+    name = next(library["library"] for library in HOST["mpi"])
+    container = rank_start.Container(str(tmp_path / "runtime"), runtime, "image", name, "openmpi", (2, 99))
+    (found,) = rank_start.starts(container, HOST)
+    assert found.is_plain, found
+    assert found.text.startswith("2 of 2 on one node in one job: Open MPI ")
+    # A library that is not there.
+    (tmp_path / "place").unlink()
+    container = rank_start.Container(str(tmp_path / "runtime"), runtime, "image", "libnone.so.1", "openmpi", (2, 99))
+    (found,) = rank_start.starts(container, HOST)
+    assert not found.is_one_job
+    assert "libnone.so.1" in found.text
+
+
+def test_an_image_without_the_gnu_c_library_has_no_ranks_started():
+    container = rank_start.Container("apptainer", None, "image", "libmpi.so.40", "openmpi", None)
+    with pytest.raises(rank_start.NotStarted, match="the image has no GNU C library"):
+        rank_start.starts(container, HOST)
+
+
+def test_no_compiler(monkeypatch):
+    monkeypatch.setattr(rank_start.shutil, "which", lambda name: None)
+    container = rank_start.Container("apptainer", None, "image", "libmpi.so.40", "openmpi", (2, 36))
+    with pytest.raises(rank_start.NotStarted, match="no C compiler here for the program that does it: install gcc"):
+        rank_start.starts(container, HOST)
+
+
+# The command
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """Let the command see an image and a machine of ours."""
+    monkeypatch.setattr(
+        image_command.inventory,
+        "inventory",
+        lambda: {**HOST, "runtimes": [{"mounts": "kernel", "problem": "", "path": "apptainer"}]},
+    )
+    facts = image("libc glibc 2.36\nprogram gmx_mpi")
+    monkeypatch.setattr(image_facts, "read", lambda name, command: facts)
+    return facts
+
+
+def test_findings_as_markdown_and_json(here, capsys):
+    assert image_command.main(["my.sif", "--markdown"], None) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "### my.sif: fit for this machine"
+    assert lines[2:4] == ["| | about | finding | what to do |", "| --- | --- | --- | --- |"]
+    assert "| ok | checks | GROMACS (gmx\\_mpi) |  |" in lines
+    assert all(line.count("|") == 5 for line in lines[2:])
+    assert image_command.main(["my.sif", "--json"], None) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["findings"][0] == {"state": "ok", "topic": "architecture", "text": "x86_64", "remedy": ""}
+
+
+def test_exit_status_of_an_image_is_documented_and_kept(here, monkeypatch, tmp_path, capsys):
+    assert "0    it is fit" in parser("image").format_help()
+    monkeypatch.setattr(image_facts, "read", lambda name, command: ImageFacts("my.sif", "aarch64"))
+    assert image_command.main(["my.sif"], None) == 1
+    monkeypatch.undo()
+    with pytest.raises(SystemExit) as ended:
+        image_command.main(["my.sif", "--json", "--markdown"], None)
+    assert ended.value.code == 2
+    monkeypatch.setattr(image_command.inventory, "inventory", lambda: {**HOST, "runtimes": []})
+    assert image_command.main(["my.sif"], None) == 2
+    assert "no runtime that runs image files" in capsys.readouterr().out
+
+
+def test_an_application_is_run_by_its_name_or_by_that_of_its_program(here, monkeypatch, capsys):
+    asked = []
+
+    def session(words, place, conclude):
+        asked.append(words)
+        conclude(
+            [SimpleNamespace(variant="generic", result="skip", skip_reason="no MPI", label="GROMACS", nodes=1)], []
+        )
+        return 0
+
+    monkeypatch.setattr(run, "session", session)
+    place = image_command.Workplace()
+    assert image_command.main(["my.sif"], place) == 0
+    assert "next: " in capsys.readouterr().out
+    assert image_command.main(["my.sif", "--run"], place) == 0
+    assert image_command.main(["my.sif", "-n", "HPCC"], place) == 0
+    assert asked == [["--image", "my.sif", "-n", "^GROMACS%"], ["--image", "my.sif", "-n", "HPCC"]]
+    assert "note  GROMACS generic  not run: no MPI" in capsys.readouterr().out
+
+
+def test_a_session_with_an_image_names_a_check_and_an_image_that_is_there(tmp_path, capsys):
+    def refused(*words):
+        with pytest.raises(SystemExit):
+            run.asked(words)
+        return capsys.readouterr().err
+
+    assert "say which check runs it, -n NAME" in refused("--image", "my.sif")
+    assert "there is no image my.sif: give the path" in refused("--image", "my.sif", "-n", "HPCC")
+    (tmp_path / "my.sif").write_text("")
+    settings = run.asked(["--image", str(tmp_path / "my.sif"), "-n", "HPCC"])
+    assert settings.arguments == ("-S", f"ready_image={tmp_path}/my.sif", "-n", "HPCC")
+    address = "docker://code@sha256:0"
+    assert run.asked(["--image", address, "--name=HPCC"]).arguments[:2] == ("-S", f"ready_image={address}")
+
+
+# Pipelines of images
+
+
+def test_the_action_and_the_template_call_the_same_script():
+    action = yaml.safe_load((REPOSITORY / ".github/actions/image/action.yml").read_text())
+    (step,) = action["runs"]["steps"]
+    script = REPOSITORY / "ci/templates/image-summary"
+    assert step["run"] == f'"$GITHUB_ACTION_PATH/../../../{script.relative_to(REPOSITORY)}"'
+    template = yaml.safe_load((REPOSITORY / "ci/templates/image.gitlab-ci.yml").read_text())
+    assert template[".containercheck-image"]["script"][-1] == f"containercheck/{script.relative_to(REPOSITORY)}"
+    assert script.stat().st_mode & 0o111
+
+
+@pytest.mark.parametrize(("status", "github"), [(0, True), (1, True), (2, False)])
+def test_the_script_hands_on_the_status_and_writes_the_summary(status, github, tmp_path):
+    (tmp_path / "ci/templates").mkdir(parents=True)
+    script = tmp_path / "ci/templates/image-summary"
+    shutil.copy(REPOSITORY / "ci/templates/image-summary", script)
+    write_program(tmp_path / "ci/setup", "echo set up")
+    write_program(tmp_path / "ci/image", f'echo "# $*"; exit {status}')
+    variables = {"PATH": "/usr/bin:/bin", "IMAGE": "a b.sif", "RUN": "true", "CHECK": "HPCC"}
+    if github:
+        variables.update(GITHUB_STEP_SUMMARY=str(tmp_path / "summary"), GITHUB_OUTPUT=str(tmp_path / "out"))
+    done = subprocess.run([script], env=variables, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == status, done.stderr
+    written = (tmp_path / ("summary" if github else "image.md")).read_text()
+    assert written == "# a b.sif --run --name HPCC --markdown\n"
+    if github:
+        assert (tmp_path / "out").read_text() == f"status={status}\n"

@@ -154,6 +154,11 @@ def test_an_unknown_extra_is_refused_with_the_nearest_name(partition):
     assert "unknown 'gpu_queue': known are binding, " in refusal(partition, gpu_queue="x")
 
 
+def test_images_of_recipes_are_accepted_and_of_own_checks_too(partition):
+    assert Site.of(partition({"images": {"hpcc": "a.sif", "mpi": "b.sif"}})).images == {"hpcc": "a.sif", "mpi": "b.sif"}
+    assert Site.of(partition({"images": {"xyzzy": "a.sif"}, "own_checks": ["MyCode"]})).images == {"xyzzy": "a.sif"}
+
+
 @pytest.mark.parametrize(
     ("extras", "said"),
     [
@@ -178,7 +183,12 @@ def test_an_unknown_extra_is_refused_with_the_nearest_name(partition):
             {"software": {"GROMCAS": {}}},
             "software: unknown 'GROMCAS': did you mean 'GROMACS'? (A check of your own that not every session looks",
         ),
-        ({"inputs": {"Gromacs": "/a"}}, "inputs: unknown 'Gromacs': "),
+        ({"inputs": {"Gromacs": "/a"}}, "inputs: unknown 'Gromacs': did you mean 'GROMACS'?"),
+        ({"images": {"HPCC": "a.sif"}}, "images: images are named by recipe, and 'HPCC' is none: write 'hpcc'"),
+        ({"images": {"QuantumEspresso": "a"}}, "and 'QuantumEspresso' is none: write 'espresso'"),
+        ({"images": {"Palabos2": "a"}}, "images: unknown 'Palabos2': did you mean 'palabos'?"),
+        ({"images": {"xyzzy": "a"}}, "images: unknown 'xyzzy': known are btmz, "),
+        ({"images": {"hpccc": "a"}, "own_checks": ["MyCode"]}, "images: unknown 'hpccc': did you mean 'hpcc'?"),
         ({"tolerances": {"StatUp": {}}}, "tolerances: unknown 'StatUp': did you mean 'StartUp'?"),
         (
             {"software": {"GROMACS": {"input": "/a"}}, "inputs": {"GROMACS": "/a"}},

@@ -176,7 +176,7 @@ def test_other_schedulers_are_not_called_slurm(tmp_path):
     said = slurm.end_of_job(job, None, tmp_path / "rfm_job.err", None)
     assert said == (
         "pbs took it as job 12.server and says COMPLETED, and it left no output: was it started, and do the nodes see "
-        f"{tmp_path}?"
+        f"{tmp_path}? (RFM_STAGE_DIR=DIR names another place)"
     )
     job.state = None
     assert "says" not in slurm.end_of_job(job, None, tmp_path / "rfm_job.err", None)

@@ -21,6 +21,13 @@ HEARTBEAT = 30.0
 MAX_LOG_BYTES = 16 << 20
 #: Message of programs that meet a full disk.
 DISK_FULL = "No space left on device"
+#: Messages of apt, debootstrap, pip, Maven, git and curl that reach no server.
+NO_NETWORK = re.compile(
+    r"Temporary failure (?:in name resolution|resolving)|Could not resolve|Name or service not known"
+    r"|Could not connect to|Network is unreachable|No route to host|Connection refused|Connection timed out"
+    r"|NewConnectionError|Failed getting release file",
+    re.IGNORECASE,
+)
 
 
 class CacheError(Exception):
@@ -114,12 +121,22 @@ class Logged:
         if self.space_ran_out():
             advice = f"free some, or set {self.setting} in the site's extras"
             return f"no space left while {self.doing} {self.name} in {self.path.parent}: {advice}"
+        unreached = self.unreached()
+        if unreached:
+            return (
+                f"no network while {self.doing} {self.name} ({unreached}): set http_proxy and https_proxy, or a mirror "
+                f"(pip's and apt's own settings; image_mirror of the site's extras)\nthe whole log: {self.log}"
+            )
         return self.failed(self.last_words())
 
     def space_ran_out(self) -> bool:
         """Tell whether a command failed because the disk is full."""
         output = texts.tail(self.written_log)
         return DISK_FULL in output or shutil.disk_usage(str(self.path.parent)).free < 16 << 20
+
+    def unreached(self) -> str:
+        """Return the first line of the log that says that a server was not reached; empty where all were."""
+        return next((line.strip() for line in self.lines() if NO_NETWORK.search(line)), "")
 
     def failed(self, why: str) -> str:
         """Return the message of a failed build, in one or two lines."""

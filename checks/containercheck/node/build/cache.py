@@ -193,7 +193,9 @@ class Entry(Logged):
         """Return what is wrong with the cache."""
         cache = f"the {self.kind} {self.path.parent}"
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-            return f"{cache} cannot be written ({error.strerror})"
+            # A server of NFS maps root to nobody (exports(5), root_squash).
+            root = ", as root, who may not write on NFS" if error.errno != errno.EROFS and os.geteuid() == 0 else ""
+            return f"{cache} cannot be written ({error.strerror}{root})"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             return f"no space left in {cache}"
         return f"{cache} cannot be used: {error}"

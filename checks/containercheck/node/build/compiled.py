@@ -163,7 +163,8 @@ def compiler_facts(compiler: str, name: str) -> List[str]:
             )
         except FileNotFoundError:
             raise UnsupportedError(
-                f"no software: {name} is built from source, and no {compiler} is on the PATH"
+                f"no software: {name} is built from source, and no {compiler} is on the PATH: install it, or load its "
+                "module: modules of the site's environment"
             ) from None
         except OSError as error:
             raise CacheError(f"{compiler} cannot be run: {error.strerror}") from None

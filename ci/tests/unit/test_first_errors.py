@@ -1,0 +1,263 @@
+"""Mistakes and lacks of a first-time user: each is one line, which says what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import containercheck
+import pytest
+from conftest import REPOSITORY
+from containercheck.node.build import build_logs, cache
+from containercheck.session import inventories, outer_job, preconditions, reframe_process
+from containercheck.session.reframe_process import Workplace
+from containercheck.session.usage import UsageError
+from containercheck.site import hosts, waiting
+from containercheck.site.sites import Site
+from containercheck.software import images
+from containercheck.software.provision import Unavailable, Wanted
+
+SITE = """site_configuration = {"systems": [{"name": "volta", "hostnames": ["login[0-9]"], "partitions": [
+    {"name": "compute", "scheduler": "local", "launcher": "local", "environs": ["builtin"]}]}]}
+"""
+
+
+@pytest.fixture
+def site_file(tmp_path):
+    """Write a site file for another host."""
+    path = tmp_path / "site.py"
+    path.write_text(SITE)
+    return path
+
+
+@pytest.fixture
+def refusal(monkeypatch, tmp_path):
+    """Return the message with which a session is refused."""
+    for name in [name for name in os.environ if name.startswith("RFM_")]:
+        monkeypatch.delenv(name)
+
+    def refused(*arguments):
+        with pytest.raises(UsageError) as error:
+            preconditions.require(arguments, Workplace(report_file=tmp_path / "report.json"))
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    return refused
+
+
+# The system
+
+
+def test_a_system_that_no_file_has(refusal, site_file):
+    assert refusal("--system=vota") == "no system 'vota': name the file that has it, -C FILE or RFM_CONFIG_FILES=FILE"
+    assert refusal("--system=vota", "-C", str(site_file)) == "no system 'vota': did you mean 'volta'?"
+    assert refusal("--system=xyz", "-C", str(site_file)) == "no system 'xyz': the site's file has volta"
+
+
+def test_a_site_file_for_other_hosts_is_not_silently_left_alone(refusal, site_file):
+    said = refusal("-C", str(site_file))
+    assert f"no system of {site_file} is for this host, " in said
+    assert said.endswith(": name it, --system=volta; or add the host to its hostnames")
+
+
+def test_the_named_system_is_taken_and_reframes_own_where_nothing_is_named(site_file, monkeypatch):
+    monkeypatch.delenv("RFM_CONFIG_FILES", raising=False)
+    place, stage = preconditions.require(["--system=volta", "-C", str(site_file)], Workplace())
+    assert stage.name == "stage"
+    assert not place.keeps_job
+    # Named on purpose.
+    preconditions.require(["--system=generic", "-C", str(site_file)], Workplace())
+
+
+# Directories
+
+
+@pytest.mark.parametrize(
+    ("kind", "user", "said"),
+    [
+        ("nfs4", 0, "it is on NFS, where root has no rights; run this as an ordinary user"),
+        ("nfs4", 1000, "give the session places of its own: RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json"),
+        ("ext4", 0, "give the session places of its own: RFM_PREFIX=DIR RFM_REPORT_FILE=DIR/report.json"),
+    ],
+)
+def test_a_directory_that_cannot_be_written(kind, user, said, monkeypatch, tmp_path):
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n"
+        f"36 22 0:40 / /home rw,relatime shared:2 - {kind} server:/home rw,vers=4.2\n"
+        "37 22 0:41 / /with\\040blank rw - tmpfs tmpfs rw\n"
+    )
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    refused = OSError(errno.EACCES, "Permission denied")
+    text = preconditions.cannot_write(Path("/home/u/stage"), refused, mounts)
+    assert text.startswith("cannot write into /home/u/stage: Permission denied")
+    assert text.endswith(said)
+    assert preconditions.file_system(Path("/with blank/x"), mounts) == "tmpfs"
+
+
+def test_a_session_in_a_wrong_directory_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"cannot write into \S+/file/stage: Not a directory; give the session places"):
+        preconditions.require_writable([tmp_path / "file" / "stage"])
+    preconditions.require_writable([tmp_path / "new" / "stage"])
+    assert not list((tmp_path / "new" / "stage").iterdir())
+
+
+def test_nodes_that_do_not_see_the_stage_directory(monkeypatch, tmp_path):
+    monkeypatch.setattr(hosts, "_ask", lambda partition: ("", waiting.unseen(tmp_path)))
+    away = Site("volta:compute", False, "x86_64", 4, 0)
+    wanted = Wanted(
+        "HPCC", "hpcc", recipe="hpcc", runtime=SimpleNamespace(storage=None, builds=True, command="apptainer")
+    )
+    with pytest.raises(Unavailable) as error:
+        images.provide(wanted, away)
+    assert str(error.value) == (
+        f"no image: the nodes do not see {tmp_path}: set the stage directory to one that they share with this host, "
+        "RFM_STAGE_DIR=DIR or stagedir of the system in the site's file"
+    )
+
+
+def test_doctor_says_that_nodes_do_not_see_the_stage_directory(tmp_path):
+    case = {"result": "fail", "stagedir": str(tmp_path), "jobid": "7", "fail_reason": "sanity error: no such file"}
+    answer = inventories._answer("volta:compute", [case], tmp_path)
+    assert answer.problem.startswith(f"the nodes do not see {tmp_path}: set the stage directory")
+    (tmp_path / "rfm_job.err").write_text("")
+    assert inventories._answer("volta:compute", [case], tmp_path).problem == "sanity error: no such file"
+
+
+def test_a_file_of_a_job_may_appear_late(tmp_path, monkeypatch):
+    monkeypatch.setattr(waiting, "_POLL", 0.01)
+    assert not waiting.appears(tmp_path / "out", patience=0.05)
+    (tmp_path / "out").write_text("")
+    assert waiting.appears(tmp_path / "out", patience=0.0)
+
+
+# A job around the session
+
+
+SLURM = {"SLURM_JOB_ID": "12", "SLURM_NTASKS": "1", "PMIX_RANK": "0", "SLURM_CONF": "/etc/slurm.conf", "HOME": "/root"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "job", "left"),
+    [
+        ({"HOME": "/root"}, "", {"HOME"}),
+        (SLURM, "Slurm job 12", {"HOME", "SLURM_CONF"}),
+        # Somebody's own settings, outside of a job.
+        ({"SLURM_CONF": "/etc/slurm.conf", "SLURM_MPI_TYPE": "pmix"}, "", {"SLURM_CONF", "SLURM_MPI_TYPE"}),
+        ({**SLURM, "PMIX_MCA_gds": "hash"}, "Slurm job 12", {"HOME", "SLURM_CONF", "PMIX_MCA_gds"}),
+        ({"PBS_JOBID": "7.server", "PBS_NODEFILE": "/n", "PBS_SERVER": "s"}, "PBS job 7.server", {"PBS_SERVER"}),
+        ({"JOB_ID": "3", "NSLOTS": "4", "PE": "mpi", "SGE_ROOT": "/sge"}, "Grid Engine job 3", {"SGE_ROOT"}),
+        # Some other program's number.
+        ({"JOB_ID": "3", "NSLOTS": "4"}, "", {"JOB_ID", "NSLOTS"}),
+        ({"LSB_JOBID": "3", "LSB_HOSTS": "a b"}, "LSF job 3", set()),
+        ({"FLUX_JOB_ID": "f", "FLUX_URI": "local:///x"}, "", {"FLUX_JOB_ID", "FLUX_URI"}),
+    ],
+)
+def test_variables_of_a_job_around_the_session_are_not_handed_on(variables, job, left):
+    assert outer_job.name(variables) == job
+    assert set(outer_job.without(variables)) == left
+
+
+def test_reframe_gets_no_variables_of_a_job_unless_jobs_run_in_its_allocation(monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    assert "SLURM_JOB_ID" not in reframe_process.environment(Workplace())
+    assert "SLURM_JOB_ID" in reframe_process.environment(replace(Workplace(), keeps_job=True))
+    assert outer_job.is_used_by([{"scheduler": "local", "launcher": "srunalloc"}])
+    assert outer_job.is_used_by([{"scheduler": "local", "launcher": "srun"}])
+    assert not outer_job.is_used_by([{"scheduler": "slurm", "launcher": "srun"}])
+
+
+def test_a_session_inside_a_job_says_so(monkeypatch, capsys):
+    monkeypatch.delenv("RFM_CONFIG_FILES", raising=False)
+    monkeypatch.setenv("PBS_JOBID", "7.server")
+    preconditions.require([], Workplace())
+    assert "started inside PBS job 7.server: its variables are not handed on" in capsys.readouterr().out
+
+
+# Python, runtime, MPI, space, network
+
+
+def test_an_old_python_is_said_before_a_file_is_compiled(monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 8, 19))
+    with pytest.raises(SystemExit, match=r"^containercheck: Python 3\.8 is too old, 3\.9 or newer is needed: "):
+        containercheck.require_python()
+    with pytest.raises(SystemExit, match="is too old"):
+        _ = containercheck.Figure
+
+
+def test_the_first_files_of_the_command_compile_with_an_old_python():
+    vermin = Path(sys.executable).parent / "vermin"
+    files = [REPOSITORY / "checks/containercheck" / name for name in ("__init__.py", "__main__.py")]
+    result = subprocess.run([vermin, "--no-tips", "-t=3.6-", "--violations", *files], capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout
+
+
+def test_no_container_runtime():
+    here = Site("generic:default", True, "x86_64", 4, 0)
+    with pytest.raises(
+        Unavailable, match="no container runtime: none of apptainer, .*: install Apptainer, or name there"
+    ):
+        images.provide(Wanted("HPCC", "hpcc", recipe="hpcc"), here)
+
+
+class Log(build_logs.Logged):
+    """A build with a log."""
+
+    name = "debian"
+    setting = "image_cache"
+
+    def __init__(self, directory, text):
+        """Write the log."""
+        self.path = directory / "debian.sif"
+        self.log.write_text(text)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "E: Failed getting release file http://deb.debian.org/debian/dists/bookworm/Release",
+        "Err:1 http://deb.debian.org/debian bookworm InRelease  Could not connect to 127.0.0.1:9 (127.0.0.1)",
+        "Temporary failure resolving 'deb.debian.org'",
+        "WARNING: Retrying after connection broken by 'NewConnectionError(...)': /simple/db12/",
+    ],
+)
+def test_no_network(tmp_path, line):
+    said = Log(tmp_path, f"I: begins\n{line}\nFATAL:   exit status 1\n")._failure()
+    assert said.startswith(f"no network while building debian ({line}): set http_proxy and https_proxy, or a mirror ")
+
+
+def test_a_file_that_a_mirror_lacks_is_no_lack_of_a_network(tmp_path):
+    said = Log(tmp_path, "E: Failed to fetch http://deb.debian.org/x.deb  404  Not Found\n")._failure()
+    assert said.startswith("building debian failed: E: Failed to fetch ")
+
+
+def test_no_space_in_the_cache(tmp_path, monkeypatch):
+    said = Log(tmp_path, "write: No space left on device\n")._failure()
+    advice = "free some, or set image_cache in the site's extras"
+    assert said == f"no space left while building debian in {tmp_path}: {advice}"
+
+    class Entry(cache.Entry):
+        setting = "image_cache"
+
+        def intact(self, record):
+            return False
+
+    monkeypatch.setattr(cache.shutil, "disk_usage", lambda path: SimpleNamespace(free=5 << 20))
+    with pytest.raises(build_logs.CacheError, match=r"not enough space to build x in \S+: 5 MiB free, 1024 MiB needed"):
+        Entry("x", tmp_path / "x").ensure()
+
+
+def test_root_may_not_write_into_a_cache_on_nfs(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    entry = cache.Entry("x", tmp_path / "x")
+    entry.setting = "image_cache"
+    said = entry._advise(OSError(errno.EACCES, "Permission denied"))
+    assert said.endswith(
+        "cannot be written (Permission denied, as root, who may not write on NFS): set image_cache in the site's extras"
+    )
