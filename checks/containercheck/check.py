@@ -29,6 +29,7 @@ from containercheck.sides.variants import VariantSides
 from containercheck.site import schedulers, sites, slurm, waiting
 from containercheck.site.extras import Software
 from containercheck.site.layout import Layout, LayoutError
+from containercheck.site.sites import Site
 from containercheck.software import licensed
 from containercheck.software.built_check import BuiltCheck
 from containercheck.verdict import known_spreads, record
@@ -194,10 +195,14 @@ class ContainerCheck(BuiltCheck, VariantSides):
 
     def _lay_out(self):
         max_cores = self.known_work and self.known_work.max_cores
-        layout_facts = (self.num_nodes, self.ranks_per_node, self.threads, self.min_ranks, max_cores)
+        layout_facts = (self.threads, self.min_ranks, max_cores)
         place = (self.runtime, self.gpu and self.site.gpus > 0, self.unpacked)
         case = duets.Case(self.num_nodes, self.side_count, self.figures, *place)
-        self.hand_on(rounds=duets.choose(self.duet, self.site, case, lambda site: Layout.on(site, *layout_facts)))
+
+        def lay_out(site):
+            return Layout.on(site, self.num_nodes, self.ranks_on_node(site), *layout_facts)
+
+        self.hand_on(rounds=duets.choose(self.duet, self.site, case, lay_out))
         self.site, self.layout = self.prepared.rounds.site, self.prepared.rounds.layout
         self.executable += self.program_suffix
         self.hand_on(image_executable=self.prepared.image_executable + self.program_suffix)
@@ -208,6 +213,10 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if self.site.hardware_threads > 1:
             # Then Slurm counts cores instead of hardware threads.
             self.use_multithreading = False
+
+    def ranks_on_node(self, site: Site) -> int | None:
+        """Return the ranks on a node, ``ranks_per_node``; override it where they follow from the partition's cores."""
+        return self.ranks_per_node
 
     def _allow(self):
         """Set the job's time and memory, and the expected cost of the case."""

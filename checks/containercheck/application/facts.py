@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from containercheck.node.contract import OUT as STDOUT
 from containercheck.node.contract import UNSUPPORTED
@@ -49,6 +50,7 @@ class Figure:
     :param duet: whether it may be measured while the other side runs on the other half of the cores (sides/duets.py):
         it measures the program's own computing and memory traffic, and not start-up, files, or what needs the whole
         node.
+    :param sides: names of the only sides that have it; empty for all.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Figure:
     scaling: str | None = None
     spread: float | None = None
     duet: bool = False
+    sides: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse mistakes that would only be noticed at the end of a run.
@@ -165,6 +168,58 @@ class Step:
     name: str
     command: str
     parallel: bool = False
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A program that runs beside others on a node, at the same time, with ranks and cores of its own (D12.5).
+
+    :param name: one word, by which its lines of the output begin, and for its ``seconds <name> <number>``.
+    :param ranks: number of its MPI ranks.
+    :param threads: threads, and cores, of each rank.
+    :param first_core: number of the first of its cores on the node, which follow each other.
+    :param options: options of the program.
+    :param suffix: end of the program's name, where each number of ranks has a program of its own.
+    :param environment: variables of its ranks, and of nothing else that is started; the values are words of the shell.
+    :param binds: directories of the host that its container has instead of the image's or the host's, by their place.
+    :param launcher: words that start its ranks; the library sets them.
+    """
+
+    name: str
+    ranks: int
+    threads: int
+    first_core: int
+    options: tuple[str, ...] = ()
+    suffix: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    binds: Mapping[str, str] = field(default_factory=dict)
+    launcher: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse mistakes that would only be noticed at the end of a run.
+
+        :raises ValueError: the message says what is wrong.
+        """
+        if not re.fullmatch(r"[a-z]\w*", self.name) or self.name == "whole":
+            raise ValueError(f"neighbour {self.name!r}: a word of small letters, digits and _, and not 'whole'")
+
+    @property
+    def cores(self) -> int:
+        """Number of cores that it has to itself."""
+        return self.ranks * self.threads
+
+
+def side_by_side(mixes: Sequence[tuple[int, int]]) -> list[Neighbour]:
+    """Return programs of these ranks and threads, one after the other on the cores of a node.
+
+    >>> [(program.name, program.first_core) for program in side_by_side([(3, 2), (6, 3), (2, 2)])]
+    [('program1', 0), ('program2', 6), ('program3', 24)]
+    """
+    first, programs = 0, []
+    for number, (ranks, threads) in enumerate(mixes, 1):
+        programs.append(Neighbour(f"program{number}", ranks, threads, first))
+        first += ranks * threads
+    return programs
 
 
 @dataclass(frozen=True)

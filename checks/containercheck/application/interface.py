@@ -29,7 +29,7 @@ class ApplicationFacts(rfm.RegressionTest):
     recipe = variable(str)
     #: Source below ``checks/src`` of our own program, C, C++ or a script; the image has the program on its PATH.
     source = variable(str, type(None), value=None)
-    #: For C++: options of the compiler, libraries last; the image's recipe has the same.
+    #: Options of the compiler, libraries last; the image's recipe has the same.
     compile_options = variable(typ.List[str], value=[])
     #: For C++: required headers, and Debian's package of each; without them the check is skipped.
     headers = variable(typ.Dict[str, str], value={})
@@ -45,6 +45,9 @@ class ApplicationFacts(rfm.RegressionTest):
     easybuild = variable(str, type(None), value=None)
     #: Directory of the program in the view of the Spack environment.
     view_directory = variable(str, value="bin")
+    #: A library that is loaded into the program and is no part of it, by the name of its environment in ``spack-envs/``,
+    #: which it comes from where nothing else names its directory. In the job, ``<NAME>_HOME`` has that directory.
+    library = variable(str, type(None), value=None)
     #: Pinned requirements from PyPI with the program, a file below ``checks/src``; the image installs the same.
     requirements = variable(str, type(None), value=None)
     #: Pinned jars from a Maven repository, a file below ``checks/src``; in the job they are in ``jars/``.

@@ -18,6 +18,7 @@ PROGRAMS = {
     "ranks": "job.rank_trial",
     "watch": "job.node_watch",
     "place": "job.own_directories",
+    "neighbours": "job.neighbours",
     "surroundings": "job.container_view",
     "inventory": "inventory",
     "image": "build.image_build",

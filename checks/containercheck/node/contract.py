@@ -58,6 +58,11 @@ PRINTED_TOO_MUCH = f"ended because it printed more than {MOST_PRINTED >> 20} MiB
 #: Script that makes the input.
 PREPARE = "prepare.sh"
 
+#: Script that binds a rank of a program that runs beside others, and file with the node's cores in their order, for it.
+BIND, CORES = "bind.sh", "cores.txt"
+#: Directory in the stage directory with DLB's library for MPI programs and the OpenMP runtime that it works with.
+DLB = "dlb"
+
 #: Directory in a container where ReFrame mounts the stage directory.
 WORKDIR = "/rfm_workdir"
 #: Link to the host's MPI library: in the stage directory for the host, in a side's ``mpi_links`` for the container.

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from containercheck.application.facts import PROGRAM
+from containercheck.application.facts import PROGRAM, Neighbour
 from containercheck.node import container_runtimes, contract
 from containercheck.sides import host_mpi_scripts
-from containercheck.sides.sides import Container, Needs, Side
+from containercheck.sides.sides import Container, Needs, Program, Side
 from containercheck.site import node_commands
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
@@ -93,7 +93,7 @@ def side_commands(side: Side, site: Site, layout: Layout, stagedir: str, several
     :param several: whether there are other containers, with which the environment in this one is compared.
     """
     if not side.container:
-        return Commands(_script(side, _Host(side)), side.launcher.needs)
+        return Commands(_script(side, _Host(side), site), side.launcher.needs)
     container = _InContainer(side, stagedir)
     needs = side.launcher.needs + side.container.needs + container.needs(site, layout)
     if several:
@@ -105,14 +105,17 @@ def side_commands(side: Side, site: Site, layout: Layout, stagedir: str, several
         ranks = contract.ranks_file(side.name)
         scripts = {ranks: container.parallel(RANKS), contract.inside_file(ranks): inside.parallel(RANKS)}
         scripts[contract.lookup_file(side.name)] = container.words(LOOKUP)
-        scripts[contract.inside_file(contract.script_file(side.name))] = _script(side, inside)
+        scripts[contract.inside_file(contract.script_file(side.name))] = _script(side, inside, site)
     scripts.update(container.mpi_scripts())
-    return Commands(_script(side, container), needs, scripts)
+    return Commands(_script(side, container, site), needs, scripts)
 
 
-def _script(side: Side, place: _Host | _InContainer | _Inside) -> str:
+def _script(side: Side, place: _Host | _InContainer | _Inside, site: Site) -> str:
     program = side.program
     lines = node_commands.exports(side.environment, side.name)
+    if program.neighbours:
+        beside = [neighbour_command(program, neighbour, place) for neighbour in program.neighbours]
+        return "\n".join([node_commands.BESIDE, *lines, *program.reset, *beside, "wait", _report(program, site)])
     if not program.steps:
         command = shlex.join([program.executable, *program.options])
         command = place.parallel(f"env LD_PRELOAD={place.host_mpi} {command}" if program.preloads_mpi else command)
@@ -122,6 +125,21 @@ def _script(side: Side, place: _Host | _InContainer | _Inside) -> str:
         command = step.command.replace(PROGRAM, shlex.quote(program.executable))
         lines += [f"phase {step.name}", place.parallel(command) if step.parallel else place.words(command)]
     return "\n".join([*lines, "phase end"])
+
+
+def neighbour_command(program: Program, neighbour: Neighbour, place: _Host | _InContainer | _Inside) -> str:
+    """Return the command that starts one of the programs that run beside each other, each rank on its own cores."""
+    command = shlex.join([program.executable + neighbour.suffix, *neighbour.options])
+    variables = {"OMP_NUM_THREADS": str(neighbour.threads), **neighbour.environment}
+    command = " ".join(["env", *(f"{name}={value}" for name, value in variables.items()), command])
+    bind = f"sh {contract.BIND} {neighbour.first_core} {neighbour.threads}"
+    return f"beside {neighbour.name} {place.bound(neighbour, bind, command)}"
+
+
+def _report(program: Program, site: Site) -> str:
+    """Return the command that prints what the programs printed, their seconds, and the idle time of their cores."""
+    words = [f"{neighbour.name}={neighbour.ranks}x{neighbour.threads}" for neighbour in program.neighbours]
+    return node_commands.in_job(site, "neighbours", "report", *words)
 
 
 class _Host:
@@ -140,12 +158,16 @@ class _Host:
         """Return the command that starts the ranks of a program."""
         return f"{self._launcher.words} {command}".strip()
 
+    def bound(self, neighbour: Neighbour, bind: str, command: str) -> str:
+        """Return the command that starts the ranks of a program, each bound by the words ``bind``."""
+        return f"{neighbour.launcher} {bind} {command}"
+
 
 class _InContainer:
     """The words before commands of a side in its container, and what the job does first."""
 
     def __init__(self, side: Side, stagedir: str) -> None:
-        self._name, self._program, self._stagedir = side.name, side.program, stagedir
+        self._side, self._name, self._program, self._stagedir = side, side.name, side.program, stagedir
         self._launcher = side.launcher
         self._container: Container = side.container
         self._links = f"{contract.WORKDIR}/{contract.mpi_links(side.name)}"
@@ -160,6 +182,16 @@ class _InContainer:
     def parallel(self, command: str) -> str:
         """Return the command that starts the ranks of a program, each in a container."""
         return f"{self._launcher.words} {self.words(command)}".strip()
+
+    def bound(self, neighbour: Neighbour, bind: str, command: str) -> str:
+        """Return the command that starts the ranks of a program, each in a container that the words ``bind`` bind."""
+        return f"{neighbour.launcher} {bind} {self.own(neighbour).words(command)}"
+
+    def own(self, neighbour: Neighbour) -> _InContainer:
+        """Return the same with the directories that only one of several programs has."""
+        pairs = [(source, target) for target, source in neighbour.binds.items()]
+        options = (*self._container.options, *self._container.runtime.bind_words(pairs))
+        return _InContainer(self._side.changed(container=replace(self._container, options=options)), self._stagedir)
 
     def mpi_scripts(self) -> dict[str, str]:
         """Return the scripts that bring the host's MPI in, by file name."""
@@ -254,9 +286,14 @@ class _Inside:
     """The words before commands where the image's own launcher starts the ranks, in one container."""
 
     def __init__(self, container: _InContainer, layout: Layout) -> None:
-        self.words, self.host_mpi = container.words, container.host_mpi
+        self._container, self.words, self.host_mpi = container, container.words, container.host_mpi
         self._launcher = " ".join([f"mpirun -np {layout.ranks}", *layout.bound_by("mpirun")])
 
     def parallel(self, command: str) -> str:
         """Return the command that starts the ranks of a program."""
         return self.words(f"{self._launcher} {command}")
+
+    def bound(self, neighbour: Neighbour, bind: str, command: str) -> str:
+        """Return the command that starts the ranks of a program in one container, each bound by the words ``bind``."""
+        words = f"mpirun -np {neighbour.ranks} --bind-to none {bind} {command}"
+        return self._container.own(neighbour).words(words)

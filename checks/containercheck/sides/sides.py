@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from containercheck.application.facts import Step
+from containercheck.application.facts import Neighbour, Step
 from containercheck.node.container_runtimes import Runtime
 
 
@@ -56,6 +56,7 @@ class Program:
     :ivar executable: the command, if there is only one.
     :ivar options: its options.
     :ivar steps: the commands of an application that runs in several; they replace the executable.
+    :ivar neighbours: programs that run beside each other; they replace the executable too.
     :ivar reset: commands that restore the initial state of the working directory before each run.
     :ivar mpi: a program by whose libraries the MPI is identified; None for a program without MPI.
     :ivar preloads_mpi: whether the host's MPI library is preloaded into a program that is not linked with it.
@@ -64,6 +65,7 @@ class Program:
     executable: str
     options: tuple[str, ...] = ()
     steps: tuple[Step, ...] = ()
+    neighbours: tuple[Neighbour, ...] = ()
     reset: tuple[str, ...] = ()
     mpi: str | None = None
     preloads_mpi: bool = False
@@ -165,6 +167,7 @@ class Side:
     :ivar compared_with: name of the side that it is compared with; None for one that is only a baseline.
     :ivar replaces: whether it is judged as the successor of that side, by the figures' margins, and not as a container
         against the host.
+    :ivar shares_cores: whether its ranks use each other's cores on purpose: where they are bound then proves nothing.
     """
 
     name: str
@@ -175,6 +178,7 @@ class Side:
     environment: Mapping[str, str] = field(default_factory=dict)
     compared_with: str | None = None
     replaces: bool = False
+    shares_cores: bool = False
 
     def facts(self, margins: Mapping[str, tuple[float, float]]) -> dict[str, object]:
         """Return the side's entry for ``facts.json``.

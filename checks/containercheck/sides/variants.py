@@ -83,7 +83,7 @@ class VariantSides(RegressionTestPlugin):
     def _program(self, executable):
         preloads = self.preloads_mpi and self.variant == "integrated"
         mpi_program = mpi.FAMILIES[self.site.mpi_family].program if preloads else executable
-        facts = (tuple(self.executable_opts), tuple(self.steps), tuple(self.reset_commands))
+        facts = (tuple(self.executable_opts), tuple(self.steps), (), tuple(self.reset_commands))
         return Program(executable, *facts, mpi_program if preloads or self.rank_count is not None else None, preloads)
 
     def _launcher(self, image_brings_mpi=False):

@@ -21,6 +21,22 @@ PHASE = r"""phase() {
     began=$now
 }"""
 
+#: Shell function that starts a program beside others, and keeps its output, its status, and when it began and ended.
+#: Of two mpirun of Open MPI 4 with one directory for their files, the first to end takes it away from the other.
+BESIDE = r"""beside() {
+    name=$1
+    shift
+    rm -f "$name.times"
+    {
+        export OMPI_MCA_orte_tmpdir_base=$(mktemp -d)
+        began=$(date +%s.%N)
+        "$@" >"$name.out" 2>&1
+        status=$?
+        echo "$began $(date +%s.%N) $status" >"$name.times"
+        rm -rf "$OMPI_MCA_orte_tmpdir_base"
+    } &
+}"""
+
 
 def in_build(site: Site, *words: object) -> str:
     """Return the command that runs a program in the build step, with the nodes' Python on a node, else ReFrame's."""

@@ -11,7 +11,7 @@ from reframe.core.exceptions import ReframeError
 
 from containercheck.node import contract, texts
 from containercheck.site.sites import Site
-from containercheck.software import easybuild, host, images, inputs, maven, modules, pypi, source, spack
+from containercheck.software import easybuild, host, images, inputs, libraries, maven, modules, pypi, source, spack
 from containercheck.software.host import ask_program
 from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted
 
@@ -32,6 +32,7 @@ PROVIDERS = (
     source.provide,
     spack.provide,
     easybuild.provide,
+    libraries.provide,
     host.provide,
     maven.provide,
     inputs.provide,

@@ -52,6 +52,7 @@ class BuiltCheck(ApplicationFacts):
             requirements=self.requirements,
             spack=self.spack,
             easybuild=self.easybuild,
+            library=self.library,
             view_directory=self.view_directory,
             artifacts=self.artifacts,
             published=self.published,

@@ -63,6 +63,7 @@ class Wanted:
     artifacts: str | None = None
     spack: str | None = None
     easybuild: str | None = None
+    library: str | None = None
     view_directory: str = "bin"
     published: str = ""
     mpi_family: str | None = None

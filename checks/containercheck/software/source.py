@@ -35,8 +35,8 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     complain = f"echo {shlex.quote(f'error: {reason}')} >&2"
     # Looks on the machine that compiles, after the modules were loaded.
     look = f"{{ {node_commands.unless_found('mpicc', complain, contract.UNSUPPORTED)}; }}"
-    compile_ = f"mpicc -O2 -Wall -o {program} {source}"
-    return Provision(program=f"./{program}", build=(look, "mkdir -p bin", compile_))
+    compile_ = shlex.join(["mpicc", "-O2", "-Wall", "-o", program]) + f" {source} {shlex.join(wanted.compile_options)}"
+    return Provision(program=f"./{program}", build=(look, "mkdir -p bin", compile_.strip()))
 
 
 def _from_cache(wanted: Wanted, site: Site) -> Provision:

@@ -82,12 +82,21 @@ class Outcome:
     def rows(self) -> list[Row]:
         """Return a row for each comparison, or for each figure where there is nothing to compare."""
         if self.comparisons or len(self._sides) > 1:
-            return [self._with_marks(comparison.row(self._answers_compared)) for comparison in self.comparisons]
+            rows = [comparison.row(self._answers_compared) for comparison in self.comparisons]
+            return [self._with_marks(row) for row in [*rows, *self._of_one_side()]]
         (side,) = self._sides.values()
         return [
             self._with_marks(self._uncompared(figure, side.label, self._values[name][side.name]))
             for name, figure in self._figures.items()
         ]
+
+    def _of_one_side(self) -> Iterator[Row]:
+        """Yield the rows of figures that a single side has, such as a report that the others do not print."""
+        for name, figure in self._figures.items():
+            sides = self._values[name]
+            if len(sides) == 1:
+                ((side, values),) = sides.items()
+                yield self._uncompared(figure, self._sides[side].label, values)
 
     def _uncompared(self, figure: Figure, label: str, values: Sequence[float]) -> Row:
         """Return the row of a figure of the only side."""

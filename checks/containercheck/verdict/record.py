@@ -222,14 +222,21 @@ class Record:
         if strays:
             return strays[:1]
         best = self._roomiest(sides)
-        pairs = [(best[side.name], best.get(side.compared_with)) for side in sides]
+        by_intent = {side.name for side in sides if side.shares_cores}
+        pairs = [
+            (best[side.name], best.get(side.compared_with))
+            for side in sides
+            if not by_intent & {side.name, side.compared_with}
+        ]
         return [problem for own, other in pairs if own and other and (problem := binding.problem(own, other))]
 
     def unseen_bindings(self, sides: Sequence[Side]) -> list[str]:
         """Return lines about sides whose ranks' cores could not be compared, as too few of them were seen."""
         best, by_name = self._roomiest(sides), {side.name: side for side in sides}
         pairs = [
-            (side, by_name[side.compared_with]) for side in sides if side.program.mpi and side.compared_with in by_name
+            (side, by_name[side.compared_with])
+            for side in sides
+            if side.program.mpi and side.compared_with in by_name and not side.shares_cores
         ]
         lines = [binding.unseen(own.label, best[own.name], other.label, best[other.name]) for own, other in pairs]
         return [line for line in lines if line]

@@ -303,7 +303,8 @@ def main() -> None:
                 f"no software: the environment {arguments.name} does not build {arguments.program}: see the specs in "
                 f"{arguments.environment / NAME}"
             )
-        record = arguments.link.parent / contract.SPACK_RECORD
+        # Of a program this is contract.SPACK_RECORD; a library that is loaded into it has a link of its own.
+        record = arguments.link.parent / f"{arguments.link.name}.json"
         record.write_text(json.dumps(environment.facts()))
         return environment.path
 

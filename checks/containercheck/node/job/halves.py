@@ -52,12 +52,7 @@ def halves(wanted: int, usable: Set[int], root: Path = Path("/")) -> Tuple[Set[i
     :param root: of the file system in which Linux lists the threads of cores.
     :raises HalvesError: there are too few.
     """
-    cores: Dict[Tuple[int, str], List[int]] = {}
-    for processor in sorted(usable):
-        topology = root / TOPOLOGY.format(processor)
-        siblings = _text(topology / "thread_siblings_list") or str(processor)
-        cores.setdefault((int(_text(topology / "physical_package_id") or 0), siblings), []).append(processor)
-    ordered = sorted(cores.items(), key=lambda core: (core[0][0], core[1]))
+    ordered = cores(usable, root)
     size = len(ordered) // 2
     if size < wanted:
         raise HalvesError(
@@ -65,7 +60,20 @@ def halves(wanted: int, usable: Set[int], root: Path = Path("/")) -> Tuple[Set[i
             "run them one after the other (-S duet=no)"
         )
     first, second = ordered[:size], ordered[-size:]
-    return {cpu for _, core in first for cpu in core}, {cpu for _, core in second for cpu in core}
+    return {cpu for core in first for cpu in core}, {cpu for core in second for cpu in core}
+
+
+def cores(usable: Set[int], root: Path = Path("/")) -> List[List[int]]:
+    """Return the processors of each core, socket after socket.
+
+    :param usable, root: as for :func:`halves`.
+    """
+    by_core: Dict[Tuple[int, str], List[int]] = {}
+    for processor in sorted(usable):
+        topology = root / TOPOLOGY.format(processor)
+        siblings = _text(topology / "thread_siblings_list") or str(processor)
+        by_core.setdefault((int(_text(topology / "physical_package_id") or 0), siblings), []).append(processor)
+    return [core for _, core in sorted(by_core.items(), key=lambda pair: (pair[0][0], pair[1]))]
 
 
 def _text(path: Path) -> str:

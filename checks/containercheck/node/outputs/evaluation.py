@@ -48,7 +48,8 @@ class Facts:
 
         :raises KeyError: one is missing.
         """
-        self.figures = [types.SimpleNamespace(**{"expected": None, **figure}) for figure in content["figures"]]
+        defaults: Dict[str, Any] = {"expected": None, "sides": ()}
+        self.figures = [types.SimpleNamespace(**{**defaults, **figure}) for figure in content["figures"]]
         self.priors: Dict[str, Tuple[float, str]] = content.get("priors", {})
         self.answers = [types.SimpleNamespace(**answer) for answer in content["answers"]]
         self.rank_count = types.SimpleNamespace(**content["rank_count"]) if content["rank_count"] else None
@@ -59,6 +60,10 @@ class Facts:
         self.earlier: List[Dict[str, Dict[str, float]]] = content["earlier"]
         self.earlier_runtimes: Dict[str, Dict[str, str]] = content.get("earlier_runtimes", {})
         self.earlier_refused: str = content.get("earlier_refused", "")
+
+    def figures_of(self, side: str) -> List[Any]:
+        """Return the figures that a side has."""
+        return [figure for figure in self.figures if not figure.sides or side in figure.sides]
 
     def label(self, name: str) -> str:
         """Return the label of the side with this name."""
@@ -129,18 +134,31 @@ class Evaluation:
 
     def _begin_pairs(self, values: Dict[str, Dict[str, float]]) -> None:
         compared = [side for side in self._facts.sides if side.compared_with is not None]
-        complete = (figure for figure in self._facts.figures if all(figure.name in side for side in values.values()))
-        figures = list(complete)
-        for side in compared:
-            for figure in figures:
-                count = len(figures) * len(compared)
-                low, high = side.accepted.get(figure.name, figure.accepted)
-                # A reference expects an overhead against the host, and none against another container.
-                succeeds = figure.name in side.accepted
-                expected = None if succeeds else figure.expected
-                prior = Prior(*self._facts.priors[figure.name]) if figure.name in self._facts.priors else None
-                pairs = Pairs(figure.better, figure.compare, low, high, count, expected, prior, succeeds)
-                self.pairs[side.name, figure.name] = pairs
+        sides = {side.name: side for side in self._facts.sides}
+        # One that does not apply to a run of one side is reported as missing, and compared in none.
+        complete = [
+            figure
+            for figure in self._facts.figures
+            if all(figure.name in values[side.name] for side in self._facts.sides if self._has(side, figure))
+        ]
+        both = [
+            (side, figure)
+            for side in compared
+            for figure in complete
+            if self._has(side, figure) and self._has(sides[side.compared_with], figure)
+        ]
+        for side, figure in both:
+            low, high = side.accepted.get(figure.name, figure.accepted)
+            # A reference expects an overhead against the host, and none against another container.
+            succeeds = figure.name in side.accepted
+            expected = None if succeeds else figure.expected
+            prior = Prior(*self._facts.priors[figure.name]) if figure.name in self._facts.priors else None
+            pairs = Pairs(figure.better, figure.compare, low, high, len(both), expected, prior, succeeds)
+            self.pairs[side.name, figure.name] = pairs
+
+    @staticmethod
+    def _has(side: Any, figure: Any) -> bool:
+        return not figure.sides or side.name in figure.sides
 
     @property
     def round_seconds(self) -> float:
@@ -210,7 +228,7 @@ class Evaluation:
                     "understand each other (n singletons instead of one job)",
                 )
                 return
-        values = {figure.name: reading.read_figure(figure, output) for figure in facts.figures}
+        values = {figure.name: reading.read_figure(figure, output) for figure in facts.figures_of(side)}
         answers = [answer for answer in facts.answers if answer.side in (None, side)]
         answer_values = {answer.name: reading.read_answer(answer, output) for answer in answers}
         for answer in answers:
@@ -275,8 +293,10 @@ class Evaluation:
     def _lost_figures(self) -> List[str]:
         """Return a line for each figure that only some of the runs have, even where it does not apply to the others."""
         lines = []
+        names = {side.name: {figure.name for figure in self._facts.figures_of(side.name)} for side in self._facts.sides}
         for name, sides in self.values().items():
-            counts = {side.name: len(sides.get(side.name, [])) for side in self._facts.sides}
+            having = [side.name for side in self._facts.sides if name in names[side.name]]
+            counts = {side: len(sides.get(side, [])) for side in having}
             if len(set(counts.values())) > 1:
                 lines.append(f"figure {name} is missing in some runs: {counts}")
         return lines

@@ -53,7 +53,7 @@ def has_all_figures(facts: Any, run: Dict[str, Any], output: Path) -> bool:
     try:
         if facts.rank_count is not None and reading.read_answer(facts.rank_count, printed) != facts.ranks:
             return False
-        figures = [reading.read_figure(figure, printed) for figure in facts.figures]
+        figures = [reading.read_figure(figure, printed) for figure in facts.figures_of(run["side"])]
         answers = [answer for answer in facts.answers if answer.side in (None, run["side"])]
         wrong = [reading.problem(answer, reading.read_answer(answer, printed)) for answer in answers]
     except reading.UnreadableError:

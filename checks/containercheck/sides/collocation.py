@@ -1,0 +1,211 @@
+"""Sides that differ in how programs that run beside each other share a node's cores, with DLB (D12.5 section 3.1).
+
+DLB (Dynamic Load Balancing, BSC) is preloaded into MPI programs. Its LeWI module lends the cores of a rank that waits
+in MPI to others; ranks that use the same shared memory share their cores.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import reframe.utility.typecheck as typ
+from reframe.core.builtins import run_before, variable
+from reframe.core.exceptions import ReframeError
+
+from containercheck.application.facts import Neighbour
+from containercheck.node import contract
+from containercheck.sides import launchers
+from containercheck.sides.sides import Side
+from containercheck.sides.variants import VariantSides
+from containercheck.site import node_commands
+from containercheck.site.layout import Layout, LayoutError
+from containercheck.site.sites import Site
+
+#: Libraries that are preloaded into ranks, in the stage directory, which is a container's working directory too: the
+#: OpenMP runtime in all sides, so that no difference of runtimes counts as a gain, and DLB's.
+_OPENMP, _DLB = f"./{contract.DLB}/libomp.so", f"./{contract.DLB}/libdlb_mpi.so"
+#: Variables of all ranks. One that waits is to leave its core to who was lent it (Open MPI polls otherwise), and an
+#: OpenMP thread without work too, as DLB's manual asks.
+_WAITING = {"OMP_WAIT_POLICY": "passive", "OMPI_MCA_mpi_yield_when_idle": "1"}
+#: LeWI with lists of cores, and not with their number only, which DLB 3 loses count of with LLVM's OpenMP.
+_LEWI = "--lewi --lewi-affinity=nearby-first"
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How programs on a node share cores.
+
+    :ivar name: name of its sides.
+    :ivar label: name for people, as in D12.5.
+    :ivar arguments: DLB's arguments; None to run without DLB.
+    :ivar shares: whether programs get each other's cores, and not only the ranks of a program among themselves.
+    :ivar lends: whether ranks get cores that are not their own.
+    :ivar own_shm: whether the container of each program has a /dev/shm of its own, in which DLB then sees no other.
+    """
+
+    name: str
+    label: str
+    arguments: str | None = None
+    shares: bool = False
+    lends: bool = False
+    own_shm: bool = False
+
+    def environment(self, program: str) -> dict[str, str]:
+        """Return the variables of the ranks of a program, as words of a shell; ``$$`` is the script's process."""
+        if self.arguments is None:
+            return {**_WAITING, "LD_PRELOAD": _OPENMP}
+        # A key of its own run: by default all of a user's programs on the node would share.
+        key = "cc$$" if self.shares else f"cc$$-{program}"
+        arguments = f'"{self.arguments} --shm-key={key}"'
+        return {**_WAITING, "DLB_ARGS": arguments, "LD_PRELOAD": f"{_OPENMP}:{_DLB}"}
+
+
+#: D12.5's scenarios (sections 3.1 and 3.2, appendix), and a container's own /dev/shm (section 4). The prototype of TALP
+#: that moved cores by what it measured is no part of DLB 3: its TALP measures, and its report is read.
+POLICIES = (
+    Policy("no_dlb", "no DLB"),
+    Policy("isolation", "isolation", _LEWI, lends=True),
+    Policy("affinity", "affinity aware", "--lewi --lewi-affinity=nearby-only", shares=True, lends=True),
+    Policy(
+        "affinity_post_mortem",
+        "affinity aware + post-mortem",
+        "--lewi --lewi-affinity=nearby-only --debug-opts=lend-post-mortem",
+        shares=True,
+        lends=True,
+    ),
+    Policy("sharing", "full sharing", _LEWI, shares=True, lends=True),
+    Policy(
+        "sharing_post_mortem",
+        "full sharing + post-mortem",
+        f"{_LEWI} --debug-opts=lend-post-mortem",
+        shares=True,
+        lends=True,
+    ),
+    Policy("talp", "TALP", "--talp", shares=True),
+    Policy("own_shm", "full sharing, a /dev/shm each", _LEWI, shares=True, lends=True, own_shm=True),
+)
+
+
+class CollocationSides(VariantSides):
+    """Programs beside each other on a node: ``class MyCode(CollocationSides, ContainerCheck)``.
+
+    The check says which ``mixes_on`` a node it runs, and sets ``neighbours`` before its sides are made. Bare, each policy
+    is compared with running without DLB; in a container, with the same policy bare.
+    """
+
+    #: Names of the policies that are run; one that only containers can have is left out where there is none.
+    policies = variable(typ.List[str], value=[policy.name for policy in POLICIES], loggable=True)
+    #: Path of the OpenMP runtime that is preloaded; empty to look for one that works with DLB.
+    openmp_runtime = variable(str, value="")
+    #: Programs that run beside each other.
+    neighbours: tuple[Neighbour, ...] = ()
+
+    def mixes_on(self, cores: int) -> list[tuple[int, int]]:
+        """Return ranks and threads of each program on a node with this many cores; none if they do not fit."""
+        raise NotImplementedError
+
+    def ranks_on_node(self, site: Site) -> int:
+        """Return the ranks of all programs together.
+
+        :raises LayoutError: they do not fit on a node.
+        """
+        mixes = self.mixes_on(site.cores or 0)
+        if not mixes:
+            raise LayoutError(
+                f"its programs do not fit on a node: {site.partition} has {site.cores or 'unknown'} cores"
+            )
+        return sum(ranks for ranks, _ in mixes)
+
+    @property
+    def chosen_policies(self) -> list[Policy]:
+        """Return the policies that are run, that without DLB first.
+
+        :raises ReframeError: there is no such policy.
+        """
+        known = [policy.name for policy in POLICIES]
+        unknown = sorted(set(self.policies) - set(known))
+        if unknown:
+            raise ReframeError(f"policies: there is no {', '.join(unknown)}; known are {', '.join(known)}")
+        chosen = {*self.policies, POLICIES[0].name}
+        return [policy for policy in POLICIES if policy.name in chosen and (self.contained or not policy.own_shm)]
+
+    @property
+    def side_count(self) -> int:
+        """Number of sides in a round."""
+        return len(list(self._pairs())) if self.contained else len(self.chosen_policies)
+
+    def sides(self) -> list[Side]:
+        """Return a side for each policy; for a container each is a pair, but for what only containers can have."""
+        if not self.contained:
+            return [self._bare_side(policy) for policy in self.chosen_policies]
+        return [
+            self._contained_side(policy) if inside else self._bare_side(policy, compared=False)
+            for policy, inside in self._pairs()
+        ]
+
+    def _pairs(self) -> Iterable[tuple[Policy, bool]]:
+        """Yield policies, and whether in the container; a /dev/shm each is measured by isolation, bare."""
+        for policy in self.chosen_policies:
+            if not policy.own_shm:
+                yield policy, False
+            yield policy, True
+
+    def _bare_side(self, policy: Policy, compared: bool = True) -> Side:
+        first = policy is POLICIES[0]
+        return Side(
+            contract.BASELINE if first else f"bare_{policy.name}" if self.contained else policy.name,
+            "bare" if self.contained and first else f"bare, {policy.label}" if self.contained else policy.label,
+            self._beside(policy, self.prepared.provision.program),
+            self._launcher(),
+            environment=self.prepared.site_software.environ,
+            compared_with=None if first or not compared else contract.BASELINE,
+            shares_cores=policy.lends,
+        )
+
+    def _contained_side(self, policy: Policy) -> Side:
+        program = self._beside(policy, self.prepared.image_executable)
+        twin = "isolation" if policy.own_shm else policy.name
+        measure = contract.BASELINE if twin == POLICIES[0].name else f"bare_{twin}"
+        if twin not in {chosen.name for chosen in self.chosen_policies}:
+            measure = contract.BASELINE
+        return Side(
+            contract.SUBJECT if policy is POLICIES[0] else policy.name,
+            f"{self.variant}, {policy.label}",
+            program,
+            self._launcher(self.variant == "generic"),
+            self._container(program),
+            compared_with=measure,
+            shares_cores=policy.lends,
+        )
+
+    def _beside(self, policy, executable):
+        executable = executable.removesuffix(self.program_suffix) if self.program_suffix else executable
+        program = self._program(executable)
+        return replace(program, neighbours=tuple(self._started(policy, neighbour) for neighbour in self.neighbours))
+
+    def _started(self, policy, neighbour):
+        """Return one of the programs with its launcher, which leaves the binding to us, and its variables."""
+        options = [*self.prepared.site_software.launcher_options]
+        if self.job.launcher.registered_name.startswith("srun"):
+            # Steps of a job otherwise wait for each other's cores.
+            options += [f"-n {neighbour.ranks}", f"-c {neighbour.threads}", "--overlap"]
+        layout = Layout(1, neighbour.ranks, neighbour.threads, "none")
+        words = launchers.partition_launcher(self.job, self.site, layout, options).words
+        binds = {"/dev/shm": f"{self.stagedir}/shm/{neighbour.name}"} if policy.own_shm else {}
+        environment = {**neighbour.environment, **policy.environment(neighbour.name)}
+        return replace(neighbour, launcher=words, environment=environment, binds=binds)
+
+    @run_before("run")
+    def prepare_node(self):
+        """Write the list of cores, and copy DLB into the stage directory; without it, the check is skipped."""
+        cores = sum(neighbour.cores for neighbour in self.neighbours)
+        runtime = [f"--openmp-runtime={self.openmp_runtime}"] if self.openmp_runtime else []
+        shm = [f"mkdir -p {shlex.quote(f'{self.stagedir}/shm/{neighbour.name}')}" for neighbour in self.neighbours]
+        self.input_commands = [
+            *self.input_commands,
+            node_commands.in_job(self.site, "neighbours", "cores", cores),
+            node_commands.in_job(self.site, "neighbours", "dlb", *runtime),
+            *(shm if self.contained else []),
+        ]
