@@ -12,6 +12,9 @@ from containercheck.node.outputs.reading import REDUCE
 
 #: Placeholder in a step's command for ``executable``, which may be another program bare than in the image.
 PROGRAM = "{program}"
+#: What a figure can measure: arithmetic of the cores, memory, messages between ranks of a node and over the network,
+#: files, and the start of programs.
+MEASURED = ("computing", "memory", "messages", "network", "files", "start")
 #: Command that notes when a run began, for programs that print its time less their computation.
 RUN_BEGAN = "export RUN_BEGAN=$(date +%s.%N)"
 
@@ -49,6 +52,8 @@ class Figure:
     :param duet: whether it may be measured while the other side runs on the other half of the cores (sides/duets.py):
         it measures the program's own computing and memory traffic, and not start-up, files, or what needs the whole
         node.
+    :param measures: parts of the machine that the figure depends on, of :data:`MEASURED`: a difference that has nothing
+        to do with them is no explanation of its overhead. Empty for an application, which depends on all of them.
     """
 
     name: str
@@ -64,6 +69,7 @@ class Figure:
     scaling: str | None = None
     spread: float | None = None
     duet: bool = False
+    measures: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse mistakes that would only be noticed at the end of a run.
@@ -71,6 +77,9 @@ class Figure:
         :raises ValueError: the message says what is wrong.
         """
         _check_common(self.name, self.pattern, self.reduce)
+        unknown = [word for word in self.measures if word not in MEASURED]
+        if unknown:
+            raise ValueError(f"figure {self.name}: it measures {unknown[0]!r}, which is none of {', '.join(MEASURED)}")
         if self.better not in ("higher", "lower"):
             raise ValueError(f"figure {self.name}: better is {self.better!r}, not 'higher' or 'lower'")
         if self.compare not in ("ratio", "difference"):

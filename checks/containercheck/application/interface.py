@@ -153,6 +153,10 @@ class ApplicationFacts(rfm.RegressionTest):
     compared = variable(dict, value={}, loggable=True)
     #: ReFrame's report of an earlier session, whose rounds of the same case count (``ci/run --open``).
     earlier = variable(str, value="")
+    #: What can explain that figures failed, and what experiments proved (explain/explanation.py). For the reports.
+    causes = variable(typ.List[dict], value=[], loggable=True)
+    #: ReFrame's report of an earlier session in which the same case failed: its causes are tried in the same rounds.
+    experiments_of = variable(str, value="")
     #: Path of a file, written by ``ci/run``, with the spreads of earlier sessions, by partition, case and figure.
     known_spreads = variable(str, value="")
     #: Provenance: runtimes, SHA-256 of the image, MPI libraries of each side, input. For the reports.

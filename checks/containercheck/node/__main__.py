@@ -19,6 +19,7 @@ PROGRAMS = {
     "watch": "job.node_watch",
     "place": "job.own_directories",
     "surroundings": "job.container_view",
+    "observe": "job.observation",
     "inventory": "inventory",
     "image": "build.image_build",
     "pull": "build.image_pull",

@@ -93,6 +93,12 @@ OPTIONS: Mapping[str, Option] = {
             metavar="FILE",
             help="write the page of the last night, with its trends",
         ),
+        _option(
+            "--no-experiments",
+            dest="experiments",
+            action="store_false",
+            help="confirm slowness without trying, in the same rounds, what may explain it",
+        ),
         _option("--verbose", action="store_true", help="show what ReFrame prints too, which is in the log in any case"),
         _option("--figures", action="store_true", help="end with the table of all figures, and the images that ran"),
         _option("--system", metavar="NAME", help="name of the system"),

@@ -111,6 +111,7 @@ class Container:
     :ivar needs: modules and variables of the runtime.
     :ivar required_program: a program that the site says the image has: without it the check fails before the rounds.
     :ivar software_trees: directories of the host, by their path in the container, whose MPI counts as the image's own.
+    :ivar prefix: words before every command in the container, quoted: they may change its environment.
     """
 
     runtime: Runtime
@@ -124,6 +125,7 @@ class Container:
     needs: Needs = Needs()
     required_program: str | None = None
     software_trees: Mapping[str, str] = field(default_factory=dict)
+    prefix: tuple[str, ...] = ()
 
     @property
     def typed(self) -> str:
@@ -165,6 +167,7 @@ class Side:
     :ivar compared_with: name of the side that it is compared with; None for one that is only a baseline.
     :ivar replaces: whether it is judged as the successor of that side, by the figures' margins, and not as a container
         against the host.
+    :ivar remedy_of: name of the side that it repeats with one change, to see whether that helps; it is not judged.
     """
 
     name: str
@@ -175,6 +178,7 @@ class Side:
     environment: Mapping[str, str] = field(default_factory=dict)
     compared_with: str | None = None
     replaces: bool = False
+    remedy_of: str | None = None
 
     def facts(self, margins: Mapping[str, tuple[float, float]]) -> dict[str, object]:
         """Return the side's entry for ``facts.json``.

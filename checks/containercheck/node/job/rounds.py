@@ -65,6 +65,7 @@ class Rounds:
         self.left_out = self._evaluation.left_out
         self._baselines = {side.name: side.compared_with for side in self._facts.sides}
         self._took: Dict[str, float] = {}
+        self._remedies = [(remedy.name, remedy.of) for remedy in self._facts.remedies]
         self._longest = 0.0
         self._in_a_row = 0
         # The processors of both halves; empty where the sides run one after the other.
@@ -120,7 +121,7 @@ class Rounds:
             return self._evaluation.repeated()
         if self._arguments.rounds:
             return "as many as were asked for" if counted >= self._arguments.rounds else None
-        if not self._evaluation.more_would_tell():
+        if not self._evaluation.more_would_tell() and not self._experiments_go_on(number, counted):
             return "every figure has its verdict, or more would not tell"
         # A round that would not end in time is not started, unless no other counts.
         if self._evaluation.rounds and self._is_late():
@@ -130,13 +131,15 @@ class Rounds:
     def _round(self, number: int) -> None:
         """Run each side, and replace the round if something else disturbed it."""
         began = time.monotonic()
-        sides = list(self.sides)
+        sides = [*self.sides, *self._remedies_of_round(number)]
         self._coin.shuffle(sides)
         disturbers = []
+        of_remedies = 0.0
         turns = [sides, sides[::-1]] if self._halves else [[side] for side in sides]
         for turn in turns:
             runs = self._run_both(number, turn, turn is not sides) if self._halves else [self._run(number, *turn)]
             disturbers += [runs[0]["disturbed_by"]] if runs[0]["disturbed_by"] else []
+            of_remedies += runs[0]["seconds"] if runs[0]["side"] not in self.sides else 0.0
             if self._evaluation.repeated():
                 # The record is evaluated in the same way afterwards.
                 self._evaluation.end_round(False)
@@ -144,12 +147,34 @@ class Rounds:
             if self._halves and any(map(halves.has_failed, runs)):
                 # The round cannot have a pair any more.
                 break
-        self._longest = max(self._longest, time.monotonic() - began)
+        self._longest = max(self._longest, time.monotonic() - began - of_remedies)
         if len(sides) > 1 and disturbers:
             self._replace(number, disturbers)
         else:
             self._in_a_row = 0
         self._evaluation.end_round(str(number) in self.record["replaced"])
+
+    def _experiments_go_on(self, number: int, counted: int) -> bool:
+        """Tell whether another round may decide a remedy, and has time for one."""
+        return self._evaluation.experiments.more_would_tell(counted) and bool(self._remedies_of_round(number + 1))
+
+    def _remedies_of_round(self, number: int) -> List[str]:
+        """Return the remedies that run in a round: those for which the sides that are judged need no time."""
+        if self._halves:
+            return []
+        longest = self._longest or len(self.sides) * self._facts.remedy_seconds
+        rounds = max(1, self._facts.reserved_rounds - (number - 1)) if self._evaluation.more_would_tell() else 1
+        left = self._arguments.seconds - (time.monotonic() - self._started) - rounds * longest
+        if self._arguments.rounds:
+            # The number of rounds is fixed, and so is what they take.
+            left = float("inf")
+        chosen = []
+        for name, of in self._remedies:
+            needed = self._took.get(name) or self._took.get(of) or self._facts.remedy_seconds
+            if name not in self._evaluation.experiments.failed and needed <= left:
+                chosen.append(name)
+                left -= needed
+        return chosen
 
     def _replace(self, number: int, disturbers: List[str]) -> None:
         """Leave a disturbed round out, if another may replace it."""
@@ -203,6 +228,7 @@ class Rounds:
 
     def _limit(self, side: str) -> float:
         """Return the seconds that a run of this side may take."""
+        side = dict(self._remedies).get(side, side)
         baseline = self._took.get(self._baselines[side])
         if baseline is None:
             return self._arguments.limit
