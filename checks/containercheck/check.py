@@ -291,7 +291,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
             "ranks": self.layout.ranks,
             "emulated": self.site.emulated,
             "sides": [side.facts(references.margins(self.figures, self.tolerance)) for side in self.prepared.sides],
-            **self.prepared.plan.facts(self.prepared.remedies),
+            **self.prepared.plan.facts(
+                self.prepared.remedies, allowance.for_experiments(self.prepared.allowance, self.expected["before"])
+            ),
             **earlier_rounds.rounds_of(
                 self.earlier, self.unique_name, self.current_partition.fullname, self.compared
             ).facts,

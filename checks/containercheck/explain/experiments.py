@@ -81,13 +81,11 @@ class Plan:
     :ivar causes: of the earlier session that have an experiment, the likeliest first; each is tried by one side.
     :ivar figures: overheads of the figures that failed in the earlier session, by name.
     :ivar seconds: that a run of a side took there.
-    :ivar rounds: after which it failed there.
     """
 
     causes: Sequence[Mapping[str, Any]] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
-    rounds: int = 0
 
     def sides(self, subject: Side) -> list[Side]:
         """Return a side for each cause: the container with the change that is to take the difference away."""
@@ -96,12 +94,15 @@ class Plan:
             for number, cause in enumerate(self.causes, 1)
         ]
 
-    def facts(self, sides: Sequence[Side]) -> dict[str, Any]:
-        """Return the entries for ``facts.json``."""
+    def facts(self, sides: Sequence[Side], budget: float) -> dict[str, Any]:
+        """Return the entries for ``facts.json``.
+
+        :param budget: seconds for all that is run for the sake of remedies only.
+        """
         if not sides:
             return {}
         remedies = [{"name": side.name, "of": side.remedy_of, "figures": dict(self.figures)} for side in sides]
-        return {"remedies": remedies, "remedy_seconds": self.seconds, "reserved_rounds": self.rounds}
+        return {"remedies": remedies, "remedy_seconds": self.seconds, "remedy_budget": budget}
 
 
 def planned(report: str, unique_name: str, partition: str) -> Plan:
@@ -122,7 +123,7 @@ def planned(report: str, unique_name: str, partition: str) -> Plan:
         return Plan()
     # Two sides took turns.
     seconds = max(row.round_seconds for row in rows) / 2
-    return Plan(causes[:MOST], figures, seconds, max(row.rounds for row in rows) + 1)
+    return Plan(causes[:MOST], figures, seconds)
 
 
 @functools.lru_cache(maxsize=1)

@@ -94,7 +94,7 @@ def side_commands(
 
     :param stagedir: the check's stage directory, the working directory in containers.
     :param several: whether there are other containers, with which the environment in this one is compared.
-    :param observed: whether a side on the host is observed, for containers that are compared with it.
+    :param observed: whether the job records what the side sees.
     """
     if not side.container:
         host = _Host(side)
@@ -102,7 +102,7 @@ def side_commands(
             return Commands(_script(side, host), side.launcher.needs)
         needs = Needs(prepare=(_observation(side, site),), files=(contract.KEY,))
         return Commands(_script(side, host), side.launcher.needs + needs, _observing(side, host))
-    container = _InContainer(side, stagedir)
+    container = _InContainer(side, stagedir, observed)
     if side.remedy_of:
         return Commands(_script(side, container), Needs(prepare=tuple(container.unpacking())))
     needs = side.launcher.needs + side.container.needs + container.needs(site, layout)
@@ -117,7 +117,7 @@ def side_commands(
         scripts[contract.lookup_file(side.name)] = container.words(LOOKUP)
         scripts[contract.inside_file(contract.script_file(side.name))] = _script(side, inside)
     scripts.update(container.mpi_scripts())
-    scripts.update(_observing(side, container))
+    scripts.update(_observing(side, container) if observed else {})
     return Commands(_script(side, container), needs, scripts)
 
 
@@ -172,7 +172,8 @@ class _InContainer:
 
     workdir = contract.WORKDIR
 
-    def __init__(self, side: Side, stagedir: str) -> None:
+    def __init__(self, side: Side, stagedir: str, observed: bool) -> None:
+        self._observed = observed
         self._side, self._program, self._stagedir = side, side.program, stagedir
         # A remedy is started as the side that it is to mend, with what was found out for that in the job.
         self._name = side.remedy_of or side.name
@@ -217,7 +218,7 @@ class _InContainer:
         if container.host_mpi:
             prepare.append(self._plan_host_mpi(site))
         # Before what may end the job: it is to explain that.
-        prepare.append(_observation(self._side, site))
+        prepare += [_observation(self._side, site)] if self._observed else []
         if container.required_program:
             program = shlex.quote(container.required_program)
             complain = f"echo error: no software: the image has no {program} >&2"
@@ -231,7 +232,9 @@ class _InContainer:
             options += ["--host-mpi"] if container.host_mpi else []
             prepare.append(node_commands.in_job(site, "ranks", *options, self._name))
         # PMIx's shared-memory store does not work in a container, and prints warnings.
-        return Needs(prepare=tuple(prepare), variables={"PMIX_MCA_gds": "hash"}, files=(*files, contract.KEY))
+        return Needs(
+            prepare=tuple(prepare), variables={"PMIX_MCA_gds": "hash"}, files=(*files, *[contract.KEY] * self._observed)
+        )
 
     def unpacking(self) -> list[str]:
         """Return the commands that unpack the image, where it runs unpacked."""

@@ -41,8 +41,8 @@ class Facts:
         None where they take turns.
     :ivar remedies: ``name``, ``of`` and ``figures`` of each side that is run beside the others, to see whether a change
         helps; see experiments.py.
-    :ivar remedy_seconds: seconds that a run is expected to take, for the first round; and ``reserved_rounds``, the
-        number of rounds whose time remedies must leave to the sides that are judged.
+    :ivar remedy_budget: seconds for all that is run for the sake of remedies only.
+    :ivar remedy_seconds: seconds that one of their runs is expected to take, for the first round.
     :ivar earlier: the figures of rounds of an earlier job, which count: of each round side, figure and value.
     :ivar earlier_runtimes: ``command`` and ``version`` of the runtimes that they were measured with, by side.
     :ivar earlier_refused: why rounds of an earlier job do not count; empty where they do, or there are none.
@@ -63,7 +63,7 @@ class Facts:
         self.duet: Optional[Dict[str, Any]] = content.get("duet")
         self.remedies = [types.SimpleNamespace(**remedy) for remedy in content.get("remedies", ())]
         self.remedy_seconds: float = content.get("remedy_seconds", 0.0)
-        self.reserved_rounds: int = content.get("reserved_rounds", 0)
+        self.remedy_budget: float = content.get("remedy_budget", 0.0)
         self.earlier: List[Dict[str, Dict[str, float]]] = content["earlier"]
         self.earlier_runtimes: Dict[str, Dict[str, str]] = content.get("earlier_runtimes", {})
         self.earlier_refused: str = content.get("earlier_refused", "")
