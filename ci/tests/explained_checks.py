@@ -40,13 +40,13 @@ class Explained(ContainerCheck):
     quiet = 0.0
     seconds = 30
     #: What the figure is said to depend on; empty for all.
-    depends_on = variable(str, value="")
+    slowed_by = variable(str, value="")
     answers = [Answer("sum", r"^sum (\d+)")]
 
     @run_after("init")
     def declare(self):
         """Declare the figure, by what it depends on."""
-        measures = tuple(self.depends_on.split())
+        measures = tuple(self.slowed_by.split())
         self.figures = [Figure("count", r"^count (\d+)", "steps", better="lower", spread=2.0, measures=measures)]
 
     @run_before("run")
