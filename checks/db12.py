@@ -32,8 +32,8 @@ class DB12(OneNodeCheck):
 
     # Copies, sum, arithmetic mean, geometric mean and median; below them the score of each copy, lowest first.
     figures = [
-        Figure("DB12", r"^\d+ \S+ (\S+) \S+ \S+$", "DB12", spread=10.0),
-        Figure("DB12_slowest", r"^\d+ \S+ \S+ \S+ \S+\n(\S+)", "DB12", spread=10.0),
+        Figure("DB12", r"^\d+ \S+ (\S+) \S+ \S+$", "DB12", spread=10.0, measures=("computing",)),
+        Figure("DB12_slowest", r"^\d+ \S+ \S+ \S+ \S+\n(\S+)", "DB12", spread=10.0, measures=("computing",)),
     ]
     answers = [Answer("copies", r"^(\d+) \S+ \S+ \S+ \S+$")]
 

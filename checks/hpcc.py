@@ -20,6 +20,8 @@ TINY = r"^HPL_N=1?\d{1,3}$"
 #: Order of HPL's matrix for one core, on one node and over several. It grows like the root of their number, so that
 #: each has as much memory. Longer runs do not spread less (ci/benchmark noise).
 ORDER, ORDER_OVER_NODES = 1400, 700
+#: What a figure depends on whose ranks exchange messages.
+MESSAGES = ("messages", "network")
 FLAT = 64  # CHPCE's largest flat grid
 #: Order of the smallest matrix for PTRANS. It is transposed twice; the better result counts, and has no first calls.
 TRANSPOSED = 2000
@@ -30,14 +32,15 @@ def figure(name, key, unit, spread, **facts):
     return Figure(name, rf"^{key}=(\S+)", unit, file=OUTPUT, spread=spread, **{"duet": True, **facts})
 
 
-def per_core(name, key, unit, spread):
+def per_core(name, key, unit, spread, **facts):
     """Return a figure of single cores, which does not apply to a tiny matrix."""
-    return figure(name, key, unit, spread, not_applicable_if=TINY)
+    return figure(name, key, unit, spread, not_applicable_if=TINY, **facts)
 
 
 def between_ranks(name, key, unit, **facts):
     """Return a figure of b_eff, which does not apply to a single rank; its tolerance is that of Ping Pong and IMB."""
-    return figure(name, key, unit, 10.0, not_applicable_if=r"^CommWorldProcs=1$", tolerance=10.0, duet=False, **facts)
+    facts = {"tolerance": 10.0, "duet": False, "measures": MESSAGES, **facts}
+    return figure(name, key, unit, 10.0, not_applicable_if=r"^CommWorldProcs=1$", **facts)
 
 
 def self_check(name, pattern, **facts):
@@ -63,16 +66,16 @@ class HPCC(ContainerCheck, ReleaseOfImage):
     identity = [Identity("version", r"^This is the DARPA/DOE HPC Challenge Benchmark version (\S+)", file=OUTPUT)]
     rank_count = self_check("ranks", r"^CommWorldProcs=(\d+)")
     figures = [
-        figure("HPL", "HPL_Tflops", "TFLOPS", 15.0),
-        per_core("SingleDGEMM", "SingleDGEMM_Gflops", "GFLOPS", 20.0),
-        per_core("StarDGEMM", "StarDGEMM_Gflops", "GFLOPS", 15.0),
-        per_core("StarFFT", "StarFFT_Gflops", "GFLOPS", 20.0),
-        figure("MPIFFT", "MPIFFT_Gflops", "GFLOPS", 20.0),
-        per_core("SingleSTREAM_Triad", "SingleSTREAM_Triad", "GB/s", 15.0),
-        per_core("StarSTREAM_Triad", "StarSTREAM_Triad", "GB/s", 20.0),
-        per_core("StarRandomAccess", "StarRandomAccess_GUPs", "GUP/s", 40.0),
-        figure("MPIRandomAccess", "MPIRandomAccess_GUPs", "GUP/s", 30.0),
-        figure("PTRANS", "PTRANS_GBs", "GB/s", 15.0),
+        figure("HPL", "HPL_Tflops", "TFLOPS", 15.0, measures=("computing", *MESSAGES)),
+        per_core("SingleDGEMM", "SingleDGEMM_Gflops", "GFLOPS", 20.0, measures=("computing",)),
+        per_core("StarDGEMM", "StarDGEMM_Gflops", "GFLOPS", 15.0, measures=("computing",)),
+        per_core("StarFFT", "StarFFT_Gflops", "GFLOPS", 20.0, measures=("computing", "memory")),
+        figure("MPIFFT", "MPIFFT_Gflops", "GFLOPS", 20.0, measures=("computing", "memory", *MESSAGES)),
+        per_core("SingleSTREAM_Triad", "SingleSTREAM_Triad", "GB/s", 15.0, measures=("memory",)),
+        per_core("StarSTREAM_Triad", "StarSTREAM_Triad", "GB/s", 20.0, measures=("memory",)),
+        per_core("StarRandomAccess", "StarRandomAccess_GUPs", "GUP/s", 40.0, measures=("memory",)),
+        figure("MPIRandomAccess", "MPIRandomAccess_GUPs", "GUP/s", 30.0, measures=("memory", *MESSAGES)),
+        figure("PTRANS", "PTRANS_GBs", "GB/s", 15.0, measures=("memory", *MESSAGES)),
         between_ranks("AvgPingPongLatency", "AvgPingPongLatency_usec", "us", better="lower"),
         between_ranks("AvgPingPongBandwidth", "AvgPingPongBandwidth_GBytes", "GB/s"),
         between_ranks("RandomRingLatency", "RandomlyOrderedRingLatency_usec", "us", better="lower"),

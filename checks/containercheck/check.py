@@ -18,6 +18,7 @@ from reframe.utility.sanity import make_performance_function
 from containercheck import software
 from containercheck.application import allowance, axes, references
 from containercheck.application.allowance import Allowance
+from containercheck.explain import experiments, explanation, observations
 from containercheck.node import contract, texts
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.problems import UNREADABLE
@@ -66,6 +67,8 @@ class PreparedCase:
     Before ``run``, once all hooks of the application ran:
 
     :ivar sides: the sides that are run and compared.
+    :ivar remedies: sides that are run beside them, to see whether a change to the container helps.
+    :ivar plan: the causes that these remedies are to take away.
     :ivar makes_input: whether the job makes the input before the first round.
     :ivar facts: facts on figures, answers and sides for the job (node/contract.py).
     :ivar with_reference: names of the figures whose overhead has a reference.
@@ -89,6 +92,8 @@ class PreparedCase:
     runtime_needs: Needs | None = None
     provision: software.Provision | None = None
     sides: Sequence[Side] | None = None
+    remedies: Sequence[Side] = ()
+    plan: experiments.Plan = experiments.Plan()
     makes_input: bool | None = None
     facts: dict[str, Any] | None = None
     with_reference: frozenset[str] | None = None
@@ -250,15 +255,16 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def write_job(self):
         """Write the script of each side into the job, and let the runner alternate them."""
         self.hand_on(sides=self.sides())
+        self._plan_experiments()
         needs = Needs(
             self.prepared.provision.activate, modules=(*self.prepared.site_software.modules,), files=(*self.own_files,)
         )
-        job = commands.job_commands(
-            self.prepared.sides, needs, self.input_commands, self.site, self.layout, self.stagedir
-        )
+        sides = [*self.prepared.sides, *self.prepared.remedies]
+        job = commands.job_commands(sides, needs, self.input_commands, self.site, self.layout, self.stagedir)
         self.hand_on(makes_input=job.prepares)
+        scripts = {side.name: job.scripts[side.name] for side in self.prepared.sides}
         self.compared = earlier_rounds.compared_in(
-            self.prepared.sides, job.scripts, self.layout, self.work_facts, self.stagedir
+            self.prepared.sides, scripts, self.layout, self.work_facts, self.stagedir
         )
         self.prerun_cmds = [*schedulers.first_commands(self.job), *job.first, *self.prerun_cmds, *job.last]
         self.modules += [module for module in job.needs.modules if module not in self.modules]
@@ -268,6 +274,16 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.write_private({contract.FACTS: json.dumps(self.prepared.facts), **job.private})
         self.job.launcher = getlauncher("local")()
         self.executable, self.executable_opts = self._runner(), []
+
+    def _plan_experiments(self):
+        """Add a side for each cause that the earlier session found and that can be tried: the container without it."""
+        pairs = [side for side in self.prepared.sides if side.container]
+        # Of several containers it is not known which one is to blame; and of a duet each side has half of the node.
+        if len(pairs) != 1 or self.prepared.rounds.at_once:
+            return
+        partition = self.current_partition.fullname
+        plan = experiments.planned(self.experiments_of, self.unique_name, partition)
+        self.hand_on(plan=plan, remedies=plan.sides(pairs[0]))
 
     def _make_facts(self):
         absolute, expected = references.split(references.case_references(self), self.figures, self.site.emulated)
@@ -286,6 +302,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
             "ranks": self.layout.ranks,
             "emulated": self.site.emulated,
             "sides": [side.facts(references.margins(self.figures, self.tolerance)) for side in self.prepared.sides],
+            **self.prepared.plan.facts(
+                self.prepared.remedies, allowance.for_experiments(self.prepared.allowance, self.expected["before"])
+            ),
             **earlier_rounds.rounds_of(
                 self.earlier, self.unique_name, self.current_partition.fullname, self.compared
             ).facts,
@@ -374,10 +393,23 @@ class ContainerCheck(BuiltCheck, VariantSides):
             )
         )
         self.results = [row.to_json() for row in self.prepared.outcome.rows()]
+        self.causes = self._explain()
         place = self.current_partition.fullname, self.current_environ.name
         announcements.announce(announcements.named(self.hashcode, *place), self.results)
         for name, value, unit in self.prepared.outcome.performance():
             self.perf_variables[name] = make_performance_function(lambda value=value: float(f"{value:.6g}"), unit)
+
+    def _explain(self) -> list[dict[str, Any]]:
+        """Return what can explain the figures that failed, with what experiments proved."""
+        stagedir, outcome = Path(self.stagedir), self.prepared.outcome
+        failed = [pair.figure for pair in outcome.comparisons if pair.failed and not pair.vanished]
+        sides = self.prepared.sides
+        pairs = [side for side in sides if side.container and side.compared_with and not side.replaces]
+        if not failed or len(pairs) != 1:
+            return []
+        seen = [observations.read(stagedir, name) for name in (pairs[0].compared_with, pairs[0].name)]
+        results = self.prepared.evaluation.experiments.results()
+        return texts.cleaned(explanation.stored(explanation.causes(*seen, failed), self.prepared.plan.causes, results))
 
     @run_after("performance")
     def judge(self):
@@ -385,7 +417,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if self.prepared.outcome is None:
             return
         if self.prepared.outcome.failures and self.strict_check:
-            raise PerformanceError("\n".join(self.prepared.outcome.failures))
+            raise PerformanceError("\n".join([*self.prepared.outcome.failures, *explanation.lines(self.causes)]))
         # ReFrame keeps the output directory, and removes the stage directory.
         self.reproducer = self.reproducer and str(Path(self.outputdir, contract.REPRODUCER))
         for line in [*self.notes, *self.prepared.outcome.doubts]:

@@ -112,6 +112,15 @@ def allow(
     return Allowance(rounds, before + max(one_round, min(rounds, needed * one_round)), math.ceil(at_most), needed)
 
 
+def for_experiments(allowance: Allowance, before: float) -> float:
+    """Return the seconds that remedies may take in a job, beside its rounds: as much again, within what it may take.
+
+    :param before: seconds that the preparation is expected to take.
+    """
+    left = PLANNED * allowance.at_most - START - before - allowance.rounds
+    return max(0.0, min(allowance.rounds, left))
+
+
 def prepare_limit(before: float) -> float:
     """Return the seconds after which the preparation counts as hanging, and is ended.
 

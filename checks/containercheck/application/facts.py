@@ -13,6 +13,9 @@ from containercheck.node.outputs.reading import REDUCE
 
 #: Placeholder in a step's command for ``executable``, which may be another program bare than in the image.
 PROGRAM = "{program}"
+#: What a figure can measure: arithmetic of the cores, memory, messages between ranks of a node and over the network,
+#: files, and the start of programs.
+MEASURED = ("computing", "memory", "messages", "network", "files", "start")
 #: Command that notes when a run began, for programs that print its time less their computation.
 RUN_BEGAN = "export RUN_BEGAN=$(date +%s.%N)"
 
@@ -51,6 +54,8 @@ class Figure:
         it measures the program's own computing and memory traffic, and not start-up, files, or what needs the whole
         node.
     :param sides: names of the only sides that have it; empty for all.
+    :param measures: parts of the machine that the figure depends on, of :data:`MEASURED`: a difference that has nothing
+        to do with them is no explanation of its overhead. Empty for an application, which depends on all of them.
     """
 
     name: str
@@ -67,6 +72,7 @@ class Figure:
     spread: float | None = None
     duet: bool = False
     sides: tuple[str, ...] = ()
+    measures: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse mistakes that would only be noticed at the end of a run.
@@ -74,6 +80,9 @@ class Figure:
         :raises ValueError: the message says what is wrong.
         """
         _check_common(self.name, self.pattern, self.reduce)
+        unknown = [word for word in self.measures if word not in MEASURED]
+        if unknown:
+            raise ValueError(f"figure {self.name}: it measures {unknown[0]!r}, which is none of {', '.join(MEASURED)}")
         if self.better not in ("higher", "lower"):
             raise ValueError(f"figure {self.name}: better is {self.better!r}, not 'higher' or 'lower'")
         if self.compare not in ("ratio", "difference"):

@@ -45,8 +45,8 @@ class ApplicationFacts(rfm.RegressionTest):
     easybuild = variable(str, type(None), value=None)
     #: Directory of the program in the view of the Spack environment.
     view_directory = variable(str, value="bin")
-    #: A library that is loaded into the program and is no part of it, by the name of its environment in ``spack-envs/``,
-    #: which it comes from where nothing else names its directory. In the job, ``<NAME>_HOME`` has that directory.
+    #: A library that is loaded into the program and is no part of it, by the name of its environment in
+    #: ``spack-envs/``, where nothing else names its directory. In the job, ``<NAME>_HOME`` has that directory.
     library = variable(str, type(None), value=None)
     #: Pinned requirements from PyPI with the program, a file below ``checks/src``; the image installs the same.
     requirements = variable(str, type(None), value=None)
@@ -158,6 +158,10 @@ class ApplicationFacts(rfm.RegressionTest):
     compared = variable(dict, value={}, loggable=True)
     #: ReFrame's report of an earlier session, whose rounds of the same case count (``ci/run --open``).
     earlier = variable(str, value="")
+    #: What can explain that figures failed, and what experiments proved (explain/explanation.py). For the reports.
+    causes = variable(typ.List[dict], value=[], loggable=True)
+    #: ReFrame's report of an earlier session in which the same case failed: its causes are tried in the same rounds.
+    experiments_of = variable(str, value="")
     #: Path of a file, written by ``ci/run``, with the spreads of earlier sessions, by partition, case and figure.
     known_spreads = variable(str, value="")
     #: Provenance: runtimes, SHA-256 of the image, MPI libraries of each side, input. For the reports.

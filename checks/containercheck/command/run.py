@@ -162,6 +162,7 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
     options, rest, parser = parsed(command, argv, words=False)
     # Not every command has all of them.
     absent = {"only_open": False, "estimate": command == "estimate", "verbose": False, "figures": False, "image": None}
+    absent["experiments"] = True
     wanted = {**absent, **vars(options)}
     if wanted["only_open"] and (wanted["estimate"] or options.node_hours):
         parser.error("--open goes on with cases that ran: there is nothing to estimate")
@@ -175,6 +176,7 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
         wanted["estimate"],
         wanted["verbose"],
         wanted["figures"],
+        wanted["experiments"],
     )
 
 

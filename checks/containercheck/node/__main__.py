@@ -20,6 +20,7 @@ PROGRAMS = {
     "place": "job.own_directories",
     "neighbours": "job.neighbours",
     "surroundings": "job.container_view",
+    "observe": "job.observation",
     "inventory": "inventory",
     "image": "build.image_build",
     "pull": "build.image_pull",

@@ -55,6 +55,8 @@ KEY = "variables.key"
 MOST_PRINTED = 256 << 20
 #: Message about a run that printed more.
 PRINTED_TOO_MUCH = f"ended because it printed more than {MOST_PRINTED >> 20} MiB"
+#: Script that prints what a process sees, in a container too.
+OBSERVE = "observe.sh"
 #: Script that makes the input.
 PREPARE = "prepare.sh"
 
@@ -103,6 +105,21 @@ def image_file(side):
 def surroundings_file(side):
     """Return the name of the file with variables, mounts and limits as seen in a side's container."""
     return f"{side}.surroundings"
+
+
+def observe_file(side):
+    """Return the name of the script that starts a side once, to print what it sees."""
+    return f"{side}.observe.sh"
+
+
+def observing_directory(side):
+    """Return the name of the directory in which the ranks of a side wait for each other while they are observed."""
+    return f"{side}.observing"
+
+
+def observed_file(side):
+    """Return the name of the file with what a side saw before the rounds. JSON."""
+    return f"{side}.observed.json"
 
 
 def environment_file(side):

@@ -11,7 +11,7 @@ from containercheck.results.cases import Case
 from containercheck.results.formatting import short_name, typed
 
 #: Lines of a failure's reason that are shown.
-REASON = 4
+REASON = 8
 _INDENT = "  "
 #: What is said of the cases in each state.
 _COUNTED = {

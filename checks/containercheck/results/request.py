@@ -14,6 +14,8 @@ from containercheck.node import project
 BUILTIN, COMMON = "<builtin>", str(project.COMMON)
 #: The variable that names the report with earlier rounds to go on from: a file that is removed afterwards.
 GOES_ON = "earlier"
+#: The variable that names the report with the causes that a confirmation tries; the same file.
+EXPERIMENTS = "experiments_of"
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Asked:
             words = []
         arguments, _ = parser.parse_known_args(words[1:])
         variables = [text for text in arguments.variables if text]
-        kept = [text for text in variables if text.partition("=")[0].rpartition(".")[2] != GOES_ON]
+        names = [text.partition("=")[0].rpartition(".")[2] for text in variables]
+        kept = [text for text, name in zip(variables, names) if name not in (GOES_ON, EXPERIMENTS)]
         options = [word for text in kept for word in ("-S", text)]
         files = [str(name) for name in info.get("config_files") or () if name != BUILTIN]
         if any(arguments.files):
@@ -50,4 +53,4 @@ class Asked:
             options, files = [*(word for name in files for word in ("-C", name)), *options], []
         elif files[:1] == [COMMON]:
             files = files[1:]
-        return cls(tuple(files), tuple(options), len(kept) < len(variables))
+        return cls(tuple(files), tuple(options), GOES_ON in names)

@@ -100,6 +100,12 @@ OPTIONS: Mapping[str, Option] = {
         ),
         _option("--run", action="store_true", help="run the checks too whose program it has"),
         _option("--markdown", action="store_true", help="print it as a table in Markdown"),
+        _option(
+            "--no-experiments",
+            dest="experiments",
+            action="store_false",
+            help="confirm slowness without trying, in the same rounds, what may explain it",
+        ),
         _option("--verbose", action="store_true", help="show what ReFrame prints too, which is in the log in any case"),
         _option("--figures", action="store_true", help="end with the table of all figures, and the images that ran"),
         _option("--system", metavar="NAME", help="name of the system"),

@@ -14,6 +14,7 @@ from typing import Any
 from containercheck.results import open_verdicts, selections
 from containercheck.results.cases import Case, Key, ReportError, collect, key, load, merged, only, save, selection
 from containercheck.results.formatting import names, say
+from containercheck.results.request import EXPERIMENTS
 from containercheck.session import estimate, preparation, reframe_process
 from containercheck.session.budget import Budget
 from containercheck.session.progress import Awaited, Verbatim, View, awaited
@@ -263,6 +264,8 @@ class Session:
             return
         say(f"{len(chosen)} check(s) only failed in their performance, and are run again: {names(chosen, NAMED)}")
         self._confirmed |= {case.key for case in chosen}
+        if self._settings.experiments:
+            options = [*options, "-S", f"{EXPERIMENTS}={self._place.selection}"]
         missed = self.repeat(chosen, *options)
         if missed:
             say(f"not run again, and so taken for confirmed: {names(missed)}")

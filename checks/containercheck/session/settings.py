@@ -20,6 +20,7 @@ class Settings:
     :ivar arguments: all other arguments, which are for ReFrame.
     :ivar verbose: whether ReFrame's output is shown.
     :ivar figures: whether the session ends with the table of all figures.
+    :ivar experiments: whether a confirmation tries what may explain the failure.
     """
 
     minutes: float | None
@@ -29,6 +30,7 @@ class Settings:
     estimate: bool = False
     verbose: bool = False
     figures: bool = False
+    experiments: bool = True
 
     @property
     def _variables(self) -> list[tuple[str, str, str]]:

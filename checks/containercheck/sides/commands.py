@@ -53,8 +53,9 @@ def job_commands(
     :param own: further needs of the application.
     :param input_commands: commands that make the input, with the variables of the bare program.
     """
-    several = sum(side.container is not None for side in sides) > 1
-    by_side = {side.name: side_commands(side, site, layout, stagedir, several) for side in sides}
+    contained = sum(side.container is not None and not side.remedy_of for side in sides)
+    facts = (site, layout, stagedir, contained > 1, contained > 0)
+    by_side = {side.name: side_commands(side, *facts) for side in sides}
     needs = sum((commands.needs for commands in by_side.values()), own)
     scripts = {contract.script_file(name): commands.script for name, commands in by_side.items()}
     for commands in by_side.values():
@@ -86,15 +87,24 @@ class Commands:
     scripts: Mapping[str, str] = field(default_factory=dict)
 
 
-def side_commands(side: Side, site: Site, layout: Layout, stagedir: str, several: bool = False) -> Commands:
+def side_commands(
+    side: Side, site: Site, layout: Layout, stagedir: str, several: bool = False, observed: bool = False
+) -> Commands:
     """Return the commands of a side on a partition.
 
     :param stagedir: the check's stage directory, the working directory in containers.
     :param several: whether there are other containers, with which the environment in this one is compared.
+    :param observed: whether the job records what the side sees.
     """
     if not side.container:
-        return Commands(_script(side, _Host(side), site), side.launcher.needs)
-    container = _InContainer(side, stagedir)
+        host = _Host(side)
+        if not observed:
+            return Commands(_script(side, host, site), side.launcher.needs)
+        needs = Needs(prepare=(_observation(side, site),), files=(contract.KEY,))
+        return Commands(_script(side, host, site), side.launcher.needs + needs, _observing(side, host))
+    container = _InContainer(side, stagedir, observed)
+    if side.remedy_of:
+        return Commands(_script(side, container, site), Needs(prepare=tuple(container.unpacking())))
     needs = side.launcher.needs + side.container.needs + container.needs(site, layout)
     if several:
         keep = node_commands.in_job(site, "surroundings", side.name)
@@ -107,7 +117,22 @@ def side_commands(side: Side, site: Site, layout: Layout, stagedir: str, several
         scripts[contract.lookup_file(side.name)] = container.words(LOOKUP)
         scripts[contract.inside_file(contract.script_file(side.name))] = _script(side, inside, site)
     scripts.update(container.mpi_scripts())
+    scripts.update(_observing(side, container) if observed else {})
     return Commands(_script(side, container, site), needs, scripts)
+
+
+def _observation(side: Side, site: Site) -> str:
+    """Return the command that records what a side sees (node/job/observation.py)."""
+    ranks = [f"--ranks={side.launcher.ranks}"] if side.launcher.ranks else []
+    return node_commands.in_job(site, "observe", *ranks, side.name)
+
+
+def _observing(side: Side, place: _Host | _InContainer) -> dict[str, str]:
+    """Return the script that starts a side once, to print what it sees."""
+    directory = place.workdir
+    command = f"sh {directory}/{contract.OBSERVE} {directory}/{contract.observing_directory(side.name)}"
+    lines = [*node_commands.exports(side.environment, side.name), place.parallel(command)]
+    return {contract.observe_file(side.name): "\n".join(lines)}
 
 
 def _script(side: Side, place: _Host | _InContainer | _Inside, site: Site) -> str:
@@ -145,6 +170,7 @@ def _report(program: Program, site: Site) -> str:
 class _Host:
     """The words before commands of a side on the host."""
 
+    workdir = "."
     host_mpi = f"./{contract.MPI_PRELOAD}"
 
     def __init__(self, side: Side) -> None:
@@ -166,8 +192,13 @@ class _Host:
 class _InContainer:
     """The words before commands of a side in its container, and what the job does first."""
 
-    def __init__(self, side: Side, stagedir: str) -> None:
-        self._side, self._name, self._program, self._stagedir = side, side.name, side.program, stagedir
+    workdir = contract.WORKDIR
+
+    def __init__(self, side: Side, stagedir: str, observed: bool) -> None:
+        self._observed = observed
+        self._side, self._program, self._stagedir = side, side.program, stagedir
+        # A remedy is started as the side that it is to mend, with what was found out for that in the job.
+        self._name = side.remedy_of or side.name
         self._launcher = side.launcher
         self._container: Container = side.container
         self._links = f"{contract.WORKDIR}/{contract.mpi_links(side.name)}"
@@ -175,6 +206,7 @@ class _InContainer:
 
     def words(self, command: str) -> str:
         """Return the command that runs a command in the image."""
+        command = " ".join([*self._container.prefix, command])
         if self._container.host_mpi:
             command = f"sh {contract.WORKDIR}/{contract.mpi_entry_file(self._name)} {command}"
         return self._launch(command, self._container)
@@ -191,7 +223,8 @@ class _InContainer:
         """Return the same with the directories that only one of several programs has."""
         pairs = [(source, target) for target, source in neighbour.binds.items()]
         options = (*self._container.options, *self._container.runtime.bind_words(pairs))
-        return _InContainer(self._side.changed(container=replace(self._container, options=options)), self._stagedir)
+        side = self._side.changed(container=replace(self._container, options=options))
+        return _InContainer(side, self._stagedir, self._observed)
 
     def mpi_scripts(self) -> dict[str, str]:
         """Return the scripts that bring the host's MPI in, by file name."""
@@ -214,10 +247,11 @@ class _InContainer:
             files = (str(Path(container.copied_to).parent),)
             words.append(f"--copy-to={container.copied_to}")
         prepare = [node_commands.in_job(site, "runtime", *words, self._name)]
-        if container.unpacked_to:
-            prepare += [f"mkdir -p {container.unpacked_to}", self._unpack(container)]
+        prepare += self.unpacking()
         if container.host_mpi:
             prepare.append(self._plan_host_mpi(site))
+        # Before what may end the job: it is to explain that.
+        prepare += [_observation(self._side, site)] if self._observed else []
         if container.required_program:
             program = shlex.quote(container.required_program)
             complain = f"echo error: no software: the image has no {program} >&2"
@@ -231,13 +265,20 @@ class _InContainer:
             options += ["--host-mpi"] if container.host_mpi else []
             prepare.append(node_commands.in_job(site, "ranks", *options, self._name))
         # PMIx's shared-memory store does not work in a container, and prints warnings.
-        return Needs(prepare=tuple(prepare), variables={"PMIX_MCA_gds": "hash"}, files=files)
+        return Needs(
+            prepare=tuple(prepare), variables={"PMIX_MCA_gds": "hash"}, files=(*files, *[contract.KEY] * self._observed)
+        )
+
+    def unpacking(self) -> list[str]:
+        """Return the commands that unpack the image, where it runs unpacked."""
+        container = self._container
+        return [f"mkdir -p {container.unpacked_to}", self._unpack(container)] if container.unpacked_to else []
 
     def _unpack(self, container: Container) -> str:
         """Return the command that unpacks an image with its own tar: nodes may lack or forbid other tools for it."""
         target = f"{contract.WORKDIR}/{container.unpacked_to}"
         unpack = f"{UNPACK} | tar -C {target} -xof - && cd {target} && mkdir -p dev proc sys tmp"
-        packed = replace(container, unpacked_to=None, copied_to=None, host_mpi=None)
+        packed = replace(container, unpacked_to=None, copied_to=None, host_mpi=None, prefix=())
         return self._launch(shlex.join(["sh", "-c", unpack]), packed)
 
     def _launch(self, command: str, container: Container) -> str:

@@ -113,6 +113,7 @@ class Container:
     :ivar needs: modules and variables of the runtime.
     :ivar required_program: a program that the site says the image has: without it the check fails before the rounds.
     :ivar software_trees: directories of the host, by their path in the container, whose MPI counts as the image's own.
+    :ivar prefix: words before every command in the container, quoted: they may change its environment.
     """
 
     runtime: Runtime
@@ -126,6 +127,7 @@ class Container:
     needs: Needs = Needs()
     required_program: str | None = None
     software_trees: Mapping[str, str] = field(default_factory=dict)
+    prefix: tuple[str, ...] = ()
 
     @property
     def typed(self) -> str:
@@ -168,6 +170,7 @@ class Side:
     :ivar replaces: whether it is judged as the successor of that side, by the figures' margins, and not as a container
         against the host.
     :ivar shares_cores: whether its ranks use each other's cores on purpose: where they are bound then proves nothing.
+    :ivar remedy_of: name of the side that it repeats with one change, to see whether that helps; it is not judged.
     """
 
     name: str
@@ -179,6 +182,7 @@ class Side:
     compared_with: str | None = None
     replaces: bool = False
     shares_cores: bool = False
+    remedy_of: str | None = None
 
     def facts(self, margins: Mapping[str, tuple[float, float]]) -> dict[str, object]:
         """Return the side's entry for ``facts.json``.

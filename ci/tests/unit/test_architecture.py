@@ -77,6 +77,7 @@ FLOORS = (
     "software",
     "results",
     "verdict",
+    "explain",
     "check",
     "history",
     "session",

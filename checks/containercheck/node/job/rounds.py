@@ -65,7 +65,9 @@ class Rounds:
         self.left_out = self._evaluation.left_out
         self._baselines = {side.name: side.compared_with for side in self._facts.sides}
         self._took: Dict[str, float] = {}
-        self._longest = 0.0
+        self._remedies = [(remedy.name, remedy.of) for remedy in self._facts.remedies]
+        # Seconds of the longest round without remedies, and of all that was run for the sake of remedies only.
+        self._longest = self._of_remedies = 0.0
         self._in_a_row = 0
         # The processors of both halves; empty where the sides run one after the other.
         self._halves = halves.halves(self._facts.duet["cores"], os.sched_getaffinity(0)) if self._facts.duet else ()
@@ -120,7 +122,7 @@ class Rounds:
             return self._evaluation.repeated()
         if self._arguments.rounds:
             return "as many as were asked for" if counted >= self._arguments.rounds else None
-        if not self._evaluation.more_would_tell():
+        if not self._evaluation.more_would_tell() and not self._experiments_go_on(counted):
             return "every figure has its verdict, or more would not tell"
         # A round that would not end in time is not started, unless no other counts.
         if self._evaluation.rounds and self._is_late():
@@ -130,13 +132,15 @@ class Rounds:
     def _round(self, number: int) -> None:
         """Run each side, and replace the round if something else disturbed it."""
         began = time.monotonic()
-        sides = list(self.sides)
+        sides = [*self.sides, *self._remedies_of_round()]
         self._coin.shuffle(sides)
         disturbers = []
+        of_remedies, is_decided = 0.0, not self._evaluation.more_would_tell()
         turns = [sides, sides[::-1]] if self._halves else [[side] for side in sides]
         for turn in turns:
             runs = self._run_both(number, turn, turn is not sides) if self._halves else [self._run(number, *turn)]
             disturbers += [runs[0]["disturbed_by"]] if runs[0]["disturbed_by"] else []
+            of_remedies += runs[0]["seconds"] if runs[0]["side"] not in self.sides else 0.0
             if self._evaluation.repeated():
                 # The record is evaluated in the same way afterwards.
                 self._evaluation.end_round(False)
@@ -144,12 +148,34 @@ class Rounds:
             if self._halves and any(map(halves.has_failed, runs)):
                 # The round cannot have a pair any more.
                 break
-        self._longest = max(self._longest, time.monotonic() - began)
+        seconds = time.monotonic() - began
+        self._of_remedies += seconds if is_decided else of_remedies
+        self._longest = max(self._longest, seconds - of_remedies)
         if len(sides) > 1 and disturbers:
             self._replace(number, disturbers)
         else:
             self._in_a_row = 0
         self._evaluation.end_round(str(number) in self.record["replaced"])
+
+    def _experiments_go_on(self, counted: int) -> bool:
+        """Tell whether another round may decide a remedy, and has time for one."""
+        return self._evaluation.experiments.more_would_tell(counted) and bool(self._remedies_of_round())
+
+    def _remedies_of_round(self) -> List[str]:
+        """Return the remedies that run in the next round: those for which there is time left beside the verdict's."""
+        if self._halves:
+            return []
+        left = self._facts.remedy_budget - self._of_remedies
+        if not self._evaluation.more_would_tell():
+            # The whole round is for them.
+            left -= self._longest
+        chosen = []
+        for name, of in self._remedies:
+            needed = self._took.get(name) or self._took.get(of) or self._facts.remedy_seconds
+            if name not in self._evaluation.experiments.failed and needed <= left:
+                chosen.append(name)
+                left -= needed
+        return chosen
 
     def _replace(self, number: int, disturbers: List[str]) -> None:
         """Leave a disturbed round out, if another may replace it."""
@@ -170,7 +196,8 @@ class Rounds:
 
     def _is_late(self) -> bool:
         """Tell whether another round would not end in time."""
-        return time.monotonic() - self._started + self._longest > self._arguments.seconds
+        seconds = time.monotonic() - self._started - self._of_remedies
+        return seconds + self._longest > self._arguments.seconds
 
     def _run(self, number: int, side: str) -> Dict[str, Any]:
         arguments = self._arguments
@@ -203,6 +230,7 @@ class Rounds:
 
     def _limit(self, side: str) -> float:
         """Return the seconds that a run of this side may take."""
+        side = dict(self._remedies).get(side, side)
         baseline = self._took.get(self._baselines[side])
         if baseline is None:
             return self._arguments.limit

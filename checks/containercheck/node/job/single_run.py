@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from containercheck.node import contract
-from containercheck.node.job import belonging, daemon_containers, disturbance, node_watch, print_limit, processes
+from containercheck.node.job import (
+    belonging,
+    daemon_containers,
+    disturbance,
+    node_watch,
+    print_limit,
+    processes,
+    run_observation,
+)
 
 #: Seconds that a run has to end after SIGTERM, and that its helpers have after its end.
 GRACE, SETTLE = 5.0, 2.0
@@ -93,11 +101,13 @@ def run_once(
 
         watchdog = threading.Timer(limit, expire)
         watcher = threading.Thread(target=watch_mpi, args=(local_ranks, finished, seen), daemon=True)
+        observer = run_observation.Observer(finished)
         files = [out_path, err_path, *map(Path, collect)]
         # No time to end by itself: it could go on printing.
         printed = print_limit.Watch(files, lambda: end(0.0))
         printed.start()
         watchdog.start()
+        observer.start()
         if local_ranks:
             watcher.start()
         try:
@@ -128,6 +138,7 @@ def run_once(
             processes.reap()
             if local_ranks:
                 watcher.join()
+            used = observer.result()
     too_much = printed.is_too_much()
     if too_much:
         printed.cut()
@@ -145,6 +156,7 @@ def run_once(
         "leftover_processes": [*leftovers, *left],
         "disturbed_by": disturbers,
         **seen,
+        "used": used,
         "output": str(output),
     }
 

@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from containercheck.node import contract, texts
 from containercheck.node.outputs import problems, reading, run_failures
+from containercheck.node.outputs.experiments import Experiments
 from containercheck.node.outputs.problems import DIFFER, HANG, OUTPUT, RANKS, STATUS, UNREADABLE, WRONG, Problem
 from containercheck.node.outputs.reading import UnreadableError
 from containercheck.node.stats import together
@@ -38,6 +39,10 @@ class Facts:
     :ivar emulated: whether the nodes' processors are emulated, so that no overhead says anything.
     :ivar duet: ``cores`` of each side where both run at the same time, and the ``stagedir`` as their commands name it;
         None where they take turns.
+    :ivar remedies: ``name``, ``of`` and ``figures`` of each side that is run beside the others, to see whether a change
+        helps; see experiments.py.
+    :ivar remedy_budget: seconds for all that is run for the sake of remedies only.
+    :ivar remedy_seconds: seconds that one of their runs is expected to take, for the first round.
     :ivar earlier: the figures of rounds of an earlier job, which count: of each round side, figure and value.
     :ivar earlier_runtimes: ``command`` and ``version`` of the runtimes that they were measured with, by side.
     :ivar earlier_refused: why rounds of an earlier job do not count; empty where they do, or there are none.
@@ -57,6 +62,9 @@ class Facts:
         self.sides = [types.SimpleNamespace(**{"accepted": {}, **side}) for side in content["sides"]]
         self.emulated: bool = content["emulated"]
         self.duet: Optional[Dict[str, Any]] = content.get("duet")
+        self.remedies = [types.SimpleNamespace(**remedy) for remedy in content.get("remedies", ())]
+        self.remedy_seconds: float = content.get("remedy_seconds", 0.0)
+        self.remedy_budget: float = content.get("remedy_budget", 0.0)
         self.earlier: List[Dict[str, Dict[str, float]]] = content["earlier"]
         self.earlier_runtimes: Dict[str, Dict[str, str]] = content.get("earlier_runtimes", {})
         self.earlier_refused: str = content.get("earlier_refused", "")
@@ -81,10 +89,12 @@ class Evaluation:
     :ivar emulated: whether nothing is judged, because the nodes' processors are emulated.
     :ivar duet: whether both sides run at the same time, on each half of the node once a round.
     :ivar left_out: why rounds of an earlier job do not count, in a line; empty where they do, or there are none.
+    :ivar experiments: the remedies that run in the same rounds, and change no verdict.
     """
 
     def __init__(self, facts: Facts, stagedir: Path) -> None:
         """No runs yet."""
+        self.experiments = Experiments(facts)
         self._facts, self._stagedir = facts, stagedir
         self.emulated, self.duet = facts.emulated, facts.duet is not None
         self._runs_a_round = 2 if self.duet else 1
@@ -110,10 +120,14 @@ class Evaluation:
     def end_round(self, replaced: bool) -> None:
         """Count the round whose runs were added last, unless it is replaced or one of its runs is not valid."""
         self._ended += 1
+        values = None
         if replaced:
             self.replaced += 1
         elif all(len(self._round.get(side.name, ())) == self._runs_a_round for side in self._facts.sides):
-            self._count({side: self._middle(runs) for side, runs in self._round.items()})
+            values = {side: self._middle(runs) for side, runs in self._round.items()}
+            self._count(values)
+        compared = {side.name: side.compared_with for side in self._facts.sides}
+        self.experiments.end_round(values, self._answers, compared)
         self._round, self._answers = {}, {}
 
     def _middle(self, runs: List[Dict[str, float]]) -> Dict[str, float]:
@@ -176,6 +190,9 @@ class Evaluation:
     def add(self, run: Dict[str, Any]) -> None:
         """Read one run of the record."""
         side = run["side"]
+        if self.experiments.is_remedy(side):
+            self.experiments.add(run, self._stagedir / run["output"])
+            return
         # Two runs at the same time take the time of one.
         self.seconds += run["seconds"] / self._runs_a_round
         if run.get("ended_with"):

@@ -1,0 +1,1 @@
+"""Explain a failure: what differs between the sides, by which rules, and what an experiment proved."""

@@ -1,0 +1,145 @@
+"""Explain a failure: rank the causes that can explain the figures that failed, and say what experiments proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from containercheck.application.facts import Figure
+from containercheck.explain.experiments import Experiment
+from containercheck.explain.observations import Observation
+from containercheck.explain.rules import RULES, Cause
+from containercheck.node.stats.sequential import FAIL, PASS
+from containercheck.results.formatting import number
+
+#: Most differences that a message names.
+NAMED = 3
+
+
+def causes(bare: Observation | None, container: Observation | None, failed: Sequence[Figure]) -> list[Cause]:
+    """Return the differences that can explain the figures that failed, the likeliest first.
+
+    :param bare, container: what both sides saw; None where it is not known, and nothing is explained then.
+    :param failed: the figures that are too slow; none for a run that failed otherwise.
+    """
+    if not bare or not container:
+        return []
+    found = [cause for rule in RULES for cause in rule(bare, container)]
+    scored = [(_explained(cause, failed) * cause.weight, cause) for cause in found]
+    return [cause for score, cause in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
+
+
+def _explained(cause: Cause, failed: Sequence[Figure]) -> float:
+    """Return the part of the failed figures that a cause can explain."""
+    if not failed:
+        return 0.0
+    return sum(_explains(cause, figure) for figure in failed) / len(failed)
+
+
+def _explains(cause: Cause, figure: Figure) -> bool:
+    if not figure.measures:
+        return not cause.narrow
+    return bool({*cause.kinds} & {*figure.measures})
+
+
+def stored(found: Iterable[Cause], tried: Sequence[Mapping[str, Any]] = (), results: Sequence[Mapping[str, Any]] = ()):
+    """Return causes as the report has them, with the result of their experiment where they were tried.
+
+    :param tried: the causes of the earlier session that have a side of their own, in the order of ``results``.
+    :param results: see ``Experiments.results``.
+    """
+    entries = [_entry(cause) for cause in found]
+    known = [*tried, *(entry for entry in entries if not any(_same(entry, other) for other in tried))]
+    outcomes = dict(zip(range(len(tried)), results))
+    return [
+        {**cause, "result": outcomes[place]} if place in outcomes else dict(cause) for place, cause in enumerate(known)
+    ]
+
+
+def _entry(cause: Cause) -> dict[str, Any]:
+    entry = {name: value for name, value in asdict(cause).items() if name not in ("weight", "narrow")}
+    return {**entry, "kinds": list(cause.kinds)}
+
+
+def _same(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
+    return first.get("sentence") == second.get("sentence")
+
+
+def is_proven(cause: Mapping[str, Any]) -> bool:
+    """Return whether the container with the remedy is as fast as bare in all figures that had failed."""
+    figures = (cause.get("result") or {}).get("figures") or {}
+    return bool(figures) and all(figure["helps"] == FAIL and figure["rest"] == PASS for figure in figures.values())
+
+
+def helps(cause: Mapping[str, Any]) -> bool:
+    """Return whether the remedy takes at least half of the overhead away in a figure that had failed."""
+    figures = (cause.get("result") or {}).get("figures") or {}
+    return any(figure["helps"] == FAIL for figure in figures.values())
+
+
+def lines(known: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the lines of a failure's message that explain it; empty where nothing is known."""
+    proven = [cause for cause in known if is_proven(cause)]
+    partly = [cause for cause in known if not is_proven(cause) and helps(cause)]
+    if proven:
+        return _confirmed(proven[0], "the cause")
+    if partly:
+        return [line for cause in partly for line in _confirmed(cause, "a cause")]
+    tried = [cause for cause in known if cause.get("result")]
+    refuted = [cause for cause in tried if _is_refuted(cause)]
+    left = [cause for cause in known if cause not in refuted]
+    printed = []
+    if refuted:
+        printed.append(f"not the cause, by experiment: {'; '.join(cause['sentence'] for cause in refuted)}")
+    if left:
+        word = "not explained; what differs besides" if refuted else "what differs, and may be the cause"
+        printed.append(f"{word}: {'; '.join(cause['sentence'] for cause in left[:NAMED])}")
+    return printed
+
+
+def _is_refuted(cause: Mapping[str, Any]) -> bool:
+    figures = (cause.get("result") or {}).get("figures") or {}
+    return bool(figures) and all(figure["helps"] == PASS for figure in figures.values())
+
+
+def _confirmed(cause: Mapping[str, Any], what: str) -> list[str]:
+    """Return the lines about a cause that an experiment confirmed: what differs, the proof, and what to do."""
+    label = Experiment(**cause["experiment"]).label
+    figures = cause["result"]["figures"]
+    proven = {name: figure for name, figure in figures.items() if figure["helps"] == FAIL and figure["rest"] == PASS}
+    printed = [f"{what}: {cause['sentence']}"]
+    if len(proven) == len(figures):
+        printed.append(f"proven: with {label} {_overheads(proven)}")
+    else:
+        helped = {name: figure for name, figure in figures.items() if figure["helps"] == FAIL}
+        printed.append(f"with {label} {_overheads(helped)}: it explains {_part(helped)}")
+    return [*printed, f"do: {cause['remedy']} ({cause['source']})"]
+
+
+def _overheads(figures: Mapping[str, Mapping[str, Any]], most: int = 3) -> str:
+    """Return the overheads with the remedy, those first that were largest without it."""
+    ordered = sorted(figures.items(), key=lambda item: -(item[1]["without"] or 0.0))
+    texts = [f"of {name} is {_overhead(figure)}" for name, figure in ordered[:most]]
+    more = f", and of {len(ordered) - most} more it is gone" if len(ordered) > most else ""
+    return "the overhead " + ", ".join(texts) + more
+
+
+def _overhead(figure: Mapping[str, Any]) -> str:
+    unit = f" {figure['unit']}".rstrip()
+    low, high = (None if end is None else number(end, 2, "+") for end in figure["interval"])
+    ends = f" ({low} to {high})" if low is not None and high is not None else ""
+    without = f", and {number(figure['without'], 2, '+')}{unit} without" if figure["without"] is not None else ""
+    return f"{number(figure['overhead'], 2, '+')}{ends}{unit}{without}"
+
+
+def _part(figures: Mapping[str, Mapping[str, Any]]) -> str:
+    parts = [
+        1 - figure["overhead"] / figure["without"]
+        for figure in figures.values()
+        if figure["without"] and figure["overhead"] is not None
+    ]
+    if not parts:
+        return "a part of it"
+    low, high = round(100 * min(parts)), round(100 * max(parts))
+    return f"{low} % of it" if low == high else f"{low} to {high} % of it"

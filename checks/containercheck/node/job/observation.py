@@ -1,0 +1,233 @@
+"""Record what a side sees, from inside and once before the rounds (standard library only, Python 3.6 or newer).
+
+    python3 checks/containercheck observe --ranks 4 subject
+
+runs ``subject.observe.sh``: the launcher of the side's own commands, its container, and in it ``observe.sh``, a script
+for any POSIX shell. One rank prints variables, limits, mounts, what is free in /dev/shm, capabilities, cgroups, network
+interfaces, devices, settings of the kernel and the C library. ``subject.observed.json`` has what may be published:
+values of variables that are known to hold settings, of others a fingerprint (node/variables.py). Whole environments
+never reach the disk. An observation that fails is left out, and the rounds begin all the same.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Tuple
+
+from containercheck.node import contract, texts, variables
+from containercheck.node.container_runtimes import RUNTIMES
+from containercheck.node.job import belonging, processes
+
+#: Seconds that an observation may take; and most bytes that are read of it.
+PATIENCE, MOST = 60.0, 4 << 20
+#: Begins the title of a section, in a line of its own.
+TITLE = "@@containercheck "
+#: The settings of the kernel that matter to MPI, containers and memory.
+KERNEL = (
+    "/proc/sys/kernel/yama/ptrace_scope",
+    "/proc/sys/user/max_user_namespaces",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/kernel/numa_balancing",
+    "/proc/sys/vm/overcommit_memory",
+    "/proc/sys/vm/nr_hugepages",
+    "/sys/kernel/mm/transparent_hugepage/enabled",
+)
+#: Prints what a rank sees. Ranks of Apptainer's shared namespace fail if another one ends before they join: each waits
+#: until all are there, two seconds at most. ``$1`` is a directory for that, with the number of ranks in it.
+SCRIPT = (
+    r"""
+here=$1
+: >"$here/rank.$(cat /proc/sys/kernel/hostname).$$"
+tries=0
+until [ "$(ls "$here" | grep -c '^rank')" -ge "$(cat "$here/expected")" ] || [ $tries -ge 40 ]; do
+    sleep 0.05 2>/dev/null || sleep 1
+    tries=$((tries + 1))
+done
+mkdir "$here/printer" 2>/dev/null || exit 0
+title() { printf '\n%s\n' "TITLE$1"; }
+title environment
+cat /proc/self/environ
+title limits
+cat /proc/self/limits
+title status
+cat /proc/self/status
+title mounts
+cat /proc/self/mountinfo
+title cgroup
+cat /proc/self/cgroup
+title space
+for place in /dev/shm /tmp "${TMPDIR:-/tmp}"; do df -Pk "$place" | tail -n 1; done
+title directories
+for place in "${TMPDIR:-/tmp}" "${HOME:-/}" "$PWD"; do
+    if [ ! -d "$place" ]; then word=missing; elif [ ! -w "$place" ]; then word=unwritable; else word=usable; fi
+    printf '%s %s\n' "$word" "$place"
+done
+title user
+id
+title interfaces
+cat /proc/net/dev
+title devices
+ls -d /dev/infiniband/* /dev/nvidia[0-9]* /dev/kfd /dev/dri/render* /dev/knem /dev/xpmem /dev/fuse /dev/cxi*
+title namespaces
+for name in user mnt pid net ipc uts cgroup; do printf '%s %s\n' "$name" "$(readlink /proc/self/ns/$name)"; done
+title kernel
+for name in KERNEL; do [ ! -r "$name" ] || printf '%s %s\n' "$name" "$(cat "$name")"; done
+title libc
+ls /lib/ld-musl-* /usr/lib/libmusl* || getconf GNU_LIBC_VERSION || ldd --version | head -n 1
+title system
+cat /etc/os-release
+title image
+set -- /.singularity.d/env/90-environment.sh /.singularity.d/env/10-docker2singularity.sh
+grep -hoE '^ *(export +)?[A-Za-z_][A-Za-z_0-9]*=' "$@"
+title end
+""".replace("TITLE", TITLE)
+    .replace("KERNEL", " ".join(KERNEL))
+    .lstrip()
+)
+#: Beginnings of the names of variables by which a runtime sets others in the container (APPTAINERENV_).
+_SETS = tuple(runtime.settings.rstrip("_") + "ENV_" for runtime in RUNTIMES if runtime.settings)
+
+
+def sections(text: str) -> Dict[str, str]:
+    """Return what a rank printed, by the titles of its sections; nothing before the first title counts."""
+    parts = re.split(rf"^{TITLE}(\w+)\n", text, flags=re.MULTILINE)
+    return {title: body[:-1] if body.endswith("\n") else body for title, body in zip(parts[1::2], parts[2::2])}
+
+
+def read(text: str, key: bytes, job: Mapping[str, str]) -> Dict[str, Any]:
+    """Return what a rank saw, without secrets; empty if it printed no whole observation.
+
+    :param text: what it printed.
+    :param key: for fingerprints of variables.
+    :param job: variables of the job outside of the container: by some of them a runtime sets others.
+    """
+    parts = sections(text)
+    if "end" not in parts or "environment" not in parts:
+        return {}
+
+    def words(section: str) -> List[List[str]]:
+        return [line.split() for line in parts.get(section, "").splitlines() if line.strip()]
+
+    seen = {
+        "environment": _environment(parts["environment"], key),
+        "set_by": {
+            name[len(prefix) :]: name
+            for name in sorted(job)
+            for prefix in _SETS
+            if name.startswith(prefix) and name != prefix
+        },
+        "image_variables": sorted({found[0] for found in map(_name_of, parts.get("image", "").splitlines()) if found}),
+        "limits": _limits(parts.get("limits", "")),
+        "status": dict(_status(parts.get("status", ""))),
+        "mounts": dict(_mounts(parts.get("mounts", ""))),
+        "cgroup": [line for line in parts.get("cgroup", "").splitlines() if line],
+        "space": {row[-1]: [_bytes(row[1]), _bytes(row[3])] for row in words("space") if len(row) >= 6},
+        "directories": {" ".join(row[1:]): row[0] for row in words("directories")},
+        "user": parts.get("user", "").strip(),
+        "interfaces": re.findall(r"^ *([\w.@-]+):", parts.get("interfaces", ""), re.MULTILINE),
+        "devices": [row[0] for row in words("devices")],
+        "namespaces": {row[0]: row[1] for row in words("namespaces") if len(row) == 2},
+        "kernel": {row[0].rpartition("/")[2]: " ".join(row[1:]) for row in words("kernel")},
+        "libc": _libc(parts.get("libc", "")),
+        "system": "".join(re.findall(r'^PRETTY_NAME="?([^"\n]+)', parts.get("system", ""), re.MULTILINE)[:1]),
+    }
+    return texts.cleaned(seen)
+
+
+def _environment(text: str, key: bytes) -> Dict[str, str]:
+    pairs = (entry.partition("=") for entry in text.split("\0") if "=" in entry)
+    return {texts.printable(name): variables.redacted(name, value, key) for name, _, value in pairs}
+
+
+def _name_of(line: str) -> List[str]:
+    return re.findall(r"([A-Za-z_]\w*)=$", line)
+
+
+def _limits(text: str) -> Dict[str, str]:
+    """Return the soft limits by name, in the words of /proc: ``Max locked memory``."""
+    rows = re.findall(r"^(Max .*?) {2,}(\S+) +(\S+)", text, re.MULTILINE)
+    return {name: soft for name, soft, _ in rows}
+
+
+def _status(text: str) -> List[Tuple[str, str]]:
+    wanted = r"CapEff|CapBnd|NoNewPrivs|Seccomp|Speculation_Store_Bypass|Cpus_allowed_list|Mems_allowed_list|Groups"
+    return re.findall(rf"^({wanted}):[ \t]*(.*?)[ \t]*$", text, re.MULTILINE)
+
+
+def _mounts(text: str) -> List[Tuple[str, List[str]]]:
+    mounts = []
+    for row in (line.split() for line in text.splitlines()):
+        if len(row) > 6 and "-" in row[6:]:
+            dash = row.index("-", 6)
+            mounts.append((row[4], [row[dash + 1], row[dash + 2], row[5]]))
+    return mounts
+
+
+def _bytes(text: str) -> int:
+    return 1024 * int(text) if text.isdigit() else 0
+
+
+def _libc(text: str) -> str:
+    return "musl" if "musl" in text else " ".join(text.split("\n")[0].split())
+
+
+def observe(side: str, ranks: int) -> Dict[str, Any]:
+    """Start the side once, and return what its first rank saw.
+
+    :param ranks: number of ranks that its launcher starts.
+    :raises OSError: a file cannot be written, or the script not be started.
+    """
+    Path(contract.OBSERVE).write_text(SCRIPT)
+    gathering = Path(contract.observing_directory(side))
+    shutil.rmtree(str(gathering), ignore_errors=True)
+    gathering.mkdir()
+    Path(gathering, "expected").write_text(f"{max(1, ranks)}\n")
+    text = _output(contract.observe_file(side))
+    shutil.rmtree(str(gathering), ignore_errors=True)
+    return read(text, variables.key_of(Path(contract.KEY)), os.environ)
+
+
+def _output(script: str) -> str:
+    """Return what a script prints within its time, on standard output; what it leaves is ended."""
+    process = subprocess.Popen(
+        ["bash", script],
+        env=belonging.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=os.setpgrp,
+    )
+    try:
+        out = process.communicate(timeout=PATIENCE)[0]
+    except subprocess.TimeoutExpired:
+        processes.end(process.pid, 1.0)
+        out = process.communicate()[0]
+    belonging.wait_for_all(2.0)
+    belonging.kill_all()
+    processes.reap()
+    return os.fsdecode(out[:MOST])
+
+
+def main() -> None:
+    """Write the observation of a side; a failure is one line of the job's output."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, default=0, help="how many the launcher starts")
+    parser.add_argument("side")
+    arguments = parser.parse_args()
+    processes.adopt_orphans()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        seen = observe(arguments.side, arguments.ranks)
+    except (OSError, ValueError) as error:
+        print(f"what {arguments.side} sees is not recorded: {error}", file=sys.stderr)
+        return
+    if not seen:
+        print(f"what {arguments.side} sees is not recorded: it printed nothing", file=sys.stderr)
+        return
+    variables.write_private(Path(contract.observed_file(arguments.side)), json.dumps(seen))

@@ -1,0 +1,241 @@
+"""Watch what a run's processes use, from /proc (Linux, standard library only, Python 3.6 or newer).
+
+A thread looks at the processes of the run on the job's first node, at growing intervals: processor time, faults,
+threads, memory of all; and, while they compute, what the busiest have mapped, where their threads may run, over which
+interfaces they talk, and whether their cgroup holds them back. Of short runs little is seen. What cannot be read is
+left out: a run never fails because it is watched.
+"""
+
+import contextlib
+import os
+import re
+import socket
+import struct
+import threading
+from pathlib import Path
+from typing import Any, Dict, List, Set, Tuple
+
+from containercheck.node.job import belonging, processes
+
+#: Seconds before the first look, factor by which pauses grow, and longest pause.
+FIRST, LONGER, LONGEST = 0.2, 1.4, 2.0
+#: Most processes that are looked at closely, and looks after which these are not looked at any more.
+CLOSELY, LOOKS = 16, 3
+#: Processes of container runtimes that serve a container while it runs, by name: they mount images, or wait.
+HELPERS = re.compile(r"squashfuse|fuse2fs|fuse-overlayfs|fuse_|gocryptfs|starter|conmon|fusermount|appinit|slirp|pasta")
+#: Processes that start ranks, and compute nothing.
+LAUNCHERS = re.compile(r"mpirun|mpiexec|orterun|prterun|orted|prted|hydra|srun|slurmstepd|bash|sh|dash|timeout|env")
+#: Files that are mapped and tell which libraries compute, allocate and talk.
+LIBRARIES = re.compile(
+    r"(libopenblas|libblas|liblapack|libmkl_\w+|libblis|libsci\w*|libessl|libarmpl|libatlas|libgomp|libiomp5|libomp|libfftw3\w*"
+    r"|libtcmalloc\w*|libjemalloc|libhugetlbfs|libmpi\w*|libmpich\w*|libucp|libuct|libfabric|libpsm2|libibverbs|libpmix|libxpmem"
+    r"|libcuda|libcudart|librccl|libnccl|libxalt\w*|libdarshan|libasan|libtsan|ld-musl-\w+|libc\.musl-\w+|libc)[-.\w]*\.so"
+)
+_TICKS = float(os.sysconf("SC_CLK_TCK"))
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Observer:
+    """The watch on one run; start it when the run has begun, and :meth:`result` ends it.
+
+    :param finished: set when the run has ended.
+    """
+
+    def __init__(self, finished: threading.Event) -> None:
+        """Nothing is seen yet."""
+        self._finished = finished
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        # Of each process: name, user and system seconds, minor and major faults; the last look counts.
+        self._used: Dict[int, Tuple[str, float, float, int, int]] = {}
+        self._memory = 0
+        self._threads: List[int] = []
+        self._may_use: Set[str] = set()
+        self._libraries: Set[str] = set()
+        self._interfaces: Set[str] = set()
+        self._shared: Set[str] = set()
+        self._switches: Dict[int, Tuple[int, int]] = {}
+        self._throttled = Throttling()
+        self._looks = 0
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def result(self) -> Dict[str, Any]:
+        """Wait for the watch to end, and return what was seen; empty where nothing was."""
+        self._thread.join()
+        if not self._used:
+            return {}
+        own = [used for used in self._used.values() if not HELPERS.search(used[0])]
+        helpers = [used for used in self._used.values() if HELPERS.search(used[0])]
+        return {
+            "user": round(sum(used[1] for used in own), 2),
+            "system": round(sum(used[2] for used in own), 2),
+            "helpers": round(sum(used[1] + used[2] for used in helpers), 2),
+            "faults": sum(used[3] for used in own),
+            "major_faults": sum(used[4] for used in own),
+            "memory": self._memory,
+            "threads": sorted(self._threads),
+            "may_use": sorted(self._may_use),
+            "switches": [sum(counts[place] for counts in self._switches.values()) for place in (0, 1)],
+            "libraries": sorted(self._libraries),
+            "interfaces": sorted(self._interfaces),
+            "shared_memory": sorted(self._shared),
+            "throttled": self._throttled.result(),
+        }
+
+    def _watch(self) -> None:
+        pause = FIRST
+        while not self._finished.wait(pause):
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                self._look()
+            pause = min(LONGEST, pause * LONGER)
+
+    def _look(self) -> None:
+        pids = belonging.processes_of_run()
+        memory = 0
+        busy: List[Tuple[float, int]] = []
+        for pid in pids:
+            with contextlib.suppress(OSError):
+                name, fields = processes.status_of(pid)
+                user, system = int(fields[11]) / _TICKS, int(fields[12]) / _TICKS
+                before = self._used.get(pid, (name, 0.0, 0.0, 0, 0))
+                self._used[pid] = (name, user, system, int(fields[7]), int(fields[9]))
+                memory += int(fields[21]) * _PAGE
+                if fields[0] != "Z" and not HELPERS.search(name) and not LAUNCHERS.fullmatch(name):
+                    busy.append((user + system - before[1] - before[2], pid))
+        self._memory = max(self._memory, memory)
+        ranks = [pid for spent, pid in sorted(busy, reverse=True) if spent > 0][:CLOSELY]
+        if ranks:
+            self._throttled.look(ranks[0])
+        if self._looks < LOOKS and ranks:
+            self._looks += 1
+            threads = []
+            for pid in ranks:
+                with contextlib.suppress(OSError):
+                    threads.append(self._look_closely(pid))
+            self._threads = max(self._threads, threads, key=sum)
+        for pid in ranks:
+            with contextlib.suppress(OSError):
+                counts = re.findall(r"_ctxt_switches:\s+(\d+)", Path("/proc", str(pid), "status").read_text())
+                self._switches[pid] = (int(counts[0]), int(counts[1]))
+
+    def _look_closely(self, pid: int) -> int:
+        """Note what a process has mapped and where its threads may run, and return their number."""
+        place = Path("/proc", str(pid))
+        for line in (place / "maps").read_text(errors="replace").splitlines():
+            words = line.split(None, 5)
+            if len(words) == 6 and words[5].startswith("/"):
+                if LIBRARIES.match(words[5].rpartition("/")[2]):
+                    self._libraries.add(words[5])
+                elif words[5].startswith("/dev/shm/"):
+                    self._shared.add(re.sub(r"\d+", "#", words[5]))
+        tasks = os.listdir(str(place / "task"))
+        for task in tasks[:64]:
+            with contextlib.suppress(OSError):
+                status = (place / "task" / task / "status").read_text(errors="replace")
+                self._may_use.update(re.findall(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE))
+        self._interfaces |= interfaces_of(pid)
+        return len(tasks)
+
+
+class Throttling:
+    """How often the cgroup of a process, or one above it, held it back because its processor time was used up."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._first: Dict[str, Tuple[int, int]] = {}
+        self._last: Dict[str, Tuple[int, int]] = {}
+        self._quota = 0.0
+
+    def look(self, pid: int) -> None:
+        """Read the counters of the cgroups of a process that have a quota."""
+        for directory, cpus in quotas(Path("/proc", str(pid), "cgroup").read_text()):
+            counts = dict(line.split()[:2] for line in Path(directory, "cpu.stat").read_text().splitlines())
+            now = (int(counts.get("nr_throttled", 0)), int(counts.get("nr_periods", 0)))
+            self._first.setdefault(directory, now)
+            self._last[directory] = now
+            self._quota = min(self._quota or cpus, cpus)
+
+    def result(self) -> List[float]:
+        """Return in how many of how many periods it was held back, and the processors allowed; empty for no quota."""
+        if not self._last:
+            return []
+        counts = [
+            tuple(last - first for last, first in zip(self._last[place], self._first[place])) for place in self._last
+        ]
+        return [*max(counts), self._quota]
+
+
+def quotas(text: str, mounts: Path = Path("/sys/fs/cgroup")) -> List[Tuple[str, float]]:
+    """Return the cgroups with a quota that a process is in, and how many processors each may use.
+
+    :param text: content of its /proc/<pid>/cgroup.
+    :param mounts: where cgroups are mounted, of both versions.
+    """
+    limited = []
+    for line in text.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        roots = [mounts / name for name in (controllers, "cpu", "cpu,cpuacct")] if controllers else [mounts]
+        for root in roots[: 1 if not controllers else 3]:
+            place = root / path.lstrip("/")
+            while place != root.parent:
+                cpus = _allowed(place)
+                if cpus:
+                    limited.append((str(place), cpus))
+                if place == root:
+                    break
+                place = place.parent
+            if limited:
+                break
+    return limited
+
+
+def _allowed(place: Path) -> float:
+    """Return how many processors a cgroup may use; 0 without a quota."""
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = (place / "cpu.max").read_text().split()
+        return 0.0 if quota == "max" else int(quota) / int(period)
+    with contextlib.suppress(OSError, ValueError):
+        quota = int((place / "cpu.cfs_quota_us").read_text())
+        return max(0.0, quota / int((place / "cpu.cfs_period_us").read_text()))
+    return 0.0
+
+
+def interfaces_of(pid: int) -> Set[str]:
+    """Return the interfaces over which a process has TCP connections, with those of its own network namespace."""
+    place = Path("/proc", str(pid))
+    inodes = set()
+    for entry in os.listdir(str(place / "fd"))[:4096]:
+        with contextlib.suppress(OSError):
+            target = os.readlink(str(place / "fd" / entry))
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+    if not inodes:
+        return set()
+    addresses = set()
+    for line in (place / "net" / "tcp").read_text().splitlines()[1:]:
+        words = line.split()
+        if words[9] in inodes and words[3] == "01":
+            addresses.add(socket.inet_ntoa(struct.pack("<I", int(words[1].split(":")[0], 16))))
+    return {name for name in (interface_of(address, place) for address in addresses) if name}
+
+
+def interface_of(address: str, place: Path) -> str:
+    """Return the interface with the network that an address lies in; empty where none has it.
+
+    :param place: directory of a process in /proc, whose network counts.
+    """
+    if address.startswith("127."):
+        return "lo"
+    number = struct.unpack("<I", socket.inet_aton(address))[0]
+    best = ("", 0)
+    for line in (place / "net" / "route").read_text().splitlines()[1:]:
+        words = line.split()
+        network, mask = int(words[1], 16), int(words[7], 16)
+        length = bin(mask).count("1")
+        if mask and number & mask == network and length > best[1]:
+            best = (words[0], length)
+    return best[0]
