@@ -137,6 +137,7 @@ class Candidate:
 
     :ivar name: name of its side.
     :ivar command: the runtime's command; None for its usual one.
+    :ivar runtime: its runtime; None for the partition's, whatever the command is called.
     :ivar image: a ready image; None for the recipe's.
     :ivar builds: whether its image is built by this runtime, for it alone.
     :ivar arguments: values of the recipe's own arguments for its image; empty for their defaults. None for the check's
@@ -145,6 +146,7 @@ class Candidate:
 
     name: str
     command: str | None = None
+    runtime: Runtime | None = None
     image: str | None = None
     builds: bool = False
     arguments: Mapping[str, str] | None = None

@@ -266,6 +266,8 @@ def main() -> None:
     def deliver_path() -> Path:
         facts = get()
         image_build.write_record(arguments.link, facts)
+        if runtime.form == OCI:
+            Path(contract.image_name_file(str(arguments.link))).write_text(facts["path"] + "\n")
         return Path(facts.get("archive", facts["path"]))
 
     cache.deliver(deliver_path, arguments.link)
