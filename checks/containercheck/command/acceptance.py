@@ -14,6 +14,7 @@ from pathlib import Path
 
 from containercheck.command import parsers, run
 from containercheck.command.parsers import Parser
+from containercheck.node import container_runtimes
 from containercheck.node.container_runtimes import METADATA, RUNTIMES
 from containercheck.report import table, versions
 from containercheck.results import selections
@@ -47,11 +48,11 @@ def is_image(word: str) -> bool:
 
 
 def resolved(word: str) -> str:
-    """Return the path of the runtime that a word names: a command, a path, or a module.
+    """Return the path of the runtime that a word names: a command, a path, a module, or the name of a runtime.
 
     :raises UnknownCandidate: no runtime has this name.
     """
-    path = shutil.which(word)
+    path = shutil.which(next((known.command for known in RUNTIMES if known.name.lower() == word.lower()), word))
     if path:
         return str(Path(path).absolute())
     if re.fullmatch(r"[\w.+/-]+", word):
@@ -68,7 +69,10 @@ def resolved(word: str) -> str:
 def version(path: str) -> str:
     """Return the version that a runtime prints, in one line."""
     try:
-        output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60).stdout
+        # Some print it as an error.
+        output = subprocess.run(
+            [path, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return "which does not tell its version"
     return " ".join(output.split()) or "which does not tell its version"
@@ -148,7 +152,12 @@ def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
     if kinds == {True}:
         paths = [word if "://" in word else str(Path(word).absolute()) for word in words]
         return "compared_images", dict(zip(names, paths))
-    return "runtimes", dict(zip(names, map(resolved, words)))
+    paths = [resolved(word) for word in words]
+    kinds = [container_runtimes.by_command(path).name.lower() for path in paths]
+    if len(set(kinds)) > 1 and all(kinds):
+        # Each is compared with bare, and none is the successor of another.
+        names = [kind if kinds.count(kind) == 1 else f"{kind}{place}" for place, kind in enumerate(kinds, 1)]
+    return "runtimes", dict(zip(names, paths))
 
 
 def asked(argv: Sequence[str]) -> tuple[list[str], bool, list[str], Parser]:

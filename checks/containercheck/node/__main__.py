@@ -24,6 +24,7 @@ PROGRAMS = {
     "inventory": "inventory",
     "image": "build.image_build",
     "pull": "build.image_pull",
+    "convert": "build.image_convert",
     "venv": "build.venvs",
     "jars": "build.jars",
     "compile": "build.compiled",

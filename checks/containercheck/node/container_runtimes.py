@@ -14,6 +14,10 @@ from typing import Iterable, NamedTuple, Optional, Tuple
 REGISTRY_SCHEME, DEFAULT_REGISTRY = "docker", "docker.io"
 #: Directory in an image, as a file or unpacked, with what says how it was made.
 METADATA = ".singularity.d"
+#: Forms of images that runtimes run: a SIF file, an OCI image in a storage of the runtime's own, a directory.
+SIF, OCI, TREE = "sif", "oci", "tree"
+#: Command that writes the files of an image as an archive, without what the runtime binds in; it skips unreadable ones.
+ARCHIVE = f"cd / && tar -cf - --ignore-failed-read $(ls -d {METADATA} bin etc lib* opt sbin srv usr var 2>/dev/null)"
 
 
 class Storage(NamedTuple):
@@ -24,7 +28,8 @@ class Storage(NamedTuple):
     of a registry is called in both. ``run`` is what it is told to run, in the words of a job's script: ``{name}``, or
     what the build step found (``{identifier}``). ``takes_tags`` tells whether an image without a digest will do;
     ``loaded`` is how the names of images begin that are in no registry; ``per_node`` tells whether each node has
-    images of its own.
+    images of its own. ``load`` are the words that read an OCI archive (``{archive}``) into it under a name (``{name}``);
+    empty for a storage that only a registry fills.
     """
 
     look: Tuple[str, ...]
@@ -35,6 +40,7 @@ class Storage(NamedTuple):
     takes_tags: bool = False
     loaded: str = ""
     per_node: bool = False
+    load: Tuple[str, ...] = ()
 
     def is_loaded(self, name: str) -> bool:
         """Tell whether an image is in no registry."""
@@ -50,16 +56,21 @@ class Runtime(NamedTuple):
 
     How it runs a program: ``launch`` are the words after the command, ``bind`` those that bind a directory, ``gpus``
     those that let the container see the node's GPUs, ``variable`` those before the name of a variable that has to be
-    handed on, because the container has an environment of its own. ``label`` are those that mark a container of ours.
+    handed on, because the container has an environment of its own, and ``environment`` those that hand on all of it:
+    what a launcher tells its ranks is in there. ``label`` are those that mark a container of ours. ``same_user`` keeps
+    the number of a user who is not root. ``mount_points`` lets the runtime make the directories in the image that
+    binds need.
     ``user_namespace`` lets root without all capabilities run images; ``shared_namespace`` puts the ranks of a node
-    into one user namespace, where what ``help`` prints has it. ``own_library_path`` tells whether it gives containers
+    into one user namespace, where what ``help`` prints has it; ``joined`` does so for ``{ranks}`` processes that a
+    launcher starts, and for no other process. ``own_library_path`` tells whether it gives containers
     an ``LD_LIBRARY_PATH`` of its own.
 
     Who runs it: ``starts_containers`` tells whether its command starts the container itself, so that all processes of
     that are its descendants; ``is_engine`` whether a container may outlive its command, and is found by its label.
 
-    Images: ``storage`` says how it keeps them itself, None for one that runs files and directories. ``builds`` tells
-    whether it builds one from a definition file, and ``build_directory`` is the variable that says where.
+    Images: ``form`` is what it runs (:data:`SIF`, :data:`OCI`, :data:`TREE`); ``storage`` says how it keeps them
+    itself, None for one that runs files and directories. ``builds`` tells whether it builds one from a definition file,
+    and ``build_directory`` is the variable that says where.
 
     Its settings: ``configuration`` are the words that print the path of its configuration file, and ``settings`` how
     the names of its variables begin.
@@ -76,13 +87,18 @@ class Runtime(NamedTuple):
     version: Tuple[str, ...] = ("--version",)
     gpus: str = ""
     variable: Tuple[str, ...] = ()
+    environment: Tuple[str, ...] = ()
     label: str = ""
+    same_user: str = ""
+    mount_points: str = ""
     help: Tuple[str, ...] = ()
     user_namespace: str = ""
     shared_namespace: str = ""
+    joined: str = ""
     own_library_path: bool = False
     starts_containers: bool = False
     is_engine: bool = False
+    form: str = SIF
     storage: Optional[Storage] = None
     builds: bool = False
     build_directory: str = ""
@@ -177,6 +193,7 @@ RUNTIMES = (
         answer="",
         launch=("run", "{binds}", "-w {workdir}", "{options}", "{image}", "{program}"),
         bind="--mount=type=bind,source={source},destination={target}",
+        form=OCI,
         storage=Storage(
             look=("sarus", "images", "--digests"), pull=("sarus", "pull"), lists_digests=True, loaded="load/"
         ),
@@ -189,6 +206,7 @@ RUNTIMES = (
         answer="",
         launch=("--image={image}", "{binds}", "{options}", "{program}"),
         bind="--volume={source}:{target}",
+        form=OCI,
         storage=Storage(
             look=("shifterimg", "lookup"),
             pull=("shifterimg", "pull"),
@@ -199,16 +217,61 @@ RUNTIMES = (
             takes_tags=True,
         ),
     ),
+    # Its processes are not the command's: conmon starts them. The ranks of a node need the host's network and process
+    # numbers, /dev/shm and /tmp in common (https://podman.io/blogs/2019/09/26/podman-in-hpc.html); --ipc=host would need
+    # /dev/mqueue, which not every node has. Under a docker command, it answers by its own name.
+    Runtime(
+        name="Podman",
+        command="podman",
+        answer=r"^podman version ",
+        launch=(
+            "run --rm --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp",
+            "{binds}",
+            "{gpus}",
+            "-w {workdir}",
+            "{options}",
+            "{image}",
+            "{program}",
+        ),
+        bind="-v={source}:{target}",
+        gpus="--device=nvidia.com/gpu=all",
+        variable=("--env",),
+        environment=("--env-host",),
+        label="--label={label}",
+        # Otherwise PMIx servers refuse the ranks, which have another number of user than their launcher.
+        same_user="--userns=keep-id",
+        is_engine=True,
+        form=OCI,
+        storage=Storage(
+            look=("podman", "image", "inspect", "--format={{.Id}}"),
+            pull=("podman", "pull"),
+            per_node=True,
+            load=("podman", "load", "--quiet", "--input={archive}"),
+        ),
+    ),
+    # It prints its number only, and hands on the environment, /dev, /proc, /sys and /tmp. What a bind needs in the
+    # image must be there, unless the image may be written (ch-run(1), "--bind").
+    Runtime(
+        name="Charliecloud",
+        command="ch-run",
+        answer="",
+        launch=("--set-env {binds}", "--cd={workdir}", "{options}", "{image}", "--", "{program}"),
+        bind="--bind={source}:{target}",
+        mount_points="--write",
+        joined="--join-ct={ranks}",
+        starts_containers=True,
+        form=TREE,
+    ),
     Runtime(
         name="Docker",
         command="docker",
-        # Podman goes by its name too.
-        answer=r"(?i)^(docker|podman) version ",
+        answer=r"(?i)^docker version ",
         launch=("run --rm", "{binds}", "-w {workdir}", "{options}", "{image}", "{program}"),
         bind="-v={source}:{target}",
         variable=("--env",),
         label="--label={label}",
         is_engine=True,
+        form=OCI,
         storage=Storage(
             look=("docker", "image", "inspect", "--format={{.Id}}"), pull=("docker", "pull"), per_node=True
         ),

@@ -19,7 +19,8 @@ CACHED_ONLY = "CONTAINERCHECK_CACHED_ONLY"
 #: numbers, separated by commas; a group has an ``@`` before it.
 CACHE_OWNERS = "CONTAINERCHECK_CACHE_OWNERS"
 #: Record of an image, written by the build step beside the link to the image: its path, SHA-256 and size in bytes.
-#: JSON. For an image that the runtime stores itself: its name, the digest in the name, and the runtime's ``id``.
+#: JSON. For an image that the runtime stores itself: its name, the digest in the name, and the runtime's ``id``. For a
+#: converted image also the ``source`` that it was made from.
 IMAGE_RECORD = "image.json"
 
 #: File in the stage directory with a container runtime's identifier of an image that it stores itself.
@@ -100,6 +101,14 @@ def runtime_file(side):
 def image_file(side):
     """Return the name of the link to a side's own image; the image's record has the same name with ``.json``."""
     return f"{side}.image.sif"
+
+
+def image_name_file(link):
+    """Return the name of the file with the name of a converted image in a runtime's storage.
+
+    :param link: name of the link to the archive of the image.
+    """
+    return link.rpartition(".")[0] + ".name"
 
 
 def surroundings_file(side):

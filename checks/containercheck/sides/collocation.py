@@ -175,7 +175,7 @@ class CollocationSides(VariantSides):
             f"{self.variant}, {policy.label}",
             program,
             self._launcher(self.variant == "generic"),
-            self._container(program),
+            self._container(program, self.runtime),
             compared_with=measure,
             shares_cores=policy.lends,
         )

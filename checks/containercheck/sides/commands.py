@@ -17,9 +17,6 @@ from containercheck.site.sites import Site
 
 #: Program in our images that prints who started its ranks (checks/src/ranks), and command that looks for it.
 RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
-#: Command that writes the files of an image as an archive, without what the runtime binds in; it skips unreadable ones.
-_DIRECTORIES = f"{container_runtimes.METADATA} bin etc lib* opt sbin srv usr var"
-UNPACK = f"cd / && tar -cf - --ignore-failed-read $(ls -d {_DIRECTORIES} 2>/dev/null)"
 #: Command that prints what a process in a container sees: variables, a NUL after each; mounts; limits. For
 #: node/job/container_view.py only.
 SURROUNDINGS = "sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
@@ -102,7 +99,7 @@ def side_commands(
             return Commands(_script(side, host, site), side.launcher.needs)
         needs = Needs(prepare=(_observation(side, site),), files=(contract.KEY,))
         return Commands(_script(side, host, site), side.launcher.needs + needs, _observing(side, host))
-    container = _InContainer(side, stagedir, observed)
+    container = _InContainer(side, stagedir, layout, observed)
     if side.remedy_of:
         return Commands(_script(side, container, site), Needs(prepare=tuple(container.unpacking())))
     needs = side.launcher.needs + side.container.needs + container.needs(site, layout)
@@ -194,11 +191,12 @@ class _InContainer:
 
     workdir = contract.WORKDIR
 
-    def __init__(self, side: Side, stagedir: str, observed: bool) -> None:
-        self._observed = observed
-        self._side, self._program, self._stagedir = side, side.program, stagedir
+    def __init__(self, side: Side, stagedir: str, layout: Layout, observed: bool) -> None:
+        self._side, self._stagedir, self._layout, self._observed = side, stagedir, layout, observed
+        self._program = side.program
         # A remedy is started as the side that it is to mend, with what was found out for that in the job.
         self._name = side.remedy_of or side.name
+        self._local_ranks = layout.ranks_per_node if side.launcher.ranks else 0
         self._launcher = side.launcher
         self._container: Container = side.container
         self._links = f"{contract.WORKDIR}/{contract.mpi_links(side.name)}"
@@ -206,14 +204,20 @@ class _InContainer:
 
     def words(self, command: str) -> str:
         """Return the command that runs a command in the image."""
-        command = " ".join([*self._container.prefix, command])
-        if self._container.host_mpi:
-            command = f"sh {contract.WORKDIR}/{contract.mpi_entry_file(self._name)} {command}"
-        return self._launch(command, self._container)
+        return self._launch(self._entered(command), self._container)
 
     def parallel(self, command: str) -> str:
         """Return the command that starts the ranks of a program, each in a container."""
-        return f"{self._launcher.words} {self.words(command)}".strip()
+        joined = self._container.runtime.joined if self._local_ranks > 1 else ""
+        options = [joined.format(ranks=self._local_ranks)]
+        return f"{self._launcher.words} {self._launch(self._entered(command), self._container, options)}".strip()
+
+    def _entered(self, command: str) -> str:
+        """Return a command with the words that come before it in the container, and the host's MPI where it is used."""
+        command = " ".join([*self._container.prefix, command])
+        if not self._container.host_mpi:
+            return command
+        return f"sh {contract.WORKDIR}/{contract.mpi_entry_file(self._name)} {command}"
 
     def bound(self, neighbour: Neighbour, bind: str, command: str) -> str:
         """Return the command that starts the ranks of a program, each in a container that the words ``bind`` bind."""
@@ -224,7 +228,7 @@ class _InContainer:
         pairs = [(source, target) for target, source in neighbour.binds.items()]
         options = (*self._container.options, *self._container.runtime.bind_words(pairs))
         side = self._side.changed(container=replace(self._container, options=options))
-        return _InContainer(side, self._stagedir, self._observed)
+        return _InContainer(side, self._stagedir, self._layout, self._observed)
 
     def mpi_scripts(self) -> dict[str, str]:
         """Return the scripts that bring the host's MPI in, by file name."""
@@ -250,6 +254,8 @@ class _InContainer:
         prepare += self.unpacking()
         if container.host_mpi:
             prepare.append(self._plan_host_mpi(site))
+        if container.runtime.mount_points:
+            prepare.append(self._launch("true", container, [container.runtime.mount_points]))
         # Before what may end the job: it is to explain that.
         prepare += [_observation(self._side, site)] if self._observed else []
         if container.required_program:
@@ -277,17 +283,21 @@ class _InContainer:
     def _unpack(self, container: Container) -> str:
         """Return the command that unpacks an image with its own tar: nodes may lack or forbid other tools for it."""
         target = f"{contract.WORKDIR}/{container.unpacked_to}"
-        unpack = f"{UNPACK} | tar -C {target} -xof - && cd {target} && mkdir -p dev proc sys tmp"
+        unpack = f"{container_runtimes.ARCHIVE} | tar -C {target} -xof - && cd {target} && mkdir -p dev proc sys tmp"
         packed = replace(container, unpacked_to=None, copied_to=None, host_mpi=None, prefix=())
         return self._launch(shlex.join(["sh", "-c", unpack]), packed)
 
-    def _launch(self, command: str, container: Container) -> str:
+    def _launch(self, command: str, container: Container, more: Sequence[str] = ()) -> str:
+        """Return the command that runs a command in a container.
+
+        :param more: further options of the runtime.
+        """
         # The words before the runtime, and the options for the node's runtime and the host's MPI, are known only in the
         # job: see node/job/runtime_start.py and node/job/rank_trial.py.
         options = [f"$(cat {contract.options_file(self._name)})"]
         # Containers of a daemon are found by this label.
         options += [container.runtime.label.format(label=f"{contract.RUN}=${contract.RUN}")]
-        options += container.options
+        options += [*container.options, *more]
         options += [f"$(cat {contract.mpi_options_file(self._name)})"] if container.host_mpi else []
         copied = container.copied_to and shlex.quote(container.copied_to)
         line = container.runtime.command_line(

@@ -141,6 +141,7 @@ class Candidate:
 
     :ivar name: name of its side.
     :ivar command: the runtime's command; None for its usual one.
+    :ivar runtime: its runtime, where runtimes of several kinds are compared; None for the partition's.
     :ivar image: a ready image; None for the recipe's.
     :ivar builds: whether its image is built by this runtime, for it alone.
     :ivar arguments: values of the recipe's own arguments for its image; empty for their defaults. None for the check's
@@ -149,6 +150,7 @@ class Candidate:
 
     name: str
     command: str | None = None
+    runtime: Runtime | None = None
     image: str | None = None
     builds: bool = False
     arguments: Mapping[str, str] | None = None
@@ -156,7 +158,7 @@ class Candidate:
     @property
     def has_own_image(self) -> bool:
         """Whether its image is not the check's, which the others share."""
-        return self.builds or self.image is not None or self.arguments is not None
+        return self.builds or self.runtime is not None or self.image is not None or self.arguments is not None
 
 
 @dataclass(frozen=True)

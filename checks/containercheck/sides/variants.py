@@ -9,8 +9,8 @@ from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTestPlugin
 
 from containercheck.application import axes
-from containercheck.node import contract, mpi
-from containercheck.sides import launchers
+from containercheck.node import container_runtimes, contract, mpi
+from containercheck.sides import launchers, runtimes
 from containercheck.sides.sides import Candidate, Container, HostMpi, Launcher, Program, Side
 from containercheck.site import extras
 
@@ -41,7 +41,7 @@ class VariantSides(RegressionTestPlugin):
         if not self.contained:
             return [bare]
         program = self._program(self.prepared.image_executable)
-        launcher, container = self._launcher(self.variant == "generic"), self._container(program)
+        launcher, container = self._launcher(self.variant == "generic"), self._container(program, self.runtime)
         subject = Side(contract.SUBJECT, self.variant, program, launcher, container, compared_with=bare.name)
         return [bare, *self._successors(subject)] if self.candidates() else [bare, subject]
 
@@ -52,26 +52,38 @@ class VariantSides(RegressionTestPlugin):
         """
         if self.runtimes and self.compared_images:
             raise ReframeError("runtimes and images are two comparisons: name one of them")
-        runtimes = [
-            Candidate(name, command=command, builds=self.built_by_each) for name, command in self.runtimes.items()
+        kinds = {name: container_runtimes.by_command(command) for name, command in self.runtimes.items()}
+        several = len(set(kinds.values())) > 1 and container_runtimes.UNKNOWN not in kinds.values()
+        named = [
+            Candidate(name, command, kinds[name] if several else None, builds=self.built_by_each and not several)
+            for name, command in self.runtimes.items()
         ]
-        return (*runtimes, *(Candidate(name, image=path) for name, path in self.compared_images.items()))
+        return (*named, *(Candidate(name, image=path) for name, path in self.compared_images.items()))
 
     def _successors(self, subject):
-        """Return a side for each candidate; the first is compared with nothing, and the others with it."""
-        first = self.candidates()[0].name
-        return [
-            subject.changed(
+        """Return a side for each candidate.
+
+        Runtimes of several kinds are each compared with bare. Of others, the first is compared with nothing, and each
+        other as its successor.
+        """
+        first, sides = self.candidates()[0].name, []
+        for candidate in self.candidates():
+            is_successor = candidate.runtime is None and candidate.name != first
+            side = subject.changed(
                 name=candidate.name,
                 label=candidate.name,
-                container=self._as_candidate(subject.container, candidate),
-                compared_with=None if candidate.name == first else first,
-                replaces=candidate.name != first,
+                container=self._as_candidate(subject, candidate),
+                replaces=is_successor,
             )
-            for candidate in self.candidates()
-        ]
+            if candidate.runtime is None:
+                side = side.changed(compared_with=first if is_successor else None)
+            sides.append(side)
+        return sides
 
-    def _as_candidate(self, container, candidate):
+    def _as_candidate(self, subject, candidate):
+        container = subject.container
+        if candidate.runtime:
+            container = self._container(subject.program, candidate.runtime)
         container = replace(container, command=candidate.command)
         if not candidate.has_own_image:
             return container
@@ -98,7 +110,7 @@ class VariantSides(RegressionTestPlugin):
             return launchers.partition_launcher(self.job, self.site, self.layout, options, self.site.image_launcher)
         return launchers.partition_launcher(self.job, self.site, self.layout, options)
 
-    def _container(self, program):
+    def _container(self, program, runtime):
         software, host_mpi = self.prepared.site_software, None
         if self.variant == "integrated":
             # For another family, the bare program loads the library: see launchers.family_launcher.
@@ -108,14 +120,14 @@ class VariantSides(RegressionTestPlugin):
             host_mpi = HostMpi(loads_mpi, library, software.environ, family)
         binds = [*self.site.binds, *software.binds, *self.binds]
         return Container(
-            self.runtime,
+            runtime,
             self.prepared.provision.image,
             host_mpi=host_mpi,
             copied_to=f"{axes.own_directory(self.image_directory)}/image.sif" if self.image_directory else None,
             unpacked_to=axes.UNPACKED if self.unpacked else None,
             gpus=self.gpu and self.site.gpus > 0,
-            options=(*self.runtime.bind_words(extras.bound(binds)), *self.container_options),
-            needs=self.prepared.runtime_needs,
+            options=(*runtime.bind_words(extras.bound(binds)), *self.container_options),
+            needs=runtimes.needs(self.current_partition, runtime),
             required_program=self.prepared.image_executable if software.image or software.image_executable else None,
             software_trees=software.trees,
         )

@@ -63,6 +63,7 @@ class BuiltCheck(ApplicationFacts):
             runtime=self.runtime,
             portable=self.variant == "generic",
             unpacked=self.unpacked,
+            copied=bool(self.image_directory),
             runtime_modules=self.prepared.runtime_needs.modules,
             release=self.release,
             dry=self.is_dry_run(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from typing import Any
 
 from reframe.core.exceptions import ReframeError
@@ -11,7 +12,7 @@ from reframe.core.exceptions import ReframeError
 from containercheck.node import contract, texts
 from containercheck.node.build import recipes
 from containercheck.node.build.cache import CacheError
-from containercheck.node.container_runtimes import REGISTRY_SCHEME, RUNTIMES, Runtime, Storage
+from containercheck.node.container_runtimes import OCI, REGISTRY_SCHEME, RUNTIMES, SIF, TREE, Runtime, Storage
 from containercheck.node.project import RECIPES
 from containercheck.sides.sides import Candidate
 from containercheck.site import hosts, node_commands, releases
@@ -21,6 +22,8 @@ from containercheck.software.provision import Misconfigured, Provision, Unavaila
 
 #: Name of the link to the image in the stage directory.
 LINK = "image.sif"
+#: Suffix of links to images, by form.
+SUFFIXES = {SIF: ".sif", OCI: ".oci", TREE: ".tree"}
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
@@ -37,15 +40,28 @@ def provide(wanted: Wanted, site: Site) -> Provision:
             f"no container runtime: none of {', '.join(known.command for known in RUNTIMES)} is on the PATH, and the "
             f"site file has no container_platforms: install {RUNTIMES[0].name}, or name there what the nodes have"
         )
-    if wanted.unpacked and wanted.runtime.storage:
-        raise Unavailable(f"no image: {wanted.runtime.command} runs none that is unpacked")
+    if (wanted.unpacked or wanted.copied) and wanted.runtime.form != SIF:
+        raise Unavailable(
+            f"no image: {wanted.runtime.command} keeps images in its own way, not where the check wants it"
+        )
     candidates = [candidate for candidate in wanted.candidates if candidate.has_own_image]
     if not candidates:
         return _image(wanted, site, LINK)
-    links = {candidate.name: contract.image_file(candidate.name) for candidate in candidates}
-    images = (_image(wanted, site, links[candidate.name], candidate) for candidate in candidates)
-    build = tuple(line for image in images for line in image.build)
-    return Provision(image=links[candidates[0].name], images=links, build=build)
+    images = {
+        candidate.name: _image(
+            replace(wanted, runtime=candidate.runtime or wanted.runtime),
+            site,
+            contract.image_file(candidate.name),
+            candidate,
+        )
+        for candidate in candidates
+    }
+    return Provision(
+        image=images[candidates[0].name].image,
+        images={name: image.image for name, image in images.items()},
+        build=tuple(line for image in images.values() for line in image.build),
+        activate=tuple(line for image in images.values() for line in image.activate),
+    )
 
 
 def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = None) -> Provision:
@@ -75,8 +91,12 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
             "is on the PATH"
         )
     if not wanted.runtime.builds:
-        instead = "" if arguments is not None else "; name a ready one in the site's extras, images"
-        raise Unavailable(f"no image: {command} cannot build {recipe}{instead}")
+        builder = _builder(wanted.runtime)
+        if builder is None:
+            instead = "" if arguments is not None else "; name a ready one in the site's extras, images"
+            raise Unavailable(f"no image: {command} cannot build {recipe}{instead}")
+        unnamed = candidate and replace(candidate, command=None, builds=False)
+        return _converted(_image(replace(wanted, runtime=builder), site, link, unnamed), wanted.runtime, builder, site)
     builder = ["--runtime", candidate.command, "--own"] if candidate and candidate.builds else ["--runtime", command]
     words = ["--recipes", RECIPES, *builder, "--architecture", architecture_of(site)]
     words += [f"--argument={name}={value}" for name, value in (arguments or {}).items()]
@@ -85,6 +105,31 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
     words += ["--mirror", site.image_mirror] if site.image_mirror else []
     words += spack.for_image(wanted, site) if recipes.environment_of(RECIPES, text) else []
     return Provision(image=link, build=(node_commands.in_build(site, "image", *words, recipe),))
+
+
+def _builder(runtime: Runtime) -> Runtime | None:
+    """Return the runtime here that builds images which can be converted for another; None without any."""
+    if runtime.form == OCI and not (runtime.storage and runtime.storage.load):
+        return None
+    return next((known for known in RUNTIMES if known.builds and shutil.which(known.command)), None)
+
+
+def _converted(source: Provision, runtime: Runtime, builder: Runtime, site: Site) -> Provision:
+    """Return an image file as what a runtime runs: a directory, or an image in its storage.
+
+    :param builder: the runtime that runs the file.
+    """
+    link = source.image.removesuffix(SUFFIXES[SIF]) + SUFFIXES[runtime.form]
+    words = ["convert", "--source", source.image, "--builder", builder.command, "--runtime", runtime.command]
+    words += ["--cache", site.cache("image_cache"), "--link", link]
+    if runtime.form == TREE:
+        return replace(source, image=link, build=(*source.build, node_commands.in_build(site, *words)))
+    name = f"$(cat {contract.image_name_file(link)})"
+    if site.is_here:
+        return replace(source, image=name, build=(*source.build, node_commands.in_build(site, *words)))
+    load = f"{node_commands.in_job(site, 'convert', '--load', link, '--runtime', runtime.command)} || exit 1"
+    build = (*source.build, node_commands.in_build(site, *words, "--no-load"))
+    return replace(source, image=name, build=build, activate=(*source.activate, load))
 
 
 def _release(wanted: Wanted, site: Site) -> str:
@@ -113,6 +158,12 @@ def _ready(ready: str, named_as: str, runtime: Runtime, site: Site, link: str) -
     """
     architecture = ["--architecture", site.architecture] if site.architecture else []
     words = ["pull", "--runtime", runtime.command, "--cache", site.cache("image_cache")]
+    is_file = ready.startswith(("/", "~")) and path_of(ready).is_file()
+    if runtime.form != SIF and is_file:
+        builder = _builder(runtime)
+        if builder is None:
+            raise Unavailable(f"no image: {runtime.command} does not run {ready}, and it cannot be converted here")
+        return _converted(_ready(ready, named_as, builder, site, link), runtime, builder, site)
     if runtime.storage:
         return _stored(ready, runtime.storage, words, site)
     if "://" in ready:

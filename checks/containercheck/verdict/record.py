@@ -118,6 +118,7 @@ class Record:
             # The record of a site's own image has no release.
             provenance.update({"image_release": image["release"]} if "release" in image else {})
             provenance.update({"image_id": image["id"]} if "id" in image else {})
+            provenance.update({"image_source": image["source"]} if "source" in image else {})
             # Only images with an environment of Spack have this.
             provenance.update({"image_spack": image["spack"]} if "spack" in image else {})
         for provider, name in (("spack", contract.SPACK_RECORD), ("easybuild", contract.EASYBUILD_RECORD)):
@@ -131,6 +132,8 @@ class Record:
         for path in sorted(stagedir.glob(contract.image_file("*").replace(".sif", ".json"))):
             image = json.loads(path.read_text())
             own_image = {"image": image["path"], "image_sha256": image["sha256"]}
+            own_image.update({"image_bytes": image["bytes"]} if image.get("bytes") else {})
+            own_image.update({"image_source": image["source"]} if "source" in image else {})
             own_image.update({"image_arguments": image["arguments"]} if "arguments" in image else {})
             provenance.setdefault("images", {})[path.name.split(".")[0]] = own_image
         return provenance

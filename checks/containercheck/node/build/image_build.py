@@ -248,13 +248,21 @@ def deliver(get: Callable[[], Dict[str, Any]], link: Optional[Path]) -> None:
 
     def get_path() -> Path:
         facts = get()
-        record = link.with_suffix(".json") if link else Path(contract.IMAGE_RECORD)
-        new = record.parent / f".{record.name}-{os.getpid()}"
-        new.write_text(json.dumps(facts, indent=1) + "\n")
-        new.replace(record)
+        write_record(link, facts)
         return Path(facts["path"])
 
     cache.deliver(get_path, link)
+
+
+def write_record(link: Optional[Path], facts: Dict[str, Any]) -> None:
+    """Write the facts of an image beside the link to it.
+
+    :param link: path of the link; None for an image that is no file.
+    """
+    record = link.with_suffix(".json") if link else Path(contract.IMAGE_RECORD)
+    new = record.parent / f".{record.name}-{os.getpid()}"
+    new.write_text(json.dumps(facts, indent=1) + "\n")
+    new.replace(record)
 
 
 def main() -> None:

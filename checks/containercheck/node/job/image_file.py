@@ -20,8 +20,8 @@ def verify(link: Path) -> None:
     :raises SystemExit: it is another image, or is gone.
     """
     record = _record(link)
-    if not record.get("sha256"):
-        # A directory.
+    if "inode" not in record:
+        # A directory, or an image in the storage of a runtime.
         return
     try:
         now = os.stat(str(link))

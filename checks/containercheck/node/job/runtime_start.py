@@ -37,7 +37,9 @@ def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
     :param command: the runtime's command.
     """
     # See node/job/belonging.py.
-    chosen = [*runtime.variable, contract.RUN] if runtime.variable else []
+    chosen = [*runtime.environment, *([*runtime.variable, contract.RUN] if runtime.variable else [])]
+    if runtime.same_user and os.geteuid() != 0:
+        chosen.append(runtime.same_user)
     if runtime.user_namespace and is_crippled_root():
         chosen.append(runtime.user_namespace)
     shared = runtime.shared_namespace
