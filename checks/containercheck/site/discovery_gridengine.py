@@ -1,4 +1,4 @@
-"""The queues of a cluster as Grid Engine tells them: ``qhost -q`` and ``qconf -sq`` (qhost(1), qconf(1), queue_conf(5))."""
+"""The queues of a cluster as Grid Engine prints them: ``qhost -q``, ``qconf -sq`` (qconf(1), queue_conf(5))."""
 
 from __future__ import annotations
 

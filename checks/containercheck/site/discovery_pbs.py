@@ -1,4 +1,4 @@
-"""The queues of a cluster as OpenPBS or PBS Professional tells them: ``pbsnodes -a -F json`` and ``qstat -Q -f -F json``.
+"""The queues of a cluster as OpenPBS and PBS Professional tell them: ``pbsnodes -a -F json``, ``qstat -Q -f -F json``.
 
 The fields are those of pbs_node_attributes(7B), pbs_resources(7B) and pbs_queue_attributes(7B) of OpenPBS. Torque's
 ``pbsnodes`` has no such format.
@@ -108,7 +108,7 @@ def _serves(
     if asked:
         return str(asked) in queues
     # Without such a default the resource's values are other names than those of queues.
-    return not queues or queue in queues or not set(queues) & set(known)
+    return not queues or queue in queues or bool(known and not set(queues) & set(known))
 
 
 def _mebibytes(size: str) -> int:
