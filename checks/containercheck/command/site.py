@@ -116,7 +116,8 @@ def _ask(draft: Surroundings, place: Workplace) -> Surroundings:
     """Return the same with what the nodes have, by jobs that the file itself describes."""
     with tempfile.TemporaryDirectory() as directory, reframe_process.Relay() as relay:
         path = Path(directory, "site.py")
-        path.write_text(text_of(draft))
+        # Without modules: what nodes have anyway needs none.
+        path.write_text(text_of(replace(draft, runtimes={}, mpi_modules=())))
         place = replace(place, report_file=Path(directory, "report.json"))
         try:
             answers = inventories.of_partitions(["-C", str(path), f"--system={draft.name}"], place, relay)
@@ -322,24 +323,26 @@ def _cpus(processors: int, sockets: int, cores: int, threads: int, architecture:
 
 
 def _platforms(known: Surroundings, facts: Mapping[str, Any]) -> list[str]:
-    """Return the lines about container runtimes: those of nodes, else those of modules, else those of this host."""
-    names = {runtime.name for runtime in RUNTIMES}
+    """Return the lines about container runtimes: those of nodes, or of this host, and those of modules."""
     who = f"a job on {facts['host']['name']}" if facts and facts is not known.here else "this host"
-    source = facts or known.here
-    usable = [runtime for runtime in source["runtimes"] if runtime["name"] in names and not runtime["problem"]]
-    by_module = {name: module for name, module in known.runtimes.items() if name in names}
-    if by_module and not (facts and usable):
-        entries = ", ".join(f'{{"type": "{name}", "modules": ["{module}"]}}' for name, module in by_module.items())
-        return ["    # From module avail.", f'    "container_platforms": [{entries}],']
-    if not usable:
+    usable = {
+        runtime["name"]: runtime["path"] for runtime in (facts or known.here)["runtimes"] if not runtime["problem"]
+    }
+    entries, origins = [], []
+    for name in (runtime.name for runtime in RUNTIMES):
+        if name in usable:
+            entries.append(f'{{"type": "{name}"}}')
+            origins.append(f"{name} on the PATH of {who}, {usable[name]}")
+        elif name in known.runtimes:
+            entries.append(f'{{"type": "{name}", "modules": ["{known.runtimes[name]}"]}}')
+            origins.append(f"{name} from module avail")
+    if not entries:
         return [
             f"    # No container runtime is on the PATH of {who}, and no module has one: name it.",
             '    "container_platforms": [],',
         ]
-    where = ", ".join(f"{runtime['name']}: {runtime['path']}" for runtime in usable)
-    entries = ", ".join(f'{{"type": "{runtime["name"]}"}}' for runtime in usable)
-    more = "" if facts else "; nodes need it too"
-    return [f"    # On the PATH of {who} ({where}){more}.", f'    "container_platforms": [{entries}],']
+    more = "" if facts else "; nodes need them too"
+    return [f"    # {'; '.join(origins)}{more}.", f'    "container_platforms": [{", ".join(entries)}],']
 
 
 def _extras(entries: Sequence[str]) -> list[str]:

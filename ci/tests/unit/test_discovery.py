@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, write_program
@@ -284,8 +286,32 @@ def test_modules_of_runtime_and_mpi_come_into_the_file(tmp_path):
     (part,) = partitions_of(cluster, tmp_path, **facts)
     assert part["container_platforms"] == [{"type": "Apptainer", "modules": ["apptainer/1.4.5"]}]
     assert part["environs"] == ["mpi"]
+    # Beside what nodes have without a module, and before it where it is preferred.
+    docker = {"name": "Docker", "path": "/usr/bin/docker", "problem": ""}
+    answers = {"gpu": Answer("volta:gpu", False, {**NODE, "runtimes": [docker], "mpi": []})}
+    (part,) = partitions_of(cluster, tmp_path, **facts, answers=answers)
+    assert [entry["type"] for entry in part["container_platforms"]] == ["Apptainer", "Docker"]
+    assert part["environs"] == ["mpi"]
     environments = loaded(tmp_path / "made.py")["environments"]
     assert environments[1]["modules"] == ["openmpi/4.1.6"]
+
+
+def test_nodes_are_asked_without_modules(tmp_path, monkeypatch):
+    """What comes with a module would be taken for what is there without."""
+    texts = []
+
+    def ask(arguments, place, relay):
+        texts.append(Path(arguments[1]).read_text())
+        return [Answer("volta:gpu", False, NODE)]
+
+    monkeypatch.setattr(site_command.inventories, "of_partitions", ask)
+    cluster = clusters.Cluster("Slurm", "sinfo", "slurm", discovery.node_kinds(NODES, LIMITS)[-1:])
+    draft = site_command.Surroundings("volta", cluster, HERE, {"Apptainer": "apptainer"}, ["openmpi"], pending="5m")
+    known = site_command._ask(draft, site_command.Workplace())
+    assert '"max_pending_time": "5m"' in texts[0]
+    assert '"modules"' not in texts[0]
+    assert known.of("gpu") == NODE
+    assert "max_pending_time" not in site_command.text_of(replace(known, pending=""))
 
 
 @pytest.mark.parametrize(
