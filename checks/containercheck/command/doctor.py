@@ -69,13 +69,14 @@ def lines(answers: Sequence[Answer], cases: Sequence[Case]) -> list[str]:
         if answer.problem:
             printed.append(f"{_INDENT}not known: {answer.problem}")
             continue
-        text = json.dumps(answer.facts, sort_keys=True)
+        text = json.dumps([answer.facts, answer.platforms], sort_keys=True)
         if text in shown:
             printed.append(f"{_INDENT}as {shown[text]}")
             continue
         shown[text] = answer.partition
         printed += [f"{_INDENT}{line}" for line in columns(machine.topics(answer.facts))]
-        printed += [f"{_INDENT}! {problem}" for problem in machine.problems(answer.facts)]
+        problems = [*machine.problems(answer.facts), *machine.missing_platforms(answer.facts, answer.platforms)]
+        printed += [f"{_INDENT}! {problem}" for problem in problems]
     return [*printed, "", *_of_cases(cases)]
 
 

@@ -113,8 +113,8 @@ COMMANDS: Mapping[str, Command] = {
         stopped=1,
     ),
     "site": Command(
-        "Writes a first site file, from what Slurm and this machine say; to be looked through.",
-        ("--system",),
+        "Writes a first site file, from what scheduler, nodes and modules say; to be looked through.",
+        ("--system", "--scheduler", "--no-jobs"),
         (
             ("", "print it"),
             (
@@ -124,6 +124,7 @@ COMMANDS: Mapping[str, Command] = {
         ),
         {0: "it is printed or written", 1: "the file that is there differs", WRONG_USAGE: "it cannot be written"},
         words="[FILE]",
+        note="Slurm, PBS, Grid Engine or Flux is asked, and a node of each partition by a job of seconds.",
         facts={"dest": "file", "nargs": "?", "type": Path, "metavar": "FILE", "help": "where it is written"},
         rest="",
         wrong_usage=WRONG_USAGE,

@@ -110,10 +110,12 @@ def _ranks(starts: Sequence[Start]) -> list[Finding]:
             found.append(Finding(FINE, "ranks", f"{start.text}, by {start.launcher}{_inside(start)}"))
         elif start.is_one_job:
             found.append(Finding(REMARK, "ranks", start.text, f"they do start {start.by}"))
-        elif any(other.is_one_job for other in starts):
-            found.append(Finding(REMARK, "ranks", start.text, "start it in the way that works, below or above"))
+        elif any(other.is_one_job and other.nodes == start.nodes for other in starts):
+            found.append(Finding(REMARK, "ranks", f"{start.text}, by {start.launcher}", "start it in the other way"))
         else:
-            found.append(Finding(PROBLEM, "ranks", start.text, "use an image whose MPI is of the host's release"))
+            where = "one node" if start.nodes == 1 else f"{start.nodes} nodes"
+            text = f"on {where}, by {start.launcher}: {start.text}"
+            found.append(Finding(PROBLEM, "ranks", text, "use an image whose MPI is of the host's release"))
     return found
 
 

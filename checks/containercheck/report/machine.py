@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from containercheck.node.container_runtimes import RUNTIMES
@@ -72,6 +72,20 @@ def heading(facts: Facts) -> str:
 def problems(facts: Facts) -> list[str]:
     """Return what is wrong with a machine for containers and their checks, each with what to do."""
     return [*_of_runtimes(facts), *_of_limits(facts), *_of_tools(facts)]
+
+
+def missing_platforms(facts: Facts, named: Iterable[str]) -> list[str]:
+    """Return the runtimes that the site's file names and that the machine does not have, each with what to do.
+
+    :param named: types of the partition's ``container_platforms``.
+    """
+    there = [runtime["name"] for runtime in facts["runtimes"]]
+    return [
+        f"the site's file names {name} in container_platforms, and {facts['host']['name']} has "
+        f"{', '.join(there) or 'no container runtime'}: name its module there, or what is there"
+        for name in named
+        if name not in there
+    ]
 
 
 def _of_runtimes(facts: Facts) -> list[str]:

@@ -6,7 +6,7 @@ import argparse
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,14 @@ class Answer:
     :ivar is_here: whether its jobs run on this machine.
     :ivar facts: as ``node.inventory.inventory`` returns them; empty where it is not known.
     :ivar problem: why it is not known; empty where it is.
+    :ivar platforms: container runtimes that the site's file names for it.
     """
 
     partition: str
     is_here: bool
     facts: Mapping[str, Any] = field(default_factory=dict)
     problem: str = ""
+    platforms: tuple[str, ...] = ()
 
 
 def of_partitions(arguments: Sequence[str], place: Workplace, relay: Relay) -> list[Answer]:
@@ -45,14 +47,21 @@ def of_partitions(arguments: Sequence[str], place: Workplace, relay: Relay) -> l
     """
     arguments = _of_site(arguments)
     system = reframe_process.ask([*arguments, "--show-config=systems/0"], place)
-    here = [part["name"] for part in system["partitions"] if part["scheduler"] == "local"]
+    platforms = {part["name"]: part.get("container_platforms", []) for part in system["partitions"]}
+    # Where a runtime comes by its module, a job loads that: also one on this machine.
+    with_modules = {name for name, entries in platforms.items() if any(entry.get("modules") for entry in entries)}
+    local = [part["name"] for part in system["partitions"] if part["scheduler"] == "local"]
+    here = [name for name in local if name not in with_modules]
     answers = {}
     if here:
         facts = inventory()
         answers = {name: Answer(f"{system['name']}:{name}", True, facts) for name in here}
     if len(here) < len(system["partitions"]):
         answers.update(_asked(arguments, place, relay, system, here))
-    return [answers[part["name"]] for part in system["partitions"]]
+    return [
+        replace(answers[name], platforms=tuple(entry["type"] for entry in entries), is_here=name in local)
+        for name, entries in platforms.items()
+    ]
 
 
 def _asked(

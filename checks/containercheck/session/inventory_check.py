@@ -13,6 +13,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_after, run_before, sanity_function
 
 from containercheck.session.inventories import ANSWER
+from containercheck.sides import runtimes
 from containercheck.site import node_commands
 from containercheck.site.sites import Site
 
@@ -35,7 +36,14 @@ class Inventory(rfm.RunOnlyRegressionTest):
         name = self.current_partition.fullname
         self.skip_if(name in self.asked, "this partition is asked in another environment")
         self.asked.add(name)
-        self.max_pending_time = Site.of(self.current_partition).max_pending_time or "30m"
+        site = Site.of(self.current_partition)
+        self.max_pending_time = site.max_pending_time or "30m"
+        # All processors of a node, and not those of one task.
+        self.exclusive_access = site.exclusive
+        runtime = runtimes.find(self.current_partition) if self.current_partition.container_runtime else None
+        needs = runtimes.needs(self.current_partition, runtime)
+        self.modules += needs.modules
+        self.env_vars = {**needs.variables, **self.env_vars}
 
     @run_before("run")
     def ask(self):

@@ -108,6 +108,12 @@ OPTIONS: Mapping[str, Option] = {
         ),
         _option("--verbose", action="store_true", help="show what ReFrame prints too, which is in the log in any case"),
         _option("--figures", action="store_true", help="end with the table of all figures, and the images that ran"),
+        _option(
+            "--scheduler",
+            choices=("slurm", "pbs", "sge", "flux"),
+            help="the one to ask, where several are here; by default the first of these that answers",
+        ),
+        _option("--no-jobs", action="store_true", help="ask no node by a job"),
         _option("--system", metavar="NAME", help="name of the system"),
         _option("--json", action="store_true", help="print it as one JSON object, for programs and reports of bugs"),
         _option(

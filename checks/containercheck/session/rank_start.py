@@ -28,7 +28,7 @@ from containercheck.node.project import CHECKS
 #: Ranks on each node.
 RANKS = 2
 #: Longest wait for ranks, and for nodes of Slurm; seconds.
-PATIENCE, QUEUE = 60, 60
+PATIENCE, QUEUE = rank_trial.PATIENCE, 60
 #: Where the program lies in the container: an empty directory of nearly every image (FHS 3.0, section 3.12).
 _PLACE = "/mnt"
 #: Libraries of the GNU C library, which go together (https://sourceware.org/glibc/wiki/Release).
@@ -115,7 +115,9 @@ def _by_slurm(trial: _Trial, host: Mapping[str, Any]) -> Iterator[Start]:
     wanted = "pmi2" if trial.container.family == "mpich" else "pmix"
     plugin = next((name for name in host["pmi"] if name.startswith(wanted)), None)
     for nodes in (1, 2):
-        words = ["srun", f"--nodes={nodes}", f"--ntasks={RANKS * nodes}", f"--immediate={QUEUE}", "--time=2"]
+        # A node may have one core.
+        size = [f"--nodes={nodes}", f"--ntasks={RANKS * nodes}", "--overcommit"]
+        words = ["srun", *size, f"--immediate={QUEUE}", "--time=2"]
         start = trial.start([*words, f"--mpi={plugin}"] if plugin else words, nodes)
         yield start
         if not start.is_one_job or _nodes_of_slurm() < 2:
@@ -196,7 +198,7 @@ class _Trial:
         if rank_trial.is_one_job(seen, ranks):
             return Start(shlex.join(launcher), nodes, ranks, True, _good(seen, nodes, ranks))
         host = rank_trial.ask_host(shlex.join(launcher[:1]))
-        why = rank_trial.explain(seen, ranks, host)
+        why = self._explain(seen, ranks, host)
         for way in rank_trial.ways(seen, host, nodes):
             if way is rank_trial.INSIDE:
                 continue
@@ -204,6 +206,15 @@ class _Trial:
             if rank_trial.is_one_job(tried, ranks):
                 return Start(shlex.join(launcher), nodes, ranks, True, why, way.said)
         return Start(shlex.join(launcher), nodes, ranks, False, why)
+
+    def _explain(self, seen: Seen, ranks: int, host: rank_trial.Host) -> str:
+        """Return why ranks did not come up; of MPICH, which is started by PMI, without what is said of PMIx."""
+        text = rank_trial.explain(seen, ranks, host)
+        if self.container.family != "mpich" or not seen.library:
+            return text
+        return (
+            f"{host.launcher} starts ranks of the image's {seen.library} by PMI: {text.split(': ', 1)[1].split(';')[0]}"
+        )
 
     def on_this_machine(self) -> Iterator[Start]:
         """Yield the starts by this machine's launcher, and by the image's own in one container if that one fails.

@@ -1,12 +1,13 @@
 """The partitions of a cluster as its scheduler tells them, for a site file that a person looks at before it is used.
 
-Slurm's ``sinfo`` is asked (https://slurm.schedmd.com/sinfo.html, which explains the fields of ``--format``).
+Slurm's ``sinfo`` is read here (https://slurm.schedmd.com/sinfo.html, which explains the fields of ``--format``); other
+schedulers have files of their own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 #: What sinfo prints of each node in each partition: partition, node, processors, sockets, cores of a socket, threads of
@@ -25,11 +26,11 @@ class NodeKind:
     :ivar partition: its name in the scheduler.
     :ivar nodes: how many there are.
     :ivar in_service: how many of them run jobs now.
-    :ivar processors: of a node, with hardware threads.
-    :ivar sockets: of a node.
+    :ivar processors: of a node, with hardware threads; as PBS and Flux count them.
+    :ivar sockets: of a node; 0 where that is not known, as are the next two.
     :ivar cores: of a socket.
     :ivar threads: of a core.
-    :ivar memory: of a node, in MiB.
+    :ivar memory: of a node, in MiB; 0 where that is not known.
     :ivar gpus: of a node.
     :ivar gpu_type: the scheduler's name of them; empty for none.
     :ivar features: names that a job may ask for.
@@ -91,6 +92,41 @@ def node_kinds(nodes: str, limits: str = "") -> list[NodeKind]:
                     features=() if features in ("(null)", "") else tuple(features.split(",")),
                     others=len(own) > 1,
                     time_limit=limit.get(partition, ""),
+                )
+            )
+    return kinds
+
+
+def kinds_of(
+    groups: Mapping[tuple[str, ...], Collection[str]], out: Collection[str], limits: Mapping[str, str]
+) -> list[NodeKind]:
+    """Return the kinds of nodes of each partition, in their order, the largest kind of each first.
+
+    :param groups: names of nodes by partition, processors, MiB of memory, GPUs, and where it is known sockets, cores of
+        a socket and threads of a core.
+    :param out: names of nodes that run no jobs now.
+    :param limits: the longest job by partition, as the scheduler writes it.
+    """
+    kinds = []
+    for partition in dict.fromkeys(facts[0] for facts in groups):
+        own = sorted((item for item in groups.items() if item[0][0] == partition), key=lambda item: -len(item[1]))
+        for (_, *facts), names in own:
+            processors, memory, gpus, *shape = map(int, facts)
+            sockets, cores, threads = shape or (0, 0, 0)
+            kinds.append(
+                NodeKind(
+                    partition,
+                    nodes=len(names),
+                    in_service=len(set(names) - set(out)),
+                    processors=processors,
+                    sockets=sockets,
+                    cores=cores,
+                    threads=threads,
+                    memory=memory,
+                    gpus=gpus,
+                    gpu_type="gpu" if gpus else "",
+                    others=len(own) > 1,
+                    time_limit=limits.get(partition, ""),
                 )
             )
     return kinds

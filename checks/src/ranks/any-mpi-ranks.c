@@ -34,7 +34,7 @@ int main(int argc, char **argv)
     }
     world = dlsym(mpi, "ompi_mpi_comm_world");
     if (!world)
-        world = (void *)(intptr_t)(strstr(argv[1], "libmpi_abi.so.0") ? 257 : 0x44000000);
+        world = (void *)(intptr_t)(strstr(argv[1], "libmpi_abi.so") ? 257 : 0x44000000);
     ((int (*)(char *, int *))symbol(mpi, "MPI_Get_library_version"))(version, &length);
     version[strcspn(version, ",\n")] = '\0';
     pmix = dlopen("libpmix.so.2", RTLD_LAZY | RTLD_LOCAL);

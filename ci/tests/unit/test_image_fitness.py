@@ -149,8 +149,8 @@ def test_a_container_that_does_not_start_says_why(tmp_path):
 # Ranks
 
 
-def start(launcher="mpirun -np 2", good=True, by=rank_start.rank_trial.PLAIN.said, text="2 of 2"):
-    return rank_start.Start(launcher, 1, 2, good, text, by)
+def start(launcher="mpirun -np 2", good=True, by=rank_start.rank_trial.PLAIN.said, text="2 of 2", nodes=1):
+    return rank_start.Start(launcher, nodes, 2 * nodes, good, text, by)
 
 
 INSIDE = rank_start.rank_trial.INSIDE.said
@@ -165,6 +165,8 @@ INSIDE = rank_start.rank_trial.INSIDE.said
         # The image's own launcher does what the host's does not.
         ([start(good=False), start(by=INSIDE)], ["note", "ok"], True),
         ([start(good=False), start(good=False, by=INSIDE)], ["PROBLEM", "PROBLEM"], False),
+        # On one node they start, and on two they do not.
+        ([start(), start(good=False, nodes=2)], ["ok", "PROBLEM"], False),
     ],
 )
 def test_ranks_that_came_up_or_did_not(starts, states, is_fit):
@@ -325,3 +327,11 @@ def test_the_script_hands_on_the_status_and_writes_the_summary(status, github, t
     assert written == "# a b.sif --run --name HPCC --markdown\n"
     if github:
         assert (tmp_path / "out").read_text() == f"status={status}\n"
+
+
+def test_why_ranks_of_mpich_did_not_come_up_is_not_told_by_pmix():
+    trial = rank_start._Trial.__new__(rank_start._Trial)
+    trial.container = rank_start.Container("apptainer", None, "image", "libmpi.so.12", "mpich", (2, 36))
+    seen = rank_start.rank_trial.read("library MPICH Version:\t5.0.2\nown none\nserver none\n", None)
+    said = trial._explain(seen, 4, rank_start.rank_trial.Host("Slurm 22.05.8", "4.2.2"))
+    assert said == ("Slurm 22.05.8 starts ranks of the image's MPICH 5.0.2 by PMI: they did not come up within 120 s")
