@@ -1,11 +1,16 @@
-"""A check that is slow for causes that the tests plant in its container: what the explanation has to find, and prove.
+"""A check that is slow for causes planted in its container: what an explanation has to find, and an experiment to prove.
 
-Its figure needs no clock: the program looks for what was planted, as its container has it, and counts.
+Its figure needs no clock: the program looks for what was planted, as its container has it, and counts. A clock is used
+where processor time is taken away, as that is a factor.
 """
+
+import os
+import shutil
+from dataclasses import dataclass, field
 
 import reframe as rfm
 from containercheck import Answer, ContainerCheck, Figure
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.builtins import parameter, run_after, run_before
 
 #: Counts 500, and more where something slows it: a percentage for each cause, which adds up.
 PROGRAM = r"""
@@ -15,17 +20,159 @@ case ${OMP_NUM_THREADS:-1} in 64) slower=$((slower + 40)) ;; esac
 case ${MALLOC_ARENA_MAX:-} in 1) slower=$((slower + 50)) ;; esac
 case ${OMPI_MCA_btl:-} in self,tcp) slower=$((slower + 60)) ;; esac
 case ${UCX_TLS:-} in tcp) slower=$((slower + 60)) ;; esac
+case ${FI_PROVIDER:-} in tcp) slower=$((slower + 60)) ;; esac
 case ${LD_BIND_NOW:-} in 1) slower=$((slower + 30)) ;; esac
 case ${PYTHONMALLOC:-} in debug) slower=$((slower + 30)) ;; esac
 case ${GLIBC_TUNABLES:-} in *mmap_max=0*) slower=$((slower + 30)) ;; esac
 case ${JAVA_TOOL_OPTIONS:-} in *Xint*) slower=$((slower + 90)) ;; esac
-[ "$(df -Pk /dev/shm | awk 'END { print $2 }')" -ge 65536 ] || slower=$((slower + 45))
-[ "$(nproc)" -ge 2 ] || slower=$((slower + 80))
-[ ! -e /planted-by-nobody-knows ] || slower=$((slower + 35))
+case ${MKL_CBWR:-} in COMPATIBLE) slower=$((slower + 60)) ;; esac
+case ${TF_ENABLE_ONEDNN_OPTS:-} in 0) slower=$((slower + 60)) ;; esac
+case ${GMX_DISABLE_SIMD_KERNELS:-} in 1) slower=$((slower + 90)) ;; esac
+case ${MPICH_ASYNC_PROGRESS:-} in 1) slower=$((slower + 40)) ;; esac
+case ${OMP_WAIT_POLICY:-} in passive) slower=$((slower + 40)) ;; esac
+case ${CUDA_LAUNCH_BLOCKING:-} in 1) slower=$((slower + 40)) ;; esac
 case ${NOBODY_KNOWS:-} in 1) slower=$((slower + 35)) ;; esac
-echo "count $((500 + 5 * slower + $$ % 3))"
+case ${NEEDS_UCX:-} in 1) [ "${UCX_NET_DEVICES:-}" = mlx5_0:1 ] || slower=$((slower + 60)) ;; esac
+case ${NEEDS_BTL:-} in 1)
+    [ -e "$HOME/.openmpi/mca-params.conf" ] || [ "${OMPI_MCA_btl_tcp_if_include:-}" = fab0 ] || slower=$((slower + 60)) ;;
+esac
+[ "$(df -Pk /dev/shm | awk 'END { print $2 }')" -ge 65536 ] || slower=$((slower + 45))
+case $(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status) in 0) slower=$((slower + 80)) ;; esac
+case $(sed -n 's/^Max locked memory *\([^ ]*\).*/\1/p' /proc/self/limits) in 65536) slower=$((slower + 60)) ;; esac
+! grep -qs '^squashfuse_burn' /proc/[0-9]*/comm || slower=$((slower + 40))
+count=$((500 + 5 * slower + $$ % 3))
+if [ "${BURN:-0}" -gt 0 ]; then
+    began=$(date +%s%N)
+    while [ "$BURN" -gt 0 ]; do BURN=$((BURN - 1)); done
+    count=$((($(date +%s%N) - began) / 1000000))
+fi
+echo "count $count"
 echo "sum 42"
 """
+#: Begins a runtime that goes wrong; ``program`` starts the real one. Only runs of the program are changed.
+WRAPPER = """#!/bin/sh
+program() { "$REAL" "$@"; }
+case "$*" in *count.sh* | *observe.sh*) ;; *) exec "$REAL" "$@" ;; esac
+"""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is planted, and what has to be found.
+
+    :ivar source: the thread that it is from.
+    :ivar expected: regular expression for the sentences that have to be named, each; none where nothing can be found.
+    :ivar variables: of the job; ``PLACE`` in a value is the stage directory.
+    :ivar runtime: commands of the runtime, after :data:`WRAPPER`.
+    :ivar options: of the runtime.
+    :ivar measures: what the figure depends on.
+    :ivar proven: whether an experiment can prove it.
+    :ivar fails: whether the check fails.
+    """
+
+    source: str
+    expected: tuple = ()
+    variables: dict = field(default_factory=dict)
+    runtime: str = ""
+    options: tuple = ()
+    measures: tuple = ()
+    proven: bool = True
+    fails: bool = True
+
+
+def variable_of_runtime(source, name, value, *measures):
+    """Return the fault that a module of the site sets a variable for all containers."""
+    found = rf"^{name}={value} is set by APPTAINERENV_{name}"
+    return Fault(source, (found,), {f"APPTAINERENV_{name}": value}, measures=measures)
+
+
+FAULTS = {
+    "none": Fault("a program against itself", proven=False, fails=False),
+    "blas-kernels": variable_of_runtime("rocker#123", "OPENBLAS_CORETYPE", "Prescott", "computing"),
+    "threads": variable_of_runtime("gadgetron#932", "OMP_NUM_THREADS", "64", "computing"),
+    "arenas": variable_of_runtime("tremor#377", "MALLOC_ARENA_MAX", "1", "memory"),
+    "tcp": variable_of_runtime("ompi#7737", "OMPI_MCA_btl", "self,tcp", "messages"),
+    "ucx": variable_of_runtime("ucx#3545", "UCX_TLS", "tcp", "network"),
+    "libfabric": variable_of_runtime("libfabric#9422", "FI_PROVIDER", "tcp", "network"),
+    "loader": variable_of_runtime("ld.so(8)", "LD_BIND_NOW", "1", "start"),
+    "python": variable_of_runtime("Python manual", "PYTHONMALLOC", "debug", "computing"),
+    "tunables": variable_of_runtime("glibc manual", "GLIBC_TUNABLES", "glibc.malloc.mmap_max=0", "memory"),
+    "java": variable_of_runtime("java(1)", "JAVA_TOOL_OPTIONS", "-Xint"),
+    "mkl": variable_of_runtime("oneMKL guide", "MKL_CBWR", "COMPATIBLE", "computing"),
+    "tensorflow": variable_of_runtime("TensorFlow guide", "TF_ENABLE_ONEDNN_OPTS", "0", "computing"),
+    "gromacs": variable_of_runtime("GROMACS manual", "GMX_DISABLE_SIMD_KERNELS", "1", "computing"),
+    "mpich": variable_of_runtime("mpich#4631", "MPICH_ASYNC_PROGRESS", "1", "messages"),
+    "waiting-threads": variable_of_runtime("OpenMP 5.2", "OMP_WAIT_POLICY", "passive", "computing"),
+    "gpu": variable_of_runtime("CUDA guide", "CUDA_LAUNCH_BLOCKING", "1"),
+    "option": Fault(
+        "rocker#123",
+        (r"^OPENBLAS_CORETYPE=Prescott is set in the container",),
+        options=("--env", "OPENBLAS_CORETYPE=Prescott"),
+        measures=("computing",),
+    ),
+    "hosts-variable": Fault(
+        "D12.6 4.4.3",
+        (r"^UCX_NET_DEVICES is mlx5_0:1 on the host, and is not set",),
+        {"UCX_NET_DEVICES": "mlx5_0:1", "NEEDS_UCX": "1"},
+        measures=("network",),
+    ),
+    "hosts-settings": Fault(
+        "D12.6 4.4.3",
+        (r"^btl_tcp_if_include = fab0 of .* does not reach",),
+        {"HOME": "PLACE/home", "APPTAINER_NO_HOME": "1", "NEEDS_BTL": "1"},
+        measures=("network",),
+    ),
+    "shared-memory": Fault(
+        "mpich#4631",
+        (r"^/dev/shm holds 8 MiB in the container",),
+        runtime='exec unshare -m sh -c \'mount -t tmpfs -o size=8m none /dev/shm && exec "$@"\' sh "$REAL" "$@"',
+        measures=("messages",),
+        proven=False,
+    ),
+    "processors": Fault(
+        "easybuild-easyblocks#3650",
+        (r"^processors 0 are allowed in the container, 0-1 on the host",),
+        runtime='exec taskset -c 0 "$REAL" "$@"',
+    ),
+    "quota": Fault(
+        "moby#38839",
+        (r"^the container's cgroup limits it to 0.2 processors: it was held back in",),
+        {"BURN": "300000"},
+        runtime='mkdir -p "$GROUP" && echo 20000 >"$GROUP/cpu.cfs_quota_us" && echo $$ >"$GROUP/cgroup.procs"; '
+        'exec "$REAL" "$@"',
+        proven=False,
+    ),
+    "locked-memory": Fault(
+        "D12.6 4.4.3",
+        (r"^the limit of locked memory is 65536 in the container",),
+        runtime='ulimit -l 64; exec "$REAL" "$@"',
+        measures=("network",),
+        proven=False,
+    ),
+    "helpers": Fault(
+        "apptainer#3272",
+        (r"^the runtime's helpers take",),
+        {"BURN": "0"},
+        runtime='cp /bin/sh "$PLACE/squashfuse_burn"; "$PLACE/squashfuse_burn" -c "while :; do :; done" & burns=$!; '
+        'sleep 3; program "$@"; status=$?; kill $burns; exit $status',
+        measures=("files",),
+        proven=False,
+    ),
+    "two": Fault(
+        "two at once",
+        (r"^OPENBLAS_CORETYPE=Prescott is set by", r"^MALLOC_ARENA_MAX=1 is set by"),
+        {"APPTAINERENV_OPENBLAS_CORETYPE": "Prescott", "APPTAINERENV_MALLOC_ARENA_MAX": "1"},
+        proven=False,
+    ),
+    "unknown": Fault("nothing that is known", variables={"APPTAINERENV_NOBODY_KNOWS": "1"}, proven=False),
+    "innocent": Fault(
+        "a variable that costs nothing, and another cause",
+        (r"^KMP_BLOCKTIME=1 is set by",),
+        {"APPTAINERENV_NOBODY_KNOWS": "1", "APPTAINERENV_KMP_BLOCKTIME": "1"},
+        measures=("computing",),
+        proven=False,
+    ),
+}
 
 
 @rfm.simple_test
@@ -34,24 +181,38 @@ class Explained(ContainerCheck):
 
     variant = parameter(["generic"], loggable=True)
     num_nodes = parameter([1], loggable=True)
+    fault = parameter(FAULTS, loggable=True)
     recipe = "mpi"
     executable = "sh"
     ranks_per_node = 1
     quiet = 0.0
     seconds = 30
-    #: What the figure is said to depend on; empty for all.
-    slowed_by = variable(str, value="")
+    keep_awake = False
     answers = [Answer("sum", r"^sum (\d+)")]
 
     @run_after("init")
     def declare(self):
         """Declare the figure, by what it depends on."""
-        measures = tuple(self.slowed_by.split())
+        measures = FAULTS[self.fault].measures
         self.figures = [Figure("count", r"^count (\d+)", "steps", better="lower", spread=2.0, measures=measures)]
 
     @run_before("run")
     def plant(self):
-        """Write the program."""
-        with open(f"{self.stagedir}/count.sh", "w") as stream:
+        """Write the program, and plant the fault."""
+        fault, place = FAULTS[self.fault], self.stagedir
+        os.makedirs(f"{place}/home/.openmpi")
+        os.makedirs(f"{place}/programs")
+        with open(f"{place}/home/.openmpi/mca-params.conf", "w") as stream:
+            stream.write("# of the host\nbtl_tcp_if_include = fab0\n")
+        with open(f"{place}/count.sh", "w") as stream:
             stream.write(PROGRAM)
+        variables = {name: value.replace("PLACE", place) for name, value in fault.variables.items()}
+        if fault.runtime:
+            variables.update(REAL=shutil.which("apptainer"), PLACE=place, PATH=f"{place}/programs:$PATH")
+            variables["GROUP"] = "/sys/fs/cgroup/cpu/containercheck-planted"
+            with open(f"{place}/programs/apptainer", "w") as stream:
+                stream.write(WRAPPER + fault.runtime + "\n")
+            os.chmod(f"{place}/programs/apptainer", 0o755)
+        self.env_vars = {**self.env_vars, **variables}
+        self.container_options = [*self.container_options, *fault.options]
         self.executable_opts = ["count.sh"]

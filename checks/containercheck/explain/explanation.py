@@ -8,8 +8,8 @@ from typing import Any
 
 from containercheck.application.facts import Figure
 from containercheck.explain.experiments import Experiment
-from containercheck.explain.observations import Observation
-from containercheck.explain.rules import RULES, Cause
+from containercheck.explain.observations import Observation, Use
+from containercheck.explain.rules import RULES, RULES_OF_USE, Cause
 from containercheck.node.stats.sequential import FAIL, PASS
 from containercheck.results.formatting import number
 
@@ -17,15 +17,17 @@ from containercheck.results.formatting import number
 NAMED = 3
 
 
-def causes(bare: Observation | None, container: Observation | None, failed: Sequence[Figure]) -> list[Cause]:
+def causes(
+    bare: Observation | None, container: Observation | None, uses: tuple[Use, Use], failed: Sequence[Figure]
+) -> list[Cause]:
     """Return the differences that can explain the figures that failed, the likeliest first.
 
-    :param bare, container: what both sides saw; None where it is not known, and nothing is explained then.
+    :param bare, container: what both sides saw; None where it is not known.
+    :param uses: what the runs of both used, bare first.
     :param failed: the figures that are too slow; none for a run that failed otherwise.
     """
-    if not bare or not container:
-        return []
-    found = [cause for rule in RULES for cause in rule(bare, container)]
+    found = [cause for rule in RULES for cause in rule(bare, container)] if bare and container else []
+    found += [cause for rule in RULES_OF_USE for cause in rule(*uses)]
     scored = [(_explained(cause, failed) * cause.weight, cause) for cause in found]
     return [cause for score, cause in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
 
@@ -143,3 +145,35 @@ def _part(figures: Mapping[str, Mapping[str, Any]]) -> str:
         return "a part of it"
     low, high = round(100 * min(parts)), round(100 * max(parts))
     return f"{low} % of it" if low == high else f"{low} to {high} % of it"
+
+
+#: Part of a figure's overhead by which that of the runs' time may differ, and still be the same thing.
+ALIKE = 0.35
+#: Shortest run whose parts are known well enough, in seconds.
+SHORTEST = 1.0
+
+
+def time_line(bare: Use, container: Use, cores: int, overhead: float) -> str:
+    """Return where the time of a slower container went, in a line; empty where that does not explain the figure.
+
+    :param cores: processors that a side has on the first node.
+    :param overhead: of the figure that decides, in percent.
+    """
+    if bare.seconds < SHORTEST or not bare.user or overhead <= 0:
+        return ""
+    more = 100 * (container.seconds / bare.seconds - 1)
+    if abs(more - overhead) > ALIKE * overhead:
+        return ""
+    whole = cores * bare.seconds / 100
+    user, system, helping = (
+        (getattr(container, name) - getattr(bare, name)) / whole for name in ("user", "system", "helpers")
+    )
+    waiting = more - user - system - helping
+    parts = [
+        (user, "computing"),
+        (system, "in the kernel"),
+        (helping, "in the runtime's helpers"),
+        (waiting, "waiting"),
+    ]
+    listed = ", ".join(f"{round(part):d} {word}" for part, word in sorted(parts, reverse=True) if round(part))
+    return f"where the time went: of {round(more)} % that a run takes longer, {listed}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from containercheck.application.facts import MEASURED
 from containercheck.explain.experiments import BIND, CPUS, OPTION, SET, UNPACK, UNSET, Experiment
-from containercheck.explain.observations import Observation
+from containercheck.explain.observations import Observation, Use
 
 COMPUTING, MEMORY, MESSAGES, NETWORK, FILES, START = MEASURED
 _MPI = (MESSAGES, NETWORK)
@@ -308,6 +308,25 @@ def _type_of(side: Observation, place: str) -> str:
     return side.mounts[max(parents, key=len)][0] if parents else ""
 
 
+def settings(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause for each setting of MPI in a file that only one of both sees."""
+    for key in sorted({*bare.settings, *container.settings}):
+        own, other = container.settings.get(key), bare.settings.get(key)
+        path, name = key.rsplit(" ", 1)
+        if own == other or path.endswith("pmix-mca-params.conf"):
+            continue
+        variable = name if path.endswith("ucx.conf") else f"OMPI_MCA_{name}"
+        directory = path.rpartition("/")[0]
+        if other is not None and not other.startswith("hidden:"):
+            sentence = f"{name} = {other} of {path} on the host does not reach the container"
+            remedy = f'"binds": ["{directory}"] in the site\'s file, or {variable}={other} in the container'
+            experiment = Experiment(SET, f"{variable}={other}")
+            yield Cause("setting", sentence, remedy, "D12.6 4.4.3, ompi#7737", _MPI, 92, experiment=experiment)
+        elif own is not None:
+            sentence = f"{name} = {own} of {path} in the container is not what the host has"
+            yield Cause("setting", sentence, f"take it out of the image's {path}", "ompi#7737", _MPI, 90)
+
+
 #: All rules; each yields the causes that it finds between what bare and a container saw.
 RULES: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] = (
     variables,
@@ -318,6 +337,111 @@ RULES: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] = (
     c_library,
     image_mount,
     directories,
+    settings,
+)
+
+
+#: Part of the periods in which a cgroup may hold its processes back, and nobody notices.
+HELD_BACK = 0.05
+
+
+def throttling(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where a quota of processor time holds the container back, and not bare."""
+    own, other = container.throttled, bare.throttled
+    if own and own[0] > HELD_BACK * own[1] and not (other and other[0] > HELD_BACK * other[1]):
+        sentence = (
+            f"the container's cgroup limits it to {own[2]:.3g} processors: it was held back in {own[0]:.0f} of "
+            f"{own[1]:.0f} periods"
+        )
+        remedy = "raise the quota of whatever starts the container, such as the engine's --cpus or a service's CPUQuota"
+        yield Cause("quota", sentence, remedy, "moby#38839", MEASURED, 95)
+
+
+def threads(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where a process has far more threads in the container."""
+    if bare.threads and container.threads >= 2 * bare.threads + 2:
+        sentence = f"a process has {container.threads} threads in the container, {bare.threads} on the host"
+        remedy = "set the number of threads as on the host: OMP_NUM_THREADS, or the library's own variable"
+        yield Cause("threads", sentence, remedy, "gadgetron#932", _CORES, 70)
+
+
+#: Libraries of linear algebra by the name of their file, those that were optimized; and the reference implementation.
+_BLAS = {
+    "OpenBLAS": r"/libopenblas",
+    "MKL": r"/libmkl_",
+    "BLIS": r"/libblis",
+    "LibSci": r"/libsci",
+    "ESSL": r"/libessl",
+    "Arm Performance Libraries": r"/libarmpl",
+    "ATLAS": r"/libatlas|/atlas/",
+}
+_REFERENCE = re.compile(r"/blas/libblas\.so|/libblas\.so|/lapack/liblapack\.so")
+_ALLOCATORS = re.compile(r"lib(tcmalloc|jemalloc)")
+
+
+def linear_algebra(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the container computes with another library of linear algebra."""
+    own, other = (_blas(side.libraries) for side in (container, bare))
+    if own and other and own != other:
+        sentence = f"linear algebra is {own} in the container, {other} on the host"
+        remedy = f"install {other} in the image" if other != _REFERENCE_NAME else "compare with the same library"
+        weight = 95 if own == _REFERENCE_NAME else 60
+        yield Cause("linear algebra", sentence, remedy, "rocker#123", (COMPUTING,), weight)
+
+
+_REFERENCE_NAME = "the reference BLAS"
+
+
+def _blas(libraries: frozenset[str]) -> str:
+    text = "\n".join(libraries)
+    names = [name for name, pattern in _BLAS.items() if re.search(pattern, text)]
+    return " and ".join(names) or (_REFERENCE_NAME if _REFERENCE.search(text) else "")
+
+
+def allocator(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where bare has an allocator of its own, and the container has not."""
+    own, other = (
+        {found[0] for path in side.libraries for found in [_ALLOCATORS.search(path)] if found}
+        for side in (container, bare)
+    )
+    if other - own and container.libraries:
+        sentence = f"memory is allocated by {', '.join(sorted(other))} on the host, and not in the container"
+        yield Cause("allocator", sentence, "install it in the image, and load it", "tremor#377", _CORES, 60)
+
+
+def interfaces(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the ranks talk over another interface in the container."""
+    own, other = (side.interfaces - {"lo"} for side in (container, bare))
+    if own and own - other:
+        over = ", ".join(sorted(other)) if other else "the fabric or shared memory"
+        sentence = f"MPI talks over {', '.join(sorted(own - other))} in the container, over {over} on the host"
+        remedy = 'let the image see the host\'s settings of MPI: "binds": ["/etc/openmpi"] in the site\'s file'
+        yield Cause("interface", sentence, remedy, "D12.6 4.4.3, underworld2#654", _MPI, 95)
+
+
+#: Part of bare's time that helpers must take before they are named.
+BUSY_HELPERS = 0.1
+
+
+def helpers(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the runtime's helpers take much processor time: they mount images or directories."""
+    if bare.seconds and container.helpers > BUSY_HELPERS * bare.seconds and container.helpers > 2 * bare.helpers + 1:
+        seconds = f"{container.helpers:.1f} s of processor time in a run of {container.seconds:.1f} s"
+        sentence = f"the runtime's helpers take {seconds}"
+        remedy = (
+            "unpack the image into a directory, or have the runtime installed so that the kernel mounts it (setuid)"
+        )
+        yield Cause("helpers", sentence, remedy, "apptainer#3272", MEASURED, 65, experiment=Experiment(UNPACK))
+
+
+#: Rules on what the runs used.
+RULES_OF_USE: Sequence[Callable[[Use, Use], Iterator[Cause]]] = (
+    throttling,
+    threads,
+    linear_algebra,
+    allocator,
+    interfaces,
+    helpers,
 )
 
 
