@@ -408,6 +408,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
             cores = self.layout.ranks_per_node * self.layout.threads
             self.where_time_went = explanation.time_line(bare, contained, cores, worst.loss)
         results = self.prepared.evaluation.experiments.results()
+        for cause, result in zip(self.prepared.plan.causes, results):
+            remedy = observations.read(stagedir, result["name"])
+            result["took_effect"] = explanation.took_effect(cause, seen[0], remedy)
         found = explanation.causes(*seen, (bare, contained), failed)
         return texts.cleaned(explanation.stored(found, self.prepared.plan.causes, results))
 

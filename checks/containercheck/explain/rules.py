@@ -24,6 +24,8 @@ class Cause:
     """A difference between a container and bare that can cost time.
 
     :ivar rule: name of the rule.
+    :ivar about: what differs: the name of a variable, a limit or a setting, or a path; with ``rule`` it identifies the
+        cause.
     :ivar sentence: what differs.
     :ivar remedy: what a person can do.
     :ivar source: where it was seen.
@@ -34,6 +36,7 @@ class Cause:
     """
 
     rule: str
+    about: str
     sentence: str
     remedy: str
     source: str
@@ -172,7 +175,7 @@ def _missing(rule: VariableRule, name: str, other: str) -> Cause:
     setting = None if other.startswith("hidden:") else Experiment(SET, f"{name}={other}")
     sentence = f"{name} is {other} on the host, and is not set in the container: {rule.effect}"
     remedy = f"set {name}={other} in the container, by the runtime or in the image's environment"
-    return Cause("variable", sentence, remedy, rule.source, rule.kinds, rule.weight - 10, experiment=setting)
+    return Cause("variable", name, sentence, remedy, rule.source, rule.kinds, rule.weight - 10, experiment=setting)
 
 
 def _other(rule: VariableRule, name: str, own: str, other: str | None, container: Observation) -> Cause:
@@ -189,7 +192,7 @@ def _other(rule: VariableRule, name: str, own: str, other: str | None, container
         remedy = f"find what sets {name} for containers: the runtime's configuration, a wrapper or the image"
     experiment = Experiment(SET, f"{name}={other}") if is_set else Experiment(UNSET, name)
     sentence = f"{setting} is set {where}{host}: {rule.effect}"
-    return Cause("variable", sentence, remedy, rule.source, rule.kinds, rule.weight, experiment=experiment)
+    return Cause("variable", name, sentence, remedy, rule.source, rule.kinds, rule.weight, experiment=experiment)
 
 
 #: Smallest size of /dev/shm that is not suspicious, in bytes; and free space below which it is full.
@@ -204,11 +207,13 @@ def shared_memory(bare: Observation, container: Observation) -> Iterator[Cause]:
     if own[0] < min(SMALL, other[0] / 2):
         sentence = f"/dev/shm holds {size(own[0])} in the container, {size(other[0])} on the host"
         remedy = "bind the host's /dev/shm, or have the runtime make it larger (Docker: --shm-size)"
-        facts = ("shared memory", sentence, remedy, "mpich#4631, libfabric#9422", (MESSAGES, MEMORY), 85)
+        facts = ("shared memory", "/dev/shm", sentence, remedy, "mpich#4631, libfabric#9422", (MESSAGES, MEMORY), 85)
         yield Cause(*facts, experiment=Experiment(BIND, "/dev/shm"))
     elif own[1] < FULL <= other[1]:
         sentence = f"/dev/shm has {size(own[1])} free in the container, {size(other[1])} on the host"
-        yield Cause("shared memory", sentence, "remove what lies in it", "ompi#7220", (MESSAGES, MEMORY), 80)
+        yield Cause(
+            "shared memory", "/dev/shm", sentence, "remove what lies in it", "ompi#7220", (MESSAGES, MEMORY), 80
+        )
 
 
 def processors(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -218,7 +223,7 @@ def processors(bare: Observation, container: Observation) -> Iterator[Cause]:
         lists = [side.status["Cpus_allowed_list"] for side in (container, bare)]
         sentence = f"processors {lists[0]} are allowed in the container, {lists[1]} on the host"
         remedy = "have launcher, wrapper or runtime bind the container as it binds bare"
-        facts = ("processors", sentence, remedy, "easybuild-easyblocks#3650", MEASURED, 90)
+        facts = ("processors", "allowed", sentence, remedy, "easybuild-easyblocks#3650", MEASURED, 90)
         yield Cause(*facts, experiment=Experiment(CPUS, lists[1]))
 
 
@@ -236,7 +241,7 @@ def mitigation(bare: Observation, container: Observation) -> Iterator[Cause]:
         sentence = "seccomp switches the mitigation of Speculative Store Bypass on in the container, not on the host"
         remedy = "use a runtime or kernel that leaves it off: seccomp=unconfined, or Linux 5.16"
         experiment = Experiment(OPTION, "--security-opt seccomp=unconfined") if _is_engine(container) else None
-        yield Cause("mitigation", sentence, remedy, "runc#2430", _CORES, 80, experiment=experiment)
+        yield Cause("mitigation", "seccomp", sentence, remedy, "runc#2430", _CORES, 80, experiment=experiment)
 
 
 def _is_engine(container: Observation) -> bool:
@@ -263,11 +268,13 @@ def limits(bare: Observation, container: Observation) -> Iterator[Cause]:
             words = name[4:]
             sentence = f"the limit of {words} is {own} in the container, {other} on the host"
             remedy = f"raise the limit of {words} for what starts the container (the daemon, or a wrapper)"
-            yield Cause("limit", sentence, remedy, source, kinds, weight)
+            yield Cause("limit", name, sentence, remedy, source, kinds, weight)
     own, other = container.limits.get("Max open files", ""), bare.limits.get("Max open files", "")
     if own.isdigit() and int(own) >= MANY_FILES and other.isdigit() and int(other) < MANY_FILES:
         sentence = f"the limit of open files is {own} in the container, {other} on the host: some programs close all"
-        yield Cause("limit", sentence, "lower it for containers", "opensciencegrid/docs#345", (START,), 70)
+        yield Cause(
+            "limit", "Max open files", sentence, "lower it for containers", "opensciencegrid/docs#345", (START,), 70
+        )
 
 
 def c_library(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -275,7 +282,7 @@ def c_library(bare: Observation, container: Observation) -> Iterator[Cause]:
     if container.libc == "musl" and bare.libc != "musl":
         sentence = "libc is musl in the container: its allocator and its mathematical functions are slower"
         remedy = "use an image with glibc, or another allocator in this one"
-        yield Cause("libc", sentence, remedy, "texture-synthesis#8, tremor#377", _CORES, 70)
+        yield Cause("libc", "musl", sentence, remedy, "texture-synthesis#8, tremor#377", _CORES, 70)
 
 
 def image_mount(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -287,7 +294,16 @@ def image_mount(bare: Observation, container: Observation) -> Iterator[Cause]:
         remedy = (
             "unpack the image into a directory, or have the runtime installed so that the kernel mounts it (setuid)"
         )
-        facts = ("image mount", sentence, remedy, "apptainer#665, squashfuse#121", (FILES, START), 60, True)
+        facts = (
+            "image mount",
+            "squashfuse",
+            sentence,
+            remedy,
+            "apptainer#665, squashfuse#121",
+            (FILES, START),
+            60,
+            True,
+        )
         yield Cause(*facts, experiment=Experiment(UNPACK))
 
 
@@ -298,7 +314,7 @@ def directories(bare: Observation, container: Observation) -> Iterator[Cause]:
         if own and other and own != other and own.startswith(("overlay", "fuse")):
             sentence = f"{place} is {own} in the container, {other} on the host"
             remedy = f"bind the host's {place}, or another directory for temporary files"
-            facts = ("directory", sentence, remedy, "apptainer#2050, apptainer#3198", (FILES,), 65, True)
+            facts = ("directory", place, sentence, remedy, "apptainer#2050, apptainer#3198", (FILES,), 65, True)
             yield Cause(*facts, experiment=Experiment(BIND, place))
 
 
@@ -321,10 +337,10 @@ def settings(bare: Observation, container: Observation) -> Iterator[Cause]:
             sentence = f"{name} = {other} of {path} on the host does not reach the container"
             remedy = f'"binds": ["{directory}"] in the site\'s file, or {variable}={other} in the container'
             experiment = Experiment(SET, f"{variable}={other}")
-            yield Cause("setting", sentence, remedy, "D12.6 4.4.3, ompi#7737", _MPI, 92, experiment=experiment)
+            yield Cause("setting", name, sentence, remedy, "D12.6 4.4.3, ompi#7737", _MPI, 92, experiment=experiment)
         elif own is not None:
             sentence = f"{name} = {own} of {path} in the container is not what the host has"
-            yield Cause("setting", sentence, f"take it out of the image's {path}", "ompi#7737", _MPI, 90)
+            yield Cause("setting", name, sentence, f"take it out of the image's {path}", "ompi#7737", _MPI, 90)
 
 
 #: All rules; each yields the causes that it finds between what bare and a container saw.
@@ -354,7 +370,7 @@ def throttling(bare: Use, container: Use) -> Iterator[Cause]:
             f"{own[1]:.0f} periods"
         )
         remedy = "raise the quota of whatever starts the container, such as the engine's --cpus or a service's CPUQuota"
-        yield Cause("quota", sentence, remedy, "moby#38839", MEASURED, 95)
+        yield Cause("quota", "processor time", sentence, remedy, "moby#38839", MEASURED, 95)
 
 
 def threads(bare: Use, container: Use) -> Iterator[Cause]:
@@ -362,7 +378,7 @@ def threads(bare: Use, container: Use) -> Iterator[Cause]:
     if bare.threads and container.threads >= 2 * bare.threads + 2:
         sentence = f"a process has {container.threads} threads in the container, {bare.threads} on the host"
         remedy = "set the number of threads as on the host: OMP_NUM_THREADS, or the library's own variable"
-        yield Cause("threads", sentence, remedy, "gadgetron#932", _CORES, 70)
+        yield Cause("threads", "number", sentence, remedy, "gadgetron#932", _CORES, 70)
 
 
 #: Libraries of linear algebra by the name of their file, those that were optimized; and the reference implementation.
@@ -386,7 +402,7 @@ def linear_algebra(bare: Use, container: Use) -> Iterator[Cause]:
         sentence = f"linear algebra is {own} in the container, {other} on the host"
         remedy = f"install {other} in the image" if other != _REFERENCE_NAME else "compare with the same library"
         weight = 95 if own == _REFERENCE_NAME else 60
-        yield Cause("linear algebra", sentence, remedy, "rocker#123", (COMPUTING,), weight)
+        yield Cause("linear algebra", "library", sentence, remedy, "rocker#123", (COMPUTING,), weight)
 
 
 _REFERENCE_NAME = "the reference BLAS"
@@ -406,7 +422,7 @@ def allocator(bare: Use, container: Use) -> Iterator[Cause]:
     )
     if other - own and container.libraries:
         sentence = f"memory is allocated by {', '.join(sorted(other))} on the host, and not in the container"
-        yield Cause("allocator", sentence, "install it in the image, and load it", "tremor#377", _CORES, 60)
+        yield Cause("allocator", "library", sentence, "install it in the image, and load it", "tremor#377", _CORES, 60)
 
 
 def interfaces(bare: Use, container: Use) -> Iterator[Cause]:
@@ -416,7 +432,7 @@ def interfaces(bare: Use, container: Use) -> Iterator[Cause]:
         over = ", ".join(sorted(other)) if other else "the fabric or shared memory"
         sentence = f"MPI talks over {', '.join(sorted(own - other))} in the container, over {over} on the host"
         remedy = 'let the image see the host\'s settings of MPI: "binds": ["/etc/openmpi"] in the site\'s file'
-        yield Cause("interface", sentence, remedy, "D12.6 4.4.3, underworld2#654", _MPI, 95)
+        yield Cause("interface", "of messages", sentence, remedy, "D12.6 4.4.3, underworld2#654", _MPI, 95)
 
 
 #: Part of bare's time that helpers must take before they are named.
@@ -431,7 +447,9 @@ def helpers(bare: Use, container: Use) -> Iterator[Cause]:
         remedy = (
             "unpack the image into a directory, or have the runtime installed so that the kernel mounts it (setuid)"
         )
-        yield Cause("helpers", sentence, remedy, "apptainer#3272", MEASURED, 65, experiment=Experiment(UNPACK))
+        yield Cause(
+            "helpers", "processor time", sentence, remedy, "apptainer#3272", MEASURED, 65, experiment=Experiment(UNPACK)
+        )
 
 
 #: Rules on what the runs used.

@@ -104,7 +104,8 @@ def side_commands(
         return Commands(_script(side, host), side.launcher.needs + needs, _observing(side, host))
     container = _InContainer(side, stagedir, observed)
     if side.remedy_of:
-        return Commands(_script(side, container), Needs(prepare=tuple(container.unpacking())))
+        needs = Needs(prepare=(*container.unpacking(), _observation(side, site)))
+        return Commands(_script(side, container), needs, _observing(side, container))
     needs = side.launcher.needs + side.container.needs + container.needs(site, layout)
     if several:
         keep = node_commands.in_job(site, "surroundings", side.name)

@@ -84,6 +84,7 @@ ls -d /dev/infiniband/* /dev/nvidia[0-9]* /dev/kfd /dev/dri/render* /dev/knem /d
 title settings
 for name in SETTINGS; do
     [ ! -r "$name" ] || sed -n "s|^ *\([A-Za-z][A-Za-z_0-9]*\) *= *\(.*\)|$name \1 \2|p" "$name"
+    echo
 done
 title namespaces
 for name in user mnt pid net ipc uts cgroup; do printf '%s %s\n' "$name" "$(readlink /proc/self/ns/$name)"; done
