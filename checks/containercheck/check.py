@@ -399,7 +399,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if not failed or len(pairs) != 1:
             return []
         names = (pairs[0].compared_with, pairs[0].name)
-        seen = [observations.read(stagedir, name) for name in names]
+        host, inside = (observations.read(stagedir, name) for name in names)
         bare, contained = (
             observations.Use.of([run for run in self.prepared.runs if run["side"] == name]) for name in names
         )
@@ -410,8 +410,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
         results = self.prepared.evaluation.experiments.results()
         for cause, result in zip(self.prepared.plan.causes, results):
             remedy = observations.read(stagedir, result["name"])
-            result["took_effect"] = explanation.took_effect(cause, seen[0], remedy)
-        found = explanation.causes(*seen, (bare, contained), failed)
+            result["took_effect"] = explanation.took_effect(cause, host, remedy)
+        found = explanation.causes(host, inside, (bare, contained), failed)
         return texts.cleaned(explanation.stored(found, self.prepared.plan.causes, results))
 
     @run_after("performance")

@@ -1,4 +1,4 @@
-"""A check that is slow for causes planted in its container: what an explanation has to find, and an experiment to prove.
+"""A check that is slow for causes planted in its container, which an explanation has to find, and to prove.
 
 Its figure needs no clock: the program looks for what was planted, as its container has it, and counts. A clock is used
 where processor time is taken away, as that is a factor.
@@ -34,7 +34,9 @@ case ${CUDA_LAUNCH_BLOCKING:-} in 1) slower=$((slower + 40)) ;; esac
 case ${NOBODY_KNOWS:-} in 1) slower=$((slower + 35)) ;; esac
 case ${NEEDS_UCX:-} in 1) [ "${UCX_NET_DEVICES:-}" = mlx5_0:1 ] || slower=$((slower + 60)) ;; esac
 case ${NEEDS_BTL:-} in 1)
-    [ -e "$HOME/.openmpi/mca-params.conf" ] || [ "${OMPI_MCA_btl_tcp_if_include:-}" = fab0 ] || slower=$((slower + 60)) ;;
+    [ -e "$HOME/.openmpi/mca-params.conf" ] || set -- slow
+    [ "$1" != slow ] || [ "${OMPI_MCA_btl_tcp_if_include:-}" = fab0 ] || slower=$((slower + 60))
+    ;;
 esac
 [ "$(df -Pk /dev/shm | awk 'END { print $2 }')" -ge 65536 ] || slower=$((slower + 45))
 case $(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status) in 0) slower=$((slower + 80)) ;; esac

@@ -6,7 +6,7 @@ import functools
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,13 +65,9 @@ class Experiment:
         elif self.kind == CPUS:
             container = replace(container, prefix=("taskset", "-c", shlex.quote(self.value), *container.prefix))
         elif self.kind == UNPACK:
-            container = replace(container, unpacked_to=f"{axes.UNPACKED}.{name}", copied_to=None)
+            container = replace(container, unpacked_to=f"{axes.UNPACKED}.{name}")
         label = f"{side.label} with {self.label}"
         return side.changed(name=name, label=label, container=container, compared_with=None, remedy_of=side.name)
-
-    def to_json(self) -> dict[str, str]:
-        """Return the experiment as it is stored."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -75,10 +75,10 @@ class Observer:
             return {}
         own = [used for used in self._used.values() if not HELPERS.search(used[0])]
         helpers = [used for used in self._used.values() if HELPERS.search(used[0])]
-        user, system = (sum(used[place] for used in own) for place in (1, 2))
-        of_helpers = [sum(used[place] for used in helpers) for place in (1, 2)]
+        of_helpers = sum(used[1] for used in helpers), sum(used[2] for used in helpers)
         # What daemons start is no child, and is only known until the last look.
-        user, system = (max(seen, all_ - helping) for seen, all_, helping in zip((user, system), children, of_helpers))
+        user = max(sum(used[1] for used in own), children[0] - of_helpers[0])
+        system = max(sum(used[2] for used in own), children[1] - of_helpers[1])
         return {
             "user": round(user, 2),
             "system": round(system, 2),
@@ -207,8 +207,8 @@ def quotas(text: str, mounts: Path = Path("/sys/fs/cgroup")) -> List[Tuple[str, 
 def _allowed(place: Path) -> float:
     """Return how many processors a cgroup may use; 0 without a quota."""
     with contextlib.suppress(OSError, ValueError):
-        quota, period = (place / "cpu.max").read_text().split()
-        return 0.0 if quota == "max" else int(quota) / int(period)
+        words = (place / "cpu.max").read_text().split()
+        return 0.0 if words[0] == "max" else int(words[0]) / int(words[1])
     with contextlib.suppress(OSError, ValueError):
         quota = int((place / "cpu.cfs_quota_us").read_text())
         return max(0.0, quota / int((place / "cpu.cfs_period_us").read_text()))
