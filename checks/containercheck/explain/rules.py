@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from containercheck.application.facts import MEASURED
 from containercheck.explain.experiments import BIND, CPUS, OPTION, SET, UNPACK, UNSET, Experiment
 from containercheck.explain.observations import Observation, Use
+from containercheck.node.container_runtimes import RUNTIMES
 
 COMPUTING, MEMORY, MESSAGES, NETWORK, FILES, START = MEASURED
 _MPI = (MESSAGES, NETWORK)
@@ -206,7 +207,7 @@ def shared_memory(bare: Observation, container: Observation) -> Iterator[Cause]:
         return
     if own[0] < min(SMALL, other[0] / 2):
         sentence = f"/dev/shm holds {size(own[0])} in the container, {size(other[0])} on the host"
-        remedy = "bind the host's /dev/shm, or have the runtime make it larger (Docker: --shm-size)"
+        remedy = "bind the host's /dev/shm, or have the runtime make it larger (an engine's --shm-size)"
         facts = ("shared memory", "/dev/shm", sentence, remedy, "mpich#4631, libfabric#9422", (MESSAGES, MEMORY), 85)
         yield Cause(*facts, experiment=Experiment(BIND, "/dev/shm"))
     elif own[1] < FULL <= other[1]:
@@ -245,7 +246,8 @@ def mitigation(bare: Observation, container: Observation) -> Iterator[Cause]:
 
 
 def _is_engine(container: Observation) -> bool:
-    return not any(name.startswith(("APPTAINER_", "SINGULARITY_")) for name in container.environment)
+    prefixes = tuple(runtime.settings for runtime in RUNTIMES if runtime.settings)
+    return not any(name.startswith(prefixes) for name in container.environment)
 
 
 #: Limits, by their name in /proc: kinds, weight and source of a cause, where the container's is lower.
