@@ -12,7 +12,7 @@ from typing import Any
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.application import axes
+from containercheck.node import contract
 from containercheck.results.row import FAIL, rows_of
 from containercheck.sides.sides import Side
 
@@ -65,7 +65,7 @@ class Experiment:
         elif self.kind == CPUS:
             container = replace(container, prefix=("taskset", "-c", shlex.quote(self.value), *container.prefix))
         elif self.kind == UNPACK:
-            container = replace(container, unpacked_to=f"{axes.UNPACKED}.{name}")
+            container = replace(container, unpacked_to=f"{contract.UNPACKED}.{name}")
         label = f"{side.label} with {self.label}"
         return side.changed(name=name, label=label, container=container, compared_with=None, remedy_of=side.name)
 

@@ -100,12 +100,12 @@ def suspects(names: Iterable[str]) -> List[str]:
     ['APPTAINER_CLEANENV', 'APPTAINERENV_PMIX_MCA_gds']
     """
     found = []
+    beginnings = [runtime.settings for runtime in container_runtimes.RUNTIMES if runtime.settings]
     for name in names:
-        for settings in (runtime.settings for runtime in container_runtimes.RUNTIMES if runtime.settings):
-            in_container = settings.rstrip("_") + "ENV_"
-            if name.startswith(settings) and name[len(settings) :] in _OF_CONTAINERS:
-                found.append(name)
-            elif name.startswith(in_container) and _SET_IN_CONTAINERS.match(name[len(in_container) :]):
+        for start in beginnings:
+            inside = start.rstrip("_") + "ENV_"
+            is_option = name.startswith(start) and name[len(start) :] in _OF_CONTAINERS
+            if is_option or (name.startswith(inside) and _SET_IN_CONTAINERS.match(name[len(inside) :])):
                 found.append(name)
     return found[:MOST_TRIED]
 
