@@ -77,6 +77,7 @@ class PreparedCase:
 
     :ivar job_state: the scheduler's state of the job at its end.
     :ivar evaluation: the evaluated rounds.
+    :ivar runs: of the record, as they are.
 
     At ``performance``, and not in a dry run:
 
@@ -99,6 +100,7 @@ class PreparedCase:
     with_reference: frozenset[str] | None = None
     job_state: str | None = None
     evaluation: Evaluation | None = None
+    runs: Sequence[dict[str, Any]] = ()
     outcome: Outcome | None = None
 
 
@@ -346,7 +348,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             job_record = record.Record.read(stagedir)
         except UnreadableError as error:
             raise NotMeasured(texts.sanitized(f"{error}: {end}")) from None
-        self.hand_on(evaluation=job_record.evaluate(self.prepared.facts, stagedir))
+        self.hand_on(evaluation=job_record.evaluate(self.prepared.facts, stagedir), runs=job_record.runs)
         self.application_seconds, self.job_seconds = self.prepared.evaluation.seconds, job_record.took
         self.provenance = texts.cleaned(
             {**self.prepared.provision.provenance, **job_record.provenance(stagedir, self.identity)}
@@ -407,9 +409,21 @@ class ContainerCheck(BuiltCheck, VariantSides):
         pairs = [side for side in sides if side.container and side.compared_with and not side.replaces]
         if not failed or len(pairs) != 1:
             return []
-        seen = [observations.read(stagedir, name) for name in (pairs[0].compared_with, pairs[0].name)]
+        names = (pairs[0].compared_with, pairs[0].name)
+        host, inside = (observations.read(stagedir, name) for name in names)
+        bare, contained = (
+            observations.Use.of([run for run in self.prepared.runs if run["side"] == name]) for name in names
+        )
+        worst = max((pair for pair in outcome.comparisons if pair.figure in failed), key=lambda pair: pair.loss)
+        if worst.figure.compare == "ratio":
+            cores = self.layout.ranks_per_node * self.layout.threads
+            self.where_time_went = explanation.time_line(bare, contained, cores, worst.loss)
         results = self.prepared.evaluation.experiments.results()
-        return texts.cleaned(explanation.stored(explanation.causes(*seen, failed), self.prepared.plan.causes, results))
+        for cause, result in zip(self.prepared.plan.causes, results):
+            remedy = observations.read(stagedir, result["name"])
+            result["took_effect"] = explanation.took_effect(cause, host, remedy)
+        found = explanation.causes(host, inside, (bare, contained), failed)
+        return texts.cleaned(explanation.stored(found, self.prepared.plan.causes, results))
 
     @run_after("performance")
     def judge(self):
@@ -417,7 +431,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if self.prepared.outcome is None:
             return
         if self.prepared.outcome.failures and self.strict_check:
-            raise PerformanceError("\n".join([*self.prepared.outcome.failures, *explanation.lines(self.causes)]))
+            lines = [*self.prepared.outcome.failures, self.where_time_went, *explanation.lines(self.causes)]
+            raise PerformanceError("\n".join(filter(None, lines)))
         # ReFrame keeps the output directory, and removes the stage directory.
         self.reproducer = self.reproducer and str(Path(self.outputdir, contract.REPRODUCER))
         for line in [*self.notes, *self.prepared.outcome.doubts]:

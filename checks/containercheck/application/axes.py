@@ -6,12 +6,13 @@ import secrets
 from reframe.core.builtins import parameter, run_after, run_before
 from reframe.core.pipeline import RegressionTestPlugin
 
+from containercheck.node import contract
 from containercheck.site import node_commands, releases, sites
 
 #: Values of the axes in this file in a plain run; a check states those of its own axes in ``plain``.
 PLAIN = {"image_in": "shared", "file_system": "stage", "image_release": "fitting"}
 #: Directory in the stage directory with an unpacked image.
-UNPACKED = "image.unpacked"
+UNPACKED = contract.UNPACKED
 #: Axes that concern the image: a bare run, which has none, has their plain values only.
 OF_IMAGE = ("image_in", "image_release")
 

@@ -160,6 +160,8 @@ class ApplicationFacts(rfm.RegressionTest):
     earlier = variable(str, value="")
     #: What can explain that figures failed, and what experiments proved (explain/explanation.py). For the reports.
     causes = variable(typ.List[dict], value=[], loggable=True)
+    #: Where the time of a container that is too slow went, in a line; empty where that does not explain its figures.
+    where_time_went = variable(str, value="", loggable=True)
     #: ReFrame's report of an earlier session in which the same case failed: its causes are tried in the same rounds.
     experiments_of = variable(str, value="")
     #: Path of a file, written by ``ci/run``, with the spreads of earlier sessions, by partition, case and figure.

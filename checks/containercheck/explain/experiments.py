@@ -6,13 +6,13 @@ import functools
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.application import axes
+from containercheck.node import contract
 from containercheck.results.row import FAIL, rows_of
 from containercheck.sides.sides import Side
 
@@ -65,13 +65,9 @@ class Experiment:
         elif self.kind == CPUS:
             container = replace(container, prefix=("taskset", "-c", shlex.quote(self.value), *container.prefix))
         elif self.kind == UNPACK:
-            container = replace(container, unpacked_to=f"{axes.UNPACKED}.{name}", copied_to=None)
+            container = replace(container, unpacked_to=f"{contract.UNPACKED}.{name}")
         label = f"{side.label} with {self.label}"
         return side.changed(name=name, label=label, container=container, compared_with=None, remedy_of=side.name)
-
-    def to_json(self) -> dict[str, str]:
-        """Return the experiment as it is stored."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

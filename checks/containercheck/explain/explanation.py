@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from containercheck.application.facts import Figure
-from containercheck.explain.experiments import Experiment
-from containercheck.explain.observations import Observation
-from containercheck.explain.rules import RULES, Cause
+from containercheck.explain.experiments import SET, UNSET, Experiment
+from containercheck.explain.observations import Observation, Use
+from containercheck.explain.rules import RULES, RULES_OF_USE, Cause
 from containercheck.node.stats.sequential import FAIL, PASS
 from containercheck.results.formatting import number
 
@@ -17,15 +17,17 @@ from containercheck.results.formatting import number
 NAMED = 3
 
 
-def causes(bare: Observation | None, container: Observation | None, failed: Sequence[Figure]) -> list[Cause]:
+def causes(
+    bare: Observation | None, container: Observation | None, uses: tuple[Use, Use], failed: Sequence[Figure]
+) -> list[Cause]:
     """Return the differences that can explain the figures that failed, the likeliest first.
 
-    :param bare, container: what both sides saw; None where it is not known, and nothing is explained then.
+    :param bare, container: what both sides saw; None where it is not known.
+    :param uses: what the runs of both used, bare first.
     :param failed: the figures that are too slow; none for a run that failed otherwise.
     """
-    if not bare or not container:
-        return []
-    found = [cause for rule in RULES for cause in rule(bare, container)]
+    found = [cause for rule in RULES for cause in rule(bare, container)] if bare and container else []
+    found += [cause for rule in RULES_OF_USE for cause in rule(*uses)]
     scored = [(_explained(cause, failed) * cause.weight, cause) for cause in found]
     return [cause for score, cause in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
 
@@ -47,11 +49,11 @@ def stored(found: Iterable[Cause], tried: Sequence[Mapping[str, Any]] = (), resu
     """Return causes as the report has them, with the result of their experiment where they were tried.
 
     :param tried: the causes of the earlier session that have a side of their own, in the order of ``results``.
-    :param results: see ``Experiments.results``.
+    :param results: see ``Experiments.results``; and whether each remedy ``took_effect``.
     """
     entries = [_entry(cause) for cause in found]
     known = [*tried, *(entry for entry in entries if not any(_same(entry, other) for other in tried))]
-    outcomes = dict(zip(range(len(tried)), results))
+    outcomes = dict(enumerate(results))
     return [
         {**cause, "result": outcomes[place]} if place in outcomes else dict(cause) for place, cause in enumerate(known)
     ]
@@ -63,7 +65,22 @@ def _entry(cause: Cause) -> dict[str, Any]:
 
 
 def _same(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    return first.get("sentence") == second.get("sentence")
+    return (first.get("rule"), first.get("about")) == (second.get("rule"), second.get("about"))
+
+
+def took_effect(cause: Mapping[str, Any], bare: Observation | None, remedy: Observation | None) -> bool:
+    """Return whether the container with the remedy no longer shows the difference: else nothing was tried.
+
+    :param bare, remedy: what bare and the container with the remedy saw; None where it is not known.
+    """
+    if not bare or not remedy:
+        return False
+    experiment = Experiment(**cause["experiment"])
+    if experiment.kind in (SET, UNSET):
+        name, _, value = experiment.value.partition("=")
+        return remedy.environment.get(name) == (value if experiment.kind == SET else None)
+    left = [found for rule in RULES for found in rule(bare, remedy)]
+    return not any(_same(asdict(found), cause) for found in left)
 
 
 def is_proven(cause: Mapping[str, Any]) -> bool:
@@ -90,17 +107,20 @@ def lines(known: Sequence[Mapping[str, Any]]) -> list[str]:
     refuted = [cause for cause in tried if _is_refuted(cause)]
     left = [cause for cause in known if cause not in refuted]
     printed = []
-    if refuted:
-        printed.append(f"not the cause, by experiment: {'; '.join(cause['sentence'] for cause in refuted)}")
     if left:
         word = "not explained; what differs besides" if refuted else "what differs, and may be the cause"
         printed.append(f"{word}: {'; '.join(cause['sentence'] for cause in left[:NAMED])}")
+    if refuted:
+        word = "tried, and not the cause" if left else "not explained; tried, and not the cause"
+        printed.append(f"{word}: {'; '.join(cause['sentence'] for cause in refuted)}")
     return printed
 
 
 def _is_refuted(cause: Mapping[str, Any]) -> bool:
-    figures = (cause.get("result") or {}).get("figures") or {}
-    return bool(figures) and all(figure["helps"] == PASS for figure in figures.values())
+    result = cause.get("result") or {}
+    figures = result.get("figures") or {}
+    effective = bool(figures) and result.get("took_effect", False)
+    return effective and all(figure["helps"] == PASS for figure in figures.values())
 
 
 def _confirmed(cause: Mapping[str, Any], what: str) -> list[str]:
@@ -143,3 +163,35 @@ def _part(figures: Mapping[str, Mapping[str, Any]]) -> str:
         return "a part of it"
     low, high = round(100 * min(parts)), round(100 * max(parts))
     return f"{low} % of it" if low == high else f"{low} to {high} % of it"
+
+
+#: Part of a figure's overhead by which that of the runs' time may differ, and still be the same thing.
+ALIKE = 0.35
+#: Shortest run whose parts are known well enough, in seconds.
+SHORTEST = 1.0
+
+
+def time_line(bare: Use, container: Use, cores: int, overhead: float) -> str:
+    """Return where the time of a slower container went, in a line; empty where that does not explain the figure.
+
+    :param cores: processors that a side has on the first node.
+    :param overhead: of the figure that decides, in percent.
+    """
+    if bare.seconds < SHORTEST or not bare.user or overhead <= 0:
+        return ""
+    more = 100 * (container.seconds / bare.seconds - 1)
+    if abs(more - overhead) > ALIKE * overhead:
+        return ""
+    whole = cores * bare.seconds / 100
+    user, system, helping = (
+        (getattr(container, name) - getattr(bare, name)) / whole for name in ("user", "system", "helpers")
+    )
+    waiting = more - user - system - helping
+    parts = [
+        (user, "computing"),
+        (system, "in the kernel"),
+        (helping, "in the runtime's helpers"),
+        (waiting, "waiting"),
+    ]
+    listed = ", ".join(f"{round(part):d} {word}" for part, word in sorted(parts, reverse=True) if round(part))
+    return f"where the time went: of {round(more)} % that a run takes longer, {listed}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ class Observation:
     :ivar mounts: type, source and options, by directory.
     :ivar space: size and free bytes, by directory.
     :ivar directories: ``usable``, ``unwritable`` or ``missing``, by path.
+    :ivar settings: of MPI in files, by path and name.
     :ivar libc: its name and version.
     """
 
@@ -38,6 +40,7 @@ class Observation:
     user: str = ""
     interfaces: Sequence[str] = ()
     devices: Sequence[str] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
     namespaces: Mapping[str, str] = field(default_factory=dict)
     kernel: Mapping[str, str] = field(default_factory=dict)
     libc: str = ""
@@ -47,6 +50,47 @@ class Observation:
     def from_json(cls, stored: Mapping[str, Any]) -> Observation:
         """Return an observation as the job stored it; fields that it lacks are empty."""
         return cls(**{name: stored[name] for name in cls.__dataclass_fields__ if name in stored})
+
+
+@dataclass(frozen=True)
+class Use:
+    """What the runs of a side used, on the job's first node: medians of seconds, and all that was seen of the rest.
+
+    :ivar seconds: of a run, by the clock.
+    :ivar user, system: processor time of its own processes.
+    :ivar helpers: processor time of the runtime's helpers.
+    :ivar threads: most threads of a process that computed.
+    :ivar libraries: paths of libraries that were mapped.
+    :ivar interfaces: of its connections.
+    :ivar throttled: in how many of how many periods it was held back, and the processors allowed; empty for no quota.
+    """
+
+    seconds: float = 0.0
+    user: float = 0.0
+    system: float = 0.0
+    helpers: float = 0.0
+    threads: int = 0
+    libraries: frozenset[str] = frozenset()
+    interfaces: frozenset[str] = frozenset()
+    throttled: Sequence[float] = ()
+
+    @classmethod
+    def of(cls, runs: Sequence[Mapping[str, Any]]) -> Use:
+        """Return what some runs of the record used; those that failed do not count."""
+        runs = [run for run in runs if run.get("used") and run["status"] == 0]
+        used = [run["used"] for run in runs]
+        if not used:
+            return cls()
+        held_back = [one["throttled"] for one in used if one["throttled"]]
+        quota = min((one[2] for one in held_back), default=0.0)
+        return cls(
+            seconds=statistics.median(run["seconds"] for run in runs),
+            **{name: statistics.median(one[name] for one in used) for name in ("user", "system", "helpers")},
+            threads=max((max(one["threads"], default=0) for one in used), default=0),
+            libraries=frozenset().union(*(one["libraries"] for one in used)),
+            interfaces=frozenset().union(*(one["interfaces"] for one in used)),
+            throttled=[*(sum(one[place] for one in held_back) for place in (0, 1)), quota] if held_back else (),
+        )
 
 
 def read(stagedir: Path, side: str) -> Observation | None:

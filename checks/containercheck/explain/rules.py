@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from containercheck.application.facts import MEASURED
 from containercheck.explain.experiments import BIND, CPUS, OPTION, SET, UNPACK, UNSET, Experiment
-from containercheck.explain.observations import Observation
+from containercheck.explain.observations import Observation, Use
+from containercheck.node.container_runtimes import RUNTIMES
 
 COMPUTING, MEMORY, MESSAGES, NETWORK, FILES, START = MEASURED
 _MPI = (MESSAGES, NETWORK)
@@ -24,6 +25,8 @@ class Cause:
     """A difference between a container and bare that can cost time.
 
     :ivar rule: name of the rule.
+    :ivar about: what differs: the name of a variable, a limit or a setting, or a path; with ``rule`` it identifies the
+        cause.
     :ivar sentence: what differs.
     :ivar remedy: what a person can do.
     :ivar source: where it was seen.
@@ -34,6 +37,7 @@ class Cause:
     """
 
     rule: str
+    about: str
     sentence: str
     remedy: str
     source: str
@@ -172,7 +176,7 @@ def _missing(rule: VariableRule, name: str, other: str) -> Cause:
     setting = None if other.startswith("hidden:") else Experiment(SET, f"{name}={other}")
     sentence = f"{name} is {other} on the host, and is not set in the container: {rule.effect}"
     remedy = f"set {name}={other} in the container, by the runtime or in the image's environment"
-    return Cause("variable", sentence, remedy, rule.source, rule.kinds, rule.weight - 10, experiment=setting)
+    return Cause("variable", name, sentence, remedy, rule.source, rule.kinds, rule.weight - 10, experiment=setting)
 
 
 def _other(rule: VariableRule, name: str, own: str, other: str | None, container: Observation) -> Cause:
@@ -189,7 +193,7 @@ def _other(rule: VariableRule, name: str, own: str, other: str | None, container
         remedy = f"find what sets {name} for containers: the runtime's configuration, a wrapper or the image"
     experiment = Experiment(SET, f"{name}={other}") if is_set else Experiment(UNSET, name)
     sentence = f"{setting} is set {where}{host}: {rule.effect}"
-    return Cause("variable", sentence, remedy, rule.source, rule.kinds, rule.weight, experiment=experiment)
+    return Cause("variable", name, sentence, remedy, rule.source, rule.kinds, rule.weight, experiment=experiment)
 
 
 #: Smallest size of /dev/shm that is not suspicious, in bytes; and free space below which it is full.
@@ -203,12 +207,14 @@ def shared_memory(bare: Observation, container: Observation) -> Iterator[Cause]:
         return
     if own[0] < min(SMALL, other[0] / 2):
         sentence = f"/dev/shm holds {size(own[0])} in the container, {size(other[0])} on the host"
-        remedy = "bind the host's /dev/shm, or have the runtime make it larger (Docker: --shm-size)"
-        facts = ("shared memory", sentence, remedy, "mpich#4631, libfabric#9422", (MESSAGES, MEMORY), 85)
+        remedy = "bind the host's /dev/shm, or have the runtime make it larger (an engine's --shm-size)"
+        facts = ("shared memory", "/dev/shm", sentence, remedy, "mpich#4631, libfabric#9422", (MESSAGES, MEMORY), 85)
         yield Cause(*facts, experiment=Experiment(BIND, "/dev/shm"))
     elif own[1] < FULL <= other[1]:
         sentence = f"/dev/shm has {size(own[1])} free in the container, {size(other[1])} on the host"
-        yield Cause("shared memory", sentence, "remove what lies in it", "ompi#7220", (MESSAGES, MEMORY), 80)
+        yield Cause(
+            "shared memory", "/dev/shm", sentence, "remove what lies in it", "ompi#7220", (MESSAGES, MEMORY), 80
+        )
 
 
 def processors(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -218,7 +224,7 @@ def processors(bare: Observation, container: Observation) -> Iterator[Cause]:
         lists = [side.status["Cpus_allowed_list"] for side in (container, bare)]
         sentence = f"processors {lists[0]} are allowed in the container, {lists[1]} on the host"
         remedy = "have launcher, wrapper or runtime bind the container as it binds bare"
-        facts = ("processors", sentence, remedy, "easybuild-easyblocks#3650", MEASURED, 90)
+        facts = ("processors", "allowed", sentence, remedy, "easybuild-easyblocks#3650", MEASURED, 90)
         yield Cause(*facts, experiment=Experiment(CPUS, lists[1]))
 
 
@@ -236,11 +242,12 @@ def mitigation(bare: Observation, container: Observation) -> Iterator[Cause]:
         sentence = "seccomp switches the mitigation of Speculative Store Bypass on in the container, not on the host"
         remedy = "use a runtime or kernel that leaves it off: seccomp=unconfined, or Linux 5.16"
         experiment = Experiment(OPTION, "--security-opt seccomp=unconfined") if _is_engine(container) else None
-        yield Cause("mitigation", sentence, remedy, "runc#2430", _CORES, 80, experiment=experiment)
+        yield Cause("mitigation", "seccomp", sentence, remedy, "runc#2430", _CORES, 80, experiment=experiment)
 
 
 def _is_engine(container: Observation) -> bool:
-    return not any(name.startswith(("APPTAINER_", "SINGULARITY_")) for name in container.environment)
+    prefixes = tuple(runtime.settings for runtime in RUNTIMES if runtime.settings)
+    return not any(name.startswith(prefixes) for name in container.environment)
 
 
 #: Limits, by their name in /proc: kinds, weight and source of a cause, where the container's is lower.
@@ -263,11 +270,13 @@ def limits(bare: Observation, container: Observation) -> Iterator[Cause]:
             words = name[4:]
             sentence = f"the limit of {words} is {own} in the container, {other} on the host"
             remedy = f"raise the limit of {words} for what starts the container (the daemon, or a wrapper)"
-            yield Cause("limit", sentence, remedy, source, kinds, weight)
+            yield Cause("limit", name, sentence, remedy, source, kinds, weight)
     own, other = container.limits.get("Max open files", ""), bare.limits.get("Max open files", "")
     if own.isdigit() and int(own) >= MANY_FILES and other.isdigit() and int(other) < MANY_FILES:
         sentence = f"the limit of open files is {own} in the container, {other} on the host: some programs close all"
-        yield Cause("limit", sentence, "lower it for containers", "opensciencegrid/docs#345", (START,), 70)
+        yield Cause(
+            "limit", "Max open files", sentence, "lower it for containers", "opensciencegrid/docs#345", (START,), 70
+        )
 
 
 def c_library(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -275,7 +284,7 @@ def c_library(bare: Observation, container: Observation) -> Iterator[Cause]:
     if container.libc == "musl" and bare.libc != "musl":
         sentence = "libc is musl in the container: its allocator and its mathematical functions are slower"
         remedy = "use an image with glibc, or another allocator in this one"
-        yield Cause("libc", sentence, remedy, "texture-synthesis#8, tremor#377", _CORES, 70)
+        yield Cause("libc", "musl", sentence, remedy, "texture-synthesis#8, tremor#377", _CORES, 70)
 
 
 def image_mount(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -287,7 +296,16 @@ def image_mount(bare: Observation, container: Observation) -> Iterator[Cause]:
         remedy = (
             "unpack the image into a directory, or have the runtime installed so that the kernel mounts it (setuid)"
         )
-        facts = ("image mount", sentence, remedy, "apptainer#665, squashfuse#121", (FILES, START), 60, True)
+        facts = (
+            "image mount",
+            "squashfuse",
+            sentence,
+            remedy,
+            "apptainer#665, squashfuse#121",
+            (FILES, START),
+            60,
+            True,
+        )
         yield Cause(*facts, experiment=Experiment(UNPACK))
 
 
@@ -298,7 +316,7 @@ def directories(bare: Observation, container: Observation) -> Iterator[Cause]:
         if own and other and own != other and own.startswith(("overlay", "fuse")):
             sentence = f"{place} is {own} in the container, {other} on the host"
             remedy = f"bind the host's {place}, or another directory for temporary files"
-            facts = ("directory", sentence, remedy, "apptainer#2050, apptainer#3198", (FILES,), 65, True)
+            facts = ("directory", place, sentence, remedy, "apptainer#2050, apptainer#3198", (FILES,), 65, True)
             yield Cause(*facts, experiment=Experiment(BIND, place))
 
 
@@ -306,6 +324,25 @@ def _type_of(side: Observation, place: str) -> str:
     """Return the type of the file system that a directory lies on; empty where that is not known."""
     parents = [mount for mount in side.mounts if place == mount or place.startswith(mount.rstrip("/") + "/")]
     return side.mounts[max(parents, key=len)][0] if parents else ""
+
+
+def settings(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause for each setting of MPI in a file that only one of both sees."""
+    for key in sorted({*bare.settings, *container.settings}):
+        own, other = container.settings.get(key), bare.settings.get(key)
+        path, name = key.rsplit(" ", 1)
+        if own == other or path.endswith("pmix-mca-params.conf"):
+            continue
+        variable = name if path.endswith("ucx.conf") else f"OMPI_MCA_{name}"
+        directory = path.rpartition("/")[0]
+        if other is not None and not other.startswith("hidden:"):
+            sentence = f"{name} = {other} of {path} on the host does not reach the container"
+            remedy = f'"binds": ["{directory}"] in the site\'s file, or {variable}={other} in the container'
+            experiment = Experiment(SET, f"{variable}={other}")
+            yield Cause("setting", name, sentence, remedy, "D12.6 4.4.3, ompi#7737", _MPI, 92, experiment=experiment)
+        elif own is not None:
+            sentence = f"{name} = {own} of {path} in the container is not what the host has"
+            yield Cause("setting", name, sentence, f"take it out of the image's {path}", "ompi#7737", _MPI, 90)
 
 
 #: All rules; each yields the causes that it finds between what bare and a container saw.
@@ -318,6 +355,113 @@ RULES: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] = (
     c_library,
     image_mount,
     directories,
+    settings,
+)
+
+
+#: Part of the periods in which a cgroup may hold its processes back, and nobody notices.
+HELD_BACK = 0.05
+
+
+def throttling(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where a quota of processor time holds the container back, and not bare."""
+    own, other = container.throttled, bare.throttled
+    if own and own[0] > HELD_BACK * own[1] and not (other and other[0] > HELD_BACK * other[1]):
+        sentence = (
+            f"the container's cgroup limits it to {own[2]:.3g} processors: it was held back in {own[0]:.0f} of "
+            f"{own[1]:.0f} periods"
+        )
+        remedy = "raise the quota of whatever starts the container, such as the engine's --cpus or a service's CPUQuota"
+        yield Cause("quota", "processor time", sentence, remedy, "moby#38839", MEASURED, 95)
+
+
+def threads(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where a process has far more threads in the container."""
+    if bare.threads and container.threads >= 2 * bare.threads + 2:
+        sentence = f"a process has {container.threads} threads in the container, {bare.threads} on the host"
+        remedy = "set the number of threads as on the host: OMP_NUM_THREADS, or the library's own variable"
+        yield Cause("threads", "number", sentence, remedy, "gadgetron#932", _CORES, 70)
+
+
+#: Libraries of linear algebra by the name of their file, those that were optimized; and the reference implementation.
+_BLAS = {
+    "OpenBLAS": r"/libopenblas",
+    "MKL": r"/libmkl_",
+    "BLIS": r"/libblis",
+    "LibSci": r"/libsci",
+    "ESSL": r"/libessl",
+    "Arm Performance Libraries": r"/libarmpl",
+    "ATLAS": r"/libatlas|/atlas/",
+}
+_REFERENCE = re.compile(r"/blas/libblas\.so|/libblas\.so|/lapack/liblapack\.so")
+_ALLOCATORS = re.compile(r"lib(tcmalloc|jemalloc)")
+
+
+def linear_algebra(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the container computes with another library of linear algebra."""
+    own, other = (_blas(side.libraries) for side in (container, bare))
+    if own and other and own != other:
+        sentence = f"linear algebra is {own} in the container, {other} on the host"
+        remedy = f"install {other} in the image" if other != _REFERENCE_NAME else "compare with the same library"
+        weight = 95 if own == _REFERENCE_NAME else 60
+        yield Cause("linear algebra", "library", sentence, remedy, "rocker#123", (COMPUTING,), weight)
+
+
+_REFERENCE_NAME = "the reference BLAS"
+
+
+def _blas(libraries: frozenset[str]) -> str:
+    text = "\n".join(libraries)
+    names = [name for name, pattern in _BLAS.items() if re.search(pattern, text)]
+    return " and ".join(names) or (_REFERENCE_NAME if _REFERENCE.search(text) else "")
+
+
+def allocator(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where bare has an allocator of its own, and the container has not."""
+    own, other = (
+        {found[0] for path in side.libraries for found in [_ALLOCATORS.search(path)] if found}
+        for side in (container, bare)
+    )
+    if other - own and container.libraries:
+        sentence = f"memory is allocated by {', '.join(sorted(other))} on the host, and not in the container"
+        yield Cause("allocator", "library", sentence, "install it in the image, and load it", "tremor#377", _CORES, 60)
+
+
+def interfaces(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the ranks talk over another interface in the container."""
+    own, other = (side.interfaces - {"lo"} for side in (container, bare))
+    if own and own - other:
+        over = ", ".join(sorted(other)) if other else "the fabric or shared memory"
+        sentence = f"MPI talks over {', '.join(sorted(own - other))} in the container, over {over} on the host"
+        remedy = 'let the image see the host\'s settings of MPI: "binds": ["/etc/openmpi"] in the site\'s file'
+        yield Cause("interface", "of messages", sentence, remedy, "D12.6 4.4.3, underworld2#654", _MPI, 95)
+
+
+#: Part of bare's time that helpers must take before they are named.
+BUSY_HELPERS = 0.1
+
+
+def helpers(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the runtime's helpers take much processor time: they mount images or directories."""
+    if bare.seconds and container.helpers > BUSY_HELPERS * bare.seconds and container.helpers > 2 * bare.helpers + 1:
+        seconds = f"{container.helpers:.1f} s of processor time in a run of {container.seconds:.1f} s"
+        sentence = f"the runtime's helpers take {seconds}"
+        remedy = (
+            "unpack the image into a directory, or have the runtime installed so that the kernel mounts it (setuid)"
+        )
+        yield Cause(
+            "helpers", "processor time", sentence, remedy, "apptainer#3272", MEASURED, 65, experiment=Experiment(UNPACK)
+        )
+
+
+#: Rules on what the runs used.
+RULES_OF_USE: Sequence[Callable[[Use, Use], Iterator[Cause]]] = (
+    throttling,
+    threads,
+    linear_algebra,
+    allocator,
+    interfaces,
+    helpers,
 )
 
 

@@ -46,6 +46,8 @@ WATCH, TRIALS = "watch", "trials"
 OUT, ERR = "out", "err"
 #: The job script, by ReFrame's name; and the script that repeats a single run of a side.
 JOB, REPRODUCER = "rfm_job.sh", "reproduce.sh"
+#: Directory in the stage directory with an unpacked image.
+UNPACKED = "image.unpacked"
 #: Variable in the environment of all processes that a job starts, and label of its containers: by these, processes
 #: that a daemon starts are known to be the job's.
 RUN = "CONTAINERCHECK_RUN"

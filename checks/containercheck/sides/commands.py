@@ -101,7 +101,8 @@ def side_commands(
         return Commands(_script(side, host, site), side.launcher.needs + needs, _observing(side, host))
     container = _InContainer(side, stagedir, layout, observed)
     if side.remedy_of:
-        return Commands(_script(side, container, site), Needs(prepare=tuple(container.unpacking())))
+        needs = Needs(prepare=(*container.unpacking(), _observation(side, site)))
+        return Commands(_script(side, container, site), needs, _observing(side, container))
     needs = side.launcher.needs + side.container.needs + container.needs(site, layout)
     if several:
         keep = node_commands.in_job(site, "surroundings", side.name)

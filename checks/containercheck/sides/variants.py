@@ -124,7 +124,7 @@ class VariantSides(RegressionTestPlugin):
             self.prepared.provision.image,
             host_mpi=host_mpi,
             copied_to=f"{axes.own_directory(self.image_directory)}/image.sif" if self.image_directory else None,
-            unpacked_to=axes.UNPACKED if self.unpacked else None,
+            unpacked_to=contract.UNPACKED if self.unpacked else None,
             gpus=self.gpu and self.site.gpus > 0,
             options=(*runtime.bind_words(extras.bound(binds)), *self.container_options),
             needs=runtimes.needs(self.current_partition, runtime),

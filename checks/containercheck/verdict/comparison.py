@@ -238,6 +238,12 @@ class Comparison:
         )
 
     @property
+    def loss(self) -> float:
+        """By how many percent longer the subject takes, whichever direction is better: 100 for half the rate."""
+        worse = self.pairs.estimate
+        return worse if self.figure.better == "lower" else 100 * worse / max(1e-9, 100 - worse)
+
+    @property
     def failed(self) -> bool:
         """Whether it failed."""
         return self.verdict == FAIL

@@ -47,7 +47,8 @@ def test_no_other_file_names_a_runtime():
         (str(path.relative_to(PACKAGE)), text)
         for path in files
         for text in texts_of(ast.parse(path.read_text()))
-        if NAMES.search(text)
+        # A thread of a public tracker is a source, not a runtime.
+        if NAMES.search(re.sub(r"[\w./-]+#\d+", "", text))
     }
     assert len(files) > 100 and not found
 

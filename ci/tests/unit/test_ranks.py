@@ -184,3 +184,20 @@ def test_the_results_say_which_way_was_taken(tmp_path):
 
 def test_the_version_of_mpich_is_told_in_words():
     assert rank_trial.read("library MPICH Version:\t4.0.2\n", 0).library == "MPICH 4.0.2"
+
+
+def test_a_variable_that_keeps_the_ranks_apart_is_named_and_proven(start, tmp_path, monkeypatch):
+    monkeypatch.setenv("APPTAINER_CLEANENV", "1")
+    monkeypatch.setenv("APPTAINER_CACHEDIR", "/tmp")
+    apart = f'case "$(cat subject.start)" in *"-u APPTAINER_CLEANENV"*)\n{ONE_JOB};;\n*)\n{SINGLETONS};;\nesac\n'
+    done = start(apart, pmix="4.2.2", version="mpirun (Open MPI) 4.1.4")
+    assert done.returncode == 1
+    assert "APPTAINER_CLEANENV is the cause, proven: without it they come up as one job" in done.stderr
+
+
+def test_a_variable_without_which_nothing_changes_is_not_named(start, monkeypatch):
+    monkeypatch.setenv("APPTAINER_CONTAIN", "1")
+    done = start(SINGLETONS, pmix="4.2.2", version="mpirun (Open MPI) 4.1.4")
+    assert done.returncode == 1
+    assert "APPTAINER_CONTAIN" not in done.stderr
+    assert "proven" not in done.stderr

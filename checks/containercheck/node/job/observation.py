@@ -38,6 +38,13 @@ KERNEL = (
     "/proc/sys/vm/nr_hugepages",
     "/sys/kernel/mm/transparent_hugepage/enabled",
 )
+#: Files with settings of MPI libraries, where distributions and people have them.
+SETTINGS = (
+    "/etc/openmpi/openmpi-mca-params.conf",
+    "$HOME/.openmpi/mca-params.conf",
+    "/etc/pmix-mca-params.conf",
+    "/etc/ucx/ucx.conf",
+)
 #: Prints what a rank sees. Ranks of Apptainer's shared namespace fail if another one ends before they join: each waits
 #: until all are there, two seconds at most. ``$1`` is a directory for that, with the number of ranks in it.
 SCRIPT = (
@@ -74,6 +81,11 @@ title interfaces
 cat /proc/net/dev
 title devices
 ls -d /dev/infiniband/* /dev/nvidia[0-9]* /dev/kfd /dev/dri/render* /dev/knem /dev/xpmem /dev/fuse /dev/cxi*
+title settings
+for name in SETTINGS; do
+    [ ! -r "$name" ] || sed -n "s|^ *\([A-Za-z][A-Za-z_0-9]*\) *= *\(.*\)|$name \1 \2|p" "$name"
+    echo
+done
 title namespaces
 for name in user mnt pid net ipc uts cgroup; do printf '%s %s\n' "$name" "$(readlink /proc/self/ns/$name)"; done
 title kernel
@@ -88,6 +100,7 @@ grep -hoE '^ *(export +)?[A-Za-z_][A-Za-z_0-9]*=' "$@"
 title end
 """.replace("TITLE", TITLE)
     .replace("KERNEL", " ".join(KERNEL))
+    .replace("SETTINGS", " ".join(f'"{name}"' for name in SETTINGS))
     .lstrip()
 )
 #: Beginnings of the names of variables by which a runtime sets others in the container (APPTAINERENV_).
@@ -132,6 +145,11 @@ def read(text: str, key: bytes, job: Mapping[str, str]) -> Dict[str, Any]:
         "user": parts.get("user", "").strip(),
         "interfaces": re.findall(r"^ *([\w.@-]+):", parts.get("interfaces", ""), re.MULTILINE),
         "devices": [row[0] for row in words("devices")],
+        "settings": {
+            f"{row[0]} {row[1]}": variables.redacted(f"OMPI_MCA_{row[1]}", " ".join(row[2:]), key)
+            for row in words("settings")
+            if len(row) > 2
+        },
         "namespaces": {row[0]: row[1] for row in words("namespaces") if len(row) == 2},
         "kernel": {row[0].rpartition("/")[2]: " ".join(row[1:]) for row in words("kernel")},
         "libc": _libc(parts.get("libc", "")),

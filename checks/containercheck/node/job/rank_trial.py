@@ -18,9 +18,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from containercheck.node import contract, texts
+from containercheck.node import container_runtimes, contract, texts
 from containercheck.node.job import processes
 from containercheck.node.job.single_run import run_once
 from containercheck.node.outputs import reasons
@@ -61,6 +61,53 @@ AS_JSM = Way(
 )
 #: On one node, the image's own launcher can start the ranks inside the container, without the host's.
 INSIDE = Way("", "by the image's own mpirun, inside one container")
+
+
+#: Variables of runtimes that change what a container sees, after the beginning of their names; and, for a container's
+#: own variables, those that keep ranks from finding each other.
+_OF_CONTAINERS = (
+    "CLEANENV",
+    "CONTAIN",
+    "CONTAINALL",
+    "NO_MOUNT",
+    "NO_HOME",
+    "HOME",
+    "WORKDIR",
+    "PID",
+    "IPC",
+    "NET",
+    "UTS",
+    "USERNS",
+    "FAKEROOT",
+    "WRITABLE",
+    "WRITABLE_TMPFS",
+    "BIND",
+    "BINDPATH",
+    "MOUNT",
+    "SECURITY",
+    "DROP_CAPS",
+    "ENV_FILE",
+)
+_SET_IN_CONTAINERS = re.compile(r"(OMPI|OPAL|PMIX|PRTE|PMI|UCX|FI|MPICH|I_MPI|HWLOC|HYDRA)_|LD_(LIBRARY_PATH|PRELOAD)$")
+#: Most variables that are tried one by one.
+MOST_TRIED = 6
+
+
+def suspects(names: Iterable[str]) -> List[str]:
+    """Return the variables of the job that may keep ranks in containers from finding each other.
+
+    >>> suspects(["APPTAINER_CLEANENV", "APPTAINER_CACHEDIR", "APPTAINERENV_PMIX_MCA_gds", "APPTAINERENV_LANG", "PATH"])
+    ['APPTAINER_CLEANENV', 'APPTAINERENV_PMIX_MCA_gds']
+    """
+    found = []
+    beginnings = [runtime.settings for runtime in container_runtimes.RUNTIMES if runtime.settings]
+    for name in names:
+        for start in beginnings:
+            inside = start.rstrip("_") + "ENV_"
+            is_option = name.startswith(start) and name[len(start) :] in _OF_CONTAINERS
+            if is_option or (name.startswith(inside) and _SET_IN_CONTAINERS.match(name[len(inside) :])):
+                found.append(name)
+    return found[:MOST_TRIED]
 
 
 class Host(NamedTuple):
@@ -217,7 +264,20 @@ class Trial:
                     script = contract.script_file(self.side)
                     os.replace(contract.inside_file(script), script)
                 return {"started": way.said, "because": why}
+        culprit = self._culprit()
+        if culprit:
+            raise RanksError(
+                f"{why}. {culprit} is the cause, proven: without it they come up as one job. Unset it where jobs are "
+                "started: a module, a profile or the site's file sets it (singularity#1110)"
+            )
         raise RanksError(f"{why}. {ADVICE}")
+
+    def _culprit(self) -> str:
+        """Return the variable of the job without which the ranks come up as one job; empty where there is none."""
+        for name in suspects(sorted(os.environ)):
+            if is_one_job(self.start(Way(f"env -u {name}", f"without {name}")), self.ranks):
+                return name
+        return ""
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ left out: a run never fails because it is watched.
 import contextlib
 import os
 import re
+import resource
 import socket
 import struct
 import threading
@@ -44,6 +45,7 @@ class Observer:
     def __init__(self, finished: threading.Event) -> None:
         """Nothing is seen yet."""
         self._finished = finished
+        self._before = resource.getrusage(resource.RUSAGE_CHILDREN)
         self._thread = threading.Thread(target=self._watch, daemon=True)
         # Of each process: name, user and system seconds, minor and major faults; the last look counts.
         self._used: Dict[int, Tuple[str, float, float, int, int]] = {}
@@ -62,16 +64,25 @@ class Observer:
         self._thread.start()
 
     def result(self) -> Dict[str, Any]:
-        """Wait for the watch to end, and return what was seen; empty where nothing was."""
+        """Wait for the watch to end, and return what was seen; empty where nothing was.
+
+        Call it when all processes of the run have been waited for: their time is then known to the end.
+        """
         self._thread.join()
-        if not self._used:
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        children = after.ru_utime - self._before.ru_utime, after.ru_stime - self._before.ru_stime
+        if not self._used and not any(children):
             return {}
         own = [used for used in self._used.values() if not HELPERS.search(used[0])]
         helpers = [used for used in self._used.values() if HELPERS.search(used[0])]
+        of_helpers = sum(used[1] for used in helpers), sum(used[2] for used in helpers)
+        # What daemons start is no child, and is only known until the last look.
+        user = max(sum(used[1] for used in own), children[0] - of_helpers[0])
+        system = max(sum(used[2] for used in own), children[1] - of_helpers[1])
         return {
-            "user": round(sum(used[1] for used in own), 2),
-            "system": round(sum(used[2] for used in own), 2),
-            "helpers": round(sum(used[1] + used[2] for used in helpers), 2),
+            "user": round(user, 2),
+            "system": round(system, 2),
+            "helpers": round(sum(of_helpers), 2),
             "faults": sum(used[3] for used in own),
             "major_faults": sum(used[4] for used in own),
             "memory": self._memory,
@@ -196,8 +207,8 @@ def quotas(text: str, mounts: Path = Path("/sys/fs/cgroup")) -> List[Tuple[str, 
 def _allowed(place: Path) -> float:
     """Return how many processors a cgroup may use; 0 without a quota."""
     with contextlib.suppress(OSError, ValueError):
-        quota, period = (place / "cpu.max").read_text().split()
-        return 0.0 if quota == "max" else int(quota) / int(period)
+        words = (place / "cpu.max").read_text().split()
+        return 0.0 if words[0] == "max" else int(words[0]) / int(words[1])
     with contextlib.suppress(OSError, ValueError):
         quota = int((place / "cpu.cfs_quota_us").read_text())
         return max(0.0, quota / int((place / "cpu.cfs_period_us").read_text()))

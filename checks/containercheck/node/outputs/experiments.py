@@ -116,12 +116,13 @@ class Experiments:
                 continue
             for figure in self._facts.figures:
                 value = of_remedy[figure.name]
-                sides = [figures[side].get(figure.name) for side in (bare, remedy.of)]
-                if figure.name in remedy.figures and value is not None and None not in sides:
-                    trial = self.trials.setdefault((name, figure.name), self._trial(remedy, figure))
-                    trial.helps.add(value, sides[1])
-                    trial.rest.add(sides[0], value)
-                    trial.whole.add(sides[0], sides[1])
+                host, container = (figures[side].get(figure.name) for side in (bare, remedy.of))
+                if figure.name not in remedy.figures or value is None or host is None or container is None:
+                    continue
+                trial = self.trials.setdefault((name, figure.name), self._trial(remedy, figure))
+                trial.helps.add(value, container)
+                trial.rest.add(host, value)
+                trial.whole.add(host, container)
 
     def _disagreement(self, own: Dict[str, Any], of_bare: Dict[str, Any]) -> str:
         for answer in self._facts.answers:

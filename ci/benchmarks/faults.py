@@ -1,0 +1,141 @@
+"""The fault matrix: what is planted in a container, and whether the explanation finds and proves it.
+
+    ci/benchmark faults [FAULT ...]
+
+runs a session of ci/tests/explained_checks.py, in a directory of its own: each fault is planted for real, the container
+fails, and the confirmation carries remedies. Prints a table in Markdown: was the cause named, named first, among three,
+proven; a wrong proof; and the seconds of both jobs. Then the totals. With names, these faults only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TESTS = REPOSITORY / "ci" / "tests"
+sys.path[:0] = [str(REPOSITORY / "checks"), str(TESTS)]
+
+from containercheck.explain import explanation  # noqa: E402
+from planted_causes import FAULTS, Fault  # noqa: E402
+
+#: A site where no measurement waits for others: the checks need no clock.
+SITE = """site_configuration = {'systems': [{'name': 'here', 'hostnames': ['.*'], 'partitions': [
+    {'name': 'only', 'scheduler': 'local', 'launcher': 'mpirun', 'environs': ['builtin'],
+     'extras': {'containercheck': {'machine_lock': False}}}]}]}
+"""
+SESSION = """
+import sys
+from pathlib import Path
+from containercheck.command import run
+place = run.Workplace(Path(sys.argv[1]), config=Path(sys.argv[1], "config.py"))
+sys.exit(run.session(sys.argv[2:], place))
+"""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a fault.
+
+    :ivar failed: whether the check failed.
+    :ivar named: sentences of the causes, the likeliest first.
+    :ivar proven: sentences of those that were proven, and of those that explain a part.
+    :ivar seconds: of both jobs.
+    """
+
+    failed: bool
+    named: tuple[str, ...]
+    proven: tuple[str, ...]
+    parts: tuple[str, ...]
+    seconds: float
+    reason: str
+
+    def finds(self, fault: Fault, among: int = 100) -> bool:
+        """Return whether all that was planted is among the first of the causes that were named."""
+        first = self.named[: max(among, len(fault.expected))]
+        return all(any(re.search(pattern, sentence) for sentence in first) for pattern in fault.expected)
+
+    def proves(self, fault: Fault) -> bool:
+        """Return whether what was planted was proven."""
+        return bool(fault.expected) and all(
+            any(re.search(pattern, sentence) for sentence in self.proven) for pattern in fault.expected
+        )
+
+    def is_wrong(self, fault: Fault) -> bool:
+        """Return whether something was proven that was not planted, or is not what slows the container."""
+        right = fault.expected if fault.proven else ()
+        return any(not any(re.search(pattern, sentence) for pattern in right) for sentence in self.proven)
+
+
+def run(names: list[str], directory: Path) -> tuple[dict[str, Result], str]:
+    """Run a session of these faults, and return their results and what it printed."""
+    (directory / "checks").mkdir(parents=True)
+    shutil.copy(TESTS / "explained_checks.py", directory / "checks" / "explained.py")
+    shutil.copy(REPOSITORY / "config" / "common.py", directory / "config.py")
+    (directory / "site.py").write_text(SITE)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
+    environment.update(RFM_SYSTEM="here", RFM_CONFIG_FILES=str(directory / "site.py"))
+    environment["PYTHONPATH"] = f"{REPOSITORY / 'checks'}:{TESTS}"
+    chosen = f"fault=({'|'.join(map(re.escape, names))})( |$)"
+    words = [sys.executable, "-c", SESSION, str(directory), "-n", chosen]
+    done = subprocess.run(words, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    report = json.loads((directory / "reports" / "run-report.json").read_text())
+    return read(report), done.stdout
+
+
+def read(report: dict) -> dict[str, Result]:
+    """Return the result of each fault in a session's report."""
+    cases: dict[str, list[dict]] = {}
+    for case in (case for session in report["runs"] for case in session["testcases"]):
+        cases.setdefault(case["fault"], []).append(case)
+    results = {}
+    for name, runs in cases.items():
+        causes = runs[-1].get("causes") or []
+        results[name] = Result(
+            runs[-1]["result"] == "fail",
+            tuple(cause["sentence"] for cause in causes),
+            tuple(cause["sentence"] for cause in causes if explanation.is_proven(cause)),
+            tuple(cause["sentence"] for cause in causes if explanation.helps(cause)),
+            sum(case.get("job_seconds") or 0 for case in runs),
+            runs[-1].get("fail_reason") or "",
+        )
+    return results
+
+
+def table(results: dict[str, Result]) -> list[str]:
+    """Return the table, and the totals."""
+    lines = ["| fault | source | found | first | among three | proven | wrong | seconds |", "|" + " --- |" * 8]
+    totals = dict.fromkeys(("planted", "found", "first", "three", "can be proven", "proven", "wrong"), 0)
+    for name, result in results.items():
+        fault = FAULTS[name]
+        found, first, three = (bool(fault.expected) and result.finds(fault, among) for among in (100, 1, 3))
+        proves, wrong = result.proves(fault), result.is_wrong(fault)
+        words = ["yes" if one else "no" for one in (found, first, three)] if fault.expected else ["-"] * 3
+        proof = ("yes" if proves else "no") if fault.proven else "-"
+        row = [name, fault.source, *words, proof, "WRONG" if wrong else "no", f"{result.seconds:.0f}"]
+        lines.append(f"| {' | '.join(row)} |")
+        counted = (bool(fault.expected), found, first, three, fault.proven, fault.proven and proves, wrong)
+        totals = {word: totals[word] + one for word, one in zip(totals, counted)}
+    return [*lines, "", ", ".join(f"{word} {count}" for word, count in totals.items())]
+
+
+def main() -> None:
+    """Run the faults that are named, and print the table."""
+    names = sys.argv[1:] or list(FAULTS)
+    unknown = [name for name in names if name not in FAULTS]
+    if unknown:
+        sys.exit(f"error: no such fault: {unknown[0]}. There are {', '.join(FAULTS)}")
+    with tempfile.TemporaryDirectory() as directory:
+        results, printed = run(names, Path(directory, "place"))
+        print("\n".join(table(results)) if results else printed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""Faults planted in a container are named and proven by experiment; a clean one, and an unknown one, get no story."""
+
+from __future__ import annotations
+
+import faults
+from planted_causes import FAULTS
+
+#: One of each kind: a variable, an option of the host's, processors; one that no rule knows, and none at all.
+CHOSEN = ("blas-kernels", "hosts-variable", "processors", "unknown", "none")
+
+
+def test_planted_causes_are_proven_and_nothing_else_is(tmp_path):
+    results, printed = faults.run(list(CHOSEN), tmp_path / "place")
+    assert set(results) == {*CHOSEN}, printed
+    for name in CHOSEN[:3]:
+        fault, result = FAULTS[name], results[name]
+        assert result.finds(fault, among=1), (name, result.reason)
+        assert result.proves(fault), (name, result.reason)
+        assert "proven: with " in result.reason
+        assert "do: " in result.reason
+    assert results["unknown"].failed
+    assert results["unknown"].named == ()
+    assert "cause" not in results["unknown"].reason
+    assert not results["none"].failed
+    assert not any(result.is_wrong(FAULTS[name]) for name, result in results.items())
+    # The terminal shows the proof too.
+    assert "proven: with OPENBLAS_CORETYPE removed" in printed

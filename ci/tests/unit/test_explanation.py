@@ -1,0 +1,226 @@
+"""Explanations: rules find what differs and can explain a figure; experiments prove it, refute it, or say nothing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import pytest
+from containercheck import Figure
+from containercheck.explain import explanation
+from containercheck.explain.experiments import BIND, CPUS, SET, UNPACK, UNSET, Experiment
+from containercheck.explain.observations import Observation, Use
+from containercheck.node.container_runtimes import by_name
+from containercheck.sides.sides import Container, Program, Side
+
+USED = (Use(), Use())
+SPEED = Figure("speed", r"^speed (\S+)", "x", measures=("computing",))
+LATENCY = Figure("latency", r"^latency (\S+)", "us", better="lower", measures=("network",))
+TIME = Figure("time", r"^time (\S+)", "s", better="lower")
+BARE = Observation(
+    environment={"OMP_NUM_THREADS": "1", "UCX_NET_DEVICES": "mlx5_0:1"},
+    limits={"Max locked memory": "unlimited", "Max open files": "1024"},
+    status={"Cpus_allowed_list": "0-3", "Speculation_Store_Bypass": "thread vulnerable"},
+    space={"/dev/shm": [11 << 30, 10 << 30]},
+    mounts={"/": ["ext4", "/dev/vda", "rw"]},
+    libc="glibc 2.36",
+)
+CONTAINER = replace(BARE, environment={**BARE.environment, "LD_LIBRARY_PATH": "/.singularity.d/libs", "LC_ALL": "C"})
+
+
+def with_variables(**variables):
+    return replace(CONTAINER, environment={**CONTAINER.environment, **variables})
+
+
+def sentences(container, *failed, uses=USED):
+    return [cause.sentence for cause in explanation.causes(BARE, container, uses, failed)]
+
+
+def test_what_always_differs_explains_nothing():
+    assert sentences(CONTAINER, SPEED, LATENCY, TIME) == []
+    assert explanation.causes(None, CONTAINER, USED, [SPEED]) == []
+
+
+def test_what_cannot_explain_the_figure_is_not_named():
+    found = with_variables(OPENBLAS_CORETYPE="Prescott", UCX_TLS="tcp")
+    assert [line.split("=")[0] for line in sentences(found, SPEED)] == ["OPENBLAS_CORETYPE"]
+    assert [line.split("=")[0] for line in sentences(found, LATENCY)] == ["UCX_TLS"]
+    assert len(sentences(found, TIME)) == 2
+    assert sentences(found) == []
+
+
+def test_who_sets_a_variable_is_named():
+    found = with_variables(OPENBLAS_CORETYPE="Prescott")
+    start = "OPENBLAS_CORETYPE=Prescott is set"
+    assert sentences(found, SPEED)[0].startswith(f"{start} in the container, and not on the host")
+    by_image = replace(found, image_variables=["OPENBLAS_CORETYPE"])
+    assert sentences(by_image, SPEED)[0].startswith(f"{start} by the image")
+    by_site = replace(by_image, set_by={"OPENBLAS_CORETYPE": "APPTAINERENV_OPENBLAS_CORETYPE"})
+    assert sentences(by_site, SPEED)[0].startswith(f"{start} by APPTAINERENV_OPENBLAS_CORETYPE")
+
+
+def test_a_variable_is_removed_or_set_as_on_the_host():
+    def experiment(**variables):
+        return explanation.causes(BARE, with_variables(**variables), USED, [TIME])[0].experiment
+
+    assert experiment(OPENBLAS_CORETYPE="Prescott") == Experiment(UNSET, "OPENBLAS_CORETYPE")
+    assert experiment(OMP_NUM_THREADS="64") == Experiment(SET, "OMP_NUM_THREADS=1")
+    without = dict(CONTAINER.environment)
+    del without["UCX_NET_DEVICES"]
+    (cause,) = explanation.causes(BARE, replace(CONTAINER, environment=without), USED, [TIME])
+    assert cause.experiment == Experiment(SET, "UCX_NET_DEVICES=mlx5_0:1")
+
+
+def test_variables_of_a_rank_explain_nothing():
+    assert sentences(with_variables(OMPI_MCA_orte_ess_vpid="1", OMPI_COMM_WORLD_RANK="1", PMIX_RANK="1"), TIME) == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "start"),
+    [
+        ({"space": {"/dev/shm": [8 << 20, 8 << 20]}}, "/dev/shm holds 8 MiB in the container, 11 GiB on the host"),
+        ({"space": {"/dev/shm": [11 << 30, 1 << 20]}}, "/dev/shm has 1 MiB free in the container"),
+        ({"status": {"Cpus_allowed_list": "0"}}, "processors 0 are allowed in the container, 0-3 on the host"),
+        ({"limits": {"Max locked memory": "65536"}}, "the limit of locked memory is 65536 in the container"),
+        ({"libc": "musl"}, "libc is musl in the container"),
+        (
+            {"status": {"Cpus_allowed_list": "0-3", "Speculation_Store_Bypass": "thread force mitigated"}},
+            "seccomp switches the mitigation",
+        ),
+    ],
+)
+def test_a_difference_is_named(facts, start):
+    (sentence,) = sentences(replace(CONTAINER, **facts), TIME)
+    assert sentence.startswith(start)
+
+
+def test_an_image_read_through_fuse_explains_files_and_start_only():
+    mounted = replace(
+        CONTAINER, mounts={"/": ["fuse.squashfuse_ll", "squashfuse_ll", "ro"], "/tmp": ["ext4", "/dev/vda", "rw"]}
+    )
+    assert sentences(mounted, SPEED, TIME) == []
+    files = Figure("files", r"^files (\S+)", "1/s", measures=("files",))
+    (cause,) = explanation.causes(BARE, mounted, USED, [files])
+    assert cause.experiment == Experiment(UNPACK)
+
+
+def test_what_the_runs_used_is_named():
+    bare = Use(10.0, 19.0, 1.0, 0.0, 1, frozenset(["/usr/lib/openblas-serial/libopenblas-r0.so"]), frozenset(["fab0"]))
+
+    def found(**facts):
+        return [cause.sentence for cause in explanation.causes(BARE, CONTAINER, (bare, replace(bare, **facts)), [TIME])]
+
+    assert found() == []
+    assert found(throttled=[90, 100, 0.5])[0].startswith("the container's cgroup limits it to 0.5 processors")
+    assert found(throttled=[1, 100, 0.5]) == []
+    assert found(threads=64) == ["a process has 64 threads in the container, 1 on the host"]
+    assert found(libraries=frozenset(["/usr/lib/blas/libblas.so.3"]))[0].startswith("linear algebra is the reference")
+    assert found(interfaces=frozenset(["eth0", "lo"])) == [
+        "MPI talks over eth0 in the container, over fab0 on the host"
+    ]
+    assert found(helpers=6.0)[0].startswith("the runtime's helpers take 6.0 s")
+
+
+def test_where_the_time_went():
+    bare, slow = Use(10.0, 19.0, 1.0), Use(13.4, 19.2, 1.4)
+    line = explanation.time_line(bare, slow, 2, 34.0)
+    assert line == "where the time went: of 34 % that a run takes longer, 31 waiting, 2 in the kernel, 1 computing"
+    # The run takes as long, or much longer, than the figure says.
+    assert explanation.time_line(bare, bare, 2, 34.0) == ""
+    assert explanation.time_line(bare, Use(20.0, 19.2, 1.4), 2, 34.0) == ""
+    assert explanation.time_line(Use(0.2, 0.1, 0.1), Use(0.3, 0.2, 0.1), 1, 50.0) == ""
+
+
+CAUSE = {
+    "rule": "variable",
+    "about": "X",
+    "sentence": "X=1 is set",
+    "remedy": "unset it",
+    "source": "a#1",
+    "experiment": {"kind": UNSET, "value": "X"},
+}
+OTHER = {**CAUSE, "about": "Y", "sentence": "Y=1 is set", "experiment": None}
+
+
+def tried(helps, rest, overhead=0.4, took_effect=True, cause=CAUSE, **more):
+    figures = {"rate": {"helps": helps, "rest": rest, "overhead": overhead, "interval": [-0.9, 1.8], "without": 34.0}}
+    for figure in figures.values():
+        figure.update(unit="%", rounds=3)
+    result = {"name": "remedy1", "failed": "", "figures": {**figures, **more}, "took_effect": took_effect}
+    return {**cause, "result": result}
+
+
+def test_a_proof_is_told_with_its_overhead_and_what_to_do():
+    assert explanation.lines([tried("fail", "pass"), OTHER]) == [
+        "the cause: X=1 is set",
+        "proven: with X removed the overhead of rate is +0.4 (-0.9 to +1.8) %, and +34 % without",
+        "do: unset it (a#1)",
+    ]
+
+
+def test_a_part_is_told_as_a_part():
+    lines = explanation.lines([tried("fail", "fail", overhead=17.0)])
+    assert lines[0] == "a cause: X=1 is set"
+    assert lines[1].endswith("it explains 50 % of it")
+    assert "proven" not in "\n".join(lines)
+
+
+@pytest.mark.parametrize(("helps", "rest"), [("inconclusive", "pass"), ("pass", "pass"), ("inconclusive", "fail")])
+def test_nothing_is_proven_unless_it_helps_and_is_all(helps, rest):
+    assert "proven" not in "\n".join(explanation.lines([tried(helps, rest)]))
+
+
+def test_one_figure_that_is_still_slow_is_no_proof():
+    more = tried("fail", "inconclusive")["result"]["figures"]["rate"]
+    assert not explanation.is_proven(tried("fail", "pass", other=more))
+
+
+def test_a_remedy_that_did_nothing_refutes_only_if_it_took_the_difference_away():
+    assert explanation.lines([tried("pass", "fail"), OTHER]) == [
+        "not explained; what differs besides: Y=1 is set",
+        "tried, and not the cause: X=1 is set",
+    ]
+    assert explanation.lines([tried("pass", "fail")]) == ["not explained; tried, and not the cause: X=1 is set"]
+    void = explanation.lines([tried("pass", "fail", took_effect=False)])
+    assert void == ["what differs, and may be the cause: X=1 is set"]
+
+
+def test_nothing_known_is_nothing_told():
+    assert explanation.lines([]) == []
+
+
+def test_whether_a_remedy_took_effect_is_looked_up():
+    with_x = with_variables(X="1")
+    assert explanation.took_effect(CAUSE, BARE, CONTAINER)
+    assert not explanation.took_effect(CAUSE, BARE, with_x)
+    assert not explanation.took_effect(CAUSE, BARE, None)
+    small = replace(CONTAINER, space={"/dev/shm": [8 << 20, 8 << 20]})
+    (cause,) = explanation.causes(BARE, small, USED, [TIME])
+    assert cause.experiment == Experiment(BIND, "/dev/shm")
+    assert not explanation.took_effect(asdict(cause), BARE, small)
+    assert explanation.took_effect(asdict(cause), BARE, CONTAINER)
+
+
+def test_causes_of_the_earlier_session_keep_their_place_and_none_is_twice():
+    found = explanation.causes(BARE, with_variables(OPENBLAS_CORETYPE="Prescott", MALLOC_ARENA_MAX="1"), USED, [TIME])
+    first = explanation.stored(found)
+    again = explanation.stored(found, first[:1], [{"name": "remedy1"}])
+    assert [entry["about"] for entry in again] == [entry["about"] for entry in first]
+    assert [("result" in entry) for entry in again] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("experiment", "prefix", "options"),
+    [
+        (Experiment(UNSET, "X"), ("env", "-u", "X"), ()),
+        (Experiment(SET, "X=a b"), ("env", "'X=a b'"), ()),
+        (Experiment(CPUS, "0-3"), ("taskset", "-c", "0-3"), ()),
+        (Experiment(BIND, "/dev/shm"), (), ("-B/dev/shm:/dev/shm",)),
+    ],
+)
+def test_a_remedy_is_the_container_with_one_change(experiment, prefix, options):
+    container = Container(by_name("Apptainer"), "image.sif")
+    subject = Side("subject", "generic", Program("hpcc"), container=container, compared_with="baseline")
+    side = experiment.applied_to(subject, "remedy1")
+    assert (side.container.prefix, side.container.options) == (prefix, options)
+    assert (side.name, side.remedy_of, side.compared_with) == ("remedy1", "subject", None)
+    assert side.label == f"generic with {experiment.label}"

@@ -1,0 +1,116 @@
+"""What a side sees: from what a rank prints, without secrets; and what the processes of a run use."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+import time
+
+import pytest
+from containercheck.node.job import observation, run_observation
+
+KEY = b"key"
+
+
+@pytest.fixture
+def printed(tmp_path):
+    """Run the script as it runs on the host, and return what it prints."""
+    (tmp_path / "observe.sh").write_text(observation.SCRIPT)
+
+    def run(ranks=1, shell="sh", **variables):
+        gathering = tmp_path / "gathering"
+        gathering.mkdir(exist_ok=True)
+        (gathering / "expected").write_text(f"{ranks}\n")
+        words = [shell, str(tmp_path / "observe.sh"), str(gathering)]
+        started = [
+            subprocess.Popen(words, env={**os.environ, **variables}, text=True, stdout=subprocess.PIPE, stderr=-3)
+            for _ in range(ranks)
+        ]
+        return [process.communicate()[0] for process in started]
+
+    return run
+
+
+def test_a_rank_prints_what_it_sees(printed):
+    (text,) = printed(UCX_TLS="rc,sm", NOTE="two\n\nlines=1")
+    seen = observation.read(text, KEY, {"APPTAINERENV_OMP_NUM_THREADS": "64", "APPTAINER_BIND": "/x"})
+    assert seen["environment"]["UCX_TLS"] == "rc,sm"
+    assert re.fullmatch(r"hidden:[0-9a-f]{8}", seen["environment"]["NOTE"])
+    assert "lines" not in seen["environment"]
+    assert seen["set_by"] == {"OMP_NUM_THREADS": "APPTAINERENV_OMP_NUM_THREADS"}
+    assert seen["limits"]["Max open files"]
+    assert seen["status"]["Cpus_allowed_list"]
+    assert "/" in seen["mounts"]
+    assert seen["space"]["/dev/shm"][0] >= 0
+    assert "lo" in seen["interfaces"]
+    assert seen["libc"].startswith("glibc")
+
+
+def test_no_secret_is_kept(printed):
+    (text,) = printed(MY_TOKEN="hunter2", SLURM_JWT="hunter2", APPTAINER_DOCKER_PASSWORD="hunter2")
+    assert "hunter2" in text
+    assert "hunter2" not in repr(observation.read(text, KEY, os.environ))
+
+
+def test_of_several_ranks_one_prints(printed):
+    texts = printed(ranks=3)
+    assert sum(bool(observation.read(text, KEY, {})) for text in texts) == 1
+
+
+def test_a_rank_that_never_comes_is_not_waited_for_for_ever(printed, tmp_path):
+    (tmp_path / "gathering").mkdir()
+    began = time.monotonic()
+    gathering = tmp_path / "gathering"
+    (gathering / "expected").write_text("5\n")
+    text = subprocess.run(
+        ["sh", str(tmp_path / "observe.sh"), str(gathering)], text=True, stdout=subprocess.PIPE, stderr=-3
+    ).stdout
+    assert observation.read(text, KEY, {})
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("text", ["", "FATAL: no such image\n", f"{observation.TITLE}environment\nA=b\0"])
+def test_what_is_not_whole_is_no_observation(text):
+    assert observation.read(text, KEY, {}) == {}
+
+
+def test_settings_of_mpi_in_files_are_read(printed, tmp_path):
+    (tmp_path / ".openmpi").mkdir()
+    (tmp_path / ".openmpi" / "mca-params.conf").write_text("# a comment\nbtl = self,tcp\n mpi_password=hunter2")
+    (text,) = printed(HOME=str(tmp_path))
+    settings = observation.read(text, KEY, {})["settings"]
+    assert settings[f"{tmp_path}/.openmpi/mca-params.conf btl"] == "self,tcp"
+    assert "hunter2" not in repr(settings)
+
+
+def test_a_run_is_watched_to_its_end(tmp_path):
+    finished = threading.Event()
+    observer = run_observation.Observer(finished)
+    program = "import time, threading\nend = time.monotonic() + 1.5\nwhile time.monotonic() < end: pass"
+    process = subprocess.Popen(["python3", "-c", program])
+    observer.start()
+    process.wait()
+    finished.set()
+    used = observer.result()
+    assert used["user"] + used["system"] > 0.2
+    assert used["threads"] == [1]
+    assert any("/libc" in path for path in used["libraries"])
+    assert used["throttled"] == [] or len(used["throttled"]) == 3
+
+
+def test_quotas_of_both_versions_of_cgroups_are_found(tmp_path):
+    second = tmp_path / "two"
+    (second / "job" / "step").mkdir(parents=True)
+    (second / "job" / "cpu.max").write_text("50000 100000\n")
+    (second / "job" / "step" / "cpu.max").write_text("max 100000\n")
+    assert run_observation.quotas("0::/job/step\n", second) == [(str(second / "job"), 0.5)]
+    first = tmp_path / "one"
+    (first / "cpu" / "docker").mkdir(parents=True)
+    (first / "cpu" / "docker" / "cpu.cfs_quota_us").write_text("20000\n")
+    (first / "cpu" / "docker" / "cpu.cfs_period_us").write_text("100000\n")
+    (first / "cpu" / "cpu.cfs_quota_us").write_text("-1\n")
+    found = run_observation.quotas("3:cpuset:/docker\n4:cpu,cpuacct:/docker\n", first)
+    assert found == [(str(first / "cpu" / "docker"), 0.2)]
+    assert run_observation.quotas("0::/\n", tmp_path / "none") == []
