@@ -91,8 +91,8 @@ POLICIES = (
 class CollocationSides(VariantSides):
     """Programs beside each other on a node: ``class MyCode(CollocationSides, ContainerCheck)``.
 
-    The check says which ``mixes_on`` a node it runs, and sets ``neighbours`` before its sides are made. Bare, each policy
-    is compared with running without DLB; in a container, with the same policy bare.
+    The check says which ``mixes_on`` a node it runs, and sets ``neighbours`` before its sides are made. Bare, each
+    policy is compared with running without DLB; in a container, with the same policy bare.
     """
 
     #: Names of the policies that are run; one that only containers can have is left out where there is none.
