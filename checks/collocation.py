@@ -6,15 +6,14 @@ mixes of ranks and threads, bare and in Singularity (table 1, figure 11); two of
 of DLB (figures 16 to 21: 1.04 to 2.3). Bare and container took the same time in all.
 
 DLB comes from the site's modules, a directory or Spack, and is loaded into bare and container alike; without it, the
-check is skipped. The site has BT-MZ; any machine runs a program of ours, whose last rank works three times as much as
-its first. Without a policy's own gain, ``idle`` is what the uneven ranks waste.
+check is skipped. Any machine runs a program of ours, whose last rank works three times as much as its first.
 """
 
 from dataclasses import replace
 
 import reframe as rfm
-from containercheck import Answer, CollocationSides, ContainerCheck, Figure, Identity, Work, seconds_of, side_by_side
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from containercheck import Answer, CollocationSides, ContainerCheck, Figure, Work, seconds_of, side_by_side
+from reframe.core.builtins import parameter, run_after, run_before
 
 #: Ranks and threads of the five programs of D12.5's use case (figure 16), which fill 48 cores.
 FIVE = ((3, 2), (6, 3), (2, 2), (2, 5), (5, 2))
@@ -114,36 +113,3 @@ class Collocation(Collocated):
             has_policy = "DLB_ARGS" in side.program.neighbours[0].environment
             facts = {"equals": "yes" if has_policy else "no", "side": side.name}
             self.answers = [*self.answers, Answer(f"dlb_{side.name}", r"^\w+: dlb (\w+)", **facts)]
-
-
-@rfm.simple_test
-class BTMZCollocation(Collocated):
-    """BT-MZ with its uneven zones, of class C on a large node."""
-
-    descr = "BT-MZ beside itself on a node, with DLB"
-    executable = "bt-mz"
-    spack = "btmz"
-    recipe = "btmz"
-    run_limit = 600
-    seconds_pattern = r" Time in seconds =\s+(\S+)"
-    rank_count = Answer("ranks", r"^\w+:  Total processes =\s+(\d+)", reduce="sum")
-    identity = [Identity("version", r"^\w+:  Version\s+=\s+(\S+)")]
-    answers = [Answer("verification", r"^\w+:  Verification\s+=\s+(\w+)", equals="SUCCESSFUL")]
-    #: Class on nodes with fewer cores than a socket of MareNostrum4.
-    small = variable(str, value="W")
-
-    @property
-    def size(self):
-        """The class: that of D12.5 where there are as many cores as its socket has."""
-        return "C" if (self.site.cores or 0) >= 24 else self.small
-
-    @property
-    def program_suffix(self):
-        """The end of the first program's name: class and ranks."""
-        return f".{self.size}.{self.mixes_on(self.site.cores or 0)[0][0]}"
-
-    def programs(self, programs):
-        """Give each its program, which leaves the zones to ranks as they come (NPB_MZ_BLOAD)."""
-        for program in programs:
-            suffix = f".{self.size}.{program.ranks}"
-            yield replace(program, suffix=suffix, environment={"NPB_MZ_BLOAD": "0"})
