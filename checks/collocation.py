@@ -19,6 +19,8 @@ from reframe.core.builtins import parameter, run_after, run_before
 FIVE = ((3, 2), (6, 3), (2, 2), (2, 5), (5, 2))
 #: Mixes on the 24 cores of a socket (tables 1 and 2).
 MIXES = {"2x12": (2, 12), "4x6": (4, 6), "6x4": (6, 4), "8x3": (8, 3), "12x2": (12, 2)}
+#: Cores on which each use case fits.
+MOST_CORES = 48
 #: Steps of our program in a default run, chunks of its lightest rank for each core, and seconds of a chunk.
 STEPS, CHUNKS, CHUNK = 500, 10, 2.1e-4
 
@@ -40,11 +42,6 @@ def report_of(name, words):
     """Return the figure for a number that TALP reports at the end of a program, the mean of all programs."""
     facts = {"compare": "difference", "tolerance": 0.05, "sides": ("talp", "bare_talp")}
     return Figure(name, rf"{words}: +(\d\.\d+)", "of 1", "higher", "mean", **facts)
-
-
-def own_time(name, pattern):
-    """Return the figure for the seconds that one of the programs prints, without its start."""
-    return Figure(f"seconds_{name}", f"^{name}: {pattern}", "s", better="lower")
 
 
 #: Of a figure that is compared in points.
@@ -78,12 +75,19 @@ class Collocated(CollocationSides, ContainerCheck):
         """Return ranks and threads of the programs of this use case."""
         return mixes(self.use_case, cores)
 
+    @run_after("init")
+    def time_each(self):
+        """Add a figure for the seconds of each program."""
+        names = [program.name for program in side_by_side(mixes(self.use_case, MOST_CORES))]
+        self.figures = [
+            *self.figures,
+            *(Figure(f"seconds_{name}", f"^{name}: {self.seconds_pattern}", "s", "lower") for name in names),
+        ]
+
     @run_after("setup")
     def place_programs(self):
-        """Set the programs, and a figure for the seconds of each."""
+        """Set the programs, each on cores of its own."""
         self.neighbours = tuple(self.programs(side_by_side(self.mixes_on(self.site.cores or 0))))
-        names = [program.name for program in self.neighbours]
-        self.figures = [*self.figures, *(own_time(name, self.seconds_pattern) for name in names)]
 
 
 @rfm.simple_test
