@@ -13,29 +13,11 @@ from dataclasses import replace
 
 import reframe as rfm
 from containercheck import Answer, CollocationSides, ContainerCheck, Figure, Work, seconds_of, side_by_side
+from containercheck.application.use_cases import MIXES, MOST_CORES, mixes
 from reframe.core.builtins import parameter, run_after, run_before
 
-#: Ranks and threads of the five programs of D12.5's use case (figure 16), which fill 48 cores.
-FIVE = ((3, 2), (6, 3), (2, 2), (2, 5), (5, 2))
-#: Mixes on the 24 cores of a socket (tables 1 and 2).
-MIXES = {"2x12": (2, 12), "4x6": (4, 6), "6x4": (6, 4), "8x3": (8, 3), "12x2": (12, 2)}
-#: Cores on which each use case fits.
-MOST_CORES = 48
 #: Steps of our program in a default run, chunks of its lightest rank for each core, and seconds of a chunk.
 STEPS, CHUNKS, CHUNK = 500, 10, 2.1e-4
-
-
-def mixes(name, cores):
-    """Return ranks and threads of the programs of a use case; none if it does not fit.
-
-    :param name: ``one`` or ``two`` programs with a rank on each core of theirs, ``five`` as in D12.5, or one of its
-        mixes, alone on a socket (``1 of 8x3``) or one on each (``2 of 8x3``).
-    """
-    if name in ("one", "two"):
-        count = ("one", "two").index(name) + 1
-        return [(cores // count, 1)] * count if cores >= count else []
-    chosen = list(FIVE) if name == "five" else [MIXES[name[5:]]] * int(name[0])
-    return chosen if sum(ranks * threads for ranks, threads in chosen) <= cores else []
 
 
 def report_of(name, words):
@@ -79,10 +61,9 @@ class Collocated(CollocationSides, ContainerCheck):
     def time_each(self):
         """Add a figure for the seconds of each program."""
         names = [program.name for program in side_by_side(mixes(self.use_case, MOST_CORES))]
-        self.figures = [
-            *self.figures,
-            *(Figure(f"seconds_{name}", f"^{name}: {self.seconds_pattern}", "s", "lower") for name in names),
-        ]
+        pattern = self.seconds_pattern
+        own = [Figure(f"seconds_{name}", f"^{name}: {pattern}", "s", better="lower") for name in names]
+        self.figures = [*self.figures, *own]
 
     @run_after("setup")
     def place_programs(self):

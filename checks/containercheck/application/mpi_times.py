@@ -9,11 +9,17 @@ from __future__ import annotations
 from containercheck.application.facts import Figure
 from containercheck.node import contract
 
-#: Share of the ranks' time in MPI and imbalance are compared in points: near zero a ratio says nothing.
-_POINTS = {"better": "lower", "file": contract.MPI_TIMES, "compare": "difference"}
+
+def _figure(name: str, pattern: str, unit: str, tolerance: float) -> Figure:
+    """Return a figure that is compared as a difference: near zero a ratio says nothing."""
+    return Figure(
+        name, pattern, unit, better="lower", file=contract.MPI_TIMES, compare="difference", tolerance=tolerance
+    )
+
+
 #: The figures, of a program's last step with MPI.
 FIGURES = (
-    Figure("mpi_seconds", r"^mpi (\S+) s", "s", **{**_POINTS, "tolerance": 1.0}),
-    Figure("mpi_share", r"^mpi .*share (\S+) %", "%", **{**_POINTS, "tolerance": 10.0}),
-    Figure("mpi_imbalance", r"^imbalance (\S+) %", "%", **{**_POINTS, "tolerance": 10.0}),
+    _figure("mpi_seconds", r"^mpi (\S+) s", "s", 1.0),
+    _figure("mpi_share", r"^mpi .*share (\S+) %", "%", 10.0),
+    _figure("mpi_imbalance", r"^imbalance (\S+) %", "%", 10.0),
 )

@@ -8,9 +8,9 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from collocation import FIVE, mixes
 from conftest import facts_of
 from containercheck import Figure, Neighbour, side_by_side
+from containercheck.application.use_cases import FIVE, mixes
 from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job import neighbours
