@@ -6,46 +6,24 @@ mixes of ranks and threads, bare and in Singularity (table 1, figure 11); two of
 of DLB (figures 16 to 21: 1.04 to 2.3). Bare and container took the same time in all.
 
 DLB comes from the site's modules, a directory or Spack, and is loaded into bare and container alike; without it, the
-check is skipped. The site has BT-MZ; any machine runs a program of ours, whose last rank works three times as much as
-its first. Without a policy's own gain, ``idle`` is what the uneven ranks waste.
+check is skipped. Any machine runs a program of ours, whose last rank works three times as much as its first.
 """
 
 from dataclasses import replace
 
 import reframe as rfm
-from containercheck import Answer, CollocationSides, ContainerCheck, Figure, Identity, Work, seconds_of, side_by_side
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from containercheck import Answer, CollocationSides, ContainerCheck, Figure, Work, seconds_of, side_by_side
+from containercheck.application.use_cases import MIXES, MOST_CORES, mixes
+from reframe.core.builtins import parameter, run_after, run_before
 
-#: Ranks and threads of the five programs of D12.5's use case (figure 16), which fill 48 cores.
-FIVE = ((3, 2), (6, 3), (2, 2), (2, 5), (5, 2))
-#: Mixes on the 24 cores of a socket (tables 1 and 2).
-MIXES = {"2x12": (2, 12), "4x6": (4, 6), "6x4": (6, 4), "8x3": (8, 3), "12x2": (12, 2)}
 #: Steps of our program in a default run, chunks of its lightest rank for each core, and seconds of a chunk.
 STEPS, CHUNKS, CHUNK = 500, 10, 2.1e-4
-
-
-def mixes(name, cores):
-    """Return ranks and threads of the programs of a use case; none if it does not fit.
-
-    :param name: ``one`` or ``two`` programs with a rank on each core of theirs, ``five`` as in D12.5, or one of its
-        mixes, alone on a socket (``1 of 8x3``) or one on each (``2 of 8x3``).
-    """
-    if name in ("one", "two"):
-        count = ("one", "two").index(name) + 1
-        return [(cores // count, 1)] * count if cores >= count else []
-    chosen = list(FIVE) if name == "five" else [MIXES[name[5:]]] * int(name[0])
-    return chosen if sum(ranks * threads for ranks, threads in chosen) <= cores else []
 
 
 def report_of(name, words):
     """Return the figure for a number that TALP reports at the end of a program, the mean of all programs."""
     facts = {"compare": "difference", "tolerance": 0.05, "sides": ("talp", "bare_talp")}
     return Figure(name, rf"{words}: +(\d\.\d+)", "of 1", "higher", "mean", **facts)
-
-
-def own_time(name, pattern):
-    """Return the figure for the seconds that one of the programs prints, without its start."""
-    return Figure(f"seconds_{name}", f"^{name}: {pattern}", "s", better="lower")
 
 
 #: Of a figure that is compared in points.
@@ -79,12 +57,18 @@ class Collocated(CollocationSides, ContainerCheck):
         """Return ranks and threads of the programs of this use case."""
         return mixes(self.use_case, cores)
 
+    @run_after("init")
+    def time_each(self):
+        """Add a figure for the seconds of each program."""
+        names = [program.name for program in side_by_side(mixes(self.use_case, MOST_CORES))]
+        pattern = self.seconds_pattern
+        own = [Figure(f"seconds_{name}", f"^{name}: {pattern}", "s", better="lower") for name in names]
+        self.figures = [*self.figures, *own]
+
     @run_after("setup")
     def place_programs(self):
-        """Set the programs, and a figure for the seconds of each."""
+        """Set the programs, each on cores of its own."""
         self.neighbours = tuple(self.programs(side_by_side(self.mixes_on(self.site.cores or 0))))
-        names = [program.name for program in self.neighbours]
-        self.figures = [*self.figures, *(own_time(name, self.seconds_pattern) for name in names)]
 
 
 @rfm.simple_test
@@ -114,36 +98,3 @@ class Collocation(Collocated):
             has_policy = "DLB_ARGS" in side.program.neighbours[0].environment
             facts = {"equals": "yes" if has_policy else "no", "side": side.name}
             self.answers = [*self.answers, Answer(f"dlb_{side.name}", r"^\w+: dlb (\w+)", **facts)]
-
-
-@rfm.simple_test
-class BTMZCollocation(Collocated):
-    """BT-MZ with its uneven zones, of class C on a large node."""
-
-    descr = "BT-MZ beside itself on a node, with DLB"
-    executable = "bt-mz"
-    spack = "btmz"
-    recipe = "btmz"
-    run_limit = 600
-    seconds_pattern = r" Time in seconds =\s+(\S+)"
-    rank_count = Answer("ranks", r"^\w+:  Total processes =\s+(\d+)", reduce="sum")
-    identity = [Identity("version", r"^\w+:  Version\s+=\s+(\S+)")]
-    answers = [Answer("verification", r"^\w+:  Verification\s+=\s+(\w+)", equals="SUCCESSFUL")]
-    #: Class on nodes with fewer cores than a socket of MareNostrum4.
-    small = variable(str, value="W")
-
-    @property
-    def size(self):
-        """The class: that of D12.5 where there are as many cores as its socket has."""
-        return "C" if (self.site.cores or 0) >= 24 else self.small
-
-    @property
-    def program_suffix(self):
-        """The end of the first program's name: class and ranks."""
-        return f".{self.size}.{self.mixes_on(self.site.cores or 0)[0][0]}"
-
-    def programs(self, programs):
-        """Give each its program, which leaves the zones to ranks as they come (NPB_MZ_BLOAD)."""
-        for program in programs:
-            suffix = f".{self.size}.{program.ranks}"
-            yield replace(program, suffix=suffix, environment={"NPB_MZ_BLOAD": "0"})

@@ -1,9 +1,10 @@
 """GROMACS: molecular dynamics; its speed is the instruction set's, and over nodes the network's latency.
 
-D12.6 section 4, ARIS, GROMACS 2018.4, UEABS case A (130 000 atoms), 10000 steps. Kernels of C, SSE2, AVX_256 and AVX2
-on one core run like 1 : 4.9 : 6.1 : 7.8, the same kernels as fast in a container as bare; so do 1 to 40 OpenMP threads
-of a node. Over nodes (20 ranks each) the container had not the fabric's libraries and used TCP: 4 times slower at 16,
-1.5 to 1.8 times at up to 8 nodes with GPUs.
+D12.6 section 4, ARIS, GROMACS 2018.4, UEABS case A (130 000 atoms), 10000 steps. Kernels of C, SSE2 and AVX_256 on one
+core of Ivy Bridge run like 1 : 4.9 : 6.1 (figure 4.1), and with AVX2 on Haswell like 1 : 4.8 : 6.1 : 7.8 (figure 4.2);
+the same kernels as fast in a container as bare, and so do 1 to 40 OpenMP threads of a node. Over nodes (20 ranks each)
+the container had not the fabric's libraries and used TCP: 4 times slower at 16, 1.5 to 1.8 times at up to 8 nodes with
+GPUs.
 The embedded input is water, 17496 atoms, and more for many cores (``-S GROMACS.boxes=2``: 5184);
 ``-S GROMACS.published=<case A>/topol.tpr`` is that of D12.6.
 """

@@ -9,7 +9,7 @@ because RandomAccess sends its updates one by one: on TCP it would take minutes.
 import math
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, ReleaseOfImage, Work
+from containercheck import Answer, ContainerCheck, Figure, Identity, RanksOnNode, ReleaseOfImage, Work
 from reframe.core.builtins import run_before, variable
 
 OUTPUT = "hpccoutf.txt"
@@ -49,7 +49,7 @@ def self_check(name, pattern, **facts):
 
 
 @rfm.simple_test
-class HPCC(ContainerCheck, ReleaseOfImage):
+class HPCC(ContainerCheck, ReleaseOfImage, RanksOnNode):
     """HPC Challenge 1.5."""
 
     descr = "HPC Challenge"

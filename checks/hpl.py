@@ -1,9 +1,9 @@
 """High Performance Linpack: dense linear algebra (CPU), and the network that the panels are broadcast over.
 
 MIPT, sections 2 and 3, on two nodes with QDR InfiniBand: N 8000 to 96000 (the largest fills some 60 % of the memory),
-NB 128, a 4 x 3 grid. No difference between bare metal and Singularity, but 40 times less with InfiniBand libraries in
-the image that do not fit the host's. Debian has HPL as a part of ``hpcc`` only, which runs its other components before;
-``-S HPL.executable=xhpl`` takes a site's own, which reads the same input under its other name.
+NB 128, a 4 x 3 grid. No difference between bare metal and Singularity, but 43 and 31 times less (N 8000 and 16000) with
+InfiniBand libraries in the image that do not fit the host's. Debian has HPL as a part of ``hpcc`` only, which runs its
+other components before; ``-S HPL.executable=xhpl`` takes a site's own, which reads the same input under its other name.
 """
 
 import math

@@ -8,16 +8,29 @@ of the native bandwidth (integrated); left with Intel MPI over Ethernet it was 3
 
 import reframe as rfm
 from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work
-from reframe.core.builtins import run_before, variable
+from reframe.core.builtins import parameter, run_after, run_before, variable
 
 #: Bytes of the messages whose time, or bandwidth, is a figure; IMB measures all powers of two between.
 LATENCIES = (8, 1024)
 BANDWIDTHS = (65536, 1048576, 4194304)
+#: All sizes of IMB's PingPong but 0.
+ALL_SIZES = tuple(1 << power for power in range(23))
 # One microsecond: inside a node a ratio says little, for runs of the same program differ by 0.5 us; without its fabric
 # SANDIA's container lost 6.
 LATENCY = {"better": "lower", "compare": "difference", "tolerance": 1.0, "spread": 0.1}
 # PingPong's rows have four columns: bytes, repetitions, time, bandwidth; those of Allreduce have five.
 ROW = r"^ +{size} +\d+ +{time} +{bandwidth}$"
+
+
+def latency(size):
+    """Return the figure for the time of a message."""
+    return Figure(f"latency_{size}B", ROW.format(size=size, time=r"(\S+)", bandwidth=r"\S+"), "us", **LATENCY)
+
+
+def bandwidth(size):
+    """Return the figure for the bandwidth of a message."""
+    pattern = ROW.format(size=size, time=r"\S+", bandwidth=r"(\S+)")
+    return Figure(f"bandwidth_{size >> 10}KiB", pattern, "MB/s", spread=25.0)
 
 
 @rfm.simple_test
@@ -36,6 +49,9 @@ class IMB(ContainerCheck):
     tolerance = 10.0
     # Two ranks exchange messages of 24 sizes; all take part in the reduction.
     work = Work("ranks in a reduction", min_amount=2, amount_per_core=1, fixed_seconds=4)
+    #: Sizes of messages that are figures: few, or all that IMB measures, for the curves of SANDIA's figures 2 and 3.
+    sizes = parameter(["few", "all"], loggable=True)
+    plain = {"sizes": "few"}
     #: Trials of a small message.
     trials = variable(int, value=5000)
     #: Megabytes that the trials of a large message move; 0 for 500 on a node, and 100 between nodes, which takes
@@ -45,16 +61,8 @@ class IMB(ContainerCheck):
     identity = [Identity("version", r"^# +Intel\(R\) MPI Benchmarks (\S+),")]
     rank_count = Answer("ranks", r"^# #processes = (\d+)", reduce="last")
     figures = [
-        Figure(f"latency_{size}B", ROW.format(size=size, time=r"(\S+)", bandwidth=r"\S+"), "us", **LATENCY)
-        for size in LATENCIES
-    ]
-    figures += [
-        Figure(
-            f"bandwidth_{size >> 10}KiB", ROW.format(size=size, time=r"\S+", bandwidth=r"(\S+)"), "MB/s", spread=25.0
-        )
-        for size in BANDWIDTHS
-    ]
-    figures += [
+        *map(latency, LATENCIES),
+        *map(bandwidth, BANDWIDTHS),
         Figure(
             "bandwidth_peak",
             ROW.format(size=r"\d+", time=r"\S+", bandwidth=r"(\S+)"),
@@ -65,6 +73,14 @@ class IMB(ContainerCheck):
         Figure("allreduce_8B", r"^ +8 +\d+ +\S+ +\S+ +(\S+)$", "us", **LATENCY),
     ]
     answers = [Answer("finished", r"^# All processes entering (\w+)", equals="MPI_Finalize")]
+
+    @run_after("init")
+    def measure_all_sizes(self):
+        """Make a figure of each size: the time of a message up to 4 KiB, and the bandwidth of the larger ones."""
+        if self.sizes == "all":
+            small = [size for size in ALL_SIZES if size <= 4096 and size not in LATENCIES]
+            large = [size for size in ALL_SIZES if size > 4096 and size not in BANDWIDTHS]
+            self.figures = [*self.figures, *map(latency, small), *map(bandwidth, large)]
 
     @run_before("run")
     def choose_ranks_and_trials(self):

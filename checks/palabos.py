@@ -8,13 +8,12 @@ cores, and the same for any number of ranks on them, which the full axes take; s
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, Work
-from containercheck.site import sites
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from containercheck import Answer, ContainerCheck, Figure, Identity, RanksOnNode, Work
+from reframe.core.builtins import run_before, variable
 
 
 @rfm.simple_test
-class Palabos(ContainerCheck):
+class Palabos(ContainerCheck, RanksOnNode):
     """The flow past a sphere, by the project's own program."""
 
     descr = "Palabos, flow past a sphere"
@@ -27,9 +26,6 @@ class Palabos(ContainerCheck):
     recipe = "palabos"
     run_limit = 300
     seconds = 70
-    #: Ranks on a node; 0 for one on each core.
-    ranks = parameter([0, *sites.core_counts()], loggable=True)
-    plain = {"ranks": 0}
     #: Steps that are timed. The noise is between runs, so they are short (ci/benchmark noise).
     timesteps = variable(int, value=30)
 
@@ -37,17 +33,12 @@ class Palabos(ContainerCheck):
     rank_count = Answer("ranks", r"^ranks (\d+)")
     figures = [
         # With the start of the program, which reads its libraries from the image.
-        Figure("seconds", r"^seconds (\S+)", "s", better="lower", spread=6.0, duet=True),
+        Figure("seconds", r"^seconds (\S+)", "s", better="lower", spread=6.0, duet=True, scaling="strong"),
         Figure("MLUPS", r"^MLUPS (\S+)", "MLUPS", spread=6.0, duet=True),
     ]
     answers = [Answer(name, rf"^{name} (\d+)") for name in ("sites", "steps")]
     # Sums over all sites: compilers and MPI libraries differ in the order.
     answers += [Answer(name, rf"^{name} (\S+)", rtol=1e-6) for name in ("drag", "mass", "energy")]
-
-    @run_after("init")
-    def choose_ranks(self):
-        """Set the ranks of a node."""
-        self.ranks_per_node = self.ranks or None
 
     @run_before("run")
     def choose_size(self):

@@ -16,9 +16,8 @@ ranks in the full axes.
 import shlex
 
 import reframe as rfm
-from containercheck import RUN_BEGAN, Answer, ContainerCheck, Figure, Work
-from containercheck.site import sites
-from reframe.core.builtins import parameter, run_after, run_before, variable
+from containercheck import RUN_BEGAN, Answer, ContainerCheck, Figure, RanksOnNode, Work
+from reframe.core.builtins import run_before, variable
 
 
 def time_of(name, **facts):
@@ -27,7 +26,7 @@ def time_of(name, **facts):
 
 
 @rfm.simple_test
-class WordCount(ContainerCheck):
+class WordCount(ContainerCheck, RanksOnNode):
     """The words of a text, counted by the project's own program."""
 
     descr = "Word Count over MPI"
@@ -38,9 +37,6 @@ class WordCount(ContainerCheck):
     run_limit = 300
     seconds = 70
     reset_commands = [RUN_BEGAN]
-    #: Ranks on a node; 0 for one on each core.
-    ranks = parameter([0, *sites.core_counts()], loggable=True)
-    plain = {"ranks": 0}
     #: Size of the text that is counted, in units of 10^6 bytes; 0 for what follows from the cores.
     megabytes = variable(int, value=0)
 
@@ -58,11 +54,6 @@ class WordCount(ContainerCheck):
     ]
     answers = [Answer(name, rf"^{name} (\d+)") for name in ("bytes", "words", "distinct", "checksum")]
     answers += [Answer("most_frequent", r"^word \d+ (\S+: \d+)", words=True)]
-
-    @run_after("init")
-    def choose_ranks(self):
-        """Set the ranks of a node."""
-        self.ranks_per_node = self.ranks or None
 
     @run_before("run")
     def make_text(self):

@@ -33,6 +33,8 @@ site_configuration = {
                     "extras": {
                         "containercheck": {
                             "max_nodes": 10,
+                            # Of D12.6 figure 7.4.
+                            "node_counts": [3, 10],
                             "memory_per_node": 192 << 30,
                             "mpi": "mpich",
                             "mpich_launcher_options": ["--mpi=pmi2"],

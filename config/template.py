@@ -57,6 +57,8 @@ site_configuration = {
                         "containercheck": {
                             # Largest node count: 1, 2, 4 ... up to this are generated. Default: 1.
                             "max_nodes": 16,
+                            # Further node counts, up to that: those of a document, or of your usual jobs.
+                            "node_counts": [3, 10],
                             # Bytes of memory that a job may have on a node (Slurm's RealMemory), for problem sizes and
                             # requests; what needs more is skipped. Default: this machine's for local jobs.
                             "memory_per_node": 96 << 30,

@@ -29,6 +29,7 @@ _MODULES = {
     "CollocationSides": "sides.collocation",
     "FilePlacement": "application.axes",
     "ImagePlacement": "application.axes",
+    "RanksOnNode": "application.axes",
     "ReleaseOfImage": "application.axes",
     "ContainerCheck": "check",
     "OneNodeCheck": "check",

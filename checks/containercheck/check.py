@@ -16,7 +16,7 @@ from reframe.core.logging import getlogger
 from reframe.utility.sanity import make_performance_function
 
 from containercheck import software
-from containercheck.application import allowance, axes, references
+from containercheck.application import allowance, axes, mpi_times, references
 from containercheck.application.allowance import Allowance
 from containercheck.explain import experiments, explanation, observations
 from containercheck.node import contract, texts
@@ -154,6 +154,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self._take_over(self.site.software_of(type(self).__name__))
         try:
             self._take_what_only_the_site_has()
+            self._add_mpi_times()
             self.runtime = runtimes.find(self.current_partition) if self.contained else None
             self._lay_out()
             if not self.is_dry_run():
@@ -199,6 +200,15 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.executable_opts = [*self.prepared.site_software.options]
         facts = (self.figures, self.answers, self.rank_count)
         self.figures, self.answers, self.rank_count = licensed.filled_in(check, self.site, *facts)
+
+    def _add_mpi_times(self):
+        """Add the figures of the time in MPI where they are asked for."""
+        if not self.mpi_times:
+            return
+        if self.rank_count is None:
+            raise ReframeError(f"mpi_times: {type(self).__name__} has no ranks of MPI")
+        self.figures = [*self.figures, *mpi_times.FIGURES]
+        self.output_files = [*self.output_files, contract.MPI_TIMES]
 
     def _lay_out(self):
         max_cores = self.known_work and self.known_work.max_cores

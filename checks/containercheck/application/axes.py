@@ -10,7 +10,7 @@ from containercheck.node import contract
 from containercheck.site import node_commands, releases, sites
 
 #: Values of the axes in this file in a plain run; a check states those of its own axes in ``plain``.
-PLAIN = {"image_in": "shared", "file_system": "stage", "image_release": "fitting"}
+PLAIN = {"image_in": "shared", "file_system": "stage", "image_release": "fitting", "ranks": 0}
 #: Directory in the stage directory with an unpacked image.
 UNPACKED = contract.UNPACKED
 #: Axes that concern the image: a bare run, which has none, has their plain values only.
@@ -86,3 +86,15 @@ class ReleaseOfImage(RegressionTestPlugin):
         """Set ``release`` to the value of the axis, as ``-S release`` would."""
         if self.image_release != "fitting":
             self.release = self.image_release
+
+
+class RanksOnNode(RegressionTestPlugin):
+    """Adds the number of ranks on a node to a check: how it scales within one."""
+
+    #: Ranks on a node; 0 for one on each core, or for each group of ``threads`` cores.
+    ranks = parameter([0, *sites.core_counts()], loggable=True)
+
+    @run_after("init")
+    def choose_ranks(self):
+        """Set the ranks of a node."""
+        self.ranks_per_node = self.ranks or None

@@ -45,13 +45,15 @@ class ApplicationFacts(rfm.RegressionTest):
     easybuild = variable(str, type(None), value=None)
     #: Directory of the program in the view of the Spack environment.
     view_directory = variable(str, value="bin")
-    #: A library that is loaded into the program and is no part of it, by the name of its environment in
-    #: ``spack-envs/``, where nothing else names its directory. In the job, ``<NAME>_HOME`` has that directory.
+    #: A library that is loaded into the program and is no part of it: a name of ``spack-envs/``, from where it
+    #: comes if nothing else names its directory. In the job, ``<NAME>_HOME`` has that directory.
     library = variable(str, type(None), value=None)
     #: Pinned requirements from PyPI with the program, a file below ``checks/src``; the image installs the same.
     requirements = variable(str, type(None), value=None)
     #: Pinned jars from a Maven repository, a file below ``checks/src``; in the job they are in ``jars/``.
     artifacts = variable(str, type(None), value=None)
+    #: Whether the time in MPI is measured, per rank and function, by a library that is preloaded into all sides.
+    mpi_times = variable(typ.Bool, value=False, loggable=True)
     #: Family of the program's MPI, if it is not the one of the partition's launcher: ``mpich``
     #: (Intel MPI, MVAPICH and Cray MPI have its ABI too).
     mpi_family = variable(str, type(None), value=None)

@@ -99,6 +99,7 @@ class CollocationSides(VariantSides):
     policies = variable(typ.List[str], value=[policy.name for policy in POLICIES], loggable=True)
     #: Path of the OpenMP runtime that is preloaded; empty to look for one that works with DLB.
     openmp_runtime = variable(str, value="")
+    input_commands: list[str]
     #: Programs that run beside each other.
     neighbours: tuple[Neighbour, ...] = ()
 

@@ -141,13 +141,23 @@ def _script(side: Side, place: _Host | _InContainer | _Inside, site: Site) -> st
         return "\n".join([node_commands.BESIDE, *lines, *program.reset, *beside, "wait", _report(program, site)])
     if not program.steps:
         command = shlex.join([program.executable, *program.options])
-        command = place.parallel(f"env LD_PRELOAD={place.host_mpi} {command}" if program.preloads_mpi else command)
+        command = place.parallel(f"{_preloaded(program, place)}{command}")
         return "\n".join([*lines, *program.reset, command])
     lines = ["set -e", node_commands.PHASE, *lines, *program.reset]
+    times = _preloaded(replace(program, preloads_mpi=False), place)
     for step in program.steps:
         command = step.command.replace(PROGRAM, shlex.quote(program.executable))
-        lines += [f"phase {step.name}", place.parallel(command) if step.parallel else place.words(command)]
+        lines += [f"phase {step.name}", place.parallel(f"{times}{command}") if step.parallel else place.words(command)]
     return "\n".join([*lines, "phase end"])
+
+
+def _preloaded(program: Program, place: _Host | _InContainer | _Inside) -> str:
+    """Return the words before a program that preload libraries into it; empty for none."""
+    libraries = [place.host_mpi] if program.preloads_mpi else []
+    libraries += [f"{place.stage}/{contract.MPI_TIMES_LIBRARY}"] if program.times_mpi else []
+    words = [f"LD_PRELOAD={':'.join(libraries)}"] if libraries else []
+    words += [f"{contract.MPI_TIMES_PATH}={place.stage}/{contract.MPI_TIMES}"] if program.times_mpi else []
+    return f"env {' '.join(words)} " if words else ""
 
 
 def neighbour_command(program: Program, neighbour: Neighbour, place: _Host | _InContainer | _Inside) -> str:
@@ -169,7 +179,7 @@ class _Host:
     """The words before commands of a side on the host."""
 
     workdir = "."
-    host_mpi = f"./{contract.MPI_PRELOAD}"
+    host_mpi, stage = f"./{contract.MPI_PRELOAD}", "$PWD"
 
     def __init__(self, side: Side) -> None:
         self._launcher = side.launcher
@@ -190,7 +200,7 @@ class _Host:
 class _InContainer:
     """The words before commands of a side in its container, and what the job does first."""
 
-    workdir = contract.WORKDIR
+    workdir = stage = contract.WORKDIR
 
     def __init__(self, side: Side, stagedir: str, layout: Layout, observed: bool) -> None:
         self._side, self._stagedir, self._layout, self._observed = side, stagedir, layout, observed
@@ -336,6 +346,8 @@ class _InContainer:
 
 class _Inside:
     """The words before commands where the image's own launcher starts the ranks, in one container."""
+
+    stage = contract.WORKDIR
 
     def __init__(self, container: _InContainer, layout: Layout) -> None:
         self._container, self.words, self.host_mpi = container, container.words, container.host_mpi

@@ -59,6 +59,7 @@ class Program:
     :ivar neighbours: programs that run beside each other; they replace the executable too.
     :ivar reset: commands that restore the initial state of the working directory before each run.
     :ivar mpi: a program by whose libraries the MPI is identified; None for a program without MPI.
+    :ivar times_mpi: whether the time in MPI is measured by a library that is preloaded.
     :ivar preloads_mpi: whether the host's MPI library is preloaded into a program that is not linked with it.
     """
 
@@ -69,6 +70,7 @@ class Program:
     reset: tuple[str, ...] = ()
     mpi: str | None = None
     preloads_mpi: bool = False
+    times_mpi: bool = False
 
 
 @dataclass(frozen=True)

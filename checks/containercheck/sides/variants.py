@@ -96,7 +96,8 @@ class VariantSides(RegressionTestPlugin):
         preloads = self.preloads_mpi and self.variant == "integrated"
         mpi_program = mpi.FAMILIES[self.site.mpi_family].program if preloads else executable
         facts = (tuple(self.executable_opts), tuple(self.steps), (), tuple(self.reset_commands))
-        return Program(executable, *facts, mpi_program if preloads or self.rank_count is not None else None, preloads)
+        mpi_program = mpi_program if preloads or self.rank_count is not None else None
+        return Program(executable, *facts, mpi_program, preloads, self.mpi_times)
 
     def _launcher(self, image_brings_mpi=False):
         if self.started_by or self.rank_count is None:

@@ -28,6 +28,8 @@ from containercheck.site.extras import NODE_COUNT, NODE_MEMORY, SiteError, Softw
 
 #: Node counts of the node axis: powers of two, to the largest published run (D12.6 section 6.9.1, 256 nodes).
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+#: Numbers of processes in CHPCE's figures that are no powers of two.
+CHPCE_COUNTS = (24, 48, 56)
 #: Advice for a check of the site's own that is not on this session's search path.
 _OWN_CHECK = " (A check of your own that not every session looks for goes into 'own_checks'.)"
 #: Ways to bind ranks: to their cores, not at all, or by the launcher's default.
@@ -62,6 +64,7 @@ class Site:
     time_limit: float | None = None
     arch: str | None = None
     max_nodes: int = extra(int, 1, NODE_COUNT)
+    node_counts: list[int] = extra(typ.List[int], list)
     memory_per_node: int | None = extra(int, size=NODE_MEMORY)
     max_pending_time: str | None = extra(str)
     exclusive: bool = extra(bool, True)
@@ -275,20 +278,33 @@ def current() -> tuple[Site, ...]:
 
 
 def node_counts() -> list[int]:
-    """Return the node counts of the node axis that a partition of the current system can run."""
-    top = max((site.max_nodes for site in current()), default=1)
-    return [count for count in NODE_COUNTS if count <= top] or [1]
+    """Return the node counts of the node axis that a partition of the current system can run, and those it names."""
+    counts = {
+        count for site in current() for count in (*NODE_COUNTS, *site.node_counts) if 1 <= count <= site.max_nodes
+    }
+    return sorted(counts) or [1]
 
 
 def partitions_with(nodes: int) -> list[str]:
     """Return the partitions of the current system for jobs on this number of nodes, as ReFrame's ``valid_systems``."""
-    return [site.partition for site in current() if site.max_nodes >= nodes]
+    return [
+        site.partition
+        for site in current()
+        if site.max_nodes >= nodes and (nodes in NODE_COUNTS or nodes in site.node_counts)
+    ]
 
 
 def core_counts() -> list[int]:
-    """Return the powers of two below the number of cores of the largest node of the current system; at least 1."""
-    top = max((site.cores or 1 for site in current()), default=1)
-    return [1, *(1 << power for power in range(1, 16) if 1 << power < top)]
+    """Return the powers of two and the divisors below the number of cores of a node of the current system; at least 1.
+
+    Of a node's cores, ranks of a divisor have threads for all: 7 and 14 of 28 in D12.6 table 6.2. Those of CHPCE's
+    figures are among them.
+    """
+    counts = {1}
+    for cores in {site.cores or 1 for site in current()}:
+        counts |= {1 << power for power in range(1, 16) if 1 << power < cores}
+        counts |= {count for count in range(1, cores) if cores % count == 0 or count in CHPCE_COUNTS}
+    return sorted(counts)
 
 
 def file_systems() -> list[str]:

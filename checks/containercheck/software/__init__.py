@@ -11,7 +11,19 @@ from reframe.core.exceptions import ReframeError
 
 from containercheck.node import contract, texts
 from containercheck.site.sites import Site
-from containercheck.software import easybuild, host, images, inputs, libraries, maven, modules, pypi, source, spack
+from containercheck.software import (
+    easybuild,
+    host,
+    images,
+    inputs,
+    libraries,
+    maven,
+    modules,
+    mpi_times,
+    pypi,
+    source,
+    spack,
+)
 from containercheck.software.host import ask_program
 from containercheck.software.provision import Misconfigured, Provision, Unavailable, Wanted
 
@@ -33,6 +45,7 @@ PROVIDERS = (
     spack.provide,
     easybuild.provide,
     libraries.provide,
+    mpi_times.provide,
     host.provide,
     maven.provide,
     inputs.provide,

@@ -53,6 +53,7 @@ class BuiltCheck(ApplicationFacts):
             spack=self.spack,
             easybuild=self.easybuild,
             library=self.library,
+            mpi_times=self.mpi_times,
             view_directory=self.view_directory,
             artifacts=self.artifacts,
             published=self.published,

@@ -65,6 +65,7 @@ class Wanted:
     spack: str | None = None
     easybuild: str | None = None
     library: str | None = None
+    mpi_times: bool = False
     view_directory: str = "bin"
     published: str = ""
     mpi_family: str | None = None

@@ -293,8 +293,17 @@ def test_nodes_without_a_partition_of_that_size_are_not_generated(monkeypatch):
     assert sites.partitions_with(1) == ["a:small", "a:big"]
     assert sites.partitions_with(4) == ["a:big"]
     assert sites.partitions_with(8) == []
-    assert sites.core_counts() == [1, 2, 4, 8, 16, 32]
+    assert sites.core_counts() == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32]
     assert sites.file_systems() == ["scratch"]
+
+
+def test_a_site_names_further_node_counts_and_a_nodes_cores_their_divisors(monkeypatch):
+    lenox = Site("a:lenox", False, None, 28, 0, max_nodes=10, node_counts=[3, 10, 12])
+    other = Site("a:other", False, None, 4, 0, max_nodes=4)
+    monkeypatch.setattr(sites, "current", lambda: (lenox, other))
+    assert sites.core_counts() == [1, 2, 4, 7, 8, 14, 16, 24]
+    assert sites.node_counts() == [1, 2, 3, 4, 8, 10]
+    assert sites.partitions_with(3) == ["a:lenox"]
 
 
 SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=8, gpus=0)

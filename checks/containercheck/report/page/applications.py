@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from containercheck.history.nights import Night
 from containercheck.report import table
-from containercheck.report.page import charts, drawing, shapes, wording
+from containercheck.report.page import charts, drawing, over_axis, shapes, wording
 from containercheck.report.page.charts import Chart
 from containercheck.report.page.plots import accepted, plots
 from containercheck.report.page.shapes import Curve
@@ -82,7 +83,17 @@ def _charts(number_of: int, cases: Sequence[Case], nights: Sequence[Night], most
         heading += f" ({axes or 'no axes'})" if counts[partition, environ, label] > 1 else ""
         share = max(1, left // (len(groups) - place))
         drawn += plots(f"plot-{number_of}-{place + 1}", heading, group, share)
-    return tuple(drawn)
+    return (*drawn, *itertools.islice(_over_axes(number_of, cases), charts.MOST_OF_AXES))
+
+
+def _over_axes(number_of: int, cases: Sequence[Case]) -> Iterator[Chart]:
+    """Yield the plots over the axes of an application, of each partition."""
+    groups: dict[tuple[str, str], list[Case]] = {}
+    for case in cases:
+        groups.setdefault((wording.partition(case), case.key[2]), []).append(case)
+    for place, ((partition, _), group) in enumerate(groups.items(), 1):
+        heading = f"{cases[0].application}, {partition}"
+        yield from over_axis.charts(f"axis-{number_of}-{place}", heading, group)
 
 
 def _have_figures(cases: Sequence[Case]) -> bool:

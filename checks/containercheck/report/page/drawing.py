@@ -27,6 +27,8 @@ WIDTH, HEIGHT = 540, 300
 INCH = 72
 #: Pixels of a letter, of a line of text, and around everything.
 LETTER, LINE, MARGIN = 6.0, 22, 12
+#: Most ticks of an axis of numbers.
+MOST_TICKS = 12
 #: Most names of nights that fit below a trend.
 NIGHT_NAMES = 6
 #: Most letters of a label beside a row of intervals.
@@ -79,6 +81,40 @@ def over_nodes(curves: Sequence[Curve], label: str, ideal: bool = False) -> str:
         axes.set_ylim(bottom=0)
         axes.set_xlabel("nodes")
         return _finished(figure, [axes], [label])
+
+
+def over_numbers(curves: Sequence[Curve], label: str, axis: str) -> str:
+    """Draw curves over the numbers of an axis, which is binary logarithmic; of many numbers every second has its tick.
+
+    :param label: unit of the values.
+    :param axis: name of the axis.
+    """
+    numbers = sorted({point[0] for curve in curves for point in curve.points})
+    ticks = numbers[:: math.ceil(len(numbers) / MOST_TICKS)]
+    with matplotlib.rc_context(STYLE):
+        figure, (axes,) = _figure(1, HEIGHT)
+        axes.set_xscale("log", base=2)
+        for place, curve in enumerate(curves):
+            # Shifted, so that equal points lie beside each other.
+            _draw(axes, curve, factor=1.02**place)
+        axes.set_xticks(ticks, labels=[short(tick) for tick in ticks])
+        axes.minorticks_off()
+        axes.set_xlim(numbers[0] * 0.85, numbers[-1] * 1.2)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel(plain(axis))
+        return _finished(figure, [axes], [label])
+
+
+def short(value: float) -> str:
+    """Return a number for a tick: powers of 1024 as letters.
+
+    >>> [short(value) for value in (8, 65536, 1 << 22, 96000, 1.5)]
+    ['8', '64Ki', '4Mi', '96000', '1.5']
+    """
+    for letter, factor in (("Mi", 1 << 20), ("Ki", 1 << 10)):
+        if value >= factor and value % factor == 0:
+            return f"{value / factor:g}{letter}"
+    return f"{value:.12g}"
 
 
 def over_names(curves: Sequence[Curve], names: Sequence[str], label: str) -> str:
@@ -198,7 +234,9 @@ def _draw(axes: Axes, curve: Curve, factor: float = 1.0, shift: float = 0.0) -> 
 
     color, marker, line = SERIES[curve.style]
     x, y = [place(point[0]) for point in curve.points], [point[1] for point in curve.points]
-    axes.plot(x, y, color=light(color), marker=marker, linestyle=line, label=plain(curve.label))
+    fill: dict[str, Any] = {"markerfacecolor": "none", "markersize": 9} if curve.hollow else {}
+    style = "none" if curve.hollow else line
+    axes.plot(x, y, color=light(color), marker=marker, linestyle=style, label=plain(curve.label), **fill)
     ends = [point[2:] for point in curve.points]
     bars = [(at, low, high) for at, (low, high) in zip(x, ends) if low is not None and high is not None]
     if bars:

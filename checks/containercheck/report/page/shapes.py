@@ -15,12 +15,14 @@ class Curve:
     :ivar style: index in ``palette.SERIES``.
     :ivar points: x, y, and the ends of the interval of y; None where there is none.
     :ivar rings: x of the points to mark as confirmations.
+    :ivar hollow: whether its marks are hollow, without a line: published values.
     """
 
     label: str
     style: int
     points: tuple[tuple[float, float, float | None, float | None], ...]
     rings: tuple[float, ...] = ()
+    hollow: bool = False
 
 
 @dataclass(frozen=True)

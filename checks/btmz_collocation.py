@@ -1,0 +1,45 @@
+"""BT-MZ beside itself on a node, under each policy of DLB: what D12.5 section 3.2 ran, on any machine that has BT-MZ.
+
+Class C on nodes with 24 cores or more, a socket of MareNostrum4; each number of ranks has a program of its own, from
+Spack or the site. D12.5 changed the program so that its zones stay uneven; its variable NPB_MZ_BLOAD does so too.
+"""
+
+from dataclasses import replace
+
+import reframe as rfm
+from collocation import Collocated
+from containercheck import Answer, Identity
+from reframe.core.builtins import variable
+
+
+@rfm.simple_test
+class BTMZCollocation(Collocated):
+    """BT-MZ with its uneven zones, of class C on a large node."""
+
+    descr = "BT-MZ beside itself on a node, with DLB"
+    executable = "bt-mz"
+    spack = "btmz"
+    recipe = "btmz"
+    run_limit = 600
+    seconds_pattern = r" Time in seconds =\s+(\S+)"
+    rank_count = Answer("ranks", r"^\w+:  Total processes =\s+(\d+)", reduce="sum")
+    identity = [Identity("version", r"^\w+:  Version\s+=\s+(\S+)")]
+    answers = [Answer("verification", r"^\w+:  Verification\s+=\s+(\w+)", equals="SUCCESSFUL")]
+    #: Class on nodes with fewer cores than a socket of MareNostrum4.
+    small = variable(str, value="W")
+
+    @property
+    def size(self):
+        """The class: that of D12.5 where there are as many cores as its socket has."""
+        return "C" if (self.site.cores or 0) >= 24 else self.small
+
+    @property
+    def program_suffix(self):
+        """The end of the first program's name: class and ranks."""
+        return f".{self.size}.{self.mixes_on(self.site.cores or 0)[0][0]}"
+
+    def programs(self, programs):
+        """Give each its program, which leaves the zones to ranks as they come (NPB_MZ_BLOAD)."""
+        for program in programs:
+            suffix = f".{self.size}.{program.ranks}"
+            yield replace(program, suffix=suffix, environment={"NPB_MZ_BLOAD": "0"})

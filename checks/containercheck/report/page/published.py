@@ -1,0 +1,68 @@
+"""Published numbers for the plots: the absolute values of our references, with the machine of each."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from containercheck.node.project import CHECKS
+
+#: Key of a file's axes, and end of the name of an expected overhead, which is no value of a plot.
+INDEX, OVERHEAD = "$index", "_overhead"
+#: Systems of ours: their references are no published numbers.
+OURS = ("generic:", "virtual-cluster:")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published value of a figure.
+
+    :ivar partition: machine, a partition of ``config/``.
+    :ivar axes: values of the axes that it is of, as texts, by name.
+    """
+
+    partition: str
+    variant: str
+    nodes: int
+    axes: tuple[tuple[str, str], ...]
+    figure: str
+    value: float
+
+    @property
+    def machine(self) -> str:
+        """Name of the machine."""
+        return self.partition.partition(":")[0]
+
+
+@functools.cache
+def of(application: str) -> tuple[Published, ...]:
+    """Return the published values of an application's figures; none where no document has any."""
+    path = CHECKS / "references" / f"{application}.yaml"
+    if not path.is_file():
+        return ()
+    tree = yaml.safe_load(path.read_text())[application]
+    return tuple(_values(dict(tree), [name.lstrip("$") for name in tree[INDEX]]))
+
+
+def _values(tree: dict[str, Any], index: list[str]) -> Iterator[Published]:
+    tree.pop(INDEX)
+    for keys, figures in _entries(tree, len(index)):
+        where = dict(zip(index, keys))
+        partition, variant, nodes = (where.pop(name) for name in ("partition", "variant", "num_nodes"))
+        axes = tuple(sorted((name, str(value)) for name, value in where.items()))
+        for name, reference in figures.items():
+            if not name.endswith(OVERHEAD) and not partition.startswith(OURS):
+                yield Published(partition, variant, nodes, axes, name, float(reference[0]))
+
+
+def _entries(tree: Any, depth: int) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    if depth == 0:
+        yield (), tree
+        return
+    for key, below in tree.items():
+        for more, entry in _entries(below, depth - 1):
+            yield (key, *more), entry

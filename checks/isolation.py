@@ -1,0 +1,42 @@
+"""Isolation: what two containers on a node see of each other.
+
+D12.5 sections 2.1 and 4: Singularity separates the file system, and nothing else. /dev/shm and /tmp are the host's,
+visible to all containers of a node, which is how DLB and MPI's shared memory work in them, and what users have to know;
+processes, user and cgroup are the host's too. CHPCE names the security aspects: a container gives its user no
+capabilities. Here two containers start on a node; the first leaves files, and the second looks. Where the site's
+configuration isolates more, MPI between containers of a node is slower or fails, and this is the check that says why.
+"""
+
+import reframe as rfm
+from containercheck import Answer, OneNodeCheck, Work
+from reframe.core.builtins import run_before
+
+#: What a container of these runtimes shares with others on its node; those of Docker have all to themselves.
+SHARED = {"dev_shm": "yes", "tmp": "yes", "processes": "yes", "cgroup": "same"}
+OWN = {"dev_shm": "no", "tmp": "no", "processes": "no", "cgroup": "other"}
+EXPECTED = {"Apptainer": SHARED, "Singularity": SHARED, "Docker": OWN}
+
+
+@rfm.simple_test
+class Isolation(OneNodeCheck):
+    """Answers only: it takes seconds."""
+
+    descr = "what two containers of a node see of each other"
+    executable = "sh"
+    recipe = "debian"
+    only_runs = True
+    rounds = 1
+    run_limit = 120
+    work = Work("containers", min_amount=2, fixed_seconds=2)
+
+    @run_before("run")
+    def start_two(self):
+        """Let our program start the container twice, and state what the second may see."""
+        self.started_by = f"{self.python} {self.own('isolation/isolation.py')} --"
+        expected = EXPECTED.get(self.runtime.name, {}) if self.contained else SHARED
+        of_subject = {"side": "subject" if self.contained else "baseline"}
+        self.answers = [
+            Answer("user", r"^shares user (\w+)", equals="same", **of_subject),
+            Answer("more_capabilities", r"^shares more_capabilities (\d+)", at_most=0, **of_subject),
+            *(Answer(name, rf"^shares {name} (\w+)", equals=word, **of_subject) for name, word in expected.items()),
+        ]

@@ -1,0 +1,190 @@
+"""Programs beside each other: their sides, their scripts, and the program that binds them and reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import replace
+
+import pytest
+from conftest import facts_of
+from containercheck import Figure, Neighbour, side_by_side
+from containercheck.application.use_cases import FIVE, mixes
+from containercheck.node import contract
+from containercheck.node.container_runtimes import by_name
+from containercheck.node.job import neighbours
+from containercheck.node.job.neighbours import Ended, NeighboursError
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.sides import commands
+from containercheck.sides.collocation import POLICIES
+from containercheck.sides.sides import Container, Launcher, Program, Side
+from containercheck.site import node_commands
+from containercheck.site.layout import Layout
+from containercheck.site.sites import Site
+from containercheck.verdict.record import Record
+
+SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
+PROGRAMS = tuple(
+    replace(program, launcher=f"mpirun -np {program.ranks} --bind-to none", environment={"DLB_ARGS": '"--lewi"'})
+    for program in side_by_side([(2, 1), (1, 2)])
+)
+BARE = Side("baseline", "bare", Program("./bt-mz", neighbours=PROGRAMS), Launcher("mpirun -np 3", ranks=3))
+
+
+def script(side):
+    return commands.side_commands(side, SITE, Layout(1, 3, 1), "/stage").script.splitlines()
+
+
+def test_programs_follow_each_other_on_the_cores():
+    programs = side_by_side(FIVE)
+    assert [program.first_core for program in programs] == [0, 6, 24, 28, 38]
+    assert sum(program.cores for program in programs) == 48
+    with pytest.raises(ValueError, match="'whole'"):
+        Neighbour("whole", 1, 1, 0)
+
+
+def test_a_use_case_that_does_not_fit_has_no_programs():
+    assert mixes("two", 5) == [(2, 1), (2, 1)]
+    assert mixes("two", 1) == mixes("five", 47) == mixes("2 of 8x3", 47) == []
+    assert mixes("five", 48) == [*FIVE] and mixes("2 of 8x3", 48) == [(8, 3), (8, 3)]
+
+
+def test_bare_programs_are_started_beside_each_other_each_rank_on_its_own_cores():
+    *_, first, second, wait, report = script(BARE)
+    bind, variables = "mpirun -np {} --bind-to none sh bind.sh", 'env OMP_NUM_THREADS={} DLB_ARGS="--lewi"'
+    assert first == f"beside program1 {bind.format(2)} 0 1 {variables.format(1)} ./bt-mz"
+    assert second == f"beside program2 {bind.format(1)} 2 2 {variables.format(2)} ./bt-mz"
+    assert (wait, report.split(" ", 2)[2]) == ("wait", "neighbours report program1=2x1 program2=1x2")
+
+
+def test_a_container_is_bound_from_outside_and_may_have_a_directory_of_its_own():
+    own = tuple(replace(program, binds={"/dev/shm": f"/stage/shm/{program.name}"}) for program in PROGRAMS)
+    container = Container(by_name("Apptainer"), "image.sif")
+    *_, first, _, _, _ = script(
+        BARE.changed(name="subject", program=Program("bt-mz", neighbours=own), container=container)
+    )
+    assert first.startswith("beside program1 mpirun -np 2 --bind-to none sh bind.sh 0 1 $(cat subject.start) apptainer")
+    assert " -B/stage/shm/program1:/dev/shm image.sif env OMP_NUM_THREADS=1 " in first
+
+
+@pytest.mark.parametrize("variable", ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_RANK", "SLURM_LOCALID"])
+def test_a_rank_is_bound_to_its_cores(tmp_path, monkeypatch, variable):
+    monkeypatch.chdir(tmp_path)
+    processor = min(os.sched_getaffinity(0))
+    neighbours.write_cores(4, [[processor]] * 4)
+    environment = {"PATH": os.environ["PATH"], variable: "1"}
+    ask = ["sh", contract.BIND, "0", "2", "sh", "-c", "grep Cpus_allowed_list /proc/self/status"]
+    done = subprocess.run(ask, env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == ["Cpus_allowed_list:", str(processor)], done.stderr
+
+
+def test_a_launcher_that_numbers_no_ranks_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    neighbours.write_cores(1, [[0]])
+    done = subprocess.run(
+        ["sh", contract.BIND, "0", "1", "true"], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (1, "error: the launcher does not tell ranks their number on the node\n")
+
+
+def test_too_few_cores_are_an_error(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NeighboursError, match=r"2 core\(s\) of the 3 needed"):
+        neighbours.write_cores(3, [[0, 2], [1, 3]])
+
+
+def test_programs_really_run_at_the_same_time_and_the_first_failure_counts(tmp_path, monkeypatch):
+    """Each waits for a file of the other, so that one after the other they would never end."""
+    monkeypatch.chdir(tmp_path)
+    meet = "touch {0}; for i in $(seq 200); do [ -e {1} ] && break; sleep 0.05; done; [ -e {1} ] && echo useful 0 s"
+    lines = [
+        node_commands.BESIDE,
+        *(f"beside {a} sh -c '{meet.format(a, b)}'" for a, b in (("one", "two"), ("two", "one"))),
+    ]
+    subprocess.run(["bash", "-c", "\n".join([*lines, "beside three false", "wait"])], check=True, timeout=60)
+    ended = [neighbours.read(f"{name}=1x1") for name in ("one", "two")]
+    assert [program.status for program in ended] == [0, 0]
+    assert neighbours.report([*ended, neighbours.read("three=1x1")]) == 1
+    with pytest.raises(NeighboursError, match="four was not run to its end"):
+        neighbours.read("four=1x1")
+
+
+def test_the_report_has_seconds_of_each_and_of_the_whole_and_the_idle_time(capsys):
+    first = Ended("one", 2, 1, 100.0, 110.0, 0, "useful 12.0 s\n")
+    second = Ended("two", 1, 2, 101.0, 106.0, 0, "useful 4.0 s\n")
+    assert neighbours.report([first, second]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[2:] == ["seconds one 10.000", "seconds two 5.000", "seconds whole 10.000", "idle 60.00 %"]
+    assert neighbours.report([first, second._replace(output="done\n")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "idle unknown"
+
+
+def test_a_library_that_was_not_loaded_is_a_failure(capsys):
+    line = "ERROR: ld.so: object './dlb/libdlb_mpi.so' from LD_PRELOAD cannot be preloaded: ignored.\n"
+    assert neighbours.report([Ended("one", 1, 1, 0.0, 1.0, 0, line)]) == 1
+    assert capsys.readouterr().err == f"one: {line}"
+
+
+def test_without_dlb_the_reason_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NeighboursError, match="no DLB on .*: DLB_HOME is not set"):
+        neighbours.copy_dlb("")
+    with pytest.raises(NeighboursError, match="has no lib/libdlb_mpi.so"):
+        neighbours.copy_dlb(str(tmp_path))
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libdlb_mpi.so").write_text("library")
+    with pytest.raises(NeighboursError, match="no OpenMP runtime|has no OpenMP"):
+        neighbours.copy_dlb(str(tmp_path), str(tmp_path / "libomp.so"))
+
+
+def test_policies_share_by_the_key_of_their_memory():
+    by_policy = {policy.name: policy for policy in POLICIES}
+    assert "DLB_ARGS" not in by_policy["no_dlb"].environment("program1")
+    isolated, shared = (by_policy[name].environment("program1")["DLB_ARGS"] for name in ("isolation", "sharing"))
+    assert isolated.endswith('--shm-key=cc$$-program1"') and shared.endswith('--shm-key=cc$$"')
+    assert all("lend-post-mortem" in policy.arguments for policy in POLICIES if policy.name.endswith("post_mortem"))
+
+
+def run_bound(side, *bound):
+    return {"round": 1, "side": side, "bound": list(bound)}
+
+
+def test_cores_that_are_shared_by_intent_are_no_defect_and_others_are():
+    """The same cores of a side that says nothing of sharing are a failure."""
+    runs = [run_bound("baseline", "0", "1"), run_bound("sharing", "0-1", "0-1")]
+    record = Record(runs, True, None, "node", {}, "", {}, False, "", 1.0)
+    sharing = Side("sharing", "full sharing", Program("x", mpi="x"), compared_with="baseline", shares_cores=True)
+    assert record.binding_problems([BARE, sharing]) == []
+    (problem,) = record.binding_problems([BARE, sharing.changed(shares_cores=False)])
+    assert "share cores" in problem
+
+
+def evaluated(tmp_path, outputs):
+    figures = [Figure("rate", r"^rate (\S+)", "1/s"), Figure("report", r"^report (\S+)", "of 1", sides=("talp",))]
+    content = facts_of(figures)
+    content["sides"] = [
+        {"name": "baseline", "label": "no DLB", "compared_with": None},
+        {"name": "talp", "label": "TALP", "compared_with": "baseline"},
+    ]
+    evaluation = Evaluation(Facts(json.loads(json.dumps(content))), tmp_path)
+    for side, text in outputs.items():
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "out").write_text(text)
+        (tmp_path / side / "err").write_text("")
+        facts = {"seconds": 1.0, "status": 0, "timed_out": False, "leftover_processes": [], "output": side}
+        evaluation.add({"round": 1, "side": side, "limit": 9.0, **facts})
+    evaluation.end_round(False)
+    return evaluation
+
+
+def test_a_figure_of_one_side_is_read_there_only_and_compared_with_nothing(tmp_path):
+    evaluation = evaluated(tmp_path, {"baseline": "rate 2\n", "talp": "rate 1\nreport 0.67\n"})
+    assert evaluation.final_problems() == []
+    assert evaluation.values()["report"] == {"talp": [0.67]}
+    assert list(evaluation.pairs) == [("talp", "rate")]
+
+
+def test_a_figure_of_one_side_that_is_not_there_is_a_failure(tmp_path):
+    (problem,) = evaluated(tmp_path, {"baseline": "rate 2\n", "talp": "rate 1\n"}).final_problems()
+    assert "figure report not found" in problem
