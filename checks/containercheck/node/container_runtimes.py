@@ -227,7 +227,7 @@ RUNTIMES = (
         command="podman",
         answer=r"^podman version ",
         launch=(
-            "run --rm --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp",
+            "run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp",
             "{binds}",
             "{gpus}",
             "-w {workdir}",
@@ -268,7 +268,7 @@ RUNTIMES = (
         name="Docker",
         command="docker",
         answer=r"(?i)^docker version ",
-        launch=("run --rm", "{binds}", "-w {workdir}", "{options}", "{image}", "{program}"),
+        launch=("run --rm --interactive", "{binds}", "-w {workdir}", "{options}", "{image}", "{program}"),
         bind="-v={source}:{target}",
         variable=("--env",),
         label="--label={label}",

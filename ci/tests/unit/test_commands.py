@@ -212,7 +212,7 @@ def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
         ("Singularity", f"singularity {EXEC} $(cat subject.options) image.sif hpcc -v"),
         (
             "Docker",
-            "docker run --rm -v=/stage:/rfm_workdir -w /rfm_workdir $(cat subject.options) "
+            "docker run --rm --interactive -v=/stage:/rfm_workdir -w /rfm_workdir $(cat subject.options) "
             "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
         ),
     ],
