@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 from conftest import REPOSITORY
 from containercheck import Step
+from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
 from containercheck.sides import commands, host_mpi_scripts, rounds_command
 from containercheck.sides.sides import Container, HostMpi, Launcher, Needs, Program, Side
@@ -215,11 +216,37 @@ def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
             "docker run --rm --interactive -v=/stage:/rfm_workdir -w /rfm_workdir $(cat subject.options) "
             "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
         ),
+        (
+            "Podman",
+            "podman run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
+            "-v=/stage:/rfm_workdir -w /rfm_workdir $(cat subject.options) "
+            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
+        ),
+        (
+            "Charliecloud",
+            "ch-run --set-env --bind=/stage:/rfm_workdir --cd=/rfm_workdir $(cat subject.options) --join-ct=4 "
+            "image.sif -- hpcc -v",
+        ),
     ],
 )
 def test_every_runtime_has_its_command(runtime, command):
-    found = made(GENERIC.changed(container=replace(IMAGE, runtime=by_name(runtime))))
+    launcher = replace(GENERIC.launcher, ranks=4)
+    found = made(GENERIC.changed(launcher=launcher, container=replace(IMAGE, runtime=by_name(runtime))))
     assert found.script == f"srun $(cat subject.start) {command}"
+
+
+def test_mount_points_are_made_before_the_rounds_and_only_ranks_are_joined():
+    charliecloud = by_name("Charliecloud")
+    launcher = replace(INTEGRATED.launcher, ranks=4)
+    container = replace(INTEGRATED.container, runtime=charliecloud)
+    found = made(INTEGRATED.changed(launcher=launcher, container=container))
+    (make,) = (command for command in found.needs.prepare if " --write " in command)
+    assert make.endswith(" --write $(cat subject.host-mpi.options) image.sif -- true")
+    assert found.needs.prepare.index(make) > next(i for i, one in enumerate(found.needs.prepare) if " plan " in one)
+    assert "--write" not in found.script and "--join-ct=4" in found.script
+    # A process alone would wait for the others, or leave their semaphore behind.
+    assert not any("--join" in command for command in found.needs.prepare)
+    assert "--join" not in found.scripts[contract.lookup_file("subject")]
 
 
 def test_an_image_in_memory_is_copied_there_and_removed():
