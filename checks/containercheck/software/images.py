@@ -12,7 +12,7 @@ from reframe.core.exceptions import ReframeError
 from containercheck.node import contract, texts
 from containercheck.node.build import recipes
 from containercheck.node.build.cache import CacheError
-from containercheck.node.container_runtimes import OCI, REGISTRY_SCHEME, RUNTIMES, SIF, TREE, Runtime, Storage
+from containercheck.node.container_runtimes import OCI, REGISTRY_SCHEME, RUNTIMES, SIF, SQUASHFS, TREE, Runtime, Storage
 from containercheck.sides.sides import Candidate
 from containercheck.site import hosts, node_commands, releases
 from containercheck.site.sites import Site, path_of
@@ -22,7 +22,7 @@ from containercheck.software.provision import RECIPES, Misconfigured, Provision,
 #: Name of the link to the image in the stage directory.
 LINK = "image.sif"
 #: Suffix of links to images, by form.
-SUFFIXES = {SIF: ".sif", OCI: ".oci", TREE: ".tree"}
+SUFFIXES = {SIF: ".sif", OCI: ".oci", TREE: ".tree", SQUASHFS: ".sqsh"}
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
@@ -40,7 +40,9 @@ def provide(wanted: Wanted, site: Site) -> Provision:
             "site file has no container_platforms"
         )
     if (wanted.unpacked or wanted.copied) and wanted.runtime.form != SIF:
-        raise Unavailable(f"no image: {wanted.runtime.command} keeps images in its own way, not where the check wants it")
+        raise Unavailable(
+            f"no image: {wanted.runtime.command} keeps images in its own way, not where the check wants it"
+        )
     candidates = [candidate for candidate in wanted.candidates if candidate.has_own_image]
     if not candidates:
         return _image(wanted, site, LINK)
@@ -119,7 +121,7 @@ def _converted(source: Provision, runtime: Runtime, builder: Runtime, site: Site
     link = source.image.removesuffix(SUFFIXES[SIF]) + SUFFIXES[runtime.form]
     words = ["convert", "--source", source.image, "--builder", builder.command, "--runtime", runtime.command]
     words += ["--cache", site.cache("image_cache"), "--link", link]
-    if runtime.form == TREE:
+    if runtime.form in (TREE, SQUASHFS):
         return replace(source, image=link, build=(*source.build, node_commands.in_build(site, *words)))
     name = f"$(cat {contract.image_name_file(link)})"
     if site.is_here:

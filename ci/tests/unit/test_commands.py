@@ -235,6 +235,45 @@ def test_every_runtime_has_its_command(runtime, command):
     assert found.script == f"srun $(cat subject.start) {command}"
 
 
+@pytest.mark.parametrize(
+    ("runtime", "command"),
+    [
+        (
+            "Podman-HPC",
+            "podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
+            "-v=/stage:/rfm_workdir -w /rfm_workdir $(cat subject.options) "
+            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
+        ),
+        (
+            "Sarus",
+            "sarus run --mount=type=bind,source=/stage,destination=/rfm_workdir -w /rfm_workdir "
+            "$(cat subject.options) image.sif hpcc -v",
+        ),
+        ("Shifter", "shifter --image=image.sif --volume=/stage:/rfm_workdir $(cat subject.options) hpcc -v"),
+    ],
+)
+def test_runtimes_of_centres_stand_before_the_program(runtime, command):
+    found = made(GENERIC.changed(container=replace(IMAGE, runtime=by_name(runtime))))
+    assert found.script == f"srun $(cat subject.start) {command}"
+
+
+def test_a_container_may_be_an_option_of_the_launcher():
+    """As Pyxis has it (args.c): then a process alone needs the launcher too."""
+    image = replace(IMAGE, runtime=by_name("Pyxis"), image="image.sqsh", options=("--container-mounts=/data:/data",))
+    options = (
+        '--container-image="$PWD"/image.sqsh --container-mounts=/stage:/rfm_workdir --container-workdir=/rfm_workdir '
+        "$(cat subject.options) --container-mounts=/data:/data"
+    )
+    found = made(GENERIC.changed(launcher=Launcher("srun --mpi=pmix", ranks=4), container=image))
+    assert found.script == f"$(cat subject.start) srun --mpi=pmix {options} hpcc -v"
+    alone = f"$(cat subject.start) srun --nodes=1 --ntasks=1 {options} {commands.LOOKUP}"
+    assert found.scripts[contract.lookup_file("subject")] == alone
+    assert " --required-option=--container-image " in next(line for line in found.needs.prepare if " runtime " in line)
+    # What measures the start of containers starts the launcher.
+    found = made(GENERIC.changed(launcher=Launcher("startup.py --"), container=image))
+    assert found.script == f"startup.py -- $(cat subject.start) srun --nodes=1 --ntasks=1 {options} hpcc -v"
+
+
 def test_mount_points_are_made_before_the_rounds_and_only_ranks_are_joined():
     charliecloud = by_name("Charliecloud")
     launcher = replace(INTEGRATED.launcher, ranks=4)

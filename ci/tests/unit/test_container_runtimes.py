@@ -16,7 +16,7 @@ from containercheck.node.container_runtimes import OCI, RUNTIMES, Runtime, Stora
 from reframe.core.containers import ContainerPlatform
 
 #: Runtimes that ReFrame has no commands for.
-OURS_ONLY = ("Podman", "Charliecloud")
+OURS_ONLY = ("Podman", "Podman-HPC", "Charliecloud", "Pyxis")
 HELP = "command/parsers.py"
 TABLE = "node/container_runtimes.py"
 PACKAGE = REPOSITORY / "checks" / "containercheck"

@@ -10,7 +10,7 @@ runtime of directories it makes a link to a directory. The second reads the arch
 unless that has it. Neither needs root: all files of an archive belong to root, as in most images.
 
 The variables are those of the image's environment as its own runtime sets it, for Charliecloud in ``/ch/environment``
-(ch-run(1), "--set-env"). Archives are made by skopeo and umoci.
+(ch-run(1), "--set-env"), for Enroot in ``/etc/environment`` (image-format.md). Archives are made by skopeo and umoci.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -23,12 +23,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from containercheck.node import container_runtimes, contract
 from containercheck.node.build import cache, file_trees, image_build
 from containercheck.node.build.cache import CacheError, UnsupportedError
-from containercheck.node.container_runtimes import OCI, RUNTIMES, TREE, Runtime
+from containercheck.node.container_runtimes import OCI, RUNTIMES, SQUASHFS, TREE, Runtime
 from containercheck.node.job import runtime_start
 
 #: Directories that binds and runtimes need, of those that an archive of an image lacks.
@@ -148,6 +148,28 @@ class Tree(Converted):
         return tree, {"files": files, "bytes": size, "sha256": file_trees.digest_of_tree(tree)}
 
 
+class SquashFs(Tree):
+    """An image that is a file with a SquashFS file system, with its variables where Enroot looks for them."""
+
+    suffix = ".sqsh"
+
+    def intact(self, record: Dict[str, Any]) -> bool:
+        """Tell whether the file is the one that was made."""
+        return file_trees.known_digest_of(self.path) == record["sha256"]
+
+    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Unpack the file and pack it again.
+
+        :raises CacheError: it cannot be read.
+        :raises UnsupportedError: mksquashfs is not on the PATH.
+        """
+        tree, _ = super().build(work)
+        (tree / "etc" / "environment").write_text((tree / ENVIRONMENT).read_text())
+        made = work / f"image{self.suffix}"
+        self.run([["mksquashfs", str(tree), str(made), "-quiet", "-no-progress", "-all-root", "-comp", "lz4"]])
+        return made, cache.FileEntry.known(made)
+
+
 class Archive(Converted, cache.FileEntry):
     """An image that is an OCI archive. Its digest is that of its manifest, as registries have it."""
 
@@ -202,7 +224,9 @@ def load(runtime: Runtime, facts: Dict[str, Any]) -> None:
     """
     storage, name = runtime.storage, facts["path"]
     if storage is None or not storage.load:
-        raise CacheError(f"{runtime.command} reads no archives: push {facts['archive']} to a registry, and name it there")
+        raise CacheError(
+            f"{runtime.command} reads no archives: push {facts['archive']} to a registry, and name it there"
+        )
     if _identifier(storage.look, name) == facts["id"]:
         return
     words = [word.format(archive=facts["archive"], name=name) for word in storage.load]
@@ -252,7 +276,7 @@ def main() -> None:
 
     def get() -> Dict[str, Any]:
         facts = json.loads(arguments.source.with_suffix(".json").read_text())
-        kinds = {OCI: Archive, TREE: Tree}
+        kinds = {OCI: Archive, TREE: Tree, SQUASHFS: SquashFs}
         if runtime.form not in kinds:
             raise CacheError(f"{runtime.command} runs image files as they are")
         source = arguments.source.resolve()

@@ -107,10 +107,19 @@ def main() -> None:
     parser.add_argument("--own-environment", action="store_true", help="the image brings its own MPI and settings")
     parser.add_argument("--image", type=Path, help="link to the image, where that is a file: it is compared")
     parser.add_argument("--copy-to", type=Path, help="have it there for this job, in a directory of its own")
+    parser.add_argument(
+        "--required-option", help="option that the command must have, of a plugin that starts containers"
+    )
     parser.add_argument("side")
     arguments = parser.parse_args()
     if shutil.which(arguments.command) is None:
         sys.exit(f"error: {arguments.command} is not on the PATH of {os.uname().nodename}")
+    needed = arguments.required_option
+    if needed and needed not in processes.output_of([arguments.command, "--help"]):
+        node = os.uname().nodename
+        sys.exit(
+            f"error: {arguments.command} on {node} has no {needed}: its plugin that starts containers is not there"
+        )
     if arguments.image and arguments.copy_to:
         image_file.copy(arguments.image, arguments.copy_to)
     elif arguments.image:
