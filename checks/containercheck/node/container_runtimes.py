@@ -17,8 +17,12 @@ METADATA = ".singularity.d"
 #: Forms of images that runtimes run: a SIF file, an OCI image in a storage of the runtime's own, a directory, a file
 #: with nothing but a SquashFS file system.
 SIF, OCI, TREE, SQUASHFS = "sif", "oci", "tree", "sqsh"
-#: Command that writes the files of an image as an archive, without what the runtime binds in; it skips unreadable ones.
-ARCHIVE = f"cd / && tar -cf - --ignore-failed-read $(ls -d {METADATA} bin etc lib* opt sbin srv usr var 2>/dev/null)"
+#: Command that writes the files of an image as an archive, without what the runtime binds in. It skips unreadable ones,
+#: where its tar can (BusyBox's cannot).
+ARCHIVE = (
+    "cd / && tar -cf - $(tar --help 2>&1 | grep -o -m 1 -e --ignore-failed-read) "
+    f"$(ls -d {METADATA} bin etc lib* opt sbin srv usr var 2>/dev/null)"
+)
 
 
 class Storage(NamedTuple):
@@ -58,12 +62,13 @@ class Runtime(NamedTuple):
     How it runs a program: ``launch`` are the words after the command, ``bind`` those that bind a directory, ``gpus``
     those that let the container see the node's GPUs, ``variable`` those before the name of a variable that has to be
     handed on, because the container has an environment of its own, and ``environment`` those that hand on all of it:
-    what a launcher tells its ranks is in there. ``label`` are those that mark a container of ours. ``same_user`` keeps
-    the number of a user who is not root. ``mount_points`` lets the runtime make the directories in the image that
-    binds need. ``user_namespace`` lets root without all capabilities run images; ``shared_namespace`` puts the ranks of
-    a node into one user namespace, where what ``help`` prints has it; ``joined`` does so for ``{ranks}`` processes that
-    a launcher starts, and for no other process. ``own_library_path`` tells whether it gives containers an
-    ``LD_LIBRARY_PATH`` of its own.
+    what a launcher tells its ranks is in there. ``variables`` are those that print the variables of an image, whose
+    name follows, and ``variable_file`` is the option for a file with them: they outrank the host's. ``label`` are those
+    that mark a container of ours. ``same_user`` keeps the number of a user who is not root. ``mount_points`` lets the
+    runtime make the directories in the image that binds need. ``user_namespace`` lets root without all capabilities run
+    images; ``shared_namespace`` puts the ranks of a node into one user namespace, where what ``help`` prints has it;
+    ``joined`` does so for ``{ranks}`` processes that a launcher starts, and for no other process. ``own_library_path``
+    tells whether it gives containers an ``LD_LIBRARY_PATH`` of its own.
 
     Who runs it: ``alone`` are the words that start one process, where the container is an option of the launcher
     instead of a word before the program; the launcher's help must have ``required_option`` then. ``starts_containers``
@@ -90,6 +95,8 @@ class Runtime(NamedTuple):
     gpus: str = ""
     variable: Tuple[str, ...] = ()
     environment: Tuple[str, ...] = ()
+    variables: Tuple[str, ...] = ()
+    variable_file: str = ""
     label: str = ""
     same_user: str = ""
     mount_points: str = ""
@@ -163,6 +170,7 @@ _PODMAN = Runtime(
         "{binds}",
         "{gpus}",
         "-w {workdir}",
+        "--env=PWD={workdir}",
         "{options}",
         "{image}",
         "{program}",
@@ -171,6 +179,9 @@ _PODMAN = Runtime(
     gpus="--device=nvidia.com/gpu=all",
     variable=("--env",),
     environment=("--env-host",),
+    # Of Podman 4.3, the host's variables replace the image's, PATH among them.
+    variables=("image", "inspect", "--format={{range .Config.Env}}{{println .}}{{end}}"),
+    variable_file="--env-file={file}",
     label="--label={label}",
     # Otherwise PMIx servers refuse the ranks, which have another number of user than their launcher.
     same_user="--userns=keep-id",
@@ -273,7 +284,15 @@ RUNTIMES = (
         name="Charliecloud",
         command="ch-run",
         answer="",
-        launch=("--set-env {binds}", "--cd={workdir}", "{options}", "{image}", "--", "{program}"),
+        launch=(
+            "--set-env --set-env=PWD={workdir}",
+            "{binds}",
+            "--cd={workdir}",
+            "{options}",
+            "{image}",
+            "--",
+            "{program}",
+        ),
         bind="--bind={source}:{target}",
         mount_points="--write",
         joined="--join-ct={ranks}",

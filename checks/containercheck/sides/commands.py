@@ -186,7 +186,9 @@ class _InContainer:
         if container.copied_to:
             files = (str(Path(container.copied_to).parent),)
             words.append(f"--copy-to={container.copied_to}")
-        prepare = [node_commands.in_job(site, "runtime", *words, self._name)]
+        # The shell reads the name of a stored image from a file.
+        stored = f" --stored-image={container.image}" if container.runtime.storage else ""
+        prepare = [node_commands.in_job(site, "runtime", *words, self._name) + stored]
         if container.unpacked_to:
             prepare += [f"mkdir -p {container.unpacked_to}", self._unpack(container)]
         if container.host_mpi:

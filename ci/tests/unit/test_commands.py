@@ -219,12 +219,13 @@ def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
         (
             "Podman",
             "podman run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
-            "-v=/stage:/rfm_workdir -w /rfm_workdir $(cat subject.options) "
+            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) "
             "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
         ),
         (
             "Charliecloud",
-            "ch-run --set-env --bind=/stage:/rfm_workdir --cd=/rfm_workdir $(cat subject.options) --join-ct=4 "
+            "ch-run --set-env --set-env=PWD=/rfm_workdir --bind=/stage:/rfm_workdir --cd=/rfm_workdir "
+            "$(cat subject.options) --join-ct=4 "
             "image.sif -- hpcc -v",
         ),
     ],
@@ -241,7 +242,7 @@ def test_every_runtime_has_its_command(runtime, command):
         (
             "Podman-HPC",
             "podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
-            "-v=/stage:/rfm_workdir -w /rfm_workdir $(cat subject.options) "
+            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) "
             "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
         ),
         (

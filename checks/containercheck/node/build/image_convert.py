@@ -33,6 +33,8 @@ from containercheck.node.job import runtime_start
 
 #: Directories that binds and runtimes need, of those that an archive of an image lacks.
 MOUNT_POINTS = ("dev", "proc", "sys", "tmp", "run", "mnt", "root", "home", contract.WORKDIR[1:], "host")
+#: Files that ch-run replaces by its own.
+REPLACED = ("etc/passwd", "etc/group", "etc/hosts", "etc/resolv.conf")
 #: File with the variables of an image that is a directory.
 ENVIRONMENT = "ch/environment"
 #: Search path of an image that sets none.
@@ -142,6 +144,10 @@ class Tree(Converted):
         self.run([["tar", "-C", str(tree), "--no-same-owner", "-xf", str(archive)]])
         for name in (*MOUNT_POINTS, Path(ENVIRONMENT).parent):
             (tree / name).mkdir(exist_ok=True)
+        (tree / "etc").mkdir(exist_ok=True)
+        for path in (tree / name for name in REPLACED):
+            if not os.path.lexists(str(path)):
+                path.touch()
         lines = (f"{name}={value}\n" for name, value in sorted(self.variables().items()) if "\n" not in value)
         (tree / ENVIRONMENT).write_text("".join(lines))
         files, size = file_trees.content_of(tree)
