@@ -14,10 +14,15 @@ from typing import Iterable, NamedTuple, Optional, Tuple
 REGISTRY_SCHEME, DEFAULT_REGISTRY = "docker", "docker.io"
 #: Directory in an image, as a file or unpacked, with what says how it was made.
 METADATA = ".singularity.d"
-#: Forms of images that runtimes run: a SIF file, an OCI image in a storage of the runtime's own, a directory.
-SIF, OCI, TREE = "sif", "oci", "tree"
-#: Command that writes the files of an image as an archive, without what the runtime binds in; it skips unreadable ones.
-ARCHIVE = f"cd / && tar -cf - --ignore-failed-read $(ls -d {METADATA} bin etc lib* opt sbin srv usr var 2>/dev/null)"
+#: Forms of images that runtimes run: a SIF file, an OCI image in a storage of the runtime's own, a directory, a file
+#: with nothing but a SquashFS file system.
+SIF, OCI, TREE, SQUASHFS = "sif", "oci", "tree", "sqsh"
+#: Command that writes the files of an image as an archive, without what the runtime binds in. It skips unreadable ones,
+#: where its tar can (BusyBox's cannot).
+ARCHIVE = (
+    "cd / && tar -cf - $(tar --help 2>&1 | grep -o -m 1 -e --ignore-failed-read) "
+    f"$(ls -d {METADATA} bin etc lib* opt sbin srv usr var 2>/dev/null)"
+)
 
 
 class Storage(NamedTuple):
@@ -28,8 +33,8 @@ class Storage(NamedTuple):
     of a registry is called in both. ``run`` is what it is told to run, in the words of a job's script: ``{name}``, or
     what the build step found (``{identifier}``). ``takes_tags`` tells whether an image without a digest will do;
     ``loaded`` is how the names of images begin that are in no registry; ``per_node`` tells whether each node has
-    images of its own. ``load`` are the words that read an OCI archive (``{archive}``) into it under a name (``{name}``);
-    empty for a storage that only a registry fills.
+    images of its own. ``load`` are the words that read an OCI archive (``{archive}``) into it; empty for a storage that
+    only a registry fills.
     """
 
     look: Tuple[str, ...]
@@ -57,20 +62,22 @@ class Runtime(NamedTuple):
     How it runs a program: ``launch`` are the words after the command, ``bind`` those that bind a directory, ``gpus``
     those that let the container see the node's GPUs, ``variable`` those before the name of a variable that has to be
     handed on, because the container has an environment of its own, and ``environment`` those that hand on all of it:
-    what a launcher tells its ranks is in there. ``label`` are those that mark a container of ours. ``same_user`` keeps
-    the number of a user who is not root. ``mount_points`` lets the runtime make the directories in the image that
-    binds need.
-    ``user_namespace`` lets root without all capabilities run images; ``shared_namespace`` puts the ranks of a node
-    into one user namespace, where what ``help`` prints has it; ``joined`` does so for ``{ranks}`` processes that a
-    launcher starts, and for no other process. ``own_library_path`` tells whether it gives containers
-    an ``LD_LIBRARY_PATH`` of its own.
+    what a launcher tells its ranks is in there. ``variables`` are those that print the variables of an image, whose
+    name follows, and ``variable_file`` is the option for a file with them: they outrank the host's. ``label`` are those
+    that mark a container of ours. ``same_user`` keeps the number of a user who is not root. ``mount_points`` lets the
+    runtime make the directories in the image that binds need. ``user_namespace`` lets root without all capabilities run
+    images; ``shared_namespace`` puts the ranks of a node into one user namespace, where what ``help`` prints has it;
+    ``joined`` does so for ``{ranks}`` processes that a launcher starts, and for no other process. ``own_library_path``
+    tells whether it gives containers an ``LD_LIBRARY_PATH`` of its own.
 
-    Who runs it: ``starts_containers`` tells whether its command starts the container itself, so that all processes of
-    that are its descendants; ``is_engine`` whether a container may outlive its command, and is found by its label.
+    Who runs it: ``alone`` are the words that start one process, where the container is an option of the launcher
+    instead of a word before the program; the launcher's help must have ``required_option`` then. ``starts_containers``
+    tells whether its command starts the container itself, so that all processes of that are its descendants;
+    ``is_engine`` whether a container may outlive its command, and is found by its label.
 
-    Images: ``form`` is what it runs (:data:`SIF`, :data:`OCI`, :data:`TREE`); ``storage`` says how it keeps them
-    itself, None for one that runs files and directories. ``builds`` tells whether it builds one from a definition file,
-    and ``build_directory`` is the variable that says where.
+    Images: ``form`` is what it runs (:data:`SIF`, :data:`OCI`, :data:`TREE`, :data:`SQUASHFS`); ``storage`` says how it
+    keeps them itself, None for one that runs files and directories. ``builds`` tells whether it builds one from a
+    definition file, and ``build_directory`` is the variable that says where.
 
     Its settings: ``configuration`` are the words that print the path of its configuration file, and ``settings`` how
     the names of its variables begin.
@@ -88,6 +95,8 @@ class Runtime(NamedTuple):
     gpus: str = ""
     variable: Tuple[str, ...] = ()
     environment: Tuple[str, ...] = ()
+    variables: Tuple[str, ...] = ()
+    variable_file: str = ""
     label: str = ""
     same_user: str = ""
     mount_points: str = ""
@@ -96,6 +105,8 @@ class Runtime(NamedTuple):
     shared_namespace: str = ""
     joined: str = ""
     own_library_path: bool = False
+    alone: str = ""
+    required_option: str = ""
     starts_containers: bool = False
     is_engine: bool = False
     form: str = SIF
@@ -124,6 +135,8 @@ class Runtime(NamedTuple):
     ) -> str:
         """Return the command that runs a program in an image, as a line of a shell script.
 
+        Where the container is an option of the launcher, the launcher has to stand before it.
+
         :param program: with its options, quoted.
         :param image: quoted.
         :param binds: sources of the host and their targets in the container.
@@ -140,10 +153,47 @@ class Runtime(NamedTuple):
             "image": image,
             "program": program,
         }
-        words = [shlex.quote(command or self.command), *(word.format(**values) for word in self.launch)]
+        typed = [] if self.alone else [shlex.quote(command or self.command)]
+        words = [*typed, *(word.format(**values) for word in self.launch)]
         return " ".join(filter(None, words))
 
 
+_PODMAN = Runtime(
+    name="Podman",
+    command="podman",
+    answer=r"^podman version ",
+    # Its processes are not the command's: conmon starts them. The ranks of a node need the host's network and process
+    # numbers, /dev/shm and /tmp in common (Podman's blog, "Podman in HPC environments", 2019); --ipc=host would need
+    # /dev/mqueue, which not every node has. Under a docker command, it answers by its own name.
+    launch=(
+        "run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp",
+        "{binds}",
+        "{gpus}",
+        "-w {workdir}",
+        "--env=PWD={workdir}",
+        "{options}",
+        "{image}",
+        "{program}",
+    ),
+    bind="-v={source}:{target}",
+    gpus="--device=nvidia.com/gpu=all",
+    variable=("--env",),
+    environment=("--env-host",),
+    # Of Podman 4.3, the host's variables replace the image's, PATH among them.
+    variables=("image", "inspect", "--format={{range .Config.Env}}{{println .}}{{end}}"),
+    variable_file="--env-file={file}",
+    label="--label={label}",
+    # Otherwise PMIx servers refuse the ranks, which have another number of user than their launcher.
+    same_user="--userns=keep-id",
+    is_engine=True,
+    form=OCI,
+    storage=Storage(
+        look=("podman", "image", "inspect", "--format={{.Id}}"),
+        pull=("podman", "pull"),
+        per_node=True,
+        load=("podman", "load", "--quiet", "--input={archive}"),
+    ),
+)
 _APPTAINER = Runtime(
     name="Apptainer",
     command="apptainer",
@@ -217,37 +267,16 @@ RUNTIMES = (
             takes_tags=True,
         ),
     ),
-    # Its processes are not the command's: conmon starts them. The ranks of a node need the host's network and process
-    # numbers, /dev/shm and /tmp in common (https://podman.io/blogs/2019/09/26/podman-in-hpc.html); --ipc=host would need
-    # /dev/mqueue, which not every node has. Under a docker command, it answers by its own name.
-    Runtime(
-        name="Podman",
-        command="podman",
-        answer=r"^podman version ",
-        launch=(
-            "run --rm --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp",
-            "{binds}",
-            "{gpus}",
-            "-w {workdir}",
-            "{options}",
-            "{image}",
-            "{program}",
-        ),
-        bind="-v={source}:{target}",
-        gpus="--device=nvidia.com/gpu=all",
-        variable=("--env",),
-        environment=("--env-host",),
-        label="--label={label}",
-        # Otherwise PMIx servers refuse the ranks, which have another number of user than their launcher.
-        same_user="--userns=keep-id",
-        is_engine=True,
-        form=OCI,
-        storage=Storage(
-            look=("podman", "image", "inspect", "--format={{.Id}}"),
-            pull=("podman", "pull"),
-            per_node=True,
-            load=("podman", "load", "--quiet", "--input={archive}"),
-        ),
+    _PODMAN,
+    # NERSC's wrapper of Podman: an image that it pulls is copied into a SquashFS file that all nodes share
+    # (podman_hpc.py, "pull"). GPUs come by an option of a module of the site's, etc/modules.d/gpu.yaml.
+    _PODMAN._replace(
+        name="Podman-HPC",
+        command="podman-hpc",
+        # It prints what Podman does.
+        answer="",
+        gpus="--gpu",
+        storage=Storage(look=("podman-hpc", "image", "inspect", "--format={{.Id}}"), pull=("podman-hpc", "pull")),
     ),
     # It prints its number only, and hands on the environment, /dev, /proc, /sys and /tmp. What a bind needs in the
     # image must be there, unless the image may be written (ch-run(1), "--bind").
@@ -255,18 +284,44 @@ RUNTIMES = (
         name="Charliecloud",
         command="ch-run",
         answer="",
-        launch=("--set-env {binds}", "--cd={workdir}", "{options}", "{image}", "--", "{program}"),
+        launch=(
+            "--set-env --set-env=PWD={workdir}",
+            "{binds}",
+            "--cd={workdir}",
+            "{options}",
+            "{image}",
+            "--",
+            "{program}",
+        ),
         bind="--bind={source}:{target}",
         mount_points="--write",
         joined="--join-ct={ranks}",
         starts_containers=True,
         form=TREE,
     ),
+    # Options of Slurm's srun; Enroot makes the containers (Pyxis, args.c), hands on the environment, and makes what a
+    # bind needs in the image.
+    Runtime(
+        name="Pyxis",
+        command="srun",
+        answer="",
+        launch=(
+            '--container-image="$PWD"/{image}',
+            "{binds}",
+            "--container-workdir={workdir}",
+            "{options}",
+            "{program}",
+        ),
+        bind="--container-mounts={source}:{target}",
+        alone="srun --nodes=1 --ntasks=1",
+        required_option="--container-image",
+        form=SQUASHFS,
+    ),
     Runtime(
         name="Docker",
         command="docker",
         answer=r"(?i)^docker version ",
-        launch=("run --rm", "{binds}", "-w {workdir}", "{options}", "{image}", "{program}"),
+        launch=("run --rm --interactive", "{binds}", "-w {workdir}", "{options}", "{image}", "{program}"),
         bind="-v={source}:{target}",
         variable=("--env",),
         label="--label={label}",

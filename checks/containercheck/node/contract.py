@@ -98,6 +98,11 @@ def options_file(side):
     return f"{side}.options"
 
 
+def variables_file(side):
+    """Return the name of the file with the variables that a side's image sets."""
+    return f"{side}.variables"
+
+
 def runtime_file(side):
     """Return the name of the file with the command and version of a side's container runtime. JSON."""
     return f"{side}.runtime.json"

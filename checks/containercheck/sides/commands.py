@@ -221,7 +221,7 @@ class _InContainer:
         """Return the command that starts the ranks of a program, each in a container."""
         joined = self._container.runtime.joined if self._local_ranks > 1 else ""
         options = [joined.format(ranks=self._local_ranks)]
-        return f"{self._launcher.words} {self._launch(self._entered(command), self._container, options)}".strip()
+        return self._launch(self._entered(command), self._container, options, self._launcher.words)
 
     def _entered(self, command: str) -> str:
         """Return a command with the words that come before it in the container, and the host's MPI where it is used."""
@@ -258,10 +258,13 @@ class _InContainer:
         own = [] if container.host_mpi else ["--own-environment"]
         words = [f"--command={container.typed}", f"--ranks={ranks}", *own]
         words += [] if container.runtime.storage else [f"--image={container.image}"]
+        words += [f"--required-option={container.runtime.required_option}"] * bool(container.runtime.required_option)
         if container.copied_to:
             files = (str(Path(container.copied_to).parent),)
             words.append(f"--copy-to={container.copied_to}")
-        prepare = [node_commands.in_job(site, "runtime", *words, self._name)]
+        # The shell reads the name of a stored image from a file.
+        stored = f" --stored-image={container.image}" if container.runtime.storage else ""
+        prepare = [node_commands.in_job(site, "runtime", *words, self._name) + stored]
         prepare += self.unpacking()
         if container.host_mpi:
             prepare.append(self._plan_host_mpi(site))
@@ -298,10 +301,11 @@ class _InContainer:
         packed = replace(container, unpacked_to=None, copied_to=None, host_mpi=None, prefix=())
         return self._launch(shlex.join(["sh", "-c", unpack]), packed)
 
-    def _launch(self, command: str, container: Container, more: Sequence[str] = ()) -> str:
+    def _launch(self, command: str, container: Container, more: Sequence[str] = (), launcher: str = "") -> str:
         """Return the command that runs a command in a container.
 
         :param more: further options of the runtime.
+        :param launcher: words that start the ranks, or measure the command.
         """
         # The words before the runtime, and the options for the node's runtime and the host's MPI, are known only in the
         # job: see node/job/runtime_start.py and node/job/rank_trial.py.
@@ -320,7 +324,13 @@ class _InContainer:
             container.gpus,
             container.typed,
         )
-        return f"$(cat {contract.start_file(self._name)}) {line}"
+        start = f"$(cat {contract.start_file(self._name)})"
+        if not container.runtime.alone:
+            return f"{launcher} {start} {line}".strip()
+        # The container is an option of the launcher.
+        if self._launcher.ranks and launcher:
+            return f"{start} {launcher} {line}"
+        return f"{launcher} {start} {container.runtime.alone} {line}".strip()
 
     def _plan_host_mpi(self, site: Site) -> str:
         """Return the command that finds the host's MPI in the job."""

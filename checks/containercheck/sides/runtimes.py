@@ -21,7 +21,8 @@ def find(partition: SystemPartition) -> Runtime | None:
     """
     if partition.container_runtime:
         return container_runtimes.by_name(partition.container_runtime)
-    return next((runtime for runtime in RUNTIMES if shutil.which(runtime.command)), None)
+    # That there is a launcher says nothing of containers.
+    return next((runtime for runtime in RUNTIMES if not runtime.alone and shutil.which(runtime.command)), None)
 
 
 def needs(partition: SystemPartition, runtime: Runtime | None) -> Needs:

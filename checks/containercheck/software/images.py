@@ -12,7 +12,7 @@ from reframe.core.exceptions import ReframeError
 from containercheck.node import contract, texts
 from containercheck.node.build import recipes
 from containercheck.node.build.cache import CacheError
-from containercheck.node.container_runtimes import OCI, REGISTRY_SCHEME, RUNTIMES, SIF, TREE, Runtime, Storage
+from containercheck.node.container_runtimes import OCI, REGISTRY_SCHEME, RUNTIMES, SIF, SQUASHFS, TREE, Runtime, Storage
 from containercheck.node.project import RECIPES
 from containercheck.sides.sides import Candidate
 from containercheck.site import hosts, node_commands, releases
@@ -23,7 +23,7 @@ from containercheck.software.provision import Misconfigured, Provision, Unavaila
 #: Name of the link to the image in the stage directory.
 LINK = "image.sif"
 #: Suffix of links to images, by form.
-SUFFIXES = {SIF: ".sif", OCI: ".oci", TREE: ".tree"}
+SUFFIXES = {SIF: ".sif", OCI: ".oci", TREE: ".tree", SQUASHFS: ".sqsh"}
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
@@ -122,7 +122,7 @@ def _converted(source: Provision, runtime: Runtime, builder: Runtime, site: Site
     link = source.image.removesuffix(SUFFIXES[SIF]) + SUFFIXES[runtime.form]
     words = ["convert", "--source", source.image, "--builder", builder.command, "--runtime", runtime.command]
     words += ["--cache", site.cache("image_cache"), "--link", link]
-    if runtime.form == TREE:
+    if runtime.form in (TREE, SQUASHFS):
         return replace(source, image=link, build=(*source.build, node_commands.in_build(site, *words)))
     name = f"$(cat {contract.image_name_file(link)})"
     if site.is_here:

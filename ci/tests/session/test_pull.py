@@ -210,7 +210,7 @@ def side_of(runtime, image):
     [
         (
             "Docker",
-            "docker run --rm -v=/stage:/rfm_workdir -w /rfm_workdir $(cat subject.options) "
+            "docker run --rm --interactive -v=/stage:/rfm_workdir -w /rfm_workdir $(cat subject.options) "
             f"--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {NAME}",
         ),
         (

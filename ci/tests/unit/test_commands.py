@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 from conftest import REPOSITORY
 from containercheck import Step
+from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
 from containercheck.sides import commands, host_mpi_scripts, rounds_command
 from containercheck.sides.sides import Container, HostMpi, Launcher, Needs, Program, Side
@@ -212,14 +213,80 @@ def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
         ("Singularity", f"singularity {EXEC} $(cat subject.options) image.sif hpcc -v"),
         (
             "Docker",
-            "docker run --rm -v=/stage:/rfm_workdir -w /rfm_workdir $(cat subject.options) "
+            "docker run --rm --interactive -v=/stage:/rfm_workdir -w /rfm_workdir $(cat subject.options) "
             "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
+        ),
+        (
+            "Podman",
+            "podman run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
+            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) "
+            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
+        ),
+        (
+            "Charliecloud",
+            "ch-run --set-env --set-env=PWD=/rfm_workdir --bind=/stage:/rfm_workdir --cd=/rfm_workdir "
+            "$(cat subject.options) --join-ct=4 "
+            "image.sif -- hpcc -v",
         ),
     ],
 )
 def test_every_runtime_has_its_command(runtime, command):
+    launcher = replace(GENERIC.launcher, ranks=4)
+    found = made(GENERIC.changed(launcher=launcher, container=replace(IMAGE, runtime=by_name(runtime))))
+    assert found.script == f"srun $(cat subject.start) {command}"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "command"),
+    [
+        (
+            "Podman-HPC",
+            "podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
+            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) "
+            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
+        ),
+        (
+            "Sarus",
+            "sarus run --mount=type=bind,source=/stage,destination=/rfm_workdir -w /rfm_workdir "
+            "$(cat subject.options) image.sif hpcc -v",
+        ),
+        ("Shifter", "shifter --image=image.sif --volume=/stage:/rfm_workdir $(cat subject.options) hpcc -v"),
+    ],
+)
+def test_runtimes_of_centres_stand_before_the_program(runtime, command):
     found = made(GENERIC.changed(container=replace(IMAGE, runtime=by_name(runtime))))
     assert found.script == f"srun $(cat subject.start) {command}"
+
+
+def test_a_container_may_be_an_option_of_the_launcher():
+    """As Pyxis has it (args.c): then a process alone needs the launcher too."""
+    image = replace(IMAGE, runtime=by_name("Pyxis"), image="image.sqsh", options=("--container-mounts=/data:/data",))
+    options = (
+        '--container-image="$PWD"/image.sqsh --container-mounts=/stage:/rfm_workdir --container-workdir=/rfm_workdir '
+        "$(cat subject.options) --container-mounts=/data:/data"
+    )
+    found = made(GENERIC.changed(launcher=Launcher("srun --mpi=pmix", ranks=4), container=image))
+    assert found.script == f"$(cat subject.start) srun --mpi=pmix {options} hpcc -v"
+    alone = f"$(cat subject.start) srun --nodes=1 --ntasks=1 {options} {commands.LOOKUP}"
+    assert found.scripts[contract.lookup_file("subject")] == alone
+    assert " --required-option=--container-image " in next(line for line in found.needs.prepare if " runtime " in line)
+    # What measures the start of containers starts the launcher.
+    found = made(GENERIC.changed(launcher=Launcher("startup.py --"), container=image))
+    assert found.script == f"startup.py -- $(cat subject.start) srun --nodes=1 --ntasks=1 {options} hpcc -v"
+
+
+def test_mount_points_are_made_before_the_rounds_and_only_ranks_are_joined():
+    charliecloud = by_name("Charliecloud")
+    launcher = replace(INTEGRATED.launcher, ranks=4)
+    container = replace(INTEGRATED.container, runtime=charliecloud)
+    found = made(INTEGRATED.changed(launcher=launcher, container=container))
+    (make,) = (command for command in found.needs.prepare if " --write " in command)
+    assert make.endswith(" --write $(cat subject.host-mpi.options) image.sif -- true")
+    assert found.needs.prepare.index(make) > next(i for i, one in enumerate(found.needs.prepare) if " plan " in one)
+    assert "--write" not in found.script and "--join-ct=4" in found.script
+    # A process alone would wait for the others, or leave their semaphore behind.
+    assert not any("--join" in command for command in found.needs.prepare)
+    assert "--join" not in found.scripts[contract.lookup_file("subject")]
 
 
 def test_an_image_in_memory_is_copied_there_and_removed():

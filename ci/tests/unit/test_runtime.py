@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from conftest import REPOSITORY
@@ -84,12 +85,15 @@ def test_a_runtime_by_its_path_is_asked_like_any_other(on_path):
         ("apptainer-1.4", "apptainer version 1.4.5", ["--sharens"]),
         ("run-image", "singularity-ce version 4.1.0-focal", ["--sharens"]),
         ("run-image", "'INFO: of the centre\nsingularity version 3.8.7'", ["--sharens"]),
-        ("run-image", "podman version 4.3.1", ["--env", "CONTAINERCHECK_RUN"]),
+        ("run-image", "podman version 4.3.1", ["--env-host", "--env", "CONTAINERCHECK_RUN"]),
+        # A docker that is Podman.
+        ("docker", "podman version 4.3.1", ["--env-host", "--env", "CONTAINERCHECK_RUN"]),
         ("docker-1.4", "Docker version 24.0.7, build afdd53b", ["--env", "CONTAINERCHECK_RUN"]),
     ],
 )
-def test_a_runtime_is_known_by_what_it_says_of_itself(on_path, name, says, expected):
+def test_a_runtime_is_known_by_what_it_says_of_itself(on_path, monkeypatch, name, says, expected):
     """And not by what its file is called."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     command = on_path(name, "--sharens", says)
     assert options_of(command, 2) == expected
     hidden = runtime_start.hidden(runtime_start.identify(command)[0], ["LD_LIBRARY_PATH"], True)
@@ -110,6 +114,14 @@ def test_other_runtimes_get_no_options_of_apptainers(on_path, monkeypatch):
     assert options_of("docker", 2) == ["--env", "CONTAINERCHECK_RUN"]
     on_path("sarus", options="--userns --sharens", says="1.6.4")
     assert options_of("sarus", 2) == []
+
+
+def test_podman_keeps_the_number_of_a_user_who_is_not_root(on_path, monkeypatch):
+    """A PMIx server refuses ranks of another user."""
+    command = on_path("podman", says="podman version 4.3.1")
+    for number, expected in ((0, False), (1000, True)):
+        monkeypatch.setattr(os, "geteuid", lambda number=number: number)
+        assert ("--userns=keep-id" in options_of(command, 2)) == expected
 
 
 def test_only_settings_of_the_hosts_are_kept_out():
@@ -175,8 +187,45 @@ def test_an_image_in_a_registry_is_pulled_in_the_build_step(name):
     assert re.search(words, found.build[0])
 
 
-def test_a_runtime_that_builds_no_images_needs_a_ready_one():
+def test_an_image_is_converted_for_a_runtime_that_builds_none(on_path):
+    """Built by the runtime that does, and then loaded into the storage of each node, or unpacked."""
+    on_path()
+    elsewhere = Site("cluster:compute", False, "x86_64", 4, 0, release="trixie")
+    here = Site("here:compute", True, "x86_64", 4, 0, release="trixie")
+    podman = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Podman"))
+    found = images.provide(podman, elsewhere)
+    build, convert = found.build
+    assert build.endswith(" --link image.sif hpcc") and " --runtime apptainer " in build
+    assert " convert --source image.sif --builder apptainer --runtime podman " in convert
+    assert convert.endswith(" --link image.oci --no-load")
+    assert found.image == "$(cat image.name)"
+    (load,) = found.activate
+    assert load.endswith(" convert --load image.oci --runtime podman || exit 1")
+    on_path("podman", says="podman version 4.3.1")
+    found = images.provide(podman, here)
+    assert found.activate == () and found.build[-1].endswith(" --link image.oci")
+    on_path("ch-run", says="0.31")
+    found = images.provide(replace(podman, runtime=by_name("Charliecloud")), here)
+    assert (found.image, found.activate) == ("image.tree", ())
+    for wish in ({"unpacked": True}, {"copied": True}):
+        with pytest.raises(Unavailable, match="keeps images in its own way"):
+            images.provide(replace(podman, **wish), here)
+
+
+def test_a_ready_image_file_is_converted_too(on_path, tmp_path):
+    on_path()
+    (tmp_path / "hpcc.sif").touch()
+    podman = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Podman"))
+    ready, convert = images.provide(podman, with_images(hpcc=str(tmp_path / "hpcc.sif"))).build
+    assert f" --ready {tmp_path}/hpcc.sif " in ready and " convert --source image.sif " in convert
+    # What is in a registry is pulled by the runtime itself.
+    (pull,) = images.provide(podman, with_images(hpcc="registry.example/hpcc@sha256:0")).activate
+    assert " pull --runtime podman " in pull
+
+
+def test_a_runtime_that_builds_no_images_needs_a_ready_one(on_path):
     docker = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Docker"))
+    on_path()
     with pytest.raises(Unavailable, match="docker cannot build hpcc; name a ready one in the site's extras, images"):
         images.provide(docker, SITE)
 

@@ -10,7 +10,7 @@ runtime of directories it makes a link to a directory. The second reads the arch
 unless that has it. Neither needs root: all files of an archive belong to root, as in most images.
 
 The variables are those of the image's environment as its own runtime sets it, for Charliecloud in ``/ch/environment``
-(ch-run(1), "--set-env"). Archives are made by skopeo and umoci.
+(ch-run(1), "--set-env"), for Enroot in ``/etc/environment`` (image-format.md). Archives are made by skopeo and umoci.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -23,16 +23,18 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 from containercheck.node import container_runtimes, contract
 from containercheck.node.build import cache, file_trees, image_build
 from containercheck.node.build.cache import CacheError, UnsupportedError
-from containercheck.node.container_runtimes import OCI, RUNTIMES, TREE, Runtime
+from containercheck.node.container_runtimes import OCI, RUNTIMES, SQUASHFS, TREE, Runtime
 from containercheck.node.job import runtime_start
 
 #: Directories that binds and runtimes need, of those that an archive of an image lacks.
 MOUNT_POINTS = ("dev", "proc", "sys", "tmp", "run", "mnt", "root", "home", contract.WORKDIR[1:], "host")
+#: Files that ch-run replaces by its own.
+REPLACED = ("etc/passwd", "etc/group", "etc/hosts", "etc/resolv.conf")
 #: File with the variables of an image that is a directory.
 ENVIRONMENT = "ch/environment"
 #: Search path of an image that sets none.
@@ -142,10 +144,36 @@ class Tree(Converted):
         self.run([["tar", "-C", str(tree), "--no-same-owner", "-xf", str(archive)]])
         for name in (*MOUNT_POINTS, Path(ENVIRONMENT).parent):
             (tree / name).mkdir(exist_ok=True)
+        (tree / "etc").mkdir(exist_ok=True)
+        for path in (tree / name for name in REPLACED):
+            if not os.path.lexists(str(path)):
+                path.touch()
         lines = (f"{name}={value}\n" for name, value in sorted(self.variables().items()) if "\n" not in value)
         (tree / ENVIRONMENT).write_text("".join(lines))
         files, size = file_trees.content_of(tree)
         return tree, {"files": files, "bytes": size, "sha256": file_trees.digest_of_tree(tree)}
+
+
+class SquashFs(Tree):
+    """An image that is a file with a SquashFS file system, with its variables where Enroot looks for them."""
+
+    suffix = ".sqsh"
+
+    def intact(self, record: Dict[str, Any]) -> bool:
+        """Tell whether the file is the one that was made."""
+        return file_trees.known_digest_of(self.path) == record["sha256"]
+
+    def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Unpack the file and pack it again.
+
+        :raises CacheError: it cannot be read.
+        :raises UnsupportedError: mksquashfs is not on the PATH.
+        """
+        tree, _ = super().build(work)
+        (tree / "etc" / "environment").write_text((tree / ENVIRONMENT).read_text())
+        made = work / f"image{self.suffix}"
+        self.run([["mksquashfs", str(tree), str(made), "-quiet", "-no-progress", "-all-root", "-comp", "lz4"]])
+        return made, cache.FileEntry.known(made)
 
 
 class Archive(Converted, cache.FileEntry):
@@ -254,7 +282,7 @@ def main() -> None:
 
     def get() -> Dict[str, Any]:
         facts = json.loads(arguments.source.with_suffix(".json").read_text())
-        kinds = {OCI: Archive, TREE: Tree}
+        kinds = {OCI: Archive, TREE: Tree, SQUASHFS: SquashFs}
         if runtime.form not in kinds:
             raise CacheError(f"{runtime.command} runs image files as they are")
         source = arguments.source.resolve()

@@ -48,6 +48,19 @@ def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
     return chosen
 
 
+def image_variables(runtime: Runtime, command: str, image: str, side: str) -> List[str]:
+    """Write the variables that an image sets into a file, and return the option for it.
+
+    Without it, a runtime that hands on the whole environment would replace them by the host's.
+
+    :param image: its name in the storage of the runtime.
+    """
+    output = processes.output_of([command, *runtime.variables, image])
+    lines = [line for line in output.splitlines() if re.match(r"\w+=", line)]
+    Path(contract.variables_file(side)).write_text("".join(f"{line}\n" for line in lines))
+    return [runtime.variable_file.format(file=contract.variables_file(side))]
+
+
 def hidden(runtime: Runtime, names: Iterable[str], own_environment: bool) -> List[str]:
     """Return the job's variables with settings of the host's, which a runtime would hand on to the container.
 
@@ -105,18 +118,30 @@ def main() -> None:
     parser.add_argument("--command", required=True, help="the runtime, as it is typed")
     parser.add_argument("--ranks", type=int, required=True, help="ranks of MPI on a node; 0 without MPI")
     parser.add_argument("--own-environment", action="store_true", help="the image brings its own MPI and settings")
+    parser.add_argument("--stored-image", help="name of the image in the storage of the runtime")
     parser.add_argument("--image", type=Path, help="link to the image, where that is a file: it is compared")
     parser.add_argument("--copy-to", type=Path, help="have it there for this job, in a directory of its own")
+    parser.add_argument(
+        "--required-option", help="option that the command must have, of a plugin that starts containers"
+    )
     parser.add_argument("side")
     arguments = parser.parse_args()
     if shutil.which(arguments.command) is None:
         sys.exit(f"error: {arguments.command} is not on the PATH of {os.uname().nodename}")
+    needed = arguments.required_option
+    if needed and needed not in processes.output_of([arguments.command, "--help"]):
+        node = os.uname().nodename
+        sys.exit(
+            f"error: {arguments.command} on {node} has no {needed}: its plugin that starts containers is not there"
+        )
     if arguments.image and arguments.copy_to:
         image_file.copy(arguments.image, arguments.copy_to)
     elif arguments.image:
         image_file.verify(arguments.image)
     runtime, version = identify(arguments.command)
     words = options(runtime, arguments.command, arguments.ranks)
+    if arguments.stored_image and runtime.variables:
+        words += image_variables(runtime, arguments.command, arguments.stored_image, arguments.side)
     Path(contract.options_file(arguments.side)).write_text(" ".join(words) + "\n")
     kept_out = hidden(runtime, os.environ, arguments.own_environment)
     start = ["env", *(f"-u{name}" for name in kept_out)] if kept_out else []

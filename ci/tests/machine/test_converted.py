@@ -1,0 +1,181 @@
+"""One image file for all runtimes: converted by real tools, and run by those runtimes that are installed."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import REPOSITORY
+from containercheck.node import contract, locks
+from containercheck.node.build import image_convert
+from containercheck.node.container_runtimes import by_name
+from containercheck.node.job import runtime_start
+
+NODE = REPOSITORY / "checks" / "containercheck" / "node"
+#: Where Debian's busybox-static puts a program that needs no library: all that an image needs.
+BUSYBOX = "/bin/busybox"
+#: Storage of Podman's own for a test, and what this machine's cgroups and limits need.
+STORAGE = """
+[storage]
+driver = "{driver}"
+graphroot = "{place}/storage"
+runroot = "{run}"
+"""
+CONTAINERS = """
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+"""
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    """Return the directory of an image file with variables of its own, as the build step leaves it."""
+    missing = [tool for tool in ("apptainer", "skopeo", "umoci", "mksquashfs") if shutil.which(tool) is None]
+    if missing or not os.path.exists(BUSYBOX):
+        pytest.skip(f"needs {', '.join(missing) or 'busybox-static'}")
+    place = tmp_path_factory.mktemp("image")
+    root = place / "root"
+    (root / "bin").mkdir(parents=True)
+    (root / "etc").mkdir()
+    (root / "opt" / "own" / "bin").mkdir(parents=True)
+    shutil.copy(BUSYBOX, root / "bin")
+    for name in ("sh", "env", "tar", "grep", "ls", "cat", "id", "pwd", "true", "sleep"):
+        (root / "bin" / name).symlink_to("busybox")
+    recipe = place / "own.def"
+    lines = ["Bootstrap: localimage", f"From: {root}", "%environment", "    export OWN='a b'"]
+    recipe.write_text("\n".join([*lines, "    export PATH=/opt/own/bin:$PATH", ""]))
+    command = ["apptainer", "build", "--fakeroot", str(place / "image.sif"), str(recipe)]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    ready = [sys.executable, str(NODE), "image", "--ready", str(place / "image.sif"), "--link", "image.sif"]
+    (place / "stage").mkdir()
+    subprocess.run(ready, cwd=place / "stage", check=True)
+    return place
+
+
+@pytest.fixture
+def podman(tmp_path, monkeypatch):
+    """Give Podman a storage of its own."""
+    if shutil.which("podman") is None or shutil.which("runc") is None or os.geteuid() != 0:
+        pytest.skip("needs root, podman and runc")
+    (tmp_path / "storage.conf").write_text(STORAGE.format(driver="vfs", place=tmp_path, run=tmp_path / "run"))
+    (tmp_path / "containers.conf").write_text(CONTAINERS)
+    monkeypatch.setenv("CONTAINERS_STORAGE_CONF", str(tmp_path / "storage.conf"))
+    monkeypatch.setenv("CONTAINERS_CONF", str(tmp_path / "containers.conf"))
+    yield
+    subprocess.run(["podman", "rm", "--force", "--all"], capture_output=True)
+    subprocess.run(["podman", "rmi", "--force", "--all"], capture_output=True)
+
+
+def convert(stage, cache, runtime, *options):
+    """Convert the image for a runtime; return its facts, with the source's record in place again."""
+    link = stage / f"image.{by_name(runtime).form}"
+    record = (stage / "image.json").read_text()
+    words = ["--source", "image.sif", "--builder", "apptainer", "--runtime", by_name(runtime).command]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(stage)
+        # Such a small image disturbs no measurement, and need not wait for any.
+        patch.setattr(locks, "MACHINE_LOCK", cache.parent / "machine.lock")
+        patch.setattr(locks, "TURN_LOCK", cache.parent / "turn.lock")
+        patch.setattr(sys, "argv", ["convert", *words, "--cache", str(cache), "--link", link.name, *options])
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            image_convert.main()
+    facts = json.loads((stage / "image.json").read_text())
+    (stage / "image.json").write_text(record)
+    assert facts["source"]["sha256"] == json.loads(record)["sha256"] != facts["sha256"]
+    return facts, output.getvalue()
+
+
+def run(runtime, image, stage, program):
+    """Run a program as a job would; return what it prints."""
+    row = by_name(runtime)
+    options = runtime_start.options(row, row.command, 1)
+    if row.variables:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(stage)
+            options += runtime_start.image_variables(row, row.command, image, "subject")
+    line = row.command_line(program, image, [(str(stage), contract.WORKDIR)], contract.WORKDIR, options)
+    done = subprocess.run(["sh", "-c", line], cwd=stage, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+PROGRAM = "sh -c 'echo $OWN; echo $PATH; echo $RANK; pwd; id -u; cat; ls /dev/shm >/dev/null && echo written >out'"
+
+
+def check_output(output, stage):
+    own, path, rank, place, user = output.splitlines()
+    assert (own, rank, place, user) == ("a b", "7", contract.WORKDIR, str(os.geteuid()))
+    assert path.startswith("/opt/own/bin:")
+    assert (stage / "out").read_text() == "written\n"
+    (stage / "out").unlink()
+
+
+def test_podman_runs_the_image_that_its_storage_has(image, podman, tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "7")
+    # A shell trusts it where it leads to the same directory, as below /tmp.
+    monkeypatch.delenv("PWD", raising=False)
+    facts, _ = convert(image / "stage", tmp_path / "cache", "Podman")
+    name = (image / "stage" / "image.name").read_text().strip()
+    assert name == facts["path"] == f"localhost/containercheck/image:{facts['source']['sha256'][:12]}"
+    check_output(run("Podman", name, image / "stage", PROGRAM), image / "stage")
+    left = subprocess.run(["podman", "ps", "--all", "--quiet"], capture_output=True, text=True).stdout
+    assert left == "" and str(tmp_path) not in subprocess.run(["mount"], capture_output=True, text=True).stdout
+    # Nothing is made twice.
+    again, output = convert(image / "stage", tmp_path / "cache", "Podman")
+    assert again == facts and "converted" not in output
+
+
+def test_a_node_loads_the_archive_that_the_build_step_made(image, podman, tmp_path):
+    stage = tmp_path / "stage"
+    shutil.copytree(image / "stage", stage, symlinks=True)
+    facts, _ = convert(stage, tmp_path / "cache", "Podman", "--no-load")
+    (stage / "image.json").write_text(json.dumps(facts))
+    look = [*by_name("Podman").storage.look, facts["path"]]
+    assert subprocess.run(look, capture_output=True).returncode != 0
+    load = [sys.executable, str(NODE), "convert", "--load", "image.oci", "--runtime", "podman"]
+    assert subprocess.run(load, cwd=stage).returncode == 0
+    found = subprocess.run(look, capture_output=True, text=True).stdout.strip()
+    assert found == facts["id"]
+    # What is not the image that was built is none.
+    (stage / "image.json").write_text(json.dumps({**facts, "id": "0" * 64}))
+    refused = subprocess.run(load, cwd=stage, capture_output=True, text=True)
+    assert refused.returncode == 1 and refused.stderr.startswith("error: podman does not load localhost/")
+
+
+def test_charliecloud_runs_a_directory(image, tmp_path, monkeypatch):
+    if shutil.which("ch-run") is None:
+        pytest.skip("needs ch-run (Debian: charliecloud)")
+    monkeypatch.setenv("RANK", "7")
+    # A shell trusts it where it leads to the same directory, as below /tmp.
+    monkeypatch.delenv("PWD", raising=False)
+    monkeypatch.setenv("USER", "somebody")
+    facts, _ = convert(image / "stage", tmp_path / "cache", "Charliecloud")
+    check_output(run("Charliecloud", "image.tree", image / "stage", PROGRAM), image / "stage")
+    # Mount points that jobs make do not count as damage; a lost file does.
+    (tmp_path / "cache" / "made").mkdir()
+    tree = image / "stage" / "image.tree"
+    (tree / "opt" / "mount-point").mkdir()
+    assert "converted" not in convert(image / "stage", tmp_path / "cache", "Charliecloud")[1]
+    (tree / "bin" / "id").unlink()
+    assert "converted" in convert(image / "stage", tmp_path / "cache", "Charliecloud")[1]
+
+
+def test_enroot_would_get_a_file_with_its_variables(image, tmp_path):
+    """Enroot is in no distribution: Apptainer runs the same file, which shows that it is whole."""
+    convert(image / "stage", tmp_path / "cache", "Pyxis")
+    words = runtime_start.options(by_name("Apptainer"), "apptainer", 0)
+    command = ["apptainer", "exec", *words, "image.sqsh", "cat", "/etc/environment"]
+    output = subprocess.run(command, cwd=image / "stage", capture_output=True, text=True, check=True).stdout
+    assert "OWN=a b" in output.splitlines()
