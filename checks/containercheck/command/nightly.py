@@ -25,10 +25,11 @@ from containercheck.history.change_points import Change
 from containercheck.history.nights import CONFIRMATION, PASS, Night, nights
 from containercheck.history.series import Series, series
 from containercheck.report import junit, page, scaling, table
+from containercheck.report.view import CaseView
 from containercheck.results import database, selections
 from containercheck.results.cases import Case, ReportError, save
 from containercheck.results.formatting import names, say, speak_as
-from containercheck.session import claims, preconditions, reframe_process
+from containercheck.session import claims, preconditions, progress, reframe_process
 from containercheck.session.passes import Session
 from containercheck.session.priority import Priority
 from containercheck.session.reframe_process import Workplace
@@ -143,11 +144,12 @@ def run(wanted: NightSettings, place: Workplace, relay: reframe_process.Relay) -
         return result
     before = history.read(result.problems)
     choice = Priority(before, wanted.minutes).choose
-    session = Session(wanted.settings(result.name), place, relay, choice)
+    view = CaseView(progress.Screen().is_terminal)
+    session = Session(wanted.settings(result.name), place, relay, choice, view=view)
     try:
         result.problems += session.begin()
     except ReportError as error:
-        result.problems += [*stopped(wanted, relay), f"{error} (see above)"]
+        result.problems += [*stopped(wanted, relay), reframe_process.last_error(place.log) or str(error)]
         result.unstored(before)
         return result
     session.go_on()

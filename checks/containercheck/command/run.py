@@ -92,8 +92,7 @@ def session(
         except (claims.Taken, OSError) as error:
             say(f"error: {error}")
             return wrong_usage
-        # Nights and acceptances have tables of their own.
-        shows_cases = command == "run" and not settings.verbose
+        shows_cases = not settings.verbose
         view = CaseView(progress.Screen().is_terminal) if shows_cases and not settings.estimate else None
         current = Session(settings, place, relay, compared=compared, view=view)
         try:
@@ -117,6 +116,7 @@ def session(
             say(f"{estimate.spent(current.cases):.3g} of {settings.node_hours:g} node-hours were spent")
         problems += [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
     if conclude is None:
+        # An acceptance has tables of its own.
         conclude = _conclude_shortly if shows_cases and not settings.figures else conclude_with_figures
     status = conclude(current.cases, problems)
     if conclude is _conclude_shortly:

@@ -131,7 +131,6 @@ def text_of(known: Surroundings) -> str:
     cluster = known.cluster
     origin = f"{cluster.scheduler} ({cluster.command})" if cluster else "this machine: no scheduler answered"
     partitions = [_of_kind(kind, known) for kind in cluster.kinds] if cluster else [_this_machine(known)]
-    modules = known.here["modules"]
     return "\n".join(
         [
             f'"""{known.name}: written by containercheck site from {origin}, to be looked through before it is used.',
@@ -145,7 +144,7 @@ def text_of(known: Surroundings) -> str:
             f'            "name": "{known.name}",',
             "            # From the name of this host; another login node has to match too.",
             f'            "hostnames": [r"{hostnames(socket.gethostname())}"],',
-            f'            "modules_system": "{_modules(modules)}",  # {modules or "no module command here"}',
+            f"            {_modules(known.here['modules'])}",
             '            "partitions": [',
             *(line for lines in partitions for line in lines),
             "            ],",
@@ -169,10 +168,17 @@ def hostnames(name: str) -> str:
     return "^" + re.sub(r"\d+", r"\\d+", re.escape(name).replace(r"\-", "-")) + "$"
 
 
-def _modules(system: str) -> str:
-    if system.startswith("Lmod"):
-        return "lmod"
-    return "tmod4" if system else "nomod"
+def _modules(system: str, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the line of the module system, which ReFrame finds by a variable of shells that have it.
+
+    :param system: as ``node.inventory.module_system`` returns it.
+    """
+    if not system:
+        return '"modules_system": "nomod",  # no module command here'
+    name, variable = ("lmod", "LMOD_CMD") if system.startswith("Lmod") else ("tmod4", "MODULES_CMD")
+    if variable in environment:
+        return f'"modules_system": "{name}",  # {system}'
+    return f'"modules_system": "nomod",  # "{name}" from a login shell, which has {system}: this one has no {variable}'
 
 
 def _environments(known: Surroundings) -> list[str]:

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from containercheck.report import answers, ran, scaling, summary
+from containercheck.report import answers, ran, scaling, skipped, summary
 from containercheck.results import open_verdicts, selections
 from containercheck.results.cases import Case
 from containercheck.results.formatting import columns, number
@@ -51,17 +51,8 @@ def table(cases: Sequence[Case]) -> list[str]:
 
 
 def skips(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each application and reason for which cases were skipped, with the first of these cases."""
-    reasons: dict[tuple[str, str], list[Case]] = {}
-    for case in cases:
-        if case.result == "skip":
-            reasons.setdefault((case.application, case.skip_reason), []).append(case)
-    skip_lines = []
-    for (application, reason), skipped in reasons.items():
-        examples = ", ".join(f"{case.variant} {case.nodes} node(s)" for case in skipped[:3])
-        more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
-        skip_lines.append(f"skipped: {application} ({examples}{more}): {reason}")
-    return skip_lines
+    """Return a line for each reason for which cases were skipped."""
+    return [f"skipped: {reason.line}" for reason in skipped.by_reason(cases)]
 
 
 def failures(cases: Sequence[Case]) -> list[str]:

@@ -43,7 +43,8 @@ class Inventory(rfm.RunOnlyRegressionTest):
         runtime = runtimes.find(self.current_partition) if self.current_partition.container_runtime else None
         needs = runtimes.needs(self.current_partition, runtime)
         self.modules += needs.modules
-        self.env_vars = {**needs.variables, **self.env_vars}
+        for name, value in needs.variables.items():
+            self.env_vars.setdefault(name, value)
 
     @run_before("run")
     def ask(self):

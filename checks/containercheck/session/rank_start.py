@@ -102,12 +102,25 @@ def starts(container: Container, host: Mapping[str, Any]) -> list[Start]:
     """
     if container.libc is None:
         raise NotStarted("no rank was started: the image has no GNU C library, with which our program is compiled")
-    with _program(container, host) as directory:
+    with _program(container, host) as directory, _allowed_for_root():
         trial = _Trial(container, directory)
         by_slurm = list(_by_slurm(trial, host)) if host["pmi"] else []
         if any(start.is_one_job for start in by_slurm):
             return by_slurm
         return [*by_slurm, *trial.on_this_machine()]
+
+
+@contextmanager
+def _allowed_for_root() -> Iterator[None]:
+    """Let Open MPI start ranks for root, also where it is only asked for its version."""
+    before = {name: os.environ.get(name) for name in _ROOT}
+    os.environ.update(_ROOT if os.geteuid() == 0 else {})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            os.environ.update({name: value} if value is not None else {})
 
 
 def _by_slurm(trial: _Trial, host: Mapping[str, Any]) -> Iterator[Start]:
@@ -231,7 +244,9 @@ class _Trial:
             if not plain:
                 raise NotStarted("no rank was started: there is no mpirun on the PATH here, nor in the image")
             return
-        words = ["mpirun", "-np", str(RANKS)]
+        # Open MPI before 4 knows the option only.
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 and self.container.family != "mpich" else []
+        words = ["mpirun", *root, "-np", str(RANKS)]
         seen = self._run([*self._words, *words, *self._program])
         if rank_trial.is_one_job(seen, RANKS):
             yield Start(shlex.join(words), 1, RANKS, True, _good(seen, 1, RANKS), rank_trial.INSIDE.said)
@@ -240,8 +255,7 @@ class _Trial:
             yield Start(shlex.join(words), 1, RANKS, False, why, rank_trial.INSIDE.said)
 
     def _run(self, words: Sequence[str]) -> Seen:
-        root = _ROOT if os.geteuid() == 0 else {}
-        environment = {**os.environ, **root, **_OVERSUBSCRIBE}
+        environment = {**os.environ, **_OVERSUBSCRIBE}
         try:
             done = subprocess.run(
                 list(words),

@@ -329,3 +329,23 @@ def test_caches_lie_where_nodes_share_them(tmp_path, home, scratch, said):
         f"2 1 0:1 / /home rw - {home} a rw\n3 1 0:2 / /scratch rw - {scratch} b rw\n"
     )
     assert said in site_command.caches({"HOME": "/home/u", "SCRATCH": "/scratch/u"}, mounts)
+
+
+def test_a_module_system_that_this_shell_does_not_have_is_not_one_for_reframe():
+    assert site_command._modules("Lmod 8.6", {"LMOD_CMD": "/x"}) == '"modules_system": "lmod",  # Lmod 8.6'
+    assert site_command._modules("Environment Modules", {"MODULES_CMD": "/x"}).startswith('"modules_system": "tmod4"')
+    assert site_command._modules("", {}).startswith('"modules_system": "nomod"')
+    said = site_command._modules("Lmod 8.6", {})
+    assert said.startswith('"modules_system": "nomod",  # "lmod" from a login shell')
+
+
+@pytest.mark.parametrize("box", ["smt", "modules", "cray"])
+def test_what_slurm_printed_on_clusters_in_a_box(box, tmp_path):
+    kinds = discovery.node_kinds(saved(f"{box}-sinfo-nodes.txt"), saved(f"{box}-sinfo-limits.txt"))
+    (part,) = partitions_of(clusters.Cluster("Slurm", "sinfo", "slurm", kinds), tmp_path)
+    assert (part["name"], part["extras"]["containercheck"]["max_nodes"]) == ("compute", 2)
+    # scontrol says the same.
+    told = saved(f"{box}-scontrol-nodes.txt")
+    assert f"ThreadsPerCore={part['processor']['num_cpus_per_core']} " in told
+    assert f"RealMemory={part['extras']['containercheck']['memory_per_node'] >> 20} " in told
+    assert part.get("time_limit") == ("1h0m0s" if box == "smt" else None)

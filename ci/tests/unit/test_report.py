@@ -118,8 +118,8 @@ def test_skips_are_told_once_for_each_reason_and_do_not_count_as_run():
     lines, ran = summarise(*skips, case("skip", skip_reason="no image", num_nodes=16))
     assert ran == 0
     assert lines == [
-        "skipped: Code (bare 1 node(s), bare 2 node(s), bare 4 node(s) and 1 more): no software",
-        "skipped: Code (bare 16 node(s)): no image",
+        "skipped: Code (4 case(s)): no software",
+        "skipped: Code (1 case(s)): no image",
     ]
 
 
