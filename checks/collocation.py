@@ -34,6 +34,8 @@ class Collocated(CollocationSides, ContainerCheck):
     """Programs beside each other, under each policy."""
 
     library = "dlb"
+    # Ranks that wait yield their core; what keeps processors awake would get it too, and each wait would take 40 ms.
+    keep_awake = False
     num_nodes = parameter([1], loggable=True)
     run_limit = 120
     full_run_limit = 1800
