@@ -16,8 +16,8 @@ from containercheck import Answer, CollocationSides, ContainerCheck, Figure, Wor
 from containercheck.application.use_cases import MIXES, MOST_CORES, mixes
 from reframe.core.builtins import parameter, run_after, run_before
 
-#: Steps of our program in a default run, chunks of its lightest rank for each core, and seconds of a chunk.
-STEPS, CHUNKS, CHUNK = 500, 10, 2.1e-4
+#: Steps of our program, regions of its lightest rank in a step, chunks of a region and thread, seconds of a chunk.
+STEPS, REGIONS, CHUNKS, CHUNK = 40, 10, 8, 2.1e-4
 
 
 def report_of(name, words):
@@ -34,6 +34,8 @@ class Collocated(CollocationSides, ContainerCheck):
     """Programs beside each other, under each policy."""
 
     library = "dlb"
+    # Ranks that wait yield their core; what keeps processors awake would get it too, and each wait would take 40 ms.
+    keep_awake = False
     num_nodes = parameter([1], loggable=True)
     run_limit = 120
     full_run_limit = 1800
@@ -49,6 +51,8 @@ class Collocated(CollocationSides, ContainerCheck):
     figures = [
         seconds_of("whole"),
         Figure("idle", r"^idle (\S+) %", "%", "lower", **BY_POINTS, not_applicable_if="^idle unknown"),
+        # Useful work of the core that has most of it: a bound of the time, which no other load on the machine changes.
+        Figure("busiest_core", r"^busiest (\S+) s", "s", better="lower", not_applicable_if="^busiest unknown"),
         report_of("parallel_efficiency", r"### Parallel efficiency"),
         report_of("load_balance", r"Communication efficiency: .*\n.*- Load Balance"),
     ]
@@ -82,14 +86,16 @@ class Collocation(Collocated):
     recipe = "collocation"
     rank_count = Answer("ranks", r"^\w+: ranks (\d+)", reduce="sum")
     answers = [Answer("sum", r"^\w+: sum (\d+)", words=True)]
-    work = Work("steps", min_amount=STEPS, parallel_seconds_per_unit=0.0, serial_seconds_per_unit=3 * CHUNKS * CHUNK)
+    work = Work(
+        "steps", min_amount=STEPS, parallel_seconds_per_unit=0.0, serial_seconds_per_unit=3 * REGIONS * CHUNKS * CHUNK
+    )
 
     def programs(self, programs):
         """Give the second of two half as many steps, and the five of D12.5 the same work, whatever their cores."""
         for program in programs:
             steps = STEPS // 2 if self.use_case == "two" and program.name == "program2" else STEPS
-            chunks = CHUNKS * 10 // program.ranks if self.use_case == "five" else CHUNKS * program.threads
-            yield replace(program, options=(str(steps), str(chunks)))
+            regions = max(1, 10 * REGIONS // program.cores) if self.use_case == "five" else REGIONS
+            yield replace(program, options=(str(steps), str(regions), str(CHUNKS * program.threads)))
 
     @run_before("run")
     def confirm_library(self):

@@ -1,26 +1,29 @@
 /* A program of uneven ranks, for what sharing cores between ranks and programs gains (D12.5 section 3.2).
  *
- * usage: imbalanced STEPS CHUNKS
+ * usage: imbalanced STEPS REGIONS CHUNKS
  *
- * Each step is a parallel region and a reduction over the ranks, at which the ranks with less work wait. Rank r of n
- * works on CHUNKS * (1 + 2 r / (n - 1)) chunks: the last one on three times as many as the first, a single one on twice
- * as many. BT-MZ with its zones
- * undistributed, as D12.5 runs it, is uneven in the same way. The regions are small and their chunks are dealt out one
- * by one, so that a rank makes use of a core from the next step on in which it is lent one.
+ * In each step a rank works on parallel regions of CHUNKS chunks each, then on a sum over the ranks, at which those with
+ * less work wait. Rank r of n has REGIONS * (1 + 2 r / (n - 1)) regions: the last one three times as many as the first,
+ * a single one twice as many. BT-MZ with its zones undistributed, as D12.5 runs it, is uneven in the same way. A rank
+ * makes use of a core that it was lent from its next region on: so there are several in a step, and their chunks are
+ * dealt out one by one.
  *
  * It prints the number of ranks, whether DLB is loaded into it, the most threads of a region, the seconds between two
- * barriers, the processor time that all threads spent on chunks ("useful"), and a sum that does not depend on who
- * worked on what.
+ * barriers, the processor time that all threads spent on chunks ("useful") and that of each core, and a sum that does
+ * not depend on who worked on what.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
 #include <omp.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+/* Most cores of a node. */
+#define CORES 4096
 /* Turns of the generator in a chunk: some 0.2 ms. */
 #define TURNS 100000
 
@@ -48,28 +51,36 @@ int main(int argc, char **argv)
     int rank, ranks, provided, most_threads = 1;
     double useful = 0.0;
     uint64_t sum = 0;
-    if (argc != 3 || atoi(argv[1]) < 1 || atoi(argv[2]) < 1) {
-        fprintf(stderr, "usage: imbalanced STEPS CHUNKS\n");
+    static double by_core[CORES], all_by_core[CORES];
+    if (argc != 4 || atoi(argv[1]) < 1 || atoi(argv[2]) < 1 || atoi(argv[3]) < 1) {
+        fprintf(stderr, "usage: imbalanced STEPS REGIONS CHUNKS\n");
         return 2;
     }
-    const int steps = atoi(argv[1]), chunks = atoi(argv[2]);
+    const int steps = atoi(argv[1]), regions = atoi(argv[2]), chunks = atoi(argv[3]);
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    const int own = ranks > 1 ? chunks + 2 * chunks * rank / (ranks - 1) : 2 * chunks;
+    const int own = ranks > 1 ? regions + 2 * regions * rank / (ranks - 1) : 2 * regions;
     MPI_Barrier(MPI_COMM_WORLD);
     const double began = MPI_Wtime();
     for (int step = 0; step < steps; step++) {
         uint64_t part = 0, whole = 0;
+        for (int region = 0; region < own; region++) {
+            const uint64_t place = ((uint64_t)step * (uint64_t)ranks + (uint64_t)rank) * 1000003u + (uint64_t)region;
 #pragma omp parallel reduction(+ : part, useful)
-        {
-            const double start = thread_seconds();
+            {
+                const double start = thread_seconds();
 #pragma omp master
-            most_threads = omp_get_num_threads() > most_threads ? omp_get_num_threads() : most_threads;
+                most_threads = omp_get_num_threads() > most_threads ? omp_get_num_threads() : most_threads;
 #pragma omp for schedule(dynamic, 1) nowait
-            for (int number = 0; number < own; number++)
-                part += chunk(((uint64_t)step * (uint64_t)ranks + (uint64_t)rank) * 1000003u + (uint64_t)number);
-            useful += thread_seconds() - start;
+                for (int number = 0; number < chunks; number++)
+                    part += chunk(place * 1009u + (uint64_t)number);
+                const double spent = thread_seconds() - start;
+                const int core = sched_getcpu();
+                useful += spent;
+#pragma omp atomic
+                by_core[core >= 0 && core < CORES ? core : 0] += spent;
+            }
         }
         MPI_Allreduce(&part, &whole, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
         sum ^= whole;
@@ -79,6 +90,7 @@ int main(int argc, char **argv)
     double all_useful = 0.0;
     int all_threads = 0;
     MPI_Reduce(&useful, &all_useful, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(by_core, all_by_core, CORES, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     MPI_Reduce(&most_threads, &all_threads, 1, MPI_INT, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0) {
         printf("ranks %d\n", ranks);
@@ -86,6 +98,9 @@ int main(int argc, char **argv)
         printf("most threads %d\n", all_threads);
         printf("seconds %.4f\n", seconds);
         printf("useful %.4f s\n", all_useful);
+        for (int core = 0; core < CORES; core++)
+            if (all_by_core[core] > 0.0)
+                printf("core %d %.4f s\n", core, all_by_core[core]);
         printf("sum %llu\n", (unsigned long long)sum);
     }
     MPI_Finalize();

@@ -29,7 +29,7 @@ LOOK = """\
 [ -e /tmp/{mark} ] && echo tmp yes || echo tmp no
 seen=no
 for file in /proc/[0-9]*/cmdline; do
-    case $(tr '\\0' ' ' <"$file" 2>/dev/null) in *"echo ready; read {mark}"*) seen=yes ;; esac
+    case $({{ tr '\\0' ' ' <"$file"; }} 2>/dev/null) in *"echo ready; read {mark}"*) seen=yes ;; esac
 done
 echo processes $seen
 echo uid $(id -u)

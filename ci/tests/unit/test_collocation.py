@@ -111,13 +111,15 @@ def test_programs_really_run_at_the_same_time_and_the_first_failure_counts(tmp_p
 
 
 def test_the_report_has_seconds_of_each_and_of_the_whole_and_the_idle_time(capsys):
-    first = Ended("one", 2, 1, 100.0, 110.0, 0, "useful 12.0 s\n")
-    second = Ended("two", 1, 2, 101.0, 106.0, 0, "useful 4.0 s\n")
+    first = Ended("one", 2, 1, 100.0, 110.0, 0, "useful 12.0 s\ncore 0 3.0 s\n")
+    second = Ended("two", 1, 2, 101.0, 106.0, 0, "useful 4.0 s\ncore 0 2.5 s\ncore 2 1.5 s\n")
     assert neighbours.report([first, second]) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[2:] == ["seconds one 10.000", "seconds two 5.000", "seconds whole 10.000", "idle 60.00 %"]
-    assert neighbours.report([first, second._replace(output="done\n")]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "idle unknown"
+    seconds = ["seconds one 10.000", "seconds two 5.000", "seconds whole 10.000"]
+    assert told[-5:] == [*seconds, "idle 60.00 %", "busiest 5.5000 s"]
+    others = [program._replace(output="done\n") for program in (first, second)]
+    assert neighbours.report(others) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == ["idle unknown", "busiest unknown"]
 
 
 def test_a_library_that_was_not_loaded_is_a_failure(capsys):

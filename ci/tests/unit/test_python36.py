@@ -14,7 +14,13 @@ PACKAGE = REPOSITORY / "checks" / "containercheck"
 #: Job scripts.
 GOLDEN = REPOSITORY / "ci" / "tests" / "golden"
 #: Scripts below checks/src that run with the nodes' Python.
-SCRIPTS = {"imagefiles/imagefiles.py", "startup/startup.py", "text/make_text.py"}
+SCRIPTS = {
+    "imagefiles/imagefiles.py",
+    "imagetransfer/imagetransfer.py",
+    "isolation/isolation.py",
+    "startup/startup.py",
+    "text/make_text.py",
+}
 #: What vermin finds only where it knows the type of the object: methods and arguments of paths and texts.
 NEWER = {"removeprefix", "removesuffix", "is_relative_to", "missing_ok", "with_stem", "hardlink_to", "isascii"}
 

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Iterable, List, NamedTuple, Optional
+from typing import Dict, Iterable, List, NamedTuple, Optional
 
 from containercheck.node import contract, texts
 from containercheck.node.job import halves
@@ -39,6 +39,8 @@ PLACES = ("/usr/lib/llvm-*/lib", "/opt/intel/oneapi/compiler/latest/lib")
 NOT_LOADED = re.compile(r"^ERROR: ld\.so: object .*", re.MULTILINE)
 #: Line in which a program prints the processor time that its threads spent on useful work.
 USEFUL = re.compile(r"^useful (\S+) s$", re.MULTILINE)
+#: Lines with the part of it that was spent on each core.
+CORE = re.compile(r"^core (\d+) (\S+) s$", re.MULTILINE)
 
 
 class NeighboursError(Exception):
@@ -151,6 +153,12 @@ def report(programs: Iterable[Ended]) -> int:
         print(f"idle {100 * max(0.0, share):.2f} %")
     else:
         print("idle unknown")
+    busy: Dict[str, float] = {}
+    for program in programs:
+        for core, seconds in CORE.findall(program.output):
+            busy[core] = busy.get(core, 0.0) + float(seconds)
+    # A bound of the time that does not depend on who else is on the machine.
+    print(f"busiest {max(busy.values()):.4f} s" if busy else "busiest unknown")
     return 0
 
 

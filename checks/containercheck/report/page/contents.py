@@ -11,8 +11,8 @@ from containercheck.history.change_points import Change
 from containercheck.history.nights import Night
 from containercheck.history.series import Series
 from containercheck.report import answers
+from containercheck.report.page import as_published, charts, failures, matrix, states, trends
 from containercheck.report.page import changed as changed_
-from containercheck.report.page import charts, failures, matrix, states, trends
 from containercheck.report.page.applications import Application, applications
 from containercheck.report.page.changed import ToldCause
 from containercheck.report.page.failures import Failures, Open
@@ -20,6 +20,7 @@ from containercheck.report.page.matrix import Matrix, Skip
 from containercheck.report.page.provenance import Provenance, provenance
 from containercheck.report.page.states import State
 from containercheck.report.page.trends import Trend, Unchanged
+from containercheck.report.page.wording import Table
 from containercheck.results.cases import Case
 
 
@@ -36,6 +37,7 @@ class Page:
     :ivar problems: problems besides the results.
     :ivar questions: lines on cases that may be too slow or too fast, which is not certain.
     :ivar failed, unmeasured: cases that failed in what they measured, and before they measured anything.
+    :ivar published: the documents' figures, with what this night says of each.
     :ivar slow_once: cases whose slowness a second run did not confirm.
     :ivar remarks: remarks on the night beside its figures.
     """
@@ -57,6 +59,7 @@ class Page:
     remarks: tuple[str, ...]
     matrices: tuple[Matrix, ...]
     applications: tuple[Application, ...]
+    published: Table
     changed: tuple[Trend, ...]
     unchanged: tuple[Unchanged, ...]
     provenance: Provenance
@@ -105,6 +108,7 @@ def page(nights: Sequence[Night], series: Sequence[Series], changes: Sequence[Ch
         remarks=tuple(failures.remarks(cases)),
         matrices=tuple(matrix.matrices(cases, reasons, targets)),
         applications=tuple(application_parts),
+        published=as_published.table(cases),
         changed=tuple(trend for trend in all_trends if trend.changes),
         unchanged=tuple(trends.unchanged(all_trends, nights)),
         provenance=provenance(_ran(cases)),

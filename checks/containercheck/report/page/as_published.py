@@ -1,0 +1,180 @@
+"""The documents' figures in their order, each with ours of this night: whether the shape agrees, or why there is none.
+
+A shape agrees where every overhead that was measured says what the document says: *as fast* (the overhead is within
+what is accepted), *slower* or *faster* (its interval is on that side of zero). It differs where one says the opposite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from containercheck.report.page.wording import Table, count, finite
+from containercheck.results.cases import Case
+from containercheck.results.row import PASS, Row
+
+#: What a document says of a container, or of another side, against the one that it is compared with.
+AS_FAST, SLOWER, FASTER = "as fast", "slower", "faster"
+#: Outcomes.
+AGREES, DIFFERS, OPEN, NOT_RUN, NOT_HAD = "agrees", "differs", "not certain", "not run", "cannot be had"
+HEADINGS = ("document", "figure", "shows", "check", "shape", "from")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A figure or table of a document.
+
+    :ivar document: its short name.
+    :ivar place: figure, table or section.
+    :ivar shows: what it shows.
+    :ivar check: the check that repeats it; empty where none can.
+    :ivar says: one of the words above.
+    :ivar variant: variant whose overheads count; empty for any.
+    :ivar nodes: fewest nodes of cases that count.
+    :ivar figures: beginnings of the names of figures that count; empty for all.
+    :ivar subject: word in the label of the sides that count; empty for all.
+    :ivar without: why there is no figure of ours.
+    """
+
+    document: str
+    place: str
+    shows: str
+    check: str = ""
+    says: str = AS_FAST
+    variant: str = ""
+    nodes: int = 1
+    figures: tuple[str, ...] = ()
+    subject: str = ""
+    without: str = ""
+
+
+#: In the documents' order.
+SHAPES = (
+    Shape("D12.6", "figures 4.1, 4.2", "GROMACS kernels, bare and in containers", "GROMACSKernels"),
+    Shape("D12.6", "figure 6.4 (4.4.3)", "GROMACS over nodes without the fabric", "GROMACS", SLOWER, "generic", 2),
+    Shape("D12.6", "section 4.4.4", "GROMACS on GPUs", "GROMACSHybrid", SLOWER, "generic", 2),
+    Shape("D12.6", "section 5", "WRF over nodes", "WRF", AS_FAST, "integrated"),
+    Shape("D12.6", "figures 6.5, 6.6, table 6.3", "BT-MZ in mixes of ranks and threads", "BTMZ", AS_FAST, "integrated"),
+    Shape("D12.6", "figures 6.7 to 6.9", "HPCG in mixes of ranks and threads", "HPCG", AS_FAST, "integrated"),
+    Shape("D12.6", "figures 6.10 to 6.13", "Alya over nodes", "Alya", AS_FAST, "integrated"),
+    Shape(
+        "D12.6", "figures 7.1, 7.2", "five CNNs, an image without the processor's instructions", "TensorFlowCNN", SLOWER
+    ),
+    Shape("D12.6", "figure 7.4", "Quantum ESPRESSO over nodes", "QuantumEspresso", AS_FAST, "integrated"),
+    Shape("D12.6", "figure 7.5", "Intel MPI against Open MPI", without="a program of two MPIs is no side yet"),
+    Shape(
+        "D12.6",
+        "figures 8.1 to 8.5",
+        "Ping Pong within nodes",
+        "PingPong",
+        AS_FAST,
+        figures=("latency_within", "latency_between_s", "bandwidth_within", "bandwidth_between_s"),
+    ),
+    Shape("D12.6", "figures 8.6, 8.7", "OpenFOAM, up to 4 % faster in the container", "OpenFOAM"),
+    Shape("D12.6", "figures 8.8, 8.9", "Palabos over ranks", "Palabos"),
+    Shape("D12.6", "figures 8.10, 8.11", "PACE3D, efficiency and dispersion", "PACE3D"),
+    Shape("D12.6", "figures 8.12, 8.13", "Word Count and Airhead", "WordCount"),
+    Shape(
+        "D12.6", "figures 9.1 to 9.5", "start of containers, one to two seconds", "StartUp", SLOWER, figures=("start",)
+    ),
+    Shape("D12.6", "figures 9.6, 9.7", "DB12 under each version of the runtime", "DB12"),
+    Shape("MIPT", "section 3", "HPL over sizes of the matrix", "HPL"),
+    Shape(
+        "MIPT", "section 3", "HPL with fabric libraries that do not fit", without="no check breaks an image on purpose"
+    ),
+    Shape("SANDIA", "figure 2", "bandwidth with the host's MPI", "IMB", AS_FAST, "integrated", figures=("bandwidth",)),
+    Shape(
+        "SANDIA",
+        "figure 2",
+        "bandwidth with the image's MPI",
+        "IMB",
+        SLOWER,
+        "generic",
+        2,
+        ("bandwidth_4096", "bandwidth_peak"),
+    ),
+    Shape("SANDIA", "figure 3", "latency with the host's MPI", "IMB", AS_FAST, "integrated", figures=("latency",)),
+    Shape("SANDIA", "figure 4", "Allreduce of 8 bytes", "IMB", AS_FAST, "integrated", figures=("allreduce",)),
+    Shape("SANDIA", "figure 5", "HPCG, weak scaling", "HPCG", SLOWER, "generic", 2),
+    Shape("SANDIA", "figure 5", "HPCG in KVM and on EC2", without="no virtual machine without virtualisation"),
+    Shape("D12.5", "figure 11", "BT-MZ on a socket, bare and in containers", "BTMZCollocation", AS_FAST, "integrated"),
+    Shape(
+        "D12.5",
+        "figures 13 to 18, 20, 21",
+        "programs that lend each other cores",
+        "Collocation",
+        FASTER,
+        "bare",
+        figures=("seconds",),
+        subject="post-mortem",
+    ),
+    Shape(
+        "D12.5",
+        "figures 13, 17, 18",
+        "the same policies in containers",
+        "Collocation",
+        AS_FAST,
+        figures=("seconds",),
+        subject="integrated",
+    ),
+    Shape(
+        "D12.5",
+        "figure 19",
+        "TALP, as a prototype that moves cores",
+        without="DLB 3 has no such TALP: its report is read",
+    ),
+    Shape("D12.5", "section 4", "what containers of a node share", "Isolation"),
+    Shape("D12.5", "figures 22, 23", "time of each rank of Amber", "Amber"),
+    Shape("CHPCE", "figures 2 to 17", "HPCC over processes", "HPCC", AS_FAST, "generic"),
+    Shape("CHPCE", "figures 18, 19", "IOzone, random write and strided read", "IOzone"),
+    Shape("CHPCE", "table 4", "memory and start of a container", "StartUp", SLOWER, figures=("memory",)),
+    Shape("CHPCE", "all", "virtual machines", without="no virtualisation: a virtual machine would be emulated"),
+)
+
+
+def table(cases: Sequence[Case]) -> Table:
+    """Return the table of all figures of the documents, with what the cases of a night say."""
+    rows = tuple((shape.document, shape.place, shape.shows, shape.check, *outcome(shape, cases)) for shape in SHAPES)
+    agreeing = sum(row[4] == AGREES for row in rows)
+    return Table(f"Figures of the documents: {agreeing} of {len(rows)} agree this night", HEADINGS, rows, len(HEADINGS))
+
+
+def outcome(shape: Shape, cases: Sequence[Case]) -> tuple[str, str]:
+    """Return whether the shape agrees, and from what that is known."""
+    if shape.without:
+        return NOT_HAD, shape.without
+    ran = [case for case in cases if case.application == shape.check and case.result != "skip"]
+    rows = [row for case in ran if _counts(shape, case) for row in case.rows if _is_meant(shape, row)]
+    if not rows:
+        skipped = next((case.reason for case in cases if case.application == shape.check and case.result == "skip"), "")
+        if ran and not any(case.rows for case in ran):
+            failed = [case for case in ran if case.result != "pass"]
+            return (DIFFERS, "its answers") if failed else (AGREES, "its answers")
+        return NOT_RUN, skipped.partition("\n")[0][:120]
+    said = [_says(shape.says, row) for row in rows]
+    from_ = f"{count(len(rows), 'overhead')}, {shape.says}: {sum(word is True for word in said)}"
+    if False in said:
+        return DIFFERS, f"{from_}; the opposite: {said.count(False)}"
+    return (AGREES if None not in said else OPEN), from_
+
+
+def _counts(shape: Shape, case: Case) -> bool:
+    return (not shape.variant or case.variant == shape.variant) and case.nodes >= shape.nodes
+
+
+def _is_meant(shape: Shape, row: Row) -> bool:
+    named = not shape.figures or row.figure.startswith(shape.figures)
+    return named and finite(row.overhead) is not None and shape.subject in (row.subject_label or "")
+
+
+def _says(word: str, row: Row) -> bool | None:
+    """Tell whether a row says this word; None where it may."""
+    low, high = finite(row.low), finite(row.high)
+    if word == AS_FAST:
+        most = row.accepted[1] or 0.0
+        return True if row.verdict == PASS else False if low is not None and low > most else None
+    if low is None or high is None:
+        return None
+    if word == SLOWER:
+        return True if low > 0 else False if high < 0 else None
+    return True if high < 0 else False if low > 0 else None
