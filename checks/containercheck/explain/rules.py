@@ -443,7 +443,7 @@ BUSY_HELPERS = 0.1
 
 def helpers(bare: Use, container: Use) -> Iterator[Cause]:
     """Yield a cause where the runtime's helpers take much processor time: they mount images or directories."""
-    if bare.seconds and container.helpers > BUSY_HELPERS * bare.seconds and container.helpers > 2 * bare.helpers + 1:
+    if bare.seconds and container.helpers > BUSY_HELPERS * bare.seconds and container.helpers > 2 * bare.helpers + 0.5:
         seconds = f"{container.helpers:.1f} s of processor time in a run of {container.seconds:.1f} s"
         sentence = f"the runtime's helpers take {seconds}"
         remedy = (
