@@ -2,9 +2,9 @@
 
     ci/benchmark faults [FAULT ...]
 
-runs a session of explained_checks.py, in a directory of its own: each fault is planted for real, the container fails, and
-the confirmation carries remedies. Prints a table in Markdown: was the cause named, named first, among three, proven; a
-wrong proof; and the seconds of both jobs. Then the totals. With names, these faults only.
+runs a session of explained_checks.py, in a directory of its own: each fault is planted for real, the container fails,
+and the confirmation carries remedies. Prints a table in Markdown: was the cause named, named first, among three,
+proven; a wrong proof; and the seconds of both jobs. Then the totals. With names, these faults only.
 """
 
 from __future__ import annotations

@@ -13,8 +13,10 @@ from containercheck.explain.rules import OF_RANK, VARIABLES, size, type_of
 DIRECTORIES = ("/", "/tmp", "/dev/shm")
 #: Limits that are kept, in the words of /proc.
 LIMITS = ("Max locked memory", "Max stack size", "Max open files", "Max processes", "Max address space", "Max cpu time")
-#: What is kept of a process's status.
-STATUS = ("CapEff", "NoNewPrivs", "Seccomp", "Speculation_Store_Bypass", "Cpus_allowed_list", "Mems_allowed_list")
+#: What is kept of a process's status; not its processors, as each rank has others, and any of them may be the first.
+STATUS = ("CapEff", "NoNewPrivs", "Seccomp", "Speculation_Store_Bypass")
+#: Interfaces that come and go with containers and virtual machines.
+PASSING = re.compile(r"veth|docker|br-|virbr|tap|cni|cali|flannel")
 #: Key of a provenance, and words before a name for people.
 SEES = "sees"
 
@@ -40,7 +42,7 @@ def kept(seen: Observation) -> dict[str, Any]:
         "shared memory": size(shared[0]) if shared else "",
         "setting": dict(seen.settings),
         "kernel": dict(seen.kernel),
-        "interfaces": list(seen.interfaces),
+        "interfaces": [name for name in seen.interfaces if not PASSING.match(name)],
         "devices": list(seen.devices),
         "libc": seen.libc,
         "system": seen.system,
