@@ -20,6 +20,8 @@ RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
 #: Command that writes the files of an image as an archive, without what the runtime binds in; it skips unreadable ones.
 _DIRECTORIES = f"{container_runtimes.METADATA} bin etc lib* opt sbin srv usr var"
 UNPACK = f"cd / && tar -cf - --ignore-failed-read $(ls -d {_DIRECTORIES} 2>/dev/null)"
+#: Seconds that the preparation of a remedy may take.
+PATIENCE = 300
 #: Command that prints what a process in a container sees: variables, a NUL after each; mounts; limits. For
 #: node/job/container_view.py only.
 SURROUNDINGS = "sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
@@ -104,7 +106,10 @@ def side_commands(
         return Commands(_script(side, host), side.launcher.needs + needs, _observing(side, host))
     container = _InContainer(side, stagedir, observed)
     if side.remedy_of:
-        needs = Needs(prepare=(*container.unpacking(), _observation(side, site)))
+        # A remedy that cannot be prepared must not end the job: its own run then fails, and is left out.
+        unpacking = shlex.quote(" && ".join(container.unpacking()))
+        prepare = [f"timeout {PATIENCE} bash -c {unpacking} || true"] if container.unpacking() else []
+        needs = Needs(prepare=(*prepare, _observation(side, site)))
         return Commands(_script(side, container), needs, _observing(side, container))
     needs = side.launcher.needs + side.container.needs + container.needs(site, layout)
     if several:
