@@ -130,7 +130,7 @@ def side_commands(
 def _observation(side: Side, site: Site) -> str:
     """Return the command that records what a side sees (node/job/observation.py)."""
     ranks = [f"--ranks={side.launcher.ranks}"] if side.launcher.ranks else []
-    return node_commands.in_job(site, "observe", *ranks, side.name)
+    return f"{node_commands.in_job(site, 'observe', *ranks, side.name)} || true"
 
 
 def _observing(side: Side, place: _Host | _InContainer) -> dict[str, str]:
