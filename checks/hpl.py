@@ -46,7 +46,17 @@ class HPL(ContainerCheck):
     # The last P and Q (HPCC prints them twice). With fewer ranks than the grid has, HPL refuses to run, and
     # HPCC takes a grid of one.
     rank_count = Answer("ranks", r"^[PQ] +: +(\d+)(?![\s\S]*^P +: +\d)", file=OUTPUT, reduce="product")
-    figures = [Figure("HPL", r"^W[RC]\w+(?: +\d+){4} +\S+ +(\S+)", "GFLOPS", file=OUTPUT, reduce="median", spread=15.0)]
+    figures = [
+        Figure(
+            "HPL",
+            r"^W[RC]\w+(?: +\d+){4} +\S+ +(\S+)",
+            "GFLOPS",
+            file=OUTPUT,
+            reduce="median",
+            spread=15.0,
+            measures=("computing", "messages", "network"),
+        )
+    ]
     answers = [
         Answer("N", r"^W[RC]\w+ +(\d+)", file=OUTPUT),
         Answer("residual", r"^\|\|Ax-b\|\|.*= +(\S+) \.+", file=OUTPUT, reduce="max", at_most=16.0),

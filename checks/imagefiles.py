@@ -19,7 +19,9 @@ def figure(cache, step, tolerance):
     """Return the figure for the seconds of the slowest process in a step, or for the processor time of all helpers."""
     pattern = rf"^{cache}: .*\b{step} (\S+) s"
     facts = {"tolerance": tolerance, "spread": 0.4 * tolerance}
-    return Figure(f"{step}_{cache}", pattern, "s", better="lower", compare="difference", **facts)
+    return Figure(
+        f"{step}_{cache}", pattern, "s", better="lower", compare="difference", measures=("files", "start"), **facts
+    )
 
 
 @rfm.simple_test

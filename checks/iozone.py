@@ -47,7 +47,7 @@ def report(title):
     pattern = rf'^"{title} report"\n\s+"\d+"\s*\n"\d+"\s+(\d+)'
     if title in IN_TABLE:
         pattern = rf"^\s+(?:\d+\s+){{{IN_TABLE[title]}}}(\d+)"
-    return Figure(title.lower().replace(" ", "_"), pattern, "kB/s", spread=20.0)
+    return Figure(title.lower().replace(" ", "_"), pattern, "kB/s", spread=20.0, measures=("files",))
 
 
 @rfm.simple_test

@@ -11,13 +11,23 @@ import reframe as rfm
 from containercheck import Answer, ContainerCheck, Figure, ReleaseOfImage, Work
 from reframe.core.builtins import run_before, variable
 
-CLASSES = ("within_socket", "between_sockets", "between_nodes")
+#: Classes of pairs, with what their figures depend on.
+MEASURES = {"within_socket": ("messages",), "between_sockets": ("messages",), "between_nodes": ("network",)}
+CLASSES = tuple(MEASURES)
 
 
 def figure_for_pair_class(name, unit, pair, **facts):
     """Return a figure for one class of pair; it does not apply where the program says that there is no such pair."""
     pattern = rf"^{name} {pair} (\S+) {unit}"
-    return Figure(f"{name}_{pair}", pattern, unit, not_applicable_if=rf"^pairs {pair} 0$", spread=6.0, **facts)
+    return Figure(
+        f"{name}_{pair}",
+        pattern,
+        unit,
+        not_applicable_if=rf"^pairs {pair} 0$",
+        spread=6.0,
+        measures=MEASURES[pair],
+        **facts,
+    )
 
 
 @rfm.simple_test

@@ -21,7 +21,7 @@ MANY_FILES, MANY_BINDS = 20000, 50
 def figure(name, copies, word, unit, tolerance):
     """Return a figure from the line about one copy, or about several."""
     pattern, facts = rf"^{copies}: .*\b{word} (\S+) {unit}", {"tolerance": tolerance, "spread": tolerance / 5}
-    return Figure(name, pattern, unit, better="lower", compare="difference", **facts)
+    return Figure(name, pattern, unit, better="lower", compare="difference", measures=("start",), **facts)
 
 
 @rfm.simple_test

@@ -18,7 +18,7 @@ from reframe.utility.sanity import make_performance_function
 from containercheck import software
 from containercheck.application import allowance, axes, mpi_times, references
 from containercheck.application.allowance import Allowance
-from containercheck.explain import experiments, explanation, observations
+from containercheck.explain import between, experiments, explanation, observations
 from containercheck.node import contract, texts
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.problems import UNREADABLE
@@ -363,6 +363,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.provenance = texts.cleaned(
             {**self.prepared.provision.provenance, **job_record.provenance(stagedir, self.identity)}
         )
+        sides = {side.label: observations.read(stagedir, side.name) for side in self.prepared.sides}
+        seen = {label: between.kept(observation) for label, observation in sides.items() if observation}
+        self.provenance.update({between.SEES: texts.cleaned(seen)} if seen else {})
         faults, changes = job_record.changes(self.prepared.sides, stagedir)
         problems = self.prepared.evaluation.final_problems()
         problems = problems or job_record.start_problems(self.prepared.sides, stagedir) or faults

@@ -2,8 +2,8 @@
 
     ci/benchmark faults [FAULT ...]
 
-runs a session of ci/tests/explained_checks.py, in a directory of its own: each fault is planted for real, the container
-fails, and the confirmation carries remedies. Prints a table in Markdown: was the cause named, named first, among three,
+runs a session of explained_checks.py, in a directory of its own: each fault is planted for real, the container fails,
+and the confirmation carries remedies. Prints a table in Markdown: was the cause named, named first, among three,
 proven; a wrong proof; and the seconds of both jobs. Then the totals. With names, these faults only.
 """
 
@@ -19,13 +19,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from containercheck.explain import explanation
+from planted_causes import FAULTS, Fault
+
 REPOSITORY = Path(__file__).resolve().parents[2]
-TESTS = REPOSITORY / "ci" / "tests"
-sys.path[:0] = [str(REPOSITORY / "checks"), str(TESTS)]
-
-from containercheck.explain import explanation  # noqa: E402
-from planted_causes import FAULTS, Fault  # noqa: E402
-
+HERE = Path(__file__).resolve().parent
 #: A site where no measurement waits for others: the checks need no clock.
 SITE = """site_configuration = {'systems': [{'name': 'here', 'hostnames': ['.*'], 'partitions': [
     {'name': 'only', 'scheduler': 'local', 'launcher': 'mpirun', 'environs': ['builtin'],
@@ -35,7 +33,7 @@ SESSION = """
 import sys
 from pathlib import Path
 from containercheck.command import run
-place = run.Workplace(Path(sys.argv[1]), config=Path(sys.argv[1], "config.py"))
+place = run.Workplace(Path(sys.argv[1]), config=Path(sys.argv[1], "config", "common.py"))
 sys.exit(run.session(sys.argv[2:], place))
 """
 
@@ -77,12 +75,14 @@ class Result:
 def run(names: list[str], directory: Path) -> tuple[dict[str, Result], str]:
     """Run a session of these faults, and return their results and what it printed."""
     (directory / "checks").mkdir(parents=True)
-    shutil.copy(TESTS / "explained_checks.py", directory / "checks" / "explained.py")
-    shutil.copy(REPOSITORY / "config" / "common.py", directory / "config.py")
+    shutil.copy(HERE / "explained_checks.py", directory / "checks" / "explained.py")
+    # It places reports beside the directory that it lies in.
+    (directory / "config").mkdir()
+    shutil.copy(REPOSITORY / "config" / "common.py", directory / "config" / "common.py")
     (directory / "site.py").write_text(SITE)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
     environment.update(RFM_SYSTEM="here", RFM_CONFIG_FILES=str(directory / "site.py"))
-    environment["PYTHONPATH"] = f"{REPOSITORY / 'checks'}:{TESTS}"
+    environment["PYTHONPATH"] = f"{REPOSITORY / 'checks'}:{HERE}"
     chosen = f"fault=({'|'.join(map(re.escape, names))})( |$)"
     words = [sys.executable, "-c", SESSION, str(directory), "-n", chosen]
     done = subprocess.run(words, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -196,6 +196,18 @@ COMMANDS: Mapping[str, Command] = {
         },
         rest="All else goes on to ReFrame: -C and --system say whose results.",
     ),
+    "explain": Command(
+        "Says what can explain a case that failed, what was tried, and what it showed; or what two sessions differ in.",
+        ("--between",),
+        (
+            ("HPCC", "the cases of the last session with that in their name"),
+            ("--between old.json new.json", "what differs between two hosts, runtimes, images or nights"),
+        ),
+        {0: "it is said", 1: "there is no such case, or nothing to compare", 2: "the command line is wrong"},
+        words="[CASE]",
+        facts={"dest": "case", "nargs": "?", "default": "", "metavar": "CASE", "help": "a part of a case's name"},
+        rest="",
+    ),
     "report": Command(
         "Prints the table of a session, or writes the page of the nights.",
         ("--html", "--database"),
@@ -270,6 +282,7 @@ def _written(option: str) -> str:
     """Return an option with its value, as in a usage line."""
     flags, facts = OPTIONS[option].flags, OPTIONS[option].facts
     value = facts.get("metavar") or ("" if facts.get("action") else option.strip("-").upper())
+    value = " ".join(value) if isinstance(value, tuple) else value
     value = f"[{value}]" if facts.get("nargs") == "?" else value
     return f"{flags[0]} {value}".rstrip()
 

@@ -116,6 +116,21 @@ def lines(known: Sequence[Mapping[str, Any]]) -> list[str]:
     return printed
 
 
+def outcome(cause: Mapping[str, Any]) -> str:
+    """Return what the experiment of a cause showed."""
+    figures = cause["result"]["figures"]
+    if not figures:
+        return "it was not run in a round that counts"
+    shown = _overheads(figures)
+    if is_proven(cause):
+        return f"proven, {shown}"
+    if helps(cause):
+        return f"it helps, {shown}"
+    if _is_refuted(cause):
+        return f"not the cause, {shown}"
+    return f"too few rounds, or the difference stayed; {shown}"
+
+
 def _is_refuted(cause: Mapping[str, Any]) -> bool:
     result = cause.get("result") or {}
     figures = result.get("figures") or {}

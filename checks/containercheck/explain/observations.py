@@ -59,7 +59,7 @@ class Use:
     :ivar seconds: of a run, by the clock.
     :ivar user, system: processor time of its own processes.
     :ivar helpers: processor time of the runtime's helpers.
-    :ivar threads: most threads of a process that computed.
+    :ivar threads: most threads of a process that computed, in half of the runs.
     :ivar libraries: paths of libraries that were mapped.
     :ivar interfaces: of its connections.
     :ivar throttled: in how many of how many periods it was held back, and the processors allowed; empty for no quota.
@@ -86,7 +86,7 @@ class Use:
         return cls(
             seconds=statistics.median(run["seconds"] for run in runs),
             **{name: statistics.median(one[name] for one in used) for name in ("user", "system", "helpers")},
-            threads=max((max(one["threads"], default=0) for one in used), default=0),
+            threads=int(statistics.median(max(one["threads"], default=0) for one in used)),
             libraries=frozenset().union(*(one["libraries"] for one in used)),
             interfaces=frozenset().union(*(one["interfaces"] for one in used)),
             throttled=[*(sum(one[place] for one in held_back) for place in (0, 1)), quota] if held_back else (),

@@ -156,7 +156,7 @@ VARIABLES = (
     ),
 )
 #: Variables that launchers give each rank: their values differ between any two.
-_OF_RANK = re.compile(r"(RANK|_LOCALID|_NODEID|_PROCID|_PID|_NAMESPACE|_URI|_TASK|_STEP|VPID|JOBID|FD|PORT)", re.I)
+OF_RANK = re.compile(r"(RANK|_LOCALID|_NODEID|_PROCID|_PID|_NAMESPACE|_URI|_TASK|_STEP|VPID|JOBID|FD|PORT)", re.I)
 
 
 def variables(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -164,7 +164,7 @@ def variables(bare: Observation, container: Observation) -> Iterator[Cause]:
     for name in sorted({*bare.environment, *container.environment}):
         own, other = container.environment.get(name), bare.environment.get(name)
         rule = next((rule for rule in VARIABLES if re.fullmatch(rule.names, name)), None)
-        if not rule or own == other or _OF_RANK.search(name):
+        if not rule or own == other or OF_RANK.search(name):
             continue
         if own is None and rule.also_missing:
             yield _missing(rule, name, str(other))
@@ -312,7 +312,7 @@ def image_mount(bare: Observation, container: Observation) -> Iterator[Cause]:
 def directories(bare: Observation, container: Observation) -> Iterator[Cause]:
     """Yield a cause where the directory for temporary files is of another, slower kind in the container."""
     for place in ("/tmp",):
-        own, other = (_type_of(side, place) for side in (container, bare))
+        own, other = (type_of(side, place) for side in (container, bare))
         if own and other and own != other and own.startswith(("overlay", "fuse")):
             sentence = f"{place} is {own} in the container, {other} on the host"
             remedy = f"bind the host's {place}, or another directory for temporary files"
@@ -320,7 +320,7 @@ def directories(bare: Observation, container: Observation) -> Iterator[Cause]:
             yield Cause(*facts, experiment=Experiment(BIND, place))
 
 
-def _type_of(side: Observation, place: str) -> str:
+def type_of(side: Observation, place: str) -> str:
     """Return the type of the file system that a directory lies on; empty where that is not known."""
     parents = [mount for mount in side.mounts if place == mount or place.startswith(mount.rstrip("/") + "/")]
     return side.mounts[max(parents, key=len)][0] if parents else ""
@@ -443,7 +443,7 @@ BUSY_HELPERS = 0.1
 
 def helpers(bare: Use, container: Use) -> Iterator[Cause]:
     """Yield a cause where the runtime's helpers take much processor time: they mount images or directories."""
-    if bare.seconds and container.helpers > BUSY_HELPERS * bare.seconds and container.helpers > 2 * bare.helpers + 1:
+    if bare.seconds and container.helpers > BUSY_HELPERS * bare.seconds and container.helpers > 2 * bare.helpers + 0.5:
         seconds = f"{container.helpers:.1f} s of processor time in a run of {container.seconds:.1f} s"
         sentence = f"the runtime's helpers take {seconds}"
         remedy = (

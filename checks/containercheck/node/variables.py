@@ -21,7 +21,9 @@ from containercheck.node.container_runtimes import RUNTIMES
 #: fabrics, OpenMP, mathematical libraries, GPUs, loaders and locales; what describes the job, and what runtimes set.
 PUBLIC = frozenset([
     "PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "LIBRARY_PATH", "CPATH", "MANPATH", "MODULEPATH", "LOADEDMODULES",
-    "PYTHONPATH", "PYTHONHASHSEED", "PYTHONUNBUFFERED", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE",
+    "PYTHONPATH", "PYTHONHASHSEED", "PYTHONUNBUFFERED", "PYTHONMALLOC", "PYTHONDEVMODE", "PYTHONTRACEMALLOC",
+    "PYTHONDONTWRITEBYTECODE", "PYTHONPROFILEIMPORTTIME", "LD_BIND_NOW", "LD_DEBUG", "LD_AUDIT", "GLIBC_TUNABLES",
+    "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE",
     "TZ", "TMPDIR", "PS1", "PROMPT_COMMAND", "HOSTNAME", "WM_PROJECT_DIR", "FOAM_SIGFPE", "FOAM_ETC", "ESPRESSO_PSEUDO",
     "JSM_JSRUN_PORT", "CUDA_", "ROCR_", "HIP_", "NVIDIA_", "NCCL_", "OMP_", "GOMP_", "KMP_", "OMPI_", "OPAL_", "PMIX_",
     "PRTE_", "PMI_", "HWLOC_", "UCX_", "UCC_", "FI_", "PSM2_", "MPICH_", "MPIR_CVAR_", "I_MPI_", "MV2_", "MKL_",

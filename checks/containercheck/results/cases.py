@@ -55,6 +55,8 @@ class Case:
     :ivar reproducer: script that repeats one run of a side by itself; empty where there is none.
     :ivar compared: what it compared; keys: see ``containercheck.results.earlier_rounds``.
     :ivar asked: configuration files and options of its session.
+    :ivar causes: what can explain that figures failed (explain/explanation.py).
+    :ivar where_time_went: line about the time of a container that is too slow; empty for none.
     :ivar earlier: the runs of this case before this one, the first one first.
     """
 
@@ -88,6 +90,8 @@ class Case:
     reproducer: str = ""
     compared: Mapping[str, Any] = field(default_factory=dict)
     asked: Asked = Asked()
+    causes: tuple[Mapping[str, Any], ...] = ()
+    where_time_went: str = ""
     earlier: tuple[Case, ...] = ()
 
     @property
@@ -220,6 +224,8 @@ def _case(raw: dict[str, Any], asked: Asked) -> Case:
         reproducer=raw.get("reproducer") or "",
         compared=raw.get("compared") or {},
         asked=asked,
+        causes=tuple(raw.get("causes") or ()),
+        where_time_went=raw.get("where_time_went") or "",
     )
 
 

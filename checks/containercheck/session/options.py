@@ -106,6 +106,13 @@ OPTIONS: Mapping[str, Option] = {
             action="store_false",
             help="confirm slowness without trying, in the same rounds, what may explain it",
         ),
+        _option(
+            "--between",
+            nargs=2,
+            type=Path,
+            metavar=("A", "B"),
+            help="compare what the same cases saw and ran in two reports of ReFrame; nothing need have failed",
+        ),
         _option("--verbose", action="store_true", help="show what ReFrame prints too, which is in the log in any case"),
         _option("--figures", action="store_true", help="end with the table of all figures, and the images that ran"),
         _option(

@@ -17,6 +17,8 @@ from containercheck.site.sites import Site
 
 #: Program in our images that prints who started its ranks (checks/src/ranks), and command that looks for it.
 RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
+#: Seconds that the preparation of a remedy may take.
+PATIENCE = 300
 #: Command that prints what a process in a container sees: variables, a NUL after each; mounts; limits. For
 #: node/job/container_view.py only.
 SURROUNDINGS = "sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
@@ -101,7 +103,10 @@ def side_commands(
         return Commands(_script(side, host, site), side.launcher.needs + needs, _observing(side, host))
     container = _InContainer(side, stagedir, layout, observed)
     if side.remedy_of:
-        needs = Needs(prepare=(*container.unpacking(), _observation(side, site)))
+        # A remedy that cannot be prepared must not end the job: its own run then fails, and is left out.
+        unpacking = shlex.quote(" && ".join(container.unpacking()))
+        prepare = [f"timeout {PATIENCE} bash -c {unpacking} || true"] if container.unpacking() else []
+        needs = Needs(prepare=(*prepare, _observation(side, site)))
         return Commands(_script(side, container, site), needs, _observing(side, container))
     needs = side.launcher.needs + side.container.needs + container.needs(site, layout)
     if several:
@@ -122,7 +127,7 @@ def side_commands(
 def _observation(side: Side, site: Site) -> str:
     """Return the command that records what a side sees (node/job/observation.py)."""
     ranks = [f"--ranks={side.launcher.ranks}"] if side.launcher.ranks else []
-    return node_commands.in_job(site, "observe", *ranks, side.name)
+    return f"{node_commands.in_job(site, 'observe', *ranks, side.name)} || true"
 
 
 def _observing(side: Side, place: _Host | _InContainer) -> dict[str, str]:

@@ -391,3 +391,26 @@ def test_a_node_without_python_is_one_line(python):
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.startswith(f"error: no {python} on {os.uname().nodename}: install Python 3.6 or newer there, ")
     assert result.stderr.count("\n") == 1
+
+
+def test_a_remedy_is_started_as_the_side_that_it_mends_and_cannot_end_the_job():
+    container = replace(IMAGE, unpacked_to="image.unpacked.remedy1", prefix=("env", "-u", "X"))
+    found = made(GENERIC.changed(name="remedy1", remedy_of="subject", container=container, compared_with=None))
+    options = "$(cat subject.options) image.unpacked.remedy1"
+    assert found.script == f"srun $(cat subject.start) apptainer {EXEC} {options} env -u X hpcc -v"
+    unpack, observe = found.needs.prepare
+    assert unpack.endswith(" || true")
+    assert observe == f"{OWN} observe remedy1 || true"
+    assert list(found.scripts) == ["remedy1.observe.sh"]
+    subprocess.run(["bash", "-n"], input=unpack, text=True, check=True)
+
+
+def test_what_a_side_sees_is_recorded_before_anything_may_end_the_job():
+    found = commands.side_commands(INTEGRATED, SITE, LAYOUT, "/stage", observed=True)
+    places = {
+        word: next(i for i, line in enumerate(found.needs.prepare) if f" {word} " in line) for word in ("observe",)
+    }
+    assert places["observe"] < next(i for i, line in enumerate(found.needs.prepare) if "hostmpi verify" in line)
+    script = found.scripts["subject.observe.sh"]
+    assert script.startswith("srun $(cat subject.start) apptainer ")
+    assert script.endswith("sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Tuple
 
 from containercheck.node import contract, texts, variables
-from containercheck.node.container_runtimes import RUNTIMES
+from containercheck.node.container_runtimes import METADATA, RUNTIMES
 from containercheck.node.job import belonging, processes
 
 #: Seconds that an observation may take; and most bytes that are read of it.
@@ -95,10 +95,10 @@ ls /lib/ld-musl-* /usr/lib/libmusl* || getconf GNU_LIBC_VERSION || ldd --version
 title system
 cat /etc/os-release
 title image
-set -- /.singularity.d/env/90-environment.sh /.singularity.d/env/10-docker2singularity.sh
-grep -hoE '^ *(export +)?[A-Za-z_][A-Za-z_0-9]*=' "$@"
+grep -hoE '^ *(export +)?[A-Za-z_][A-Za-z_0-9]*=' /METADATA/env/*.sh
 title end
 """.replace("TITLE", TITLE)
+    .replace("METADATA", METADATA)
     .replace("KERNEL", " ".join(KERNEL))
     .replace("SETTINGS", " ".join(f'"{name}"' for name in SETTINGS))
     .lstrip()

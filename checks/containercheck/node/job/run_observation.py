@@ -16,6 +16,7 @@ import threading
 from pathlib import Path
 from typing import Any, Dict, List, Set, Tuple
 
+from containercheck.node.container_runtimes import RUNTIMES
 from containercheck.node.job import belonging, processes
 
 #: Seconds before the first look, factor by which pauses grow, and longest pause.
@@ -24,8 +25,12 @@ FIRST, LONGER, LONGEST = 0.2, 1.4, 2.0
 CLOSELY, LOOKS = 16, 3
 #: Processes of container runtimes that serve a container while it runs, by name: they mount images, or wait.
 HELPERS = re.compile(r"squashfuse|fuse2fs|fuse-overlayfs|fuse_|gocryptfs|starter|conmon|fusermount|appinit|slirp|pasta")
-#: Processes that start ranks, and compute nothing.
-LAUNCHERS = re.compile(r"mpirun|mpiexec|orterun|prterun|orted|prted|hydra|srun|slurmstepd|bash|sh|dash|timeout|env")
+#: Processes that start ranks or containers, and compute nothing. The kernel cuts names.
+LAUNCHERS = re.compile(
+    r"mpirun|mpiexec|orterun|prterun|orted|prted|hydra.*|srun|slurmstepd|bash|timeout|env|"
+    + "|".join(f"{re.escape(runtime.command)}.*" for runtime in RUNTIMES),
+    re.IGNORECASE,
+)
 #: Files that are mapped and tell which libraries compute, allocate and talk.
 LIBRARIES = re.compile(
     r"(libopenblas|libblas|liblapack|libmkl_\w+|libblis|libsci\w*|libessl|libarmpl|libatlas|libgomp|libiomp5|libomp|libfftw3\w*"

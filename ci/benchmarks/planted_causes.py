@@ -93,7 +93,8 @@ FAULTS = {
     "loader": variable_of_runtime("ld.so(8)", "LD_BIND_NOW", "1", "start"),
     "python": variable_of_runtime("Python manual", "PYTHONMALLOC", "debug", "computing"),
     "tunables": variable_of_runtime("glibc manual", "GLIBC_TUNABLES", "glibc.malloc.mmap_max=0", "memory"),
-    "java": variable_of_runtime("java(1)", "JAVA_TOOL_OPTIONS", "-Xint"),
+    # Options of Java may hold a password: their value is not shown.
+    "java": Fault("java(1)", (r"^JAVA_TOOL_OPTIONS is set by",), {"APPTAINERENV_JAVA_TOOL_OPTIONS": "-Xint"}),
     "mkl": variable_of_runtime("oneMKL guide", "MKL_CBWR", "COMPATIBLE", "computing"),
     "tensorflow": variable_of_runtime("TensorFlow guide", "TF_ENABLE_ONEDNN_OPTS", "0", "computing"),
     "gromacs": variable_of_runtime("GROMACS manual", "GMX_DISABLE_SIMD_KERNELS", "1", "computing"),
@@ -132,9 +133,9 @@ FAULTS = {
     ),
     "quota": Fault(
         "moby#38839",
-        (r"^the container's cgroup limits it to 0.2 processors: it was held back in",),
-        {"BURN": "300000"},
-        runtime='mkdir -p "$GROUP" && echo 20000 >"$GROUP/cpu.cfs_quota_us" && echo $$ >"$GROUP/cgroup.procs"; '
+        (r"^the container's cgroup limits it to 0.05 processors: it was held back in",),
+        {"BURN": "100000"},
+        runtime='mkdir -p "$GROUP" && echo 5000 >"$GROUP/cpu.cfs_quota_us" && echo $$ >"$GROUP/cgroup.procs"; '
         'exec "$REAL" "$@"',
         proven=False,
     ),
