@@ -153,10 +153,10 @@ def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
         paths = [word if "://" in word else str(Path(word).absolute()) for word in words]
         return "compared_images", dict(zip(names, paths))
     paths = [resolved(word) for word in words]
-    kinds = [container_runtimes.by_command(path).name.lower() for path in paths]
-    if len(set(kinds)) > 1 and all(kinds):
+    runtimes = [container_runtimes.by_command(path).name.lower() for path in paths]
+    if len(set(runtimes)) > 1 and all(runtimes):
         # Each is compared with bare, and none is the successor of another.
-        names = [kind if kinds.count(kind) == 1 else f"{kind}{place}" for place, kind in enumerate(kinds, 1)]
+        names = [name if runtimes.count(name) == 1 else f"{name}{place}" for place, name in enumerate(runtimes, 1)]
     return "runtimes", dict(zip(names, paths))
 
 
