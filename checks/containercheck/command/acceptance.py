@@ -135,7 +135,12 @@ def reason(case: Case, word: str) -> str:
     if word == UNDECIDED:
         if any(row.verdict == EMULATED for row in case.rows):
             return NOT_JUDGED
-        left = [row.figure for row in case.rows if row.verdict != PASS]
+        several = len({row.subject_label for row in case.rows}) > 1
+        left = [
+            f"{row.figure} of {row.subject_label}" if several else row.figure
+            for row in case.rows
+            if row.verdict != PASS
+        ]
         return f"open: {', '.join(left)}" if case.rows else "nothing was compared"
     return ""
 
