@@ -135,7 +135,12 @@ def reason(case: Case, word: str) -> str:
     if word == UNDECIDED:
         if any(row.verdict == EMULATED for row in case.rows):
             return NOT_JUDGED
-        left = [row.figure for row in case.rows if row.verdict != PASS]
+        several = len({row.subject_label for row in case.rows}) > 1
+        left = [
+            f"{row.figure} of {row.subject_label}" if several else row.figure
+            for row in case.rows
+            if row.verdict != PASS
+        ]
         return f"open: {', '.join(left)}" if case.rows else "nothing was compared"
     return ""
 
@@ -153,10 +158,10 @@ def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
         paths = [word if "://" in word else str(Path(word).absolute()) for word in words]
         return "compared_images", dict(zip(names, paths))
     paths = [resolved(word) for word in words]
-    kinds = [container_runtimes.by_command(path).name.lower() for path in paths]
-    if len(set(kinds)) > 1 and all(kinds):
+    runtimes = [container_runtimes.by_command(path).name.lower() for path in paths]
+    if len(set(runtimes)) > 1 and all(runtimes):
         # Each is compared with bare, and none is the successor of another.
-        names = [kind if kinds.count(kind) == 1 else f"{kind}{place}" for place, kind in enumerate(kinds, 1)]
+        names = [name if runtimes.count(name) == 1 else f"{name}{place}" for place, name in enumerate(runtimes, 1)]
     return "runtimes", dict(zip(names, paths))
 
 

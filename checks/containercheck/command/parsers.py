@@ -162,13 +162,14 @@ COMMANDS: Mapping[str, Command] = {
         {0: "all is fine", 1: "a regression", 2: "something could not be measured or run"},
     ),
     "acceptance": Command(
-        "Says whether a container runtime, or an image, may take the place of another one.",
+        "Says whether a container runtime, or an image, may take the place of another one, or compares several.",
         ("--built-by-each", "--minutes", "--node-hours", "--open", "--estimate"),
         (
             ("/opt/1.3/bin/apptainer apptainer -n 'StartUp|PingPong'", "two runtimes, with these checks"),
             ("apptainer/1.3.6 apptainer/1.4.5 --minutes 90", "two modules, with all checks"),
             ("OLD NEW --built-by-each", "each with an image that it built itself"),
             ("old.sif new.sif -n GROMACS", "images of one application"),
+            ("apptainer podman charliecloud", "runtimes of several kinds, each against bare"),
         ),
         {0: "accepted", 1: "rejected", 2: "undecided, which is not accepted either, or the command line is wrong"},
         words="OLD NEW...",

@@ -24,6 +24,9 @@ def lines(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str]:
                 bare, *others = sides
                 cells = (f"{number(value)} ({_more(row, bare, value)})" for value in others)
                 text.append((*head, f"{number(bare)} {row.unit}", *cells))
+        sizes = [_image_size(case, side) for side in titles]
+        if case.rows and None not in sizes:
+            text.append((case.label, case.variant, str(case.nodes), "image", "", *(f"{size} MiB" for size in sizes)))
     if len(text) == 1:
         return []
     legend = [f"{name}: {title}" for name, title in titles.items()]
@@ -33,6 +36,12 @@ def lines(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str]:
 def _median(case: Case, side: str, figure: str) -> float | None:
     values = [sides[side][figure] for sides in case.measured if figure in sides.get(side, ())]
     return statistics.median(values) if values else None
+
+
+def _image_size(case: Case, side: str) -> int | None:
+    """Return the size in MiB of a side's own image: a file, an archive, or the files of a directory."""
+    size = case.provenance.get("images", {}).get(side, {}).get("image_bytes")
+    return size >> 20 if size else None
 
 
 def _more(row: Row, bare: float, value: float) -> str:

@@ -91,12 +91,13 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
             "is on the PATH"
         )
     if not wanted.runtime.builds:
-        builder = _builder(wanted.runtime)
-        if builder is None:
+        converter = _builder(wanted.runtime)
+        if converter is None:
             instead = "" if arguments is not None else "; name a ready one in the site's extras, images"
             raise Unavailable(f"no image: {command} cannot build {recipe}{instead}")
         unnamed = candidate and replace(candidate, command=None, builds=False)
-        return _converted(_image(replace(wanted, runtime=builder), site, link, unnamed), wanted.runtime, builder, site)
+        source = _image(replace(wanted, runtime=converter), site, link, unnamed)
+        return _converted(source, wanted.runtime, converter, site)
     builder = ["--runtime", candidate.command, "--own"] if candidate and candidate.builds else ["--runtime", command]
     words = ["--recipes", RECIPES, *builder, "--architecture", architecture_of(site)]
     words += [f"--argument={name}={value}" for name, value in (arguments or {}).items()]
@@ -119,8 +120,9 @@ def _converted(source: Provision, runtime: Runtime, builder: Runtime, site: Site
 
     :param builder: the runtime that runs the file.
     """
-    link = source.image.removesuffix(SUFFIXES[SIF]) + SUFFIXES[runtime.form]
-    words = ["convert", "--source", source.image, "--builder", builder.command, "--runtime", runtime.command]
+    file = str(source.image)
+    link = file[: -len(SUFFIXES[SIF])] + SUFFIXES[runtime.form]
+    words: list[Any] = ["convert", "--source", file, "--builder", builder.command, "--runtime", runtime.command]
     words += ["--cache", site.cache("image_cache"), "--link", link]
     if runtime.form in (TREE, SQUASHFS):
         return replace(source, image=link, build=(*source.build, node_commands.in_build(site, *words)))

@@ -11,11 +11,15 @@ import subprocess
 import sys
 
 import pytest
-from conftest import REPOSITORY
+from conftest import REPOSITORY, write_program
 from containercheck.node import contract, locks
 from containercheck.node.build import image_convert
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job import runtime_start
+from containercheck.sides import commands
+from containercheck.sides.sides import Container, Launcher, Program, Side
+from containercheck.site.layout import Layout
+from containercheck.site.sites import Site
 
 NODE = REPOSITORY / "checks" / "containercheck" / "node"
 #: Where Debian's busybox-static puts a program that needs no library: all that an image needs.
@@ -49,7 +53,7 @@ def image(tmp_path_factory):
     (root / "etc").mkdir()
     (root / "opt" / "own" / "bin").mkdir(parents=True)
     shutil.copy(BUSYBOX, root / "bin")
-    for name in ("sh", "env", "tar", "grep", "ls", "cat", "id", "pwd", "true", "sleep"):
+    for name in ("sh", "env", "tar", "grep", "ls", "cat", "head", "id", "pwd", "true", "sleep"):
         (root / "bin" / name).symlink_to("busybox")
     recipe = place / "own.def"
     lines = ["Bootstrap: localimage", f"From: {root}", "%environment", "    export OWN='a b'"]
@@ -170,6 +174,50 @@ def test_charliecloud_runs_a_directory(image, tmp_path, monkeypatch):
     assert "converted" not in convert(image / "stage", tmp_path / "cache", "Charliecloud")[1]
     (tree / "bin" / "id").unlink()
     assert "converted" in convert(image / "stage", tmp_path / "cache", "Charliecloud")[1]
+
+
+#: A srun with the options of Pyxis that ours uses: it takes them apart as args.c does, and lets Apptainer run the file.
+SRUN = r"""
+image= workdir= mounts= copies=1
+while :; do
+    case $1 in
+        --container-image=/*) [ -z "$image" ] || exit 9; image=${1#*=} ;;
+        --container-mounts=*:*) mounts="$mounts -B ${1#*=}" ;;
+        --container-workdir=/*) [ -z "$workdir" ] || exit 9; workdir=${1#*=} ;;
+        --ntasks=*) copies=${1#*=} ;;
+        --nodes=*) ;;
+        -*) echo "srun: unrecognized option '$1'" >&2; exit 1 ;;
+        *) break ;;
+    esac
+    shift
+done
+for rank in $(seq "$copies"); do
+    RANK=$rank apptainer exec $OPTIONS $mounts --pwd "$workdir" "$image" "$@" &
+done
+wait
+"""
+
+
+def test_pyxis_gets_options_that_it_understands(image, tmp_path, monkeypatch):
+    """The launcher's options are Pyxis' own, and the container is real; Enroot and Slurm are not."""
+    (tmp_path / "bin").mkdir()
+    write_program(tmp_path / "bin" / "srun", SRUN)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setenv("OPTIONS", " ".join(runtime_start.options(by_name("Apptainer"), "apptainer", 0)))
+    convert(image / "stage", tmp_path / "cache", "Pyxis")
+    container = Container(by_name("Pyxis"), "image.sqsh", options=("--container-mounts=/var:/data",))
+    program = Program("sh", ("-c", "echo $RANK; pwd; ls /data | head -n 1"))
+    for copies in (1, 2):
+        side = Side("subject", "generic", program, Launcher(f"srun --ntasks={copies}", ranks=copies), container)
+        site, stage = Site("here:compute", True, "x86_64", 2, 0), image / "stage"
+        script = commands.side_commands(side, site, Layout(1, copies, 1), str(stage)).script
+        for name in ("start", "options"):
+            (stage / f"subject.{name}").write_text("\n")
+        done = subprocess.run(["sh", "-c", script], cwd=stage, capture_output=True, text=True, timeout=120)
+        lines = done.stdout.splitlines()
+        assert done.returncode == 0 and len(lines) == 3 * copies, done.stderr
+        assert {line for line in lines if line.isdigit()} == {str(rank + 1) for rank in range(copies)}
+        assert lines.count(contract.WORKDIR) == copies and lines.count(min(os.listdir("/var"))) == copies
 
 
 def test_enroot_would_get_a_file_with_its_variables(image, tmp_path):

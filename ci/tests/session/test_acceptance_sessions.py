@@ -37,6 +37,23 @@ def test_two_images_take_turns_each_from_its_own_file(session, tmp_path):
     assert "no image: /nowhere.sif, which is compared as new, does not exist" in result.output
 
 
+def test_runtimes_of_several_kinds_each_run_beside_bare_from_one_recipe(session, tmp_path):
+    """Apptainer the file itself, Charliecloud the directory that was made from it."""
+    if shutil.which("ch-run") is None:
+        pytest.skip("needs ch-run (Debian: charliecloud)")
+    few = ("-S", "rounds=1", "-S", "strict_check=no", "-S", "runtimes=apptainer:apptainer,charliecloud:ch-run")
+    result = session("-n", "Planted%variant=generic", *few, checks=PLANTED, USER="somebody")
+    passed = result.case("generic")
+    assert passed["result"] == "pass", passed["fail_reason"]
+    compared = {(row["subject_label"], row["baseline_label"]) for row in passed["results"]}
+    assert compared == {("apptainer", "bare"), ("charliecloud", "bare")}
+    images = passed["provenance"]["images"]
+    assert images["charliecloud"]["image_source"]["sha256"] == images["apptainer"]["image_sha256"]
+    assert Path(images["charliecloud"]["image"]).is_dir()
+    scripts = {name: next(result.stage.rglob(f"{name}.sh")).read_text() for name in images}
+    assert " apptainer exec " in scripts["apptainer"] and " ch-run " in scripts["charliecloud"]
+
+
 def test_rounds_of_a_session_that_compared_something_else_begin_anew(session, tmp_path):
     """Before, a plain session's ended in a KeyError in the job, and those of one candidate counted for another."""
     words = ["-n", "Planted%variant=generic", "-S", "rounds=1", "-S", "strict_check=no"]

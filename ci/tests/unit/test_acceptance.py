@@ -179,3 +179,24 @@ def test_the_table_has_what_each_version_adds_to_bare():
     assert re.split("  +", rate)[3:] == ["rate", "101 x/s", "101 (+0 %)", "90.9 (-10 %)"]
     assert legend == ["old: apptainer 1.3.6", "new1: apptainer 1.4.5"]
     assert versions.lines([case("pass")], {"old": "one"}) == []
+
+
+def test_runtimes_of_several_kinds_are_no_versions_of_each_other(tmp_path, monkeypatch):
+    """The images that each needs are of different sizes, as in D12.6 section 6.5."""
+    for command in ("apptainer", "podman", "ch-run"):
+        (tmp_path / command).write_text("#!/bin/sh\n")
+        (tmp_path / command).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    kind, paths = acceptance.candidates(["apptainer", "podman", "charliecloud"])
+    commands = {"apptainer": "apptainer", "podman": "podman", "charliecloud": "ch-run"}
+    assert (kind, paths) == ("runtimes", {name: str(tmp_path / command) for name, command in commands.items()})
+    # Two of a kind are versions.
+    assert [*acceptance.candidates(["apptainer", "apptainer"])[1]] == ["old", "new"]
+    assert [*acceptance.candidates(["apptainer", "apptainer", "podman"])[1]] == ["apptainer1", "apptainer2", "podman"]
+    images = {"apptainer": {"image_bytes": 142 << 20}, "podman": {"image_bytes": 109 << 20}}
+    measured = ({"baseline": {"rate": 100.0}, "apptainer": {"rate": 99.0}, "podman": {"rate": 98.0}},)
+    compared = replace(
+        case(), rows=(Row("rate", "x/s", overhead_unit="%"),), measured=measured, provenance={"images": images}
+    )
+    lines = versions.lines([compared], {"apptainer": "1.4", "podman": "4.3"})
+    assert re.split("  +", lines[2])[3:] == ["image", "142 MiB", "109 MiB"]

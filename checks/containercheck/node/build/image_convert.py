@@ -120,7 +120,9 @@ class Converted(cache.Entry):
         """
         record = self.read_record()
         source = {name: self.source_facts[name] for name in ("path", "sha256", "bytes")}
-        known = {name: self.source_facts[name] for name in ("recipe", "release", "mpi") if name in self.source_facts}
+        known: Dict[str, Any] = {}
+        for name in ("recipe", "release", "mpi"):
+            known.update({name: self.source_facts[name]} if name in self.source_facts else {})
         return {**known, "path": str(self.path), "sha256": record["sha256"], "bytes": record["bytes"], "source": source}
 
 
