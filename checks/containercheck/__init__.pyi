@@ -2,6 +2,7 @@
 
 from containercheck.application.axes import FilePlacement as FilePlacement
 from containercheck.application.axes import ImagePlacement as ImagePlacement
+from containercheck.application.axes import RanksOnNode as RanksOnNode
 from containercheck.application.axes import ReleaseOfImage as ReleaseOfImage
 from containercheck.application.facts import RUN_BEGAN as RUN_BEGAN
 from containercheck.application.facts import STDOUT as STDOUT
