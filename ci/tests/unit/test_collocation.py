@@ -22,6 +22,7 @@ from containercheck.sides.sides import Container, Launcher, Program, Side
 from containercheck.site import node_commands
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
+from containercheck.software import Provision, Unavailable, Wanted, libraries
 from containercheck.verdict.record import Record
 
 SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
@@ -190,3 +191,23 @@ def test_a_figure_of_one_side_is_read_there_only_and_compared_with_nothing(tmp_p
 def test_a_figure_of_one_side_that_is_not_there_is_a_failure(tmp_path):
     (problem,) = evaluated(tmp_path, {"baseline": "rate 2\n", "talp": "rate 1\n"}).final_problems()
     assert "figure report not found" in problem
+
+
+def wanted(**facts):
+    return Wanted("Collocation", "imbalanced", library="dlb", **facts)
+
+
+def test_dlb_comes_from_the_site_the_session_or_spack(monkeypatch):
+    here = replace(SITE, is_here=True)
+    monkeypatch.delenv("DLB_HOME", raising=False)
+    monkeypatch.setenv("PATH", "")
+    assert libraries.provide(wanted(environ={"DLB_HOME": "/apps/dlb"}), here) == Provision()
+    assert libraries.provide(wanted(own_modules=("dlb",)), here) == Provision()
+    with pytest.raises(Unavailable, match="needs DLB: set DLB_HOME to the directory"):
+        libraries.provide(wanted(), here)
+    monkeypatch.setenv("DLB_HOME", "/opt/d l b")
+    assert libraries.provide(wanted(), here).activate == ("export DLB_HOME='/opt/d l b'",)
+    # A variable of this machine says nothing of nodes elsewhere.
+    found = libraries.provide(wanted(), replace(SITE, build_on_node=True, arch="haswell"))
+    assert found.activate == ('export DLB_HOME="$PWD/spack-dlb/.spack-env/view"',)
+    assert "--link spack-dlb dlb" in found.build[0]

@@ -16,7 +16,7 @@ from containercheck.results.row import PASS, Row
 #: What a document says of a container, or of another side, against the one that it is compared with.
 AS_FAST, SLOWER, FASTER = "as fast", "slower", "faster"
 #: Outcomes.
-AGREES, DIFFERS, OPEN, NOT_RUN, NOT_HAD = "agrees", "differs", "not certain", "not run", "cannot be had"
+AGREES, DIFFERS, OPEN, NOT_RUN, NOT_HAD = "agrees", "differs", "not certain", "not run", "none here"
 HEADINGS = ("document", "figure", "shows", "check", "shape", "from")
 
 
@@ -50,62 +50,48 @@ class Shape:
 
 #: In the documents' order.
 SHAPES = (
-    Shape("D12.6", "figures 4.1, 4.2", "GROMACS kernels, bare and in containers", "GROMACSKernels"),
-    Shape("D12.6", "figure 6.4 (4.4.3)", "GROMACS over nodes without the fabric", "GROMACS", SLOWER, "generic", 2),
-    Shape("D12.6", "section 4.4.4", "GROMACS on GPUs", "GROMACSHybrid", SLOWER, "generic", 2),
-    Shape("D12.6", "section 5", "WRF over nodes", "WRF", AS_FAST, "integrated"),
-    Shape("D12.6", "figures 6.5, 6.6, table 6.3", "BT-MZ in mixes of ranks and threads", "BTMZ", AS_FAST, "integrated"),
-    Shape("D12.6", "figures 6.7 to 6.9", "HPCG in mixes of ranks and threads", "HPCG", AS_FAST, "integrated"),
-    Shape("D12.6", "figures 6.10 to 6.13", "Alya over nodes", "Alya", AS_FAST, "integrated"),
-    Shape(
-        "D12.6", "figures 7.1, 7.2", "five CNNs, an image without the processor's instructions", "TensorFlowCNN", SLOWER
-    ),
-    Shape("D12.6", "figure 7.4", "Quantum ESPRESSO over nodes", "QuantumEspresso", AS_FAST, "integrated"),
-    Shape("D12.6", "figure 7.5", "Intel MPI against Open MPI", without="a program of two MPIs is no side yet"),
-    Shape(
-        "D12.6",
-        "figures 8.1 to 8.5",
-        "Ping Pong within nodes",
-        "PingPong",
-        AS_FAST,
-        figures=("latency_within", "latency_between_s", "bandwidth_within", "bandwidth_between_s"),
-    ),
-    Shape("D12.6", "figures 8.6, 8.7", "OpenFOAM, up to 4 % faster in the container", "OpenFOAM"),
-    Shape("D12.6", "figures 8.8, 8.9", "Palabos over ranks", "Palabos"),
+    Shape("D12.6", "section 4.4.1", "GROMACS kernels, bare and in containers", "GROMACSKernels"),
+    Shape("D12.6", "section 4.4.3", "GROMACS over nodes without the fabric", "GROMACS", SLOWER, "generic", 2),
+    Shape("D12.6", "section 4.4.4", "GROMACS on GPUs over nodes", "GROMACSHybrid", SLOWER, "generic", 2),
+    Shape("D12.6", "figure 5.1", "WRF over nodes", "WRF", AS_FAST, "integrated"),
+    Shape("D12.6", "figures 6.5 to 6.7, 6.10 to 6.13", "Alya over nodes", "Alya", AS_FAST, "integrated"),
+    Shape("D12.6", "figure 6.8, table 6.3", "BT-MZ in mixes of ranks and threads", "BTMZ", AS_FAST, "integrated"),
+    Shape("D12.6", "figure 6.9", "HPCG in mixes of ranks and threads", "HPCG", AS_FAST, "integrated"),
+    Shape("D12.6", "figures 7.1, 7.2", "CNNs, an image without the processor's instructions", "TensorFlowCNN", SLOWER),
+    Shape("D12.6", "figures 7.3, 7.4", "Quantum ESPRESSO over nodes", "QuantumEspresso", AS_FAST, "integrated"),
+    Shape("D12.6", "figure 7.5", "Intel MPI against Open MPI", without="not built: two MPIs of one program as sides"),
+    Shape("D12.6", "figures 8.4, 8.5", "Ping Pong between all cores", "PingPong", AS_FAST, "integrated"),
+    Shape("D12.6", "figure 8.6", "OpenFOAM, up to 4 % faster in the container", "OpenFOAM"),
+    Shape("D12.6", "figures 8.7 to 8.9", "Palabos over ranks and two nodes", "Palabos"),
     Shape("D12.6", "figures 8.10, 8.11", "PACE3D, efficiency and dispersion", "PACE3D"),
-    Shape("D12.6", "figures 8.12, 8.13", "Word Count and Airhead", "WordCount"),
-    Shape(
-        "D12.6", "figures 9.1 to 9.5", "start of containers, one to two seconds", "StartUp", SLOWER, figures=("start",)
-    ),
-    Shape("D12.6", "figures 9.6, 9.7", "DB12 under each version of the runtime", "DB12"),
+    Shape("D12.6", "figure 8.12", "Word Count over ranks", "WordCount"),
+    Shape("D12.6", "figure 8.13", "Airhead over ranks", "SemanticSpaces"),
+    Shape("D12.6", "figures 9.1 to 9.4", "start of a job in a container", "StartUp", SLOWER, figures=("start",)),
+    Shape("D12.6", "figures 9.5, 9.6", "time and memory of RAMP", "RAMP"),
+    Shape("D12.6", "figure 9.7", "DB12 under versions of the runtime", "DB12"),
     Shape("MIPT", "section 3", "HPL over sizes of the matrix", "HPL"),
     Shape(
-        "MIPT", "section 3", "HPL with fabric libraries that do not fit", without="no check breaks an image on purpose"
+        "MIPT",
+        "section 3",
+        "HPL with fabric libraries that do not fit",
+        without="not built: an image broken on purpose",
     ),
+    Shape("SANDIA", "figure 1", "an image's way over a registry", "ImageTransfer"),
     Shape("SANDIA", "figure 2", "bandwidth with the host's MPI", "IMB", AS_FAST, "integrated", figures=("bandwidth",)),
-    Shape(
-        "SANDIA",
-        "figure 2",
-        "bandwidth with the image's MPI",
-        "IMB",
-        SLOWER,
-        "generic",
-        2,
-        ("bandwidth_4096", "bandwidth_peak"),
-    ),
+    Shape("SANDIA", "figure 2", "bandwidth with the image's MPI", "IMB", SLOWER, "generic", 2, ("bandwidth_peak",)),
     Shape("SANDIA", "figure 3", "latency with the host's MPI", "IMB", AS_FAST, "integrated", figures=("latency",)),
     Shape("SANDIA", "figure 4", "Allreduce of 8 bytes", "IMB", AS_FAST, "integrated", figures=("allreduce",)),
-    Shape("SANDIA", "figure 5", "HPCG, weak scaling", "HPCG", SLOWER, "generic", 2),
-    Shape("SANDIA", "figure 5", "HPCG in KVM and on EC2", without="no virtual machine without virtualisation"),
+    Shape("SANDIA", "figure 5", "HPCG over nodes, the image's MPI", "HPCG", SLOWER, "generic", 2),
+    Shape("SANDIA", "figure 5", "HPCG in KVM and on EC2", without="no virtual machine, and no EC2, at hand"),
     Shape("D12.5", "figure 11", "BT-MZ on a socket, bare and in containers", "BTMZCollocation", AS_FAST, "integrated"),
     Shape(
         "D12.5",
-        "figures 13 to 18, 20, 21",
-        "programs that lend each other cores",
+        "figures 14, 18, 20, 21",
+        "cores lent after the end of a program",
         "Collocation",
         FASTER,
         "bare",
-        figures=("seconds",),
+        figures=("seconds_whole", "busiest"),
         subject="post-mortem",
     ),
     Shape(
@@ -114,20 +100,20 @@ SHAPES = (
         "the same policies in containers",
         "Collocation",
         AS_FAST,
-        figures=("seconds",),
+        figures=("seconds", "busiest"),
         subject="integrated",
     ),
     Shape(
         "D12.5",
         "figure 19",
-        "TALP, as a prototype that moves cores",
-        without="DLB 3 has no such TALP: its report is read",
+        "TALP that moves cores",
+        without="that prototype is no part of DLB 3, whose report is read",
     ),
+    Shape("D12.5", "figure 22", "time of each rank of Amber", "Amber"),
     Shape("D12.5", "section 4", "what containers of a node share", "Isolation"),
-    Shape("D12.5", "figures 22, 23", "time of each rank of Amber", "Amber"),
-    Shape("CHPCE", "figures 2 to 17", "HPCC over processes", "HPCC", AS_FAST, "generic"),
+    Shape("CHPCE", "compute, memory, interconnect", "HPCC over processes", "HPCC", AS_FAST, "generic"),
     Shape("CHPCE", "figures 18, 19", "IOzone, random write and strided read", "IOzone"),
-    Shape("CHPCE", "table 4", "memory and start of a container", "StartUp", SLOWER, figures=("memory",)),
+    Shape("CHPCE", "table 4 and below", "memory of a container", "StartUp", SLOWER, figures=("memory",)),
     Shape("CHPCE", "all", "virtual machines", without="no virtualisation: a virtual machine would be emulated"),
 )
 
