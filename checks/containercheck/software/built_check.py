@@ -64,6 +64,7 @@ class BuiltCheck(ApplicationFacts):
             runtime=self.runtime,
             portable=self.variant == "generic",
             unpacked=self.unpacked,
+            nodes=self.num_nodes,
             copied=bool(self.image_directory),
             runtime_modules=self.prepared.runtime_needs.modules,
             release=self.release,

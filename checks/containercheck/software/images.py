@@ -40,10 +40,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
             f"no container runtime: none of {', '.join(known.command for known in RUNTIMES)} is on the PATH, and the "
             f"site file has no container_platforms: install {RUNTIMES[0].name}, or name there what the nodes have"
         )
-    if (wanted.unpacked or wanted.copied) and wanted.runtime.form != SIF:
-        raise Unavailable(
-            f"no image: {wanted.runtime.command} keeps images in its own way, not where the check wants it"
-        )
+    _refuse_place(wanted)
     candidates = [candidate for candidate in wanted.candidates if candidate.has_own_image]
     if not candidates:
         return _image(wanted, site, LINK)
@@ -62,6 +59,21 @@ def provide(wanted: Wanted, site: Site) -> Provision:
         build=tuple(line for image in images.values() for line in image.build),
         activate=tuple(line for image in images.values() for line in image.activate),
     )
+
+
+def _refuse_place(wanted: Wanted) -> None:
+    """Check that all runtimes can have their images where the check wants them.
+
+    :raises Unavailable: one cannot.
+    """
+    used = [wanted.runtime, *(candidate.runtime for candidate in wanted.candidates)]
+    for runtime in filter(None, used):
+        if (wanted.unpacked or wanted.copied) and runtime.form != SIF:
+            raise Unavailable(f"no image: {runtime.command} keeps images in its own way, not where the check wants it")
+        if wanted.nodes > 1 and runtime.storage and runtime.storage.per_node:
+            raise Unavailable(
+                f"no image: {runtime.command} keeps images on each node, and a job brings them to its first only"
+            )
 
 
 def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = None) -> Provision:

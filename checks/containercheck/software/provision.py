@@ -44,6 +44,7 @@ class Wanted:
     :ivar runtime: None for a check without a container, or if no runtime is there.
     :ivar portable: whether what is built for the image is to run on any machine of the partition's architecture.
     :ivar unpacked: whether the image is to be unpacked.
+    :ivar nodes: nodes of the job.
     :ivar copied: whether the image is to be copied to the memory of the node.
     :ivar runtime_modules: modules that the job loads for the runtime.
     :ivar release: code name of the image's Debian; empty for the one that fits the partition's hosts.
@@ -75,6 +76,7 @@ class Wanted:
     runtime: Runtime | None = None
     portable: bool = False
     unpacked: bool = False
+    nodes: int = 1
     copied: bool = False
     runtime_modules: tuple[str, ...] = ()
     release: str = ""

@@ -181,6 +181,12 @@ def test_the_table_has_what_each_version_adds_to_bare():
     assert versions.lines([case("pass")], {"old": "one"}) == []
 
 
+def test_what_is_open_is_named_with_its_runtime_where_there_are_several():
+    rows = tuple(Row("rate", "x/s", subject_label=name, verdict="open") for name in ("podman", "charliecloud"))
+    assert acceptance.reason(replace(case(), rows=rows), "undecided") == "open: rate of podman, rate of charliecloud"
+    assert acceptance.reason(replace(case(), rows=rows[:1]), "undecided") == "open: rate"
+
+
 def test_runtimes_of_several_kinds_are_no_versions_of_each_other(tmp_path, monkeypatch):
     """The images that each needs are of different sizes, as in D12.6 section 6.5."""
     for command in ("apptainer", "podman", "ch-run"):

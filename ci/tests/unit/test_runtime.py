@@ -13,6 +13,7 @@ import pytest
 from conftest import REPOSITORY
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job import runtime_start
+from containercheck.sides.sides import Candidate
 from containercheck.site.sites import Site
 from containercheck.software import images
 from containercheck.software.provision import Misconfigured, Unavailable, Wanted
@@ -207,9 +208,15 @@ def test_an_image_is_converted_for_a_runtime_that_builds_none(on_path):
     on_path("ch-run", says="0.31")
     found = images.provide(replace(podman, runtime=by_name("Charliecloud")), here)
     assert (found.image, found.activate) == ("image.tree", ())
+    with pytest.raises(Unavailable, match="podman keeps images on each node, and a job brings them to its first only"):
+        images.provide(replace(podman, nodes=2), here)
     for wish in ({"unpacked": True}, {"copied": True}):
         with pytest.raises(Unavailable, match="keeps images in its own way"):
             images.provide(replace(podman, **wish), here)
+        # Nor where it is one of several.
+        several = (Candidate("apptainer", runtime=by_name("Apptainer")), Candidate("podman", runtime=by_name("Podman")))
+        with pytest.raises(Unavailable, match="podman keeps images in its own way"):
+            images.provide(replace(WANTED, candidates=several, **wish), here)
 
 
 def test_a_ready_image_file_is_converted_too(on_path, tmp_path):
