@@ -18,8 +18,6 @@ LIMITS = ("Max locked memory", "Max stack size", "Max open files", "Max processe
 STATUS = ("CapEff", "NoNewPrivs", "Seccomp", "Speculation_Store_Bypass")
 #: Interfaces that come and go with containers and virtual machines.
 PASSING = re.compile("|".join(["veth", "br-", "virbr", "tap", "cni", "cali", *(each.command for each in RUNTIMES)]))
-    "|".join(["veth", "br-", "virbr", "tap", "cni", "cali", "flannel", *(each.command for each in RUNTIMES)])
-)
 #: Key of a provenance, and words before a name for people.
 SEES = "sees"
 

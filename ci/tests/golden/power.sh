@@ -21,7 +21,7 @@ cat >subject.sh <<'END'
 srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif hpcc
 END
 cat >baseline.observe.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores sh ./observe.sh ./baseline.observing
+sh ./observe.sh ./baseline.observing
 END
 cat >subject.ranks.sh <<'END'
 srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif mpi-ranks
@@ -36,12 +36,12 @@ cat >subject.inside.sh <<'END'
 $(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 640 --bind-to core hpcc
 END
 cat >subject.observe.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing
+$(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing
 END
 cat >prepare.sh <<'END'
-python3 $REPOSITORY/checks/containercheck/node observe --ranks=640 baseline || true
+python3 $REPOSITORY/checks/containercheck/node observe baseline || true
 python3 $REPOSITORY/checks/containercheck/node runtime --command=singularity --ranks=40 --own-environment --image=image.sif subject
-python3 $REPOSITORY/checks/containercheck/node observe --ranks=640 subject || true
+python3 $REPOSITORY/checks/containercheck/node observe subject || true
 python3 $REPOSITORY/checks/containercheck/node ranks --ranks=640 --nodes=16 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' subject
 END
 python3 $REPOSITORY/checks/containercheck/node rounds --seconds=90 --limit=300 --local-ranks=40 --collect=hpccoutf.txt --prepare=prepare.sh --prepare-limit=600 --alone
