@@ -8,6 +8,7 @@ from typing import Any
 
 from containercheck.explain.observations import Observation
 from containercheck.explain.rules import OF_RANK, VARIABLES, size, type_of
+from containercheck.node.container_runtimes import RUNTIMES
 
 #: Directories whose type of file system is kept.
 DIRECTORIES = ("/", "/tmp", "/dev/shm")
@@ -16,7 +17,7 @@ LIMITS = ("Max locked memory", "Max stack size", "Max open files", "Max processe
 #: What is kept of a process's status; not its processors, as each rank has others, and any of them may be the first.
 STATUS = ("CapEff", "NoNewPrivs", "Seccomp", "Speculation_Store_Bypass")
 #: Interfaces that come and go with containers and virtual machines.
-PASSING = re.compile(r"veth|docker|br-|virbr|tap|cni|cali|flannel")
+PASSING = re.compile("|".join(["veth", "br-", "virbr", "tap", "cni", "cali", *(each.command for each in RUNTIMES)]))
 #: Key of a provenance, and words before a name for people.
 SEES = "sees"
 

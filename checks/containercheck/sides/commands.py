@@ -17,6 +17,8 @@ from containercheck.site.sites import Site
 
 #: Program in our images that prints who started its ranks (checks/src/ranks), and command that looks for it.
 RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
+#: Most ranks that are started for an observation: they wait for each other by files. Above, one process is observed.
+OBSERVED = 128
 #: Seconds that the preparation of a remedy may take.
 PATIENCE = 300
 #: Command that prints what a process in a container sees: variables, a NUL after each; mounts; limits. For
@@ -126,7 +128,7 @@ def side_commands(
 
 def _observation(side: Side, site: Site) -> str:
     """Return the command that records what a side sees (node/job/observation.py)."""
-    ranks = [f"--ranks={side.launcher.ranks}"] if side.launcher.ranks else []
+    ranks = [f"--ranks={side.launcher.ranks}"] if 0 < side.launcher.ranks <= OBSERVED else []
     return f"{node_commands.in_job(site, 'observe', *ranks, side.name)} || true"
 
 
@@ -134,7 +136,8 @@ def _observing(side: Side, place: _Host | _InContainer) -> dict[str, str]:
     """Return the script that starts a side once, to print what it sees."""
     directory = place.workdir
     command = f"sh {directory}/{contract.OBSERVE} {directory}/{contract.observing_directory(side.name)}"
-    lines = [*node_commands.exports(side.environment, side.name), place.parallel(command)]
+    launch = place.parallel if side.launcher.ranks <= OBSERVED else place.words
+    lines = [*node_commands.exports(side.environment, side.name), launch(command)]
     return {contract.observe_file(side.name): "\n".join(lines)}
 
 

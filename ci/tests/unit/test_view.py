@@ -108,13 +108,13 @@ def test_only_what_ends_a_case_is_shown_of_what_reframe_prints_and_its_errors():
 
 def test_why_a_case_failed_is_told_once_after_each_of_its_runs(capsys):
     view = CaseView(is_terminal=False)
-    reason = "\n".join(f"line {number}" for number in range(9))
+    reason = "\n".join(f"line {number}" for number in range(13))
     failed = case(result="fail", fail_phase="performance", fail_reason=reason, reproducer="/out/repeat.sh")
     for _ in range(2):
         view.collected(read(failed))
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["FAILED: Code generic: line 0", "  line 1"]
-    assert lines[4:] == ["  ...", "  to repeat Code generic: bash /out/repeat.sh subject"]
+    assert lines[8:] == ["  ...", "  to repeat Code generic: bash /out/repeat.sh subject"]
     view.collected(collect([{"runs": [{"testcases": [failed]}, {"testcases": [failed]}]}]))
     assert capsys.readouterr().out.startswith("FAILED: Code generic: line 0\n")
 

@@ -20,7 +20,7 @@ from containercheck.node.container_runtimes import RUNTIMES
 from containercheck.node.job import belonging, processes
 
 #: Seconds before the first look, factor by which pauses grow, and longest pause.
-FIRST, LONGER, LONGEST = 0.2, 1.4, 2.0
+FIRST, LONGER, LONGEST = 0.2, 1.6, 5.0
 #: Most processes that are looked at closely, and looks after which these are not looked at any more.
 CLOSELY, LOOKS = 16, 3
 #: Processes of container runtimes that serve a container while it runs, by name: they mount images, or wait.
@@ -63,6 +63,8 @@ class Observer:
         self._switches: Dict[int, Tuple[int, int]] = {}
         self._throttled = Throttling()
         self._looks = 0
+        # Whether daemons start processes of the run: finding these costs most of a look.
+        self._has_strangers = True
 
     def start(self) -> None:
         """Begin to watch."""
@@ -108,7 +110,11 @@ class Observer:
             pause = min(LONGEST, pause * LONGER)
 
     def _look(self) -> None:
-        pids = belonging.processes_of_run()
+        pids = processes.descendants(os.getpid(), ended=True)
+        if self._has_strangers:
+            everyone = belonging.processes_of_run()
+            self._has_strangers = self._looks == 0 or bool(everyone - pids)
+            pids |= everyone
         memory = 0
         busy: List[Tuple[float, int]] = []
         for pid in pids:
