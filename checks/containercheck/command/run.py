@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from containercheck.command.parsers import COMMANDS, Parser, parsed
+from containercheck.node.container_runtimes import REGISTRY_SCHEME
 from containercheck.report import ending, table
 from containercheck.report.view import CaseView
 from containercheck.results import selections
@@ -191,7 +192,8 @@ def _of_image(image: str, arguments: Sequence[str], parser: Parser) -> list[str]
     if "://" in image:
         return ["-S", f"ready_image={image}"]
     if not os.path.exists(image):
-        parser.error(f"there is no image {image}: give the path of a file or directory, or docker://NAME@sha256:DIGEST")
+        address = f"{REGISTRY_SCHEME}://NAME@sha256:DIGEST"
+        parser.error(f"there is no image {image}: give the path of a file or directory, or {address}")
     return ["-S", f"ready_image={os.path.abspath(image)}"]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from containercheck.node import inventory
+from containercheck.node.container_runtimes import RUNTIMES
 from containercheck.site import discovery, discovery_flux, discovery_gridengine, discovery_pbs
 from containercheck.site.discovery import NodeKind
 
@@ -92,13 +93,8 @@ def _flux() -> Cluster | None:
     return Cluster("Flux", "flux resource list", "flux", kinds, note=note) if kinds else None
 
 
-#: Modules of container runtimes, by ReFrame's type of their platform, and modules of MPI.
-RUNTIME_MODULES = {
-    "Apptainer": r"apptainer",
-    "Singularity": r"singularity(-?(ce|pro))?",
-    "Sarus": r"sarus",
-    "Shifter": r"shifter",
-}
+#: Modules of container runtimes, by their name, with the suffixes of editions; and modules of MPI.
+RUNTIME_MODULES = {runtime.name: rf"{re.escape(runtime.name)}(-?(ce|pro))?" for runtime in RUNTIMES}
 _MPI_MODULE = re.compile(
     r"(.*/)?(openmpi|ompi|mpich|impi|intel-?mpi|mvapich2?|cray-mpich|hpcx|spectrum-mpi)(/|$)", re.I
 )

@@ -242,7 +242,9 @@ def test_a_ready_image_is_linked_in_the_build_step(tmp_path):
     found = images.provide(WANTED, with_images(hpcc=str(tmp_path / "hpcc.sif")))
     assert found.image == "image.sif"
     assert found.build[0].endswith(f" image --ready {tmp_path}/hpcc.sif --link image.sif --architecture x86_64")
-    with pytest.raises(Misconfigured, match="no image: /nowhere.sif, which the site's extras name for hpcc, does not"):
+    with pytest.raises(
+        Misconfigured, match="no image: /nowhere.sif, which the site's extras, or --image, name for hpcc, does not"
+    ):
         images.provide(WANTED, with_images(hpcc="/nowhere.sif"))
 
 

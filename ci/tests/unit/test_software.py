@@ -127,7 +127,7 @@ def test_the_image_of_an_application_goes_before_that_of_its_recipe(tmp_path):
     wanted = Wanted("GROMACS", "gmx", recipe="gromacs", runtime=by_name("Apptainer"), image=str(image))
     assert f" --ready {image} " in images.provide(wanted, AWAY).build[0]
     with pytest.raises(
-        Misconfigured, match="no image: /no.sif, which the site's extras name for GROMACS, does not exist"
+        Misconfigured, match="no image: /no.sif, which the site's extras, or --image, name for GROMACS, does not exist"
     ):
         images.provide(Wanted("GROMACS", "gmx", recipe="gromacs", runtime=by_name("Apptainer"), image="/no.sif"), AWAY)
 
@@ -154,9 +154,10 @@ def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_
     assert lines[-3:] == ["export OMP_A='b c'", "make input", "END"]
     (plan,) = [number for number, line in enumerate(lines) if " hostmpi plan " in line]
     assert lines[plan].startswith("(export OMP_A='b c'; python3 ")
-    # With the host's MPI bound, as later: but before it is traced.
-    assert lines[plan + 1].endswith(
+    # What may end the job comes after what explains it; with the host's MPI bound, as later, but before it is traced.
+    assert lines[plan + 1].endswith(" observe subject || true")
+    assert lines[plan + 2].endswith(
         "sh -c 'command -v /own/io >/dev/null || { echo error: no software: the image has no /own/io >&2; exit 1; }'"
     )
-    assert " /rfm_workdir/subject.preflight.sh " in lines[plan + 2]
-    assert lines[plan + 3].endswith(" hostmpi verify --tree=/apps:/own subject")
+    assert " /rfm_workdir/subject.preflight.sh " in lines[plan + 3]
+    assert lines[plan + 4].endswith(" hostmpi verify --tree=/apps:/own subject")
