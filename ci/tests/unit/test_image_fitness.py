@@ -193,9 +193,7 @@ def test_the_program_of_the_ranks_starts_with_any_library_of_this_machine(tmp_pa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     write_program(tmp_path / "runtime", 'shift; while [ "$1" != image ]; do shift; done; shift; exec "$@"')
     monkeypatch.setattr(rank_start, "_PLACE", str(tmp_path / "place"))
-    runtime = SimpleNamespace(
-        variable="", user_namespace="", shared_namespace="", own_library_path=False, environment=()
-    )
+    runtime = SimpleNamespace(**Runtime("Host", "runtime", "", (), "")._asdict())
     # The directory is found at its place in the container by a link.
     runtime.bind_words = lambda binds: [(tmp_path / "place").symlink_to(binds[0][0]) or "--"]
     name = next(library["library"] for library in HOST["mpi"])
