@@ -87,7 +87,7 @@ class PreparedCase:
     site_software: Software | None = None
     image_executable: str | None = None
     rounds: duets.Choice | None = None
-    spreads: dict[str, known_spreads.Told] | None = None
+    spreads: dict[str, known_spreads.KnownSpread] | None = None
     allowance: Allowance | None = None
     bounds: waiting.Bounds | None = None
     runtime_needs: Needs | None = None
@@ -124,7 +124,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     #: Values from the phases so far.
     prepared = PreparedCase()
 
-    def hand_on(self, **facts: Any) -> None:
+    def set_prepared(self, **facts: Any) -> None:
         """Set values for the next phases; names as in :class:`PreparedCase`."""
         self.prepared = replace(self.prepared, **facts)
 
@@ -162,9 +162,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
             self.job.options = [*self.job.options, *schedulers.options_of(self.job, self.site, self.layout)]
             self._allow()
             self._require_nodes()
-            self.hand_on(runtime_needs=runtimes.needs(self.current_partition, self.runtime))
+            self.set_prepared(runtime_needs=runtimes.needs(self.current_partition, self.runtime))
             # A job of its own finds out what is not known of a partition.
-            self.hand_on(provision=software.provide(self.wanted_software(), self.site))
+            self.set_prepared(provision=software.provide(self.wanted_software(), self.site))
         except (software.Unavailable, LayoutError) as error:
             self.skip_because(str(error))
         if self.contained and self._twins in _UNREADABLE:
@@ -181,7 +181,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Replace the check's software with that of the site, where the site has its own; a ready image comes first."""
         if self.ready_image:
             site_software = replace(site_software, image=self.ready_image)
-        self.hand_on(site_software=site_software, image_executable=site_software.image_executable or self.executable)
+        self.set_prepared(
+            site_software=site_software, image_executable=site_software.image_executable or self.executable
+        )
         if site_software.executable or site_software.modules or site_software.spack or site_software.easybuild:
             self.spack, self.easybuild = site_software.spack, site_software.easybuild
         self.executable = site_software.executable or self.executable
@@ -219,10 +221,10 @@ class ContainerCheck(BuiltCheck, VariantSides):
         def lay_out(site):
             return Layout.on(site, self.num_nodes, self.ranks_on_node(site), *layout_facts)
 
-        self.hand_on(rounds=duets.choose(self.duet, self.site, case, lay_out))
+        self.set_prepared(rounds=duets.choose(self.duet, self.site, case, lay_out))
         self.site, self.layout = self.prepared.rounds.site, self.prepared.rounds.layout
         self.executable += self.program_suffix
-        self.hand_on(image_executable=self.prepared.image_executable + self.program_suffix)
+        self.set_prepared(image_executable=self.prepared.image_executable + self.program_suffix)
         self.threads = self.num_cpus_per_task = self.layout.threads
         self.num_tasks, self.num_tasks_per_node = self.layout.ranks, self.layout.ranks_per_node
         self.num_gpus_per_node = (self.gpu and self.site.gpus) or None
@@ -239,14 +241,14 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Set the job's time and memory, and the expected cost of the case."""
         run = allowance.Run.of(self.known_work, self.known_work and self.amount, self.layout, self.run_limit)
         self.extra_resources = {**allowance.resources(self.site, run), **self.extra_resources}
-        self.hand_on(
+        self.set_prepared(
             spreads=known_spreads.known(self.known_spreads, self.display_name, self.current_partition.fullname)
         )
         figures = self.prepared.rounds.figures
         rounds = self.rounds or known_spreads.rounds_expected(figures, self.tolerance, self.prepared.spreads)
         facts = (self.num_nodes, run, self.side_count, self.seconds, self.node_hours, rounds)
-        self.hand_on(allowance=allowance.allow(self.site, *facts))
-        self.hand_on(bounds=waiting.Bounds(self.job, self.time_limit or self.prepared.allowance.at_most))
+        self.set_prepared(allowance=allowance.allow(self.site, *facts))
+        self.set_prepared(bounds=waiting.Bounds(self.job, self.time_limit or self.prepared.allowance.at_most))
         if not self.site.is_here:
             self.time_limit = self.time_limit or self.prepared.allowance.at_most
         closing = known_spreads.closing(figures, self.tolerance, self.prepared.spreads)
@@ -266,14 +268,14 @@ class ContainerCheck(BuiltCheck, VariantSides):
     @run_before("run", always_last=True)
     def write_job(self):
         """Write the script of each side into the job, and let the runner alternate them."""
-        self.hand_on(sides=self.sides())
+        self.set_prepared(sides=self.sides())
         self._plan_experiments()
         needs = Needs(
             self.prepared.provision.activate, modules=(*self.prepared.site_software.modules,), files=(*self.own_files,)
         )
         sides = [*self.prepared.sides, *self.prepared.remedies]
         job = commands.job_commands(sides, needs, self.input_commands, self.site, self.layout, self.stagedir)
-        self.hand_on(makes_input=job.prepares)
+        self.set_prepared(makes_input=job.prepares)
         scripts = {side.name: job.scripts[side.name] for side in self.prepared.sides}
         self.compared = earlier_rounds.compared_in(
             self.prepared.sides, scripts, self.layout, self.work_facts, self.stagedir
@@ -282,7 +284,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.modules += [module for module in job.needs.modules if module not in self.modules]
         self.env_vars = {"OMP_NUM_THREADS": str(self.layout.threads), **job.needs.variables, **self.env_vars}
         self.keep_files = [*self.keep_files, contract.REPRODUCER]
-        self.hand_on(facts=self._make_facts())
+        self.set_prepared(facts=self._make_facts())
         self.write_private({contract.FACTS: json.dumps(self.prepared.facts), **job.private})
         self.job.launcher = getlauncher("local")()
         self.executable, self.executable_opts = self._runner(), []
@@ -295,14 +297,14 @@ class ContainerCheck(BuiltCheck, VariantSides):
             return
         partition = self.current_partition.fullname
         plan = experiments.planned(self.experiments_of, self.unique_name, partition)
-        self.hand_on(plan=plan, remedies=plan.sides(pairs[0]))
+        self.set_prepared(plan=plan, remedies=plan.sides(pairs[0]))
 
     def _make_facts(self):
         absolute, expected = references.split(references.case_references(self), self.figures, self.site.emulated)
         if expected or self.site.emulated or self.prepared.rounds.at_once:
             # Absolute references are for a whole node.
             self.reference = {self.current_partition.fullname: {} if self.prepared.rounds.at_once else absolute}
-        self.hand_on(with_reference=frozenset(expected))
+        self.set_prepared(with_reference=frozenset(expected))
         site_tolerances = self.site.tolerances_of(type(self).__name__, {figure.name for figure in self.figures})
         accepted = references.accepted(self.figures, expected, site_tolerances, self.tolerance)
         return {
@@ -333,14 +335,14 @@ class ContainerCheck(BuiltCheck, VariantSides):
         files, awake = tuple(self.output_files), self.keep_awake and started_here
         seconds = self.prepared.allowance.rounds or self.seconds
         prepare = allowance.prepare_limit(self.expected["before"]) if self.prepared.makes_input else 0.0
-        return rounds_command.Rounds(
+        return rounds_command.RoundsOptions(
             round_count, seconds, self.run_limit, local_ranks, files, prepare, awake, self.quiet
         ).command(self.site)
 
     @run_before("sanity")
     def outlast_scheduler(self):
         """Wait for a job that ReFrame lost while Slurm's controller was restarted, and for the job's record."""
-        self.hand_on(
+        self.set_prepared(
             job_state=self.prepared.bounds.outlast(lambda: self.is_dry_run() or record.is_complete(Path(self.stagedir)))
         )
 
@@ -358,7 +360,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             job_record = record.Record.read(stagedir)
         except UnreadableError as error:
             raise NotMeasured(texts.sanitized(f"{error}: {end}")) from None
-        self.hand_on(evaluation=job_record.evaluate(self.prepared.facts, stagedir), runs=job_record.runs)
+        self.set_prepared(evaluation=job_record.evaluate(self.prepared.facts, stagedir), runs=job_record.runs)
         self.application_seconds, self.job_seconds = self.prepared.evaluation.seconds, job_record.took
         self.provenance = texts.cleaned(
             {**self.prepared.provision.provenance, **job_record.provenance(stagedir, self.identity)}
@@ -398,7 +400,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Hand the figures to ReFrame: the subject's value, and for containers the bare one and the overhead."""
         if self.is_dry_run():
             return
-        self.hand_on(
+        self.set_prepared(
             outcome=Outcome(
                 self.figures,
                 self.prepared.sides,

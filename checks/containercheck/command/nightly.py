@@ -152,7 +152,7 @@ def run(wanted: NightSettings, place: Workplace, relay: reframe_process.Relay) -
         result.problems += [*stopped(wanted, relay), reframe_process.last_error(place.log) or str(error)]
         result.unstored(before)
         return result
-    session.go_on()
+    session.repeat_open()
     judge(result, session, history)
     proposals = [change for change in result.changes if not change.confirmed]
     if proposals and not relay.stopped_by and confirm(session, proposals):

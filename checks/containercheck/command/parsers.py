@@ -204,7 +204,11 @@ COMMANDS: Mapping[str, Command] = {
             ("HPCC", "the cases of the last session with that in their name"),
             ("--between old.json new.json", "what differs between two hosts, runtimes, images or nights"),
         ),
-        {0: "the explanation is printed", 1: "there is no such case, or nothing to compare", 2: "the command line is wrong"},
+        {
+            0: "the explanation is printed",
+            1: "there is no such case, or nothing to compare",
+            2: "the command line is wrong",
+        },
         words="[CASE]",
         facts={"dest": "case", "nargs": "?", "default": "", "metavar": "CASE", "help": "a part of a case's name"},
         rest="",

@@ -112,7 +112,7 @@ def session(
             say("nothing is open in the last session")
             # An acceptance prints its verdict again.
             return conclude(current.cases, problems) if conclude and compared else 0
-        current.go_on()
+        current.repeat_open()
         if settings.node_hours:
             say(f"{estimate.spent(current.cases):.3g} of {settings.node_hours:g} node-hours were spent")
         problems += [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []

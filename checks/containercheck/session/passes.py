@@ -97,7 +97,7 @@ class Session:
         if self._relay.stopped_by:
             raise ReportError("no check was run")
         began = time.monotonic()
-        files = () if reframe_process.names_checks(self._arguments) else cheapest_first(foreseen)
+        files = () if reframe_process.names_checks(self._arguments) else files_cheapest_first(foreseen)
         status = self._reframe(f"--report-file={place.report}", *chosen, known=known, files=files)
         problems = [] if self._relay.stopped_by else reframe_process.left_out(place.log)
         self.report = load(place.report)
@@ -141,7 +141,7 @@ class Session:
         """Whether no verdict is open, and no slowness unconfirmed."""
         return not open_verdicts.open_figures(self.cases) and not selections.to_repeat(self.cases)
 
-    def go_on(self) -> None:
+    def repeat_open(self) -> None:
         """Run the cases that waited for the budget, then repeat those that were only slow, then the open ones.
 
         It ends when open cases close no more verdicts, or time or budget are used up.
@@ -350,7 +350,7 @@ class Session:
         return reframe_process.reframe(words, self._place, self._relay, expected, quiet, self._view)
 
 
-def cheapest_first(report: dict[str, Any]) -> list[str]:
+def files_cheapest_first(report: dict[str, Any]) -> list[str]:
     """Return the check files of a dry run, those with the cheapest cases first.
 
     ReFrame runs cases in the order in which it loads them. Files with skipped cases only come last.

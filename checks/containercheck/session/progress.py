@@ -98,7 +98,7 @@ def awaited(raw: Mapping[str, Any], name: str, seconds: float) -> tuple[str, Awa
     return f"/{raw['hashcode']} @{raw['system']}:{raw['partition']}+{raw['environ']}", Awaited(name, seconds, raw)
 
 
-class Told(Protocol):
+class ProgressText(Protocol):
     """Work that can describe its progress."""
 
     def line(self, within: float) -> str:
@@ -125,7 +125,7 @@ class Progress:
         self._finished = 0.0
         self.done = self.failed = 0
 
-    def saw(self, line: str) -> Ended | None:
+    def read_line(self, line: str) -> Ended | None:
         """Count a case from a line that ReFrame printed, and return it."""
         match = ENDED.match(COLOR.sub("", line))
         if not match or match[1] == "SKIP":
@@ -221,7 +221,7 @@ class Screen:
 
 
 @contextlib.contextmanager
-def shown(progress: Told, screen: Screen) -> Iterator[None]:
+def shown(progress: ProgressText, screen: Screen) -> Iterator[None]:
     """Show the progress until the block is left."""
     ended = threading.Event()
 

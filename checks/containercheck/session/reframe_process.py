@@ -335,7 +335,7 @@ def copy(
             log.write(line)
             log.flush()
         text = line.decode(errors="surrogateescape")
-        for shown in view.lines(text, current.saw(text)):
+        for shown in view.lines(text, current.read_line(text)):
             screen.show(shown.encode(errors="surrogateescape"))
 
 

@@ -13,7 +13,7 @@ QUIET = 2.0
 
 
 @dataclass(frozen=True)
-class Rounds:
+class RoundsOptions:
     """How the sides are run.
 
     :ivar amount: number of rounds, whatever the verdict; 0 to let the verdict decide.

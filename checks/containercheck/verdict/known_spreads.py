@@ -25,7 +25,7 @@ UNKNOWN_SPREAD = 20.0
 UNKNOWN_PART = 0.5
 
 
-class Told(NamedTuple):
+class KnownSpread(NamedTuple):
     """The spread of a figure in earlier sessions.
 
     :ivar unit: of the spread: percent, or the figure's unit, by how it was compared then.
@@ -35,7 +35,7 @@ class Told(NamedTuple):
     unit: str
 
 
-def known(path: str, name: str, partition: str) -> dict[str, Told]:
+def known(path: str, name: str, partition: str) -> dict[str, KnownSpread]:
     """Return the spreads of a case's figures in earlier sessions, by figure.
 
     :param path: file that ``ci/run`` wrote (history/spreads.py); empty for none.
@@ -45,7 +45,9 @@ def known(path: str, name: str, partition: str) -> dict[str, Told]:
     if not path:
         return {}
     figures = _spreads(path).get(partition, {}).get(name, {})
-    return {name: Told(Prior(stored["spread"], stored["source"]), stored["unit"]) for name, stored in figures.items()}
+    return {
+        name: KnownSpread(Prior(stored["spread"], stored["source"]), stored["unit"]) for name, stored in figures.items()
+    }
 
 
 @functools.lru_cache(maxsize=1)
@@ -56,13 +58,13 @@ def _spreads(path: str) -> dict[str, Any]:
         raise ReframeError(f"cannot read the known spreads {path}: {error}") from None
 
 
-def figure_priors(figures: Iterable[Figure], sessions: Mapping[str, Told]) -> dict[str, Prior]:
+def figure_priors(figures: Iterable[Figure], sessions: Mapping[str, KnownSpread]) -> dict[str, Prior]:
     """Return the known spread of figures, by name: from earlier sessions, else the check's own, else a default."""
     priors = {figure.name: _prior(figure, sessions.get(figure.name)) for figure in figures}
     return {name: prior for name, prior in priors.items() if prior}
 
 
-def _prior(figure: Figure, earlier: Told | None) -> Prior | None:
+def _prior(figure: Figure, earlier: KnownSpread | None) -> Prior | None:
     if earlier and earlier.unit == figure.overhead_unit:
         return earlier.prior
     if figure.spread is not None:
@@ -73,7 +75,7 @@ def _prior(figure: Figure, earlier: Told | None) -> Prior | None:
     return Prior(UNKNOWN_PART * abs(figure.tolerance), DEFAULT) if figure.tolerance else None
 
 
-def rounds_expected(figures: Iterable[Figure], usual: float, sessions: Mapping[str, Told]) -> int:
+def rounds_expected(figures: Iterable[Figure], usual: float, sessions: Mapping[str, KnownSpread]) -> int:
     """Return after about how many rounds a check without overhead has its verdict, by its known spreads.
 
     That is the horizon where one of its figures is expected to stay open.
@@ -84,7 +86,7 @@ def rounds_expected(figures: Iterable[Figure], usual: float, sessions: Mapping[s
     return max([1, *(_rounds_expected(figure, len(figures), usual, sessions) for figure in figures)])
 
 
-def closing(figures: Iterable[Figure], usual: float, sessions: Mapping[str, Told]) -> list[int]:
+def closing(figures: Iterable[Figure], usual: float, sessions: Mapping[str, KnownSpread]) -> list[int]:
     """Return the rounds that each figure with a measured spread is expected to need, the fewest first."""
     figures = list(figures)
     priors = [(figure, _prior(figure, sessions.get(figure.name))) for figure in figures]
@@ -92,7 +94,7 @@ def closing(figures: Iterable[Figure], usual: float, sessions: Mapping[str, Told
     return sorted(_rounds_expected(figure, len(figures), usual, sessions) for figure in measured)
 
 
-def _rounds_expected(figure: Figure, together: int, usual: float, sessions: Mapping[str, Told]) -> int:
+def _rounds_expected(figure: Figure, together: int, usual: float, sessions: Mapping[str, KnownSpread]) -> int:
     highest = usual if figure.tolerance is None else figure.tolerance
     prior = _prior(figure, sessions.get(figure.name))
     return Pairs(figure.better, figure.compare, -math.inf, highest, together, prior=prior).rounds_expected

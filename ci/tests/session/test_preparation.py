@@ -142,8 +142,8 @@ def test_files_of_what_is_skipped_come_last_and_are_there(tmp_path):
     costs = [("A", {"expected": {"expected": 50.0}}), ("B", {"expected": {"expected": 5.0}})]
     cases = [(name, "generic", "", {**facts, "filename": f"/c/{name}.py"}) for name, facts in costs]
     cases.insert(0, ("S", "generic", "", {"result": "skip", "skip_reason": "no", "filename": "/c/S.py"}))
-    assert passes.cheapest_first(report(tmp_path, *cases)) == ["/c/B.py", "/c/A.py", "/c/S.py"]
-    assert passes.cheapest_first({"runs": []}) == []
+    assert passes.files_cheapest_first(report(tmp_path, *cases)) == ["/c/B.py", "/c/A.py", "/c/S.py"]
+    assert passes.files_cheapest_first({"runs": []}) == []
     assert reframe_process.names_checks(["-n", "x", "-c", "mine/"])
     assert reframe_process.names_checks(["--checkpath=mine/"])
     assert not reframe_process.names_checks(["-C", "site.py", "-n", "x"])

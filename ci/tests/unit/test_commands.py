@@ -336,13 +336,13 @@ def test_jobs_on_this_machine_use_this_python():
 
 
 def test_the_runner_is_told_how_many_rounds_or_how_long():
-    fixed = rounds_command.Rounds(4, 60.0, 600.0, 4, ("md.log", "two words"), prepare=620.0, keep_awake=True).command(
-        SITE
-    )
+    fixed = rounds_command.RoundsOptions(
+        4, 60.0, 600.0, 4, ("md.log", "two words"), prepare=620.0, keep_awake=True
+    ).command(SITE)
     words = "--rounds=4 --limit=600 --local-ranks=4 --collect=md.log '--collect=two words'"
     assert fixed == f"{OWN} rounds {words} --prepare=prepare.sh --prepare-limit=620 --keep-awake --alone"
     shared = replace(SITE, exclusive=False)
-    timed = rounds_command.Rounds(0, 60.0, 0.5, 0, (), prepare=0, keep_awake=False).command(shared)
+    timed = rounds_command.RoundsOptions(0, 60.0, 0.5, 0, (), prepare=0, keep_awake=False).command(shared)
     assert timed == f"{OWN} rounds --seconds=60 --limit=0.5 --local-ranks=0"
 
 
@@ -359,7 +359,7 @@ def test_the_runner_is_told_how_many_rounds_or_how_long():
 def test_who_has_nodes_to_itself_waits_for_nobody(facts, expected):
     site = replace(SITE, **facts)
     assert site.locks_machine == expected
-    assert ("--alone" in rounds_command.Rounds(1, 1, 1, 1, (), False, False).command(site)) != expected
+    assert ("--alone" in rounds_command.RoundsOptions(1, 1, 1, 1, (), False, False).command(site)) != expected
 
 
 def test_needs_add_up_and_nothing_is_done_twice():

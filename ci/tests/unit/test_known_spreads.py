@@ -139,11 +139,11 @@ def test_a_verdict_of_the_session_keeps_what_was_known_when_it_fell():
 
 
 def test_the_order_of_what_is_known():
-    told = {"rate": known_spreads.Told(Prior(2.5, "12 nights"), "%")}
+    told = {"rate": known_spreads.KnownSpread(Prior(2.5, "12 nights"), "%")}
     assert known_spreads.figure_priors([RATE], told) == {"rate": Prior(2.5, "12 nights")}
     assert known_spreads.figure_priors([RATE], {}) == {"rate": Prior(4.0, "the check")}
     # What was compared otherwise then has another unit.
-    assert known_spreads.figure_priors([RATE], {"rate": known_spreads.Told(Prior(0.1, "12 nights"), "s")}) == {
+    assert known_spreads.figure_priors([RATE], {"rate": known_spreads.KnownSpread(Prior(0.1, "12 nights"), "s")}) == {
         "rate": Prior(4.0, "the check")
     }
     unknown = Figure("rate", r"(\S+)", "x")
@@ -159,7 +159,7 @@ def test_the_file_of_a_session_is_read_by_case_and_partition(tmp_path):
     path = tmp_path / "known.json"
     path.write_text(json.dumps({"here:one": {NAME: {"rate": {"spread": 2.5, "source": "12 nights", "unit": "%"}}}}))
     assert known_spreads.known(str(path), NAME, "here:one") == {
-        "rate": known_spreads.Told(Prior(2.5, "12 nights"), "%")
+        "rate": known_spreads.KnownSpread(Prior(2.5, "12 nights"), "%")
     }
     assert known_spreads.known(str(path), NAME, "here:two") == known_spreads.known("", NAME, "here:one") == {}
     with pytest.raises(ReframeError, match="cannot read the known spreads"):
@@ -172,7 +172,10 @@ def test_the_rounds_that_a_check_is_expected_to_need():
     assert known_spreads.rounds_expected([quiet, noisy], 5.0, {}) > 20
     assert known_spreads.rounds_expected([Figure("rate", r"(\S+)", "x", spread=60.0)], 5.0, {}) == 40
     assert (
-        known_spreads.rounds_expected([noisy], 5.0, {"rate12.0": known_spreads.Told(Prior(1.0, "9 nights"), "%")}) == 2
+        known_spreads.rounds_expected(
+            [noisy], 5.0, {"rate12.0": known_spreads.KnownSpread(Prior(1.0, "9 nights"), "%")}
+        )
+        == 2
     )
 
 

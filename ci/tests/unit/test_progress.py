@@ -34,7 +34,7 @@ def current(tmp_path):
 def test_what_ended_is_counted_and_what_was_skipped_is_not(current):
     assert current.line(30) == "0 of 3 done"
     for line in (ended("OK", "/1ace5438"), ended("SKIP", "/00000000"), "P: rate: 3 x\n", ended("FAIL", "/75264ae9")):
-        current.saw(line)
+        current.read_line(line)
     assert current.line(30).startswith("2 of 3 done, 1 failed; ")
 
 
@@ -42,12 +42,12 @@ def test_the_rest_is_foreseen_from_what_is_done(current, monkeypatch):
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 100)
     assert "left" not in current.line(30)
-    current.saw(ended("OK", "/1ace5438"))
+    current.read_line(ended("OK", "/1ace5438"))
     # A tenth is done in 100 s.
     assert current.line(30) == "1 of 3 done; some 15 min left"
-    current.saw(ended("OK", "/75264ae9"))
+    current.read_line(ended("OK", "/75264ae9"))
     assert current.line(30) == "2 of 3 done; some 43 s left"
-    current.saw(ended("OK", "/779234bd"))
+    current.read_line(ended("OK", "/779234bd"))
     assert current.line(30) == "3 of 3 done"
 
 
