@@ -218,7 +218,7 @@ def conclude(result: Result, directory: Path) -> int:
 
 def alarm_lines(changes: Sequence[Change]) -> list[str]:
     """Return a line for each likely cause of these changes."""
-    return [f"{cause.what}. {'; '.join(cause.differences)}" for cause in causes.causes(changes)]
+    return [f"{cause.sentence}. {'; '.join(cause.differences)}" for cause in causes.causes(changes)]
 
 
 def summary(result: Result) -> dict[str, Any]:

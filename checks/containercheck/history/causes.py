@@ -16,20 +16,20 @@ NAMED = 3
 
 
 @dataclass(frozen=True)
-class Cause:
+class ChangeCause:
     """The likely cause of some changes.
 
-    :ivar what: a sentence.
+    :ivar sentence: what changed, where and since when.
     :ivar differences: a line for each recorded fact that is different since then; or the line that there is none.
     :ivar changes: all that it explains.
     """
 
-    what: str
+    sentence: str
     differences: tuple[str, ...]
     changes: tuple[Change, ...]
 
 
-def causes(changes: Sequence[Change]) -> list[Cause]:
+def causes(changes: Sequence[Change]) -> list[ChangeCause]:
     """Return the likely causes, those of the worst changes first.
 
     Changes belong together if they share partition, night, direction, and kind of series: bare values, overheads, or
@@ -44,7 +44,7 @@ def causes(changes: Sequence[Change]) -> list[Cause]:
         key = (*_place(change), kind, None if kind == "both" else change.worse)
         groups.setdefault(key, []).append(change)
     ordered = sorted(groups.items(), key=lambda item: not any(change.worse for change in item[1]))
-    return [Cause(_what(key[-2], group), _differences(group), tuple(group)) for key, group in ordered]
+    return [ChangeCause(_what(key[-2], group), _differences(group), tuple(group)) for key, group in ordered]
 
 
 def _place(change: Change) -> tuple[str, str, str]:

@@ -26,7 +26,7 @@ def change(kind="overhead", size=10.0, at=3, **more):
 
 def test_overhead_alone_is_the_containers_and_names_what_changed_with_it():
     (cause,) = causes([change()])
-    assert cause.what == (
+    assert cause.sentence == (
         "runtime, image or MPI changed on here:one since night 3: the overhead moved (Fine generic rate by +10 %), "
         "and their bare values did not"
     )
@@ -36,7 +36,7 @@ def test_overhead_alone_is_the_containers_and_names_what_changed_with_it():
 def test_bare_alone_is_the_machine():
     kernel = {"machine": {"kernel": "6.1", "processor": "x"}}, {"machine": {"kernel": "6.2", "processor": "x"}}
     (cause,) = causes([change(BARE, provenance=lambda number: kernel[number >= 3])])
-    assert cause.what == (
+    assert cause.sentence == (
         "the machine changed on here:one since night 3: bare moved (Fine rate by +10 %), and their overheads did not"
     )
     assert cause.differences == ("kernel: 6.1 -> 6.2",)
@@ -44,7 +44,7 @@ def test_bare_alone_is_the_machine():
 
 def test_both_of_one_figure_are_told_together():
     (cause,) = causes([change(), change(BARE, -5.0)])
-    assert cause.what.startswith("bare and overhead both moved on here:one since night 3: bare moved (Fine rate by -5")
+    assert cause.sentence.startswith("bare and overhead both moved on here:one since night 3: bare moved (Fine rate by -5")
     assert len(cause.changes) == 2
 
 
@@ -52,7 +52,7 @@ def test_what_came_in_one_night_on_one_partition_in_one_direction_has_one_cause(
     together = [change(figure=f"figure{number}") for number in range(5)]
     (cause,) = causes(together)
     assert cause.changes == tuple(together)
-    assert "; and 2 more)" in cause.what
+    assert "; and 2 more)" in cause.sentence
     others = [change(at=2), change(partition="two"), change(size=-10.0), change(BARE, figure="other")]
     assert len(causes([*together, *others])) == 5
 
@@ -60,7 +60,7 @@ def test_what_came_in_one_night_on_one_partition_in_one_direction_has_one_cause(
 def test_the_worse_come_first_and_of_several_the_largest():
     found = causes([change(size=-10.0), change(figure="small", size=3.0), change(figure="large", size=30.0)])
     assert [cause.changes[0].worse for cause in found] == [True, False]
-    assert "(Fine generic large by +30 %; Fine generic small by +3 %)" in found[0].what
+    assert "(Fine generic large by +30 %; Fine generic small by +3 %)" in found[0].sentence
 
 
 def test_nothing_recorded_is_told():

@@ -63,7 +63,7 @@ def test_a_regression_in_the_fourth_night_is_an_alarm_in_the_fourth_and_the_fift
     for count in (4, 5):
         assert told(stored(count, applications, **change)) == [(*alarm, True)]
     (cause,) = causes(standing(series(nights(stored(5, applications, **change)))))
-    assert cause.what.startswith("runtime, image or MPI changed on here:one since night 3: the overhead moved (App0 ")
+    assert cause.sentence.startswith("runtime, image or MPI changed on here:one since night 3: the overhead moved (App0 ")
     assert cause.differences == ("runtime: apptainer version 1.3 -> apptainer version 1.4",)
     # What a rerun has to run.
     (change,) = cause.changes
@@ -74,7 +74,7 @@ def test_a_slower_machine_is_one_cause_of_all_that_it_slows():
     found = standing(series(nights(stored(5, since=3, bare=0.8))))
     (cause,) = causes(found)
     assert (len(cause.changes), {one.confirmed for one in cause.changes}) == (12, {True})
-    assert cause.what.startswith("the machine changed on here:one since night 3: bare moved (App")
+    assert cause.sentence.startswith("the machine changed on here:one since night 3: bare moved (App")
 
 
 def test_what_was_repaired_is_no_alarm_any_more():

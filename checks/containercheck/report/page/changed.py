@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from containercheck.history.causes import Cause
+from containercheck.history.causes import ChangeCause
 from containercheck.history.change_points import Change
 from containercheck.history.series import BARE, Series
 from containercheck.report.page import rerun
@@ -63,7 +63,7 @@ class ToldCause:
     more: tuple[ToldChange, ...]
 
 
-def cause_lines(causes: Sequence[Cause], cases: Sequence[Case], trends: Mapping[Group, str]) -> list[ToldCause]:
+def cause_lines(causes: Sequence[ChangeCause], cases: Sequence[Case], trends: Mapping[Group, str]) -> list[ToldCause]:
     """Return the causes: confirmed regressions first, then proposed ones, then improvements.
 
     :param cases: the cases of the last night.
@@ -73,7 +73,7 @@ def cause_lines(causes: Sequence[Cause], cases: Sequence[Case], trends: Mapping[
     return sorted(lines, key=lambda line: (not line.alarms, not line.worse))
 
 
-def _cause_line(cause: Cause, cases: Sequence[Case], trends: Mapping[Group, str]) -> ToldCause:
+def _cause_line(cause: ChangeCause, cases: Sequence[Case], trends: Mapping[Group, str]) -> ToldCause:
     ordered = sorted(cause.changes, key=lambda change: (not change.worse, not change.confirmed, -abs(change.size)))
     places: dict[tuple[Any, ...], list[Change]] = {}
     for change in ordered:
@@ -81,7 +81,7 @@ def _cause_line(cause: Cause, cases: Sequence[Case], trends: Mapping[Group, str]
         places.setdefault(key, []).append(change)
     changes = tuple(_change(changes_there, cases, trends) for changes_there in places.values())
     return ToldCause(
-        cause.what,
+        cause.sentence,
         any(change.worse and change.confirmed for change in cause.changes),
         any(change.worse for change in cause.changes),
         tuple(cause.differences),
