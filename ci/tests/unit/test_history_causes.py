@@ -44,7 +44,8 @@ def test_bare_alone_is_the_machine():
 
 def test_both_of_one_figure_are_told_together():
     (cause,) = causes([change(), change(BARE, -5.0)])
-    assert cause.sentence.startswith("bare and overhead both moved on here:one since night 3: bare moved (Fine rate by -5")
+    began = "bare and overhead both moved on here:one since night 3: bare moved (Fine rate by -5"
+    assert cause.sentence.startswith(began)
     assert len(cause.changes) == 2
 
 

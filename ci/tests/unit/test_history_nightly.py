@@ -63,7 +63,8 @@ def test_a_regression_in_the_fourth_night_is_an_alarm_in_the_fourth_and_the_fift
     for count in (4, 5):
         assert told(stored(count, applications, **change)) == [(*alarm, True)]
     (cause,) = causes(standing(series(nights(stored(5, applications, **change)))))
-    assert cause.sentence.startswith("runtime, image or MPI changed on here:one since night 3: the overhead moved (App0 ")
+    began = "runtime, image or MPI changed on here:one since night 3: the overhead moved (App0 "
+    assert cause.sentence.startswith(began)
     assert cause.differences == ("runtime: apptainer version 1.3 -> apptainer version 1.4",)
     # What a rerun has to run.
     (change,) = cause.changes
