@@ -7,6 +7,7 @@ import functools
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -268,6 +269,16 @@ def reframe_command(
         "stderr": subprocess.STDOUT,
     }
     return [*words, f"--prefix={directory}", *arguments], facts
+
+
+def file_of(case: str) -> Path:
+    """Return the application file with a check, so that a session need not load the others.
+
+    :param case: name of the check, or a pattern that begins with it.
+    """
+    check = f"class {re.match(r'[^A-Za-z]*([A-Za-z0-9]+)', case)[1]}("  # type: ignore[index]
+    (path,) = (path for path in (REPOSITORY / "checks").glob("*.py") if check in path.read_text())
+    return path
 
 
 def run_session(directory: Path, *arguments: str, checks: Path = PLANTED, **environment: str) -> Session:

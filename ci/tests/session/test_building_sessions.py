@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY
+from conftest import file_of
 
 HERE = platform.machine()
 
@@ -30,9 +30,7 @@ def test_the_build_step_is_a_job_where_there_is_something_to_build(
     facts = {"scheduler": "squeue", "launcher": "srun", "access": ["--partition=fat"], "processor": processor}
     facts["container_platforms"] = [{"type": "Apptainer"}]
     settings = site(**facts, time_limit="30m", extras={"python": "/opt/python3", **extras})
-    result = session(
-        "--dry-run", "-C", settings, "-n", f"HPCC%variant={variant}", *options, checks=REPOSITORY / "checks"
-    )
+    result = session("--dry-run", "-C", settings, "-n", f"HPCC%variant={variant}", *options, checks=file_of("HPCC"))
     assert result.status == 0, result.output
     (path,) = result.stage.rglob("rfm_build.sh")
     script = path.read_text()

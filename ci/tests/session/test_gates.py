@@ -11,7 +11,7 @@ from pathlib import Path
 
 import environments
 import pytest
-from conftest import REPOSITORY, write_program
+from conftest import REPOSITORY, file_of, write_program
 from containercheck.verdict.record import Record
 
 
@@ -180,7 +180,7 @@ def test_figures_tell_within_three_rounds_that_all_ranks_are_on_one_core(session
     """By themselves: where ranks cannot be seen, nothing else tells."""
     write_program(tmp_path / "apptainer", ONE_CORE.format(program=program, apptainer=shutil.which("apptainer")))
     options = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    result = session("-n", f"^{check}%variant=generic", checks=REPOSITORY / "checks", **options)
+    result = session("-n", f"^{check}%variant=generic", checks=file_of(check), **options)
     reason_given = reason(result.case("generic", check))
     assert "its ranks share cores: they are bound to 0 | 0" in reason_given, result.output
     (stage,) = [path.parent for path in result.stage.rglob("rounds.json")]

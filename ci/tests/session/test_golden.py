@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY
+from conftest import REPOSITORY, file_of
 from site_files import anywhere, system_of  # noqa: F401
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -46,7 +46,7 @@ def dry_run(name, anywhere, session, script):
     site, partition, case = CASES[name]
     path = REPOSITORY / "config" / f"{site}.py"
     arguments = ("-C", str(path), f"--system={system_of(path)['name']}:{partition}", "-n", f"^{case}$")
-    result = session("--dry-run", "-S", "full=yes", *arguments, checks=REPOSITORY / "checks", **anywhere)
+    result = session("--dry-run", "-S", "full=yes", *arguments, checks=file_of(case), **anywhere)
     scripts = list(result.stage.rglob(script))
     assert len(scripts) == 1, result.output
     return scripts[0].read_text()
@@ -72,7 +72,7 @@ def test_a_job_asks_for_memory_where_the_site_says_how(session, site, exclusive,
         extras={"max_nodes": 2, "memory_per_node": 64 << 30, "exclusive": exclusive},
     )
     case = "QuantumEspresso%variant=bare%num_nodes=2%material=SiH4"
-    result = session("--dry-run", "-C", settings, "-n", case, checks=REPOSITORY / "checks")
+    result = session("--dry-run", "-C", settings, "-n", case, checks=file_of(case))
     (script,) = result.stage.rglob("rfm_job.sh")
     words = [line.split()[1] for line in script.read_text().splitlines() if line.startswith("#SBATCH")]
     assert [word for word in words if word.startswith(("--mem", "--exclusive"))] == asked

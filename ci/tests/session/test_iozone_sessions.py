@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from conftest import REPOSITORY
+from conftest import REPOSITORY, file_of
 from iozone import MODES
 
 
@@ -12,7 +12,7 @@ def test_another_file_system_is_measured_in_the_container_and_left_as_it_was(ses
     settings = site(extras={"file_systems": {"scratch": "$SCRATCH_OF/scratch of mine"}})
     case = "IOzone%variant=generic%num_nodes=1%file_system=scratch%access=streams%file_size=512%record_size=1024"
     options = ("-C", settings, "-n", case, "-S", "rounds=1", "-S", "full=yes")
-    result = session(*options, checks=REPOSITORY / "checks", SCRATCH_OF=str(tmp_path))
+    result = session(*options, checks=file_of("IOzone"), SCRATCH_OF=str(tmp_path))
     assert result.case("generic")["result"] == "pass", result.output
     script = next(result.stage.rglob("rfm_job.sh")).read_text()
     assert f" -f '{scratch}/containercheck-" in script
