@@ -1,5 +1,5 @@
 #!/bin/bash
-#SBATCH --job-name="rfm_build_HPCC_0eeef78e"
+#SBATCH --job-name="rfm_build_HPCC_8189f43e"
 #SBATCH --ntasks=1
 #SBATCH --ntasks-per-node=1
 #SBATCH --cpus-per-task=8

@@ -1,5 +1,5 @@
 #!/bin/bash
-#SBATCH --job-name="rfm_HPCC_0eeef78e"
+#SBATCH --job-name="rfm_HPCC_8189f43e"
 #SBATCH --ntasks=640
 #SBATCH --ntasks-per-node=40
 #SBATCH --cpus-per-task=1
@@ -18,25 +18,25 @@ cat >baseline.sh <<'END'
 srun --cpus-per-task=1 --cpu-bind=cores hpcc
 END
 cat >subject.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif hpcc
+srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif hpcc
 END
 cat >baseline.observe.sh <<'END'
 sh ./observe.sh ./baseline.observing
 END
 cat >subject.ranks.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif mpi-ranks
+srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif mpi-ranks
 END
 cat >subject.ranks.inside.sh <<'END'
-$(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 640 --bind-to core mpi-ranks
+$(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 640 --bind-to core mpi-ranks
 END
 cat >subject.lookup.sh <<'END'
-$(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif sh -c 'command -v mpi-ranks'
+$(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif sh -c 'command -v mpi-ranks'
 END
 cat >subject.inside.sh <<'END'
-$(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 640 --bind-to core hpcc
+$(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 640 --bind-to core hpcc
 END
 cat >subject.observe.sh <<'END'
-$(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_0eeef78e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing
+$(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing
 END
 cat >prepare.sh <<'END'
 python3 $REPOSITORY/checks/containercheck/node observe baseline || true

@@ -18,8 +18,8 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 #: Site file, partition, and case.
 CASES = {
     "slurm-256-nodes": ("marenostrum4", "main", "PingPong%variant=integrated%num_nodes=256%image_release=fitting"),
-    "cray": ("cray_ex", "cpu", "IMB%variant=integrated%num_nodes=2"),
-    "power": ("cte_power", "main", "HPCC%variant=generic%num_nodes=16%image_release=fitting"),
+    "cray": ("cray_ex", "cpu", "IMB%variant=integrated%num_nodes=2%sizes=few"),
+    "power": ("cte_power", "main", "HPCC%variant=generic%num_nodes=16%image_release=fitting%ranks=0"),
     "grid-engine": ("cc_in2p3", "cpu", "DB12%variant=generic%num_nodes=1%slots=all"),
     "modules": ("marconi", "skylake", "QuantumEspresso%variant=integrated%num_nodes=2%material=SiH4"),
     "gpu": ("aris", "gpu", "GROMACSHybrid%variant=generic%num_nodes=8"),
