@@ -12,6 +12,7 @@ from pathlib import Path
 import environments
 import pytest
 from conftest import REPOSITORY, file_of, write_program
+from containercheck.node.container_runtimes import RUNTIMES
 from containercheck.verdict.record import Record
 
 
@@ -19,6 +20,7 @@ def reason(case):
     return case["fail_reason"] or ""
 
 
+@pytest.mark.alone
 def test_who_disturbed_a_check_is_in_its_case_and_in_the_output(session, tmp_path):
     program = tmp_path / "other-work"
     shutil.copy(shutil.which("bash"), program)
@@ -91,7 +93,7 @@ def test_missing_runtime_skips_with_the_reason(session, tmp_path):
             link = programs / program.name
             # There may be links to nothing among them.
             taken = os.path.lexists(link)
-            if program.name not in ("apptainer", "singularity", "docker", "sarus", "shifter") and not taken:
+            if program.name not in {runtime.command for runtime in RUNTIMES} and not taken:
                 link.symlink_to(program)
     result = session("-n", "^Planted", "-S", "rounds=1", PATH=str(programs))
     assert result.case("bare")["result"] == "pass"
