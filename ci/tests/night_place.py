@@ -48,8 +48,8 @@ def steady(number: int, seed: int = 0) -> list[tuple[float, float, str]]:
 
 
 def start(place: reframe_process.Workplace, *arguments: str, **environment: str) -> Any:
-    """Start a night."""
-    return start_made(RUN, place, *arguments, **environment)
+    """Start a night that shows what ReFrame prints: tests read which checks ran."""
+    return start_made(RUN, place, "--verbose", *arguments, **environment)
 
 
 def night(place: reframe_process.Workplace, *arguments: str, **environment: str) -> tuple[int, str]:

@@ -144,7 +144,7 @@ def run(wanted: NightSettings, place: Workplace, relay: reframe_process.Relay) -
         return result
     before = history.read(result.problems)
     choice = Priority(before, wanted.minutes).choose
-    view = CaseView(progress.Screen().is_terminal)
+    view = None if wanted.verbose else CaseView(progress.Screen().is_terminal)
     session = Session(wanted.settings(result.name), place, relay, choice, view=view)
     try:
         result.problems += session.begin()
@@ -266,7 +266,9 @@ def asked(argv: Sequence[str]) -> NightSettings:
     :raises SystemExit: the command line is wrong, or asks for help.
     """
     options, rest, _ = parsed("nightly", argv)
-    return NightSettings(options.minutes, options.node_hours, options.timeout, options.changed, tuple(rest))
+    return NightSettings(
+        options.minutes, options.node_hours, options.timeout, options.changed, tuple(rest), options.verbose
+    )
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:

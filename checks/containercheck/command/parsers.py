@@ -151,7 +151,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "nightly": Command(
         "Runs the checks of a night, and tells what moved since earlier nights.",
-        ("--minutes", "--node-hours", "--timeout", "--changed"),
+        ("--minutes", "--node-hours", "--timeout", "--changed", "--verbose"),
         (
             ("", "half an hour at most, or each check's own time in a queue"),
             ("--minutes 240", "in four hours; what does not fit runs tomorrow"),
@@ -163,7 +163,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "acceptance": Command(
         "Says whether a container runtime, or an image, may take the place of another one, or compares several.",
-        ("--built-by-each", "--minutes", "--node-hours", "--open", "--estimate"),
+        ("--built-by-each", "--minutes", "--node-hours", "--open", "--estimate", "--verbose"),
         (
             ("/opt/1.3/bin/apptainer apptainer -n 'StartUp|PingPong'", "two runtimes, with these checks"),
             ("apptainer/1.3.6 apptainer/1.4.5 --minutes 90", "two modules, with all checks"),

@@ -63,6 +63,7 @@ class NightSettings:
     :ivar timeout: minutes after which the night is stopped; None for never.
     :ivar changed: description of a change on purpose; empty for none.
     :ivar arguments: arguments for ReFrame.
+    :ivar verbose: whether ReFrame's output is shown.
     """
 
     minutes: float | None
@@ -70,6 +71,7 @@ class NightSettings:
     timeout: float | None
     changed: str
     arguments: tuple[str, ...]
+    verbose: bool = False
 
     def settings(self, night: str) -> Settings:
         """Return the settings of the night's session; the night's name is stored with its results."""
