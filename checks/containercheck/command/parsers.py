@@ -195,7 +195,7 @@ COMMANDS: Mapping[str, Command] = {
             1: "nothing can be proposed",
             2: "the command line is wrong",
         },
-        rest="All else goes on to ReFrame: -C and --system say whose results.",
+        rest="Other options go to ReFrame: -C and --system say whose results.",
     ),
     "explain": Command(
         "Says what can explain a case that failed, what was tried, and what it showed; or what two sessions differ in.",

@@ -133,7 +133,8 @@ from containercheck.command import run
 from pathlib import Path
 place = run.Workplace(Path({directory!r}), config=Path({config!r}))
 _, color, new, *arguments = sys.argv
-sys.exit(run.session([color, "--verbose", "--figures", *arguments], place, compared=dict(old="one", new=new)))
+arguments = [color, "--verbose", "--figures", *arguments]
+sys.exit(run.session(arguments, place, run.conclude_with_figures, dict(old="one", new=new)))
 """
 
 
@@ -198,6 +199,6 @@ def test_help_is_ours_and_names_reframes(opened):
     status, output = run(opened, "--help")
     assert status == 0
     assert output.startswith(
-        "usage: containercheck run [--minutes M] [--node-hours N] [--open] [--estimate] [--figures] [--verbose] [argum"
+        "usage: containercheck run [--image IMAGE] [--minutes M] [--node-hours N] [--open] [--estimate] [--figures] [--no-"
     )
-    assert "All else goes on to ReFrame" in output
+    assert "Other options go to ReFrame" in output
