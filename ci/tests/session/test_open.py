@@ -199,6 +199,6 @@ def test_help_is_ours_and_names_reframes(opened):
     status, output = run(opened, "--help")
     assert status == 0
     assert output.startswith(
-        "usage: containercheck run [--image IMAGE] [--minutes M] [--node-hours N] [--open] [--estimate] [--figures] [--no-"
+        "usage: containercheck run [--image IMAGE] [--minutes M] [--node-hours N] [--open] [--estimate] [--figures] "
     )
     assert "Other options go to ReFrame" in output
