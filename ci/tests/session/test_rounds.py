@@ -222,6 +222,7 @@ setsid ./own-work -c 'for ((i = 0; i < 100000; i++)); do :; done' &
 sleep 0.3"""
 
 
+@pytest.mark.alone
 def test_who_works_beside_it_is_named_and_rounds_are_replaced_until_the_machine_is_called_busy(
     start_rounds, busy, tmp_path
 ):

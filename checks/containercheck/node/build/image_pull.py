@@ -73,6 +73,10 @@ class OfRegistry(cache.Entry):
         except subprocess.TimeoutExpired:
             raise CacheError(self.failed(f"{command[0]} was not done after {self.limit:g} s")) from None
 
+    def unreached(self) -> str:
+        """Return nothing: the message below names the registry, and proxies for packages are no help."""
+        return ""
+
     def failed(self, why: str) -> str:
         """Say in one line which image cannot be had from where, and why."""
         return f"the image {self.shown} cannot be pulled from {registry_of(self.shown)}: {why} (log: {self.log})"
