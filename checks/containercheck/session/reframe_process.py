@@ -302,7 +302,12 @@ def reframe(
         process = subprocess.Popen(
             [program(), *actions, *arguments],
             cwd=place.directory,
-            env={**(QUIET if quiet else {}), **environment(place), announcements.FILE: str(rows)},
+            # In a dry run, whose rows are made up, nothing is announced.
+            env={
+                **(QUIET if quiet else {}),
+                **environment(place),
+                **({} if known is None else {announcements.FILE: str(rows)}),
+            },
             stdin=subprocess.DEVNULL,
             stdout=log if known is None else subprocess.PIPE,
             stderr=subprocess.STDOUT,

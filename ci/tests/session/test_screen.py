@@ -119,10 +119,10 @@ def test_an_image_of_ours_is_fit_for_this_machine():
 
 def test_the_doctor_says_what_is_wrong_in_a_line(tmp_path):
     status, output, _ = doctor("-C", str(tmp_path / "none.py"))
-    assert status == 1
+    assert status == 64
     assert re.match(r"doctor: error: .*none\.py", output), output
     assert len(output.splitlines()) == 1
     (tmp_path / "broken.py").write_text("site_configuration = {")
     status, output, _ = doctor("-C", str(tmp_path / "broken.py"))
-    assert status == 1
+    assert status == 64
     assert len(output.splitlines()) == 1, output
