@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
-from reframe.core.exceptions import ReframeError
-
 from containercheck.node import contract
+from containercheck.results.earlier_rounds import cases_of
 from containercheck.results.row import FAIL, rows_of
 from containercheck.sides.sides import Side
 
@@ -107,11 +103,7 @@ def planned(report: str, unique_name: str, partition: str) -> Plan:
     :param report: path of ReFrame's report; empty for none.
     :raises ReframeError: the report cannot be read.
     """
-    cases = [
-        case
-        for case in (_cases(report) if report else ())
-        if (case["unique_name"], f"{case['system']}:{case['partition']}") == (unique_name, partition)
-    ]
+    cases = cases_of(report, unique_name, partition) if report else []
     causes = [cause for cause in (cases[-1].get("causes") or () if cases else ()) if cause.get("experiment")]
     rows = [row for row in rows_of(cases[-1]) if row.verdict == FAIL] if causes else []
     figures = {row.figure: row.overhead for row in rows if row.overhead and row.overhead > 0}
@@ -120,11 +112,3 @@ def planned(report: str, unique_name: str, partition: str) -> Plan:
     # Two sides took turns.
     seconds = max(row.round_seconds for row in rows) / 2
     return Plan(causes[:MOST], figures, seconds)
-
-
-@functools.lru_cache(maxsize=1)
-def _cases(report: str) -> list[dict[str, Any]]:
-    try:
-        return [case for run in json.loads(Path(report).read_text())["runs"] for case in run["testcases"]]
-    except (OSError, ValueError, KeyError) as error:
-        raise ReframeError(f"cannot read the earlier session's report {report}: {error}") from None

@@ -112,7 +112,7 @@ def rounds_of(report: str, unique_name: str, partition: str, compared: Compared)
     """
     if not report:
         return Earlier()
-    cases = [case for case in _cases(report) if (case["unique_name"], _partition(case)) == (unique_name, partition)]
+    cases = cases_of(report, unique_name, partition)
     rounds = cases[-1].get("measured") if cases else None
     if not rounds:
         return Earlier()
@@ -133,6 +133,14 @@ def _difference(old: Compared, new: Compared) -> str:
             if before.get(name) != now.get(name):
                 return text.format(name=name, old=before.get(name, _NONE), new=now.get(name, _NONE))
     return ""
+
+
+def cases_of(report: str, unique_name: str, partition: str) -> list[dict[str, Any]]:
+    """Return the runs of a case in a report, the last one last.
+
+    :raises ReframeError: the report cannot be read.
+    """
+    return [case for case in _cases(report) if (case["unique_name"], _partition(case)) == (unique_name, partition)]
 
 
 def _partition(case: dict[str, Any]) -> str:
