@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from containercheck.explain.observations import Observation
-from containercheck.explain.rules import OF_RANK, VARIABLES, size, type_of
+from containercheck.explain.rules import OF_RANK, VARIABLES, type_of
 from containercheck.node.container_runtimes import RUNTIMES
+from containercheck.results.formatting import size
 
 #: Directories whose type of file system is kept.
 DIRECTORIES = ("/", "/tmp", "/dev/shm")

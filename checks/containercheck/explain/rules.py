@@ -14,6 +14,7 @@ from containercheck.application.facts import MEASURED
 from containercheck.explain.experiments import BIND, CPUS, OPTION, SET, UNPACK, UNSET, Experiment
 from containercheck.explain.observations import Observation, Use
 from containercheck.node.container_runtimes import RUNTIMES
+from containercheck.results.formatting import size
 
 COMPUTING, MEMORY, MESSAGES, NETWORK, FILES, START = MEASURED
 _MPI = (MESSAGES, NETWORK)
@@ -463,15 +464,3 @@ RULES_OF_USE: Sequence[Callable[[Use, Use], Iterator[Cause]]] = (
     interfaces,
     helpers,
 )
-
-
-def size(count: float) -> str:
-    """Return a number of bytes in words.
-
-    >>> [size(count) for count in (8 << 20, 11 << 30, 512)]
-    ['8 MiB', '11 GiB', '512 B']
-    """
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if count >= factor:
-            return f"{count / factor:.3g} {unit}"
-    return f"{count:.0f} B"

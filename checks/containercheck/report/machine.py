@@ -7,7 +7,7 @@ from typing import Any
 
 from containercheck.node.container_runtimes import RUNTIMES
 from containercheck.node.inventory import LIMITS
-from containercheck.results.formatting import number
+from containercheck.results.formatting import size
 
 #: Bytes of /dev/shm below which MPI within a node runs out of it: the default of containers is 64 MiB
 #: (https://docs.docker.com/reference/cli/docker/container/run, --shm-size).
@@ -169,12 +169,7 @@ def _versions(programs: Mapping[str, str]) -> str:
 
 
 def _size(value: float | None) -> str:
-    if value is None:
-        return "unknown"
-    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if value >= unit:
-            return f"{number(value / unit, 3)} {name}"
-    return f"{value:.0f} B"
+    return "unknown" if value is None else size(value)
 
 
 def _limit(name: str, value: float | None) -> str:

@@ -76,3 +76,15 @@ def typed(command: str) -> str:
 def say(text: str) -> None:
     """Print a message, which begins with the command that the person typed, in order with ReFrame's output."""
     print(f"{_speaker}: {text}", flush=True)
+
+
+def size(count: float) -> str:
+    """Return a number of bytes in words.
+
+    >>> [size(count) for count in (8 << 20, 11 << 30, 512)]
+    ['8 MiB', '11 GiB', '512 B']
+    """
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= factor:
+            return f"{number(count / factor, 3)} {unit}"
+    return f"{count:.0f} B"
