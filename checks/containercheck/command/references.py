@@ -233,7 +233,7 @@ def propose(arguments: Sequence[str], options: argparse.Namespace, place: Workpl
     :raises DatabaseError: the database cannot be read.
     :raises NothingProposed: nothing in it matches, or the command line is not valid.
     """
-    site = reframe_process.ask([*arguments, "--show-config=systems/0"], place)
+    site = reframe_process.configured(arguments, place, reframe_process.SYSTEM)
     directory_of = directories(site, options.write)
     path = options.database or reframe_process.named_database(arguments, place)
     since, until = period(options.period)

@@ -46,7 +46,7 @@ def of_partitions(arguments: Sequence[str], place: Workplace, relay: Relay) -> l
     :raises UsageError: the arguments are none of ReFrame's.
     """
     arguments = _of_site(arguments)
-    system = reframe_process.ask([*arguments, "--show-config=systems/0"], place)
+    system = reframe_process.configured(arguments, place, reframe_process.SYSTEM)
     platforms = {part["name"]: part.get("container_platforms", []) for part in system["partitions"]}
     # Where a runtime comes by its module, a job loads that: also one on this machine.
     with_modules = {name for name, entries in platforms.items() if any(entry.get("modules") for entry in entries)}

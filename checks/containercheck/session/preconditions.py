@@ -6,7 +6,6 @@ Each error is one line: what is wrong, where, and what to do.
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
 import contextlib
 import difflib
 import os
@@ -38,15 +37,12 @@ def require(arguments: Sequence[str], place: Workplace) -> tuple[Workplace, Path
 
     :raises UsageError: the session cannot work; the message says why, and what to do.
     """
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        asking = pool.submit(reframe_process.ask, [*arguments, "--show-config=systems/0"], place)
-        stage = pool.submit(reframe_process.named_stage, arguments, place)
-        report = pool.submit(reframe_process.named_report, arguments, place)
-        try:
-            system = asking.result()
-        except ReframeFailed as error:
-            raise UsageError(_explained(str(error), arguments, place)) from None
-        place = replace(place, report_file=place.report_file or report.result())
+    try:
+        system = reframe_process.configured(arguments, place, reframe_process.SYSTEM)
+    except ReframeFailed as error:
+        raise UsageError(_explained(str(error), arguments, place)) from None
+    stage = reframe_process.named_stage(arguments, place)
+    place = replace(place, report_file=place.report_file or reframe_process.named_report(arguments, place))
     if system["name"] == BUILTIN:
         _refuse_wrong_host(arguments, place)
     job = outer_job.name()
@@ -54,7 +50,7 @@ def require(arguments: Sequence[str], place: Workplace) -> tuple[Workplace, Path
         place = replace(place, keeps_job=True)
     elif job:
         say(f"started inside {job}: its variables are not handed on to the jobs of this session")
-    return place, stage.result()
+    return place, stage
 
 
 def require_writable(directories: Iterable[Path]) -> None:

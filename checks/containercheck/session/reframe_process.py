@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
 import contextlib
 import ctypes
+import functools
 import json
 import os
 import re
@@ -16,7 +16,7 @@ import sysconfig
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -34,6 +34,23 @@ NOT_STORED = re.compile(r"WARNING: failed to store results in the database: (.*)
 PR_SET_CHILD_SUBREAPER = 36
 #: Lowest rate of polling: ReFrame's default slows down to a poll in ten seconds, which would delay each job's end.
 QUIET = {"RFM_POLL_RATE_MIN": "0.5"}
+#: Parts of the configuration that a session needs, as ``--show-config`` names them.
+SYSTEM, STAGE, PREFIX = "systems/0", "systems/0/stagedir", "systems/0/prefix"
+REPORT_FILE, DATABASE = "general/0/report_file", "storage/0/sqlite_db_file"
+#: Starts ReFrame as its command does, and prints several parts of the configuration, of which that shows one at a time.
+_SHOW = """
+import json, sys
+from reframe.core import runtime
+from reframe.frontend import cli
+names = json.loads(sys.argv.pop(1))
+try:
+    cli.main()
+except SystemExit as end:
+    if end.code:
+        raise
+print()
+print(json.dumps({name: runtime.runtime().get_option(name, None) for name in names}))
+"""
 #: Seconds between the request to end and the killing of a process.
 GRACE = 10.0
 
@@ -205,17 +222,21 @@ def environment(place: Workplace) -> dict[str, str]:
     return {**own, "RFM_CONFIG_FILES": ":".join(filter(None, files))}
 
 
-def ask(arguments: Sequence[str], place: Workplace) -> Any:
-    """Return ReFrame's output, which has to be JSON; no check is run.
+@functools.lru_cache(maxsize=8)
+def _configuration(arguments: tuple[str, ...], place: Workplace, inherited: frozenset[tuple[str, str]]) -> Any:
+    """Ask ReFrame for the parts of its configuration, by one process: each takes half a second to start.
 
-    :raises ReframeFailed: the output is no JSON.
-    :raises UsageError: ReFrame does not accept the arguments.
+    :param inherited: the variables of the environment, upon which the answer depends.
     """
-    words = [program(), "--nocolor", *arguments]
+    names = json.dumps([SYSTEM, STAGE, PREFIX, REPORT_FILE, DATABASE])
+    words = [sys.executable, "-c", _SHOW, names, "--nocolor", *arguments, f"{usage.ASKED}={SYSTEM}"]
+    program()
     facts: dict[str, Any] = {"cwd": place.directory, "env": environment(place), "stdin": subprocess.DEVNULL}
     result = subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **facts)
     try:
-        return json.loads(result.stdout)
+        if result.returncode:
+            raise ValueError
+        return json.loads(result.stdout.rstrip("\n").rpartition("\n")[2])
     except ValueError:
         complaint = usage.complaint(result.stdout, options.OWN)
         if complaint:
@@ -224,6 +245,17 @@ def ask(arguments: Sequence[str], place: Workplace) -> Any:
         # Warnings come before the error.
         message = next((line for line in lines if "error: " in line.lower()), lines[0])
         raise ReframeFailed(message.split("ERROR: ")[-1] or f"reframe ended with status {result.returncode}") from None
+
+
+def configured(arguments: Sequence[str], place: Workplace, name: str) -> Any:
+    """Return a part of ReFrame's configuration; no check is run.
+
+    :param name: one of :data:`SYSTEM`, :data:`STAGE`, :data:`PREFIX`, :data:`REPORT_FILE` and :data:`DATABASE`.
+    :raises ReframeFailed: ReFrame cannot tell.
+    :raises UsageError: ReFrame does not accept the arguments.
+    """
+    asked = replace(place, report_file=None, keeps_job=False)
+    return _configuration(tuple(arguments), asked, frozenset(os.environ.items()))[name]
 
 
 def names_checks(arguments: Sequence[str]) -> bool:
@@ -243,7 +275,7 @@ def named_report(arguments: Sequence[str], place: Workplace) -> Path | None:
     :raises UsageError: ReFrame does not accept the arguments.
     """
     try:
-        name = ask([*arguments, "--show-config=general/0/report_file"], place)
+        name = configured(arguments, place, REPORT_FILE)
     except ReframeFailed:
         # ReFrame reports the error itself when it runs.
         return None
@@ -255,10 +287,8 @@ def named_stage(arguments: Sequence[str], place: Workplace) -> Path:
 
     :raises UsageError: ReFrame does not accept the arguments.
     """
-    queries = [[*arguments, f"--show-config=systems/0/{what}"] for what in ("stagedir", "prefix")]
     try:
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            stage, prefix = pool.map(lambda words: ask(words, place), queries)
+        stage, prefix = (configured(arguments, place, name) for name in (STAGE, PREFIX))
     except ReframeFailed:
         # ReFrame reports the error itself when it runs.
         stage, prefix = "", ""
@@ -271,7 +301,7 @@ def named_database(arguments: Sequence[str], place: Workplace) -> Path:
     :raises ReframeFailed: ReFrame cannot tell.
     :raises UsageError: ReFrame does not accept the arguments.
     """
-    name = ask([*arguments, "--show-config=storage/0/sqlite_db_file"], place)
+    name = configured(arguments, place, DATABASE)
     return Path(place.directory, os.path.expandvars(name)).expanduser()
 
 

@@ -11,7 +11,7 @@ _OPTION = re.compile(r"(?<![\w-])(--[a-z][\w-]*)")
 _COMPLAINT = re.compile(r"^usage: .*?\n\S+: error: (.*)\Z", re.DOTALL)
 #: Argparse's messages on unknown options, and on an action beside the one with which ReFrame was asked.
 _UNKNOWN = "unrecognized arguments: "
-_ACTION, _ASKED = re.compile(r"argument (\S+): not allowed with argument (\S+)"), "--show-config"
+_ACTION, ASKED = re.compile(r"argument (\S+): not allowed with argument (\S+)"), "--show-config"
 
 
 class UsageError(Exception):
@@ -37,7 +37,7 @@ def complaint(output: str, own: Iterable[str]) -> str:
         return f"unknown {'option' if option.startswith('-') else 'argument'} {option}{meant}"
     action = _ACTION.fullmatch(why)
     if action:
-        option = next((option for option in action.groups() if option != _ASKED), _ASKED)
+        option = next((option for option in action.groups() if option != ASKED), ASKED)
         return f"{option} is an action of its own, beside which no check runs: reframe -c checks/ with it"
     return f"{why}: see reframe --help"
 

@@ -26,6 +26,8 @@ def test_the_files_of_all_checks_load_with_every_length(tmp_path):
     assert set(re.findall(r"%num_nodes=(\w+)", output)) == {"1"}
 
 
+# Each looks whether it leaves anything in the stage directory.
+@pytest.mark.xdist_group("itself")
 @pytest.mark.parametrize("percent", [0, 50])
 def test_ping_pong_against_itself(percent, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["itself.py", "--times=1", "-S", "rounds=1", "--more", str(percent), "PingPong"])
