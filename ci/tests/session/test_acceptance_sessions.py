@@ -54,6 +54,7 @@ def test_runtimes_of_several_kinds_each_run_beside_bare_from_one_recipe(session,
     assert " apptainer exec " in scripts["apptainer"] and " ch-run " in scripts["charliecloud"]
 
 
+@pytest.mark.long
 def test_rounds_of_a_session_that_compared_something_else_begin_anew(session, tmp_path):
     """Before, a plain session's ended in a KeyError in the job, and those of one candidate counted for another."""
     words = ["-n", "Planted%variant=generic", "-S", "rounds=1", "-S", "strict_check=no"]

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import pytest
 from conftest import REPOSITORY, file_of
 from iozone import MODES
 
 
+@pytest.mark.long
 def test_another_file_system_is_measured_in_the_container_and_left_as_it_was(session, site, tmp_path):
     scratch = tmp_path / "scratch of mine"
     scratch.mkdir()

@@ -28,7 +28,7 @@ def test_the_files_of_all_checks_load_with_every_length(tmp_path):
 
 # Each looks whether it leaves anything in the stage directory.
 @pytest.mark.xdist_group("itself")
-@pytest.mark.parametrize("percent", [0, 50])
+@pytest.mark.parametrize("percent", [pytest.param(0, marks=pytest.mark.long), 50])
 def test_ping_pong_against_itself(percent, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["itself.py", "--times=1", "-S", "rounds=1", "--more", str(percent), "PingPong"])
     before = set(Path(REPOSITORY, "stage").glob("itself-*"))

@@ -20,10 +20,10 @@ def place(tmp_path):
     return made(tmp_path)
 
 
-def test_five_clean_nights_end_well_and_leave_all_reports(place):
+def test_clean_nights_end_well_and_leave_all_reports(place):
     for seed, name in enumerate(("Steady", "Moving", "Other")):
-        lines(place, name, steady(5, seed))
-    for number in range(5):
+        lines(place, name, steady(2, seed))
+    for number in range(2):
         status, output = night(place)
         assert status == 0, output
         assert summary(place)["ran"] == 3
@@ -93,6 +93,7 @@ def test_what_is_better_is_told_and_is_no_regression(place):
     assert summary(place)["alarms"] == []
 
 
+@pytest.mark.long
 def test_a_budget_is_spent_on_what_never_ran_then_what_failed_then_the_oldest(place):
     for seed, name in enumerate(("Steady", "Moving", "Other")):
         lines(place, name, steady(9, seed))
@@ -206,6 +207,7 @@ def test_a_disk_that_is_full_is_one_line(place):
     assert "No space left on device" in done.stdout
 
 
+@pytest.mark.long
 def test_the_database_of_several_nights_has_them_by_name(place):
     lines(place, "Steady", steady(2))
     night(place, "-n", "Steady")

@@ -7,7 +7,17 @@ import pytest
 from pingpong_program import MPIRUN, program  # noqa: F401
 
 
-@pytest.mark.parametrize(("options", "measured"), [((), 10), (("0",), 10), (("4",), 4), (("9",), 9), (("10",), 10)])
+@pytest.mark.parametrize(
+    ("options", "measured"),
+    [
+        ((), 10),
+        (("4",), 4),
+        *(
+            pytest.param((pairs,), measured, marks=pytest.mark.long)
+            for pairs, measured in (("0", 10), ("9", 9), ("10", 10))
+        ),
+    ],
+)
 def test_of_each_class_so_many_pairs_take_part(program, options, measured):
     command = [*MPIRUN, "-np", "5", program, "0.001", *options]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
