@@ -18,7 +18,7 @@ from reframe.utility.sanity import make_performance_function
 from containercheck import software
 from containercheck.application import allowance, axes, mpi_times, references
 from containercheck.application.allowance import Allowance
-from containercheck.explain import between, experiments, explanation, observations
+from containercheck.explain import between, experiments, explanation, observations, remarks
 from containercheck.node import contract, texts
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.problems import UNREADABLE
@@ -377,6 +377,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         )
         self.notes += texts.cleaned(job_record.disturbances)
         self.notes += texts.cleaned([*job_record.remarks(self.prepared.sides, stagedir), *changes])
+        self.notes += texts.cleaned(remarks.remarks(sides))
         broken = not job_record.complete and not early
         if broken:
             # First, because the end of the job may be the reason why its last run failed.

@@ -7,7 +7,7 @@ difference that nobody has seen to cost anything has no rule, and is never named
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from containercheck.application.facts import MEASURED
@@ -346,6 +346,36 @@ def settings(bare: Observation, container: Observation) -> Iterator[Cause]:
             yield Cause("setting", name, sentence, f"take it out of the image's {path}", "ompi#7737", _MPI, 90)
 
 
+#: Directory of the devices of InfiniBand.
+INFINIBAND = "/dev/infiniband"
+#: Devices, by the beginning of their path: what they are, the kinds of figures that need them, and the source.
+DEVICES: Mapping[str, tuple[str, tuple[str, ...], str]] = {
+    INFINIBAND: ("InfiniBand", (NETWORK,), "D12.6 4.4.3"),
+    "/dev/cxi": ("Slingshot", (NETWORK,), "D12.6 4.4.3"),
+    "/dev/xpmem": ("XPMEM, by which ranks of a node share memory", (MESSAGES,), "ucx#3545, charliecloud#128"),
+    "/dev/knem": ("KNEM, by which ranks of a node share memory", (MESSAGES,), "ucx#3545, charliecloud#128"),
+    "/dev/nvidia": ("NVIDIA's GPUs", MEASURED, "Apptainer manual, GPU support"),
+    "/dev/kfd": ("AMD's GPUs", MEASURED, "Apptainer manual, GPU support"),
+}
+
+
+def devices_below(seen: Observation, beginning: str) -> list[str]:
+    """Return the paths of a side's devices that begin so."""
+    return [path for path in seen.devices if path.startswith(beginning)]
+
+
+def devices(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause for each kind of device of which the host has some, and the container none."""
+    for beginning, (what, kinds, source) in DEVICES.items():
+        paths = devices_below(bare, beginning)
+        if paths and not devices_below(container, beginning):
+            sentence = f"{paths[0]} is on the host, and not in the container: it cannot use {what}"
+            remedy = f"let the container see {paths[0]}: bind it, or use the runtime's option for such devices"
+            place = beginning if beginning == INFINIBAND else paths[0]
+            experiment = None if kinds == MEASURED else Experiment(BIND, place)
+            yield Cause("device", beginning, sentence, remedy, source, kinds, 90, experiment=experiment)
+
+
 #: All rules; each yields the causes that it finds between what bare and a container saw.
 RULES: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] = (
     variables,
@@ -357,6 +387,7 @@ RULES: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] = (
     image_mount,
     directories,
     settings,
+    devices,
 )
 
 

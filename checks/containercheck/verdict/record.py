@@ -13,6 +13,7 @@ from containercheck.application.facts import Identity
 from containercheck.node import contract
 from containercheck.node.outputs.evaluation import Evaluation, Facts
 from containercheck.node.outputs.reading import UnreadableError
+from containercheck.results.formatting import size
 from containercheck.sides.sides import Side
 from containercheck.verdict import binding, container_differences, identities
 
@@ -140,11 +141,25 @@ class Record:
 
     def remarks(self, sides: Sequence[Side], stagedir: Path) -> list[str]:
         """Return lines about what is no fault: unusual starts of ranks, unknown cores, an image named by a tag."""
-        lines = [*self.unusual_starts(stagedir), *self.unseen_bindings(sides)]
+        lines = [*self.unusual_starts(stagedir), *self.unseen_bindings(sides), *self.left_files(sides)]
         path = stagedir / contract.IMAGE_RECORD
         image = json.loads(path.read_text()) if path.exists() else {}
         if "id" in image and not image["sha256"]:
             lines.append(f"the image {image['path']} is named by a tag, which may move: what ran is {image['id']}")
+        return lines
+
+    def left_files(self, sides: Sequence[Side]) -> list[str]:
+        """Return a line for each side whose runs left files in shared memory."""
+        lines = []
+        for side in sides:
+            left = [run["left_files"] for run in self.runs if run["side"] == side.name and run.get("left_files")]
+            if left:
+                most = max(left, key=lambda one: one["bytes"])
+                lines.append(
+                    f"{side.label}: {len(left)} of its runs left files in /dev/shm, up to {most['count']} of "
+                    f"{size(most['bytes'])} ({', '.join(most['names'][:3])}): they take the node's memory, and a later "
+                    "run that meets them may fail"
+                )
         return lines
 
     def changes(self, sides: Sequence[Side], stagedir: Path) -> tuple[list[str], list[str]]:

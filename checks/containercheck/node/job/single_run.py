@@ -14,6 +14,7 @@ from containercheck.node.job import (
     belonging,
     daemon_containers,
     disturbance,
+    left_files,
     node_watch,
     print_limit,
     processes,
@@ -78,6 +79,7 @@ def run_once(
     leftovers: List[str] = []
     left: List[str] = []
     began, before = time.time(), disturbance.look()
+    shared = left_files.files()
     out_path, err_path = Path(output, contract.OUT), Path(output, contract.ERR)
     with belonging.none_left_behind(), out_path.open("wb") as out, err_path.open("wb") as err:
         started = time.monotonic()
@@ -154,6 +156,8 @@ def run_once(
         "printed_too_much": too_much,
         # Of a run that was ended only its containers: its processes were killed with it.
         "leftover_processes": [*leftovers, *left],
+        # Two runs at once have theirs at the same time.
+        "left_files": left_files.left(shared) if alone else {},
         "disturbed_by": disturbers,
         **seen,
         "used": used,

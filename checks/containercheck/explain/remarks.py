@@ -1,0 +1,72 @@
+"""Remark on conditions that have cost others time or runs, and that did no harm today.
+
+A remark fails nothing. Each names the sides that are concerned, what was seen and what to do; conditions of a healthy
+node give none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from containercheck.explain.observations import Observation
+from containercheck.explain.rules import FULL, INFINIBAND, devices_below
+from containercheck.results.formatting import size
+
+#: Bytes of locked memory below which libraries of InfiniBand cannot register their buffers (PRACE D12.6, 4.4.3).
+LOCKED = 1 << 30
+#: Setting of the Yama module from which on a process may not read another one's memory (ptrace_scope).
+NO_SINGLE_COPY = 2
+#: Variables that name a directory which programs write into.
+WRITTEN = ("TMPDIR", "HOME")
+
+
+def locked_memory(seen: Observation) -> Iterator[str]:
+    """Yield a remark where little memory may be locked on a node with InfiniBand."""
+    limit = seen.limits.get("Max locked memory", "")
+    if devices_below(seen, INFINIBAND) and limit.isdigit() and int(limit) < LOCKED:
+        yield (
+            f"only {size(int(limit))} of memory may be locked on a node with InfiniBand, whose libraries need more: "
+            "raise the limit (ulimit -l) for jobs"
+        )
+
+
+def shared_memory(seen: Observation) -> Iterator[str]:
+    """Yield a remark where /dev/shm is nearly full."""
+    space = seen.space.get("/dev/shm")
+    if space and space[1] < min(FULL, space[0] / 2):
+        yield f"/dev/shm has {size(space[1])} free of {size(space[0])}: remove what killed runs left there"
+
+
+def single_copy(seen: Observation) -> Iterator[str]:
+    """Yield a remark where the kernel does not let ranks copy from one another."""
+    scope = seen.kernel.get("ptrace_scope", "")
+    if scope.isdigit() and int(scope) >= NO_SINGLE_COPY:
+        yield (
+            f"kernel.yama.ptrace_scope is {scope}: ranks of a node copy each message twice (no CMA); 0 or 1 lets them "
+            "copy it once"
+        )
+
+
+def directories(seen: Observation) -> Iterator[str]:
+    """Yield a remark where a directory that programs write into cannot be used."""
+    for name in WRITTEN:
+        path = seen.environment.get(name, "")
+        state = seen.directories.get(path, "usable")
+        if state != "usable":
+            yield f"{name} is {path}, which is {state}: bind it, or set {name} to a directory that is there"
+
+
+#: All remarks; each yields what is wrong with what one side saw.
+REMARKS: Sequence[Callable[[Observation], Iterator[str]]] = (locked_memory, shared_memory, single_copy, directories)
+
+
+def remarks(sides: Mapping[str, Observation | None]) -> list[str]:
+    """Return what is wrong on a job's first node, each once, with the sides that it concerns.
+
+    :param sides: what each saw, by its label; None where it is not known.
+    """
+    concerned: dict[str, list[str]] = {}
+    for label, seen in sides.items():
+        for remark in (text for rule in REMARKS for text in rule(seen)) if seen else ():
+            concerned.setdefault(remark, []).append(label)
+    return [f"{' and '.join(labels)}: {remark}" for remark, labels in concerned.items()]

@@ -1,0 +1,34 @@
+"""Find what a run leaves in the node's shared memory (standard library only, Python 3.6 or newer).
+
+MPI libraries keep their segments in /dev/shm. Those of a run that was killed stay there until somebody removes them:
+they take memory of the node, and a later run that meets one of the same name may fail.
+"""
+
+import contextlib
+import os
+import stat
+from typing import Any, Dict
+
+#: Where shared memory lies, as files; see shm_overview(7).
+PLACE = "/dev/shm"
+#: Most files that are named.
+MOST = 20
+
+
+def files(place: str = PLACE) -> Dict[str, int]:
+    """Return the bytes of this user's files in a directory, by name; empty where it cannot be listed."""
+    found = {}
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(place):
+            # One that goes away meanwhile was not left.
+            with contextlib.suppress(OSError):
+                facts = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(facts.st_mode) and facts.st_uid == os.geteuid():
+                    found[entry.name] = facts.st_size
+    return found
+
+
+def left(before: Dict[str, int], place: str = PLACE) -> Dict[str, Any]:
+    """Return ``count``, ``bytes`` and the first ``names`` of the files that were not there before; empty for none."""
+    new = {name: size for name, size in files(place).items() if name not in before}
+    return {"count": len(new), "bytes": sum(new.values()), "names": sorted(new)[:MOST]} if new else {}

@@ -1,0 +1,59 @@
+"""Files that runs leave in shared memory are counted and told, each run's own only."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+from containercheck.node.job import left_files
+from containercheck.node.job.single_run import run_once
+from containercheck.sides.sides import Program, Side
+from containercheck.verdict.record import Record
+
+GENERIC = Side("subject", "generic", Program("x", mpi="x"), compared_with="baseline")
+
+
+@pytest.fixture
+def segment():
+    """Name a file in shared memory, and remove it afterwards."""
+    path = Path(left_files.PLACE, f"containercheck-test-{uuid.uuid4().hex}")
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def ran(tmp_path, text):
+    script = tmp_path / "run.sh"
+    script.write_text(text)
+    return run_once(script, tmp_path / "output", 60, [], 0)
+
+
+def test_a_segment_that_a_run_leaves_is_told_with_its_size(tmp_path, segment):
+    run = ran(tmp_path, f"head -c 8192 /dev/zero >{segment}\n")
+    # Other tests may leave some at the same time.
+    assert run["left_files"]["count"] >= 1 and run["left_files"]["bytes"] >= 8192
+    known = {**run, "round": 1, "side": "subject", "left_files": {"count": 1, "bytes": 8192, "names": [segment.name]}}
+    record = Record([known], True, None, "node", {}, "", {}, False, "", 1.0)
+    (line,) = record.left_files([GENERIC])
+    assert line.startswith(f"generic: 1 of its runs left files in /dev/shm, up to 1 of 8 KiB ({segment.name})")
+
+
+def test_what_was_there_before_and_what_is_gone_is_not_told(tmp_path, segment):
+    segment.write_text("there")
+    assert segment.name in left_files.files()
+    before = left_files.files()
+    own = tmp_path / "own"
+    own.mkdir()
+    assert left_files.left({}, str(own)) == {}
+    (own / "vader_segment").write_bytes(b"12")
+    assert left_files.left({}, str(own)) == {"count": 1, "bytes": 2, "names": ["vader_segment"]}
+    (own / "directory").mkdir()
+    (own / "link").symlink_to("vader_segment")
+    assert set(left_files.files(str(own))) == {"vader_segment"}
+    assert segment.name not in left_files.left(before).get("names", ())
+    assert left_files.files(str(tmp_path / "nowhere")) == {}
+
+
+def test_records_of_older_jobs_have_none():
+    record = Record([{"round": 1, "side": "subject"}], True, None, "node", {}, "", {}, False, "", 1.0)
+    assert record.left_files([GENERIC]) == []
