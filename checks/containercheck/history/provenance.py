@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from containercheck.explain.between import SEES
 from containercheck.history.series import Point
 
 #: Digits of a SHA-256 that are shown, as for a commit.
@@ -17,6 +19,8 @@ WORDS = {"runtimes": "runtime", "image_sha256": "image", "mpi": "MPI library", "
 OF_DIGEST = ("image", "image_id")
 #: Keys that change from job to job, and that the values do not depend on.
 PASSING = ("host",)
+#: What a fact is called that a side did not see, and another night's did.
+ABSENT = "none"
 #: Nights without anything new before something new counts: images that are built every night say nothing.
 SETTLED = 3
 
@@ -42,6 +46,7 @@ def differences(before: Sequence[Point], after: Sequence[Point]) -> list[str]:
     So what differs from night to night, such as the node of a job, is left out: some night had the value before. Names
     that only one of the two has, because an older library did not record them, are left out too.
     """
+    before, after = _with_absent(before, after)
     then, now = (_values(points) for points in (before, after))
     changed = [name for name in now if name in then and not then[name] & now[name]]
     if "image_sha256" in changed:
@@ -50,6 +55,32 @@ def differences(before: Sequence[Point], after: Sequence[Point]) -> list[str]:
     last = dict(_flat(before[-1].provenance)) if before else {}
     first = dict(_flat(after[0].provenance)) if after else {}
     return [f"{_title(name)}: {last[name]} -> {first[name]}" for name in changed if name in last and name in first]
+
+
+def _with_absent(before: Sequence[Point], after: Sequence[Point]) -> tuple[list[Point], list[Point]]:
+    """Return the points with what a side did not see, where another night's did: a variable that was not set, say.
+
+    Only of sides that a night recorded: all that there is of these is in their record.
+    """
+    sights: dict[str, set[tuple[str, str]]] = {}
+    for point in (*before, *after):
+        for label, seen in (point.provenance.get(SEES) or {}).items():
+            sights.setdefault(label, set()).update(
+                (kind, name) for kind, facts in seen.items() if isinstance(facts, Mapping) for name in facts
+            )
+
+    def completed(point: Point) -> Point:
+        sees = {}
+        for label, seen in (point.provenance.get(SEES) or {}).items():
+            complete = {kind: dict(facts) if isinstance(facts, Mapping) else facts for kind, facts in seen.items()}
+            for kind, name in sorted(sights[label]):
+                facts = complete.setdefault(kind, {})
+                if isinstance(facts, dict):
+                    facts.setdefault(name, ABSENT)
+            sees[label] = complete
+        return replace(point, provenance={**point.provenance, SEES: sees}) if sees else point
+
+    return [completed(point) for point in before], [completed(point) for point in after]
 
 
 def _values(points: Sequence[Point]) -> dict[str, set[str]]:

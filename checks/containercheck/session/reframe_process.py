@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -223,10 +223,10 @@ def environment(place: Workplace) -> dict[str, str]:
 
 
 @functools.lru_cache(maxsize=8)
-def _configuration(arguments: tuple[str, ...], place: Workplace, inherited: frozenset[tuple[str, str]]) -> Any:
+def _configuration(arguments: tuple[str, ...], place: Workplace, given: Hashable) -> Any:
     """Ask ReFrame for the parts of its configuration, by one process: each takes half a second to start.
 
-    :param inherited: the variables of the environment, upon which the answer depends.
+    :param given: what the answer depends on besides: variables of the environment, and the files' times.
     """
     names = json.dumps([SYSTEM, STAGE, PREFIX, REPORT_FILE, DATABASE])
     words = [sys.executable, "-c", _SHOW, names, "--nocolor", *arguments, f"{usage.ASKED}={SYSTEM}"]
@@ -255,7 +255,9 @@ def configured(arguments: Sequence[str], place: Workplace, name: str) -> Any:
     :raises UsageError: ReFrame does not accept the arguments.
     """
     asked = replace(place, report_file=None, keeps_job=False)
-    return _configuration(tuple(arguments), asked, frozenset(os.environ.items()))[name]
+    named = [*environment(place)["RFM_CONFIG_FILES"].split(":"), *arguments]
+    files = frozenset((path, os.stat(path).st_mtime_ns) for path in named if os.path.isfile(path))
+    return _configuration(tuple(arguments), asked, (frozenset(os.environ.items()), files))[name]
 
 
 def names_checks(arguments: Sequence[str]) -> bool:

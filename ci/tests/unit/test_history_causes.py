@@ -115,3 +115,14 @@ def test_another_node_is_nothing_new_and_neither_is_what_was_not_recorded():
 def test_what_is_new_every_night_or_so_says_nothing():
     assert not any(renewed(*({"image_sha256": digest * 64} for digest in "abcdefab")))
     assert renewed(OLD, OLD, NEW, OLD) == [False] * 4
+
+
+def test_a_variable_that_appears_in_what_a_container_sees_is_named():
+    """A name that only one night has is left out elsewhere: an older library may not have recorded it."""
+    clean = {"sees": {"generic": {"libc": "glibc 2.36"}, "bare": {"libc": "glibc 2.36"}}}
+    planted = {"sees": {**clean["sees"], "generic": {"libc": "glibc 2.36", "variable": {"UCX_TLS": "tcp"}}}}
+    found = points(clean, clean, planted, planted)
+    assert provenance.differences(found[:2], found[2:]) == ["sees generic variable UCX_TLS: none -> tcp"]
+    assert provenance.differences(found[2:], found[:2]) == ["sees generic variable UCX_TLS: tcp -> none"]
+    older = points({}, {}, planted, planted)
+    assert provenance.differences(older[:2], older[2:]) == []
