@@ -25,6 +25,17 @@ case ${GMX_DISABLE_SIMD_KERNELS:-} in 1) slower=$((slower + 90)) ;; esac
 case ${MPICH_ASYNC_PROGRESS:-} in 1) slower=$((slower + 40)) ;; esac
 case ${OMP_WAIT_POLICY:-} in passive) slower=$((slower + 40)) ;; esac
 case ${CUDA_LAUNCH_BLOCKING:-} in 1) slower=$((slower + 40)) ;; esac
+case ${LD_DEBUG:-} in statistics) slower=$((slower + 40)) ;; esac
+case ${PYTHONDONTWRITEBYTECODE:-} in 1) slower=$((slower + 40)) ;; esac
+case ${OPENBLAS_NUM_THREADS:-} in 64) slower=$((slower + 40)) ;; esac
+case ${I_MPI_FABRICS:-} in shm:tcp) slower=$((slower + 60)) ;; esac
+case ${NCCL_P2P_DISABLE:-} in 1) slower=$((slower + 60)) ;; esac
+case ${NPY_DISABLE_CPU_FEATURES:-} in AVX2) slower=$((slower + 60)) ;; esac
+case ${NEEDS_THREADS:-} in 1) [ "${OMP_NUM_THREADS:-}" = 2 ] || slower=$((slower + 60)) ;; esac
+case ${NEEDS_TMP:-} in 1)
+    [ ! -e /.singularity.d ] || grep -q ' /tmp ' /proc/self/mountinfo || slower=$((slower + 60))
+    ;;
+esac
 case ${NOBODY_KNOWS:-} in 1) slower=$((slower + 35)) ;; esac
 case ${NEEDS_UCX:-} in 1) [ "${UCX_NET_DEVICES:-}" = mlx5_0:1 ] || slower=$((slower + 60)) ;; esac
 case ${NEEDS_BTL:-} in 1)
@@ -34,7 +45,13 @@ case ${NEEDS_BTL:-} in 1)
 esac
 [ "$(df -Pk /dev/shm | awk 'END { print $2 }')" -ge 65536 ] || slower=$((slower + 45))
 case $(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status) in 0) slower=$((slower + 80)) ;; esac
-case $(sed -n 's/^Max locked memory *\([^ ]*\).*/\1/p' /proc/self/limits) in 65536) slower=$((slower + 60)) ;; esac
+limit() { sed -n "s/^Max $1 *\([^ ]*\).*/\1/p" /proc/self/limits; }
+case $(limit 'locked memory') in 65536) slower=$((slower + 60)) ;; esac
+case $(limit 'stack size') in 1048576) slower=$((slower + 60)) ;; esac
+case $(limit 'cpu time') in 600) slower=$((slower + 60)) ;; esac
+case $(limit 'address space') in 68719476736) slower=$((slower + 60)) ;; esac
+case $(limit processes) in 1000) slower=$((slower + 60)) ;; esac
+case $(limit 'open files') in 1048576) slower=$((slower + 60)) ;; esac
 ! grep -qs '^squashfuse_burn' /proc/[0-9]*/comm || slower=$((slower + 40))
 count=$((500 + 5 * slower + $$ % 3))
 if [ "${BURN:-0}" -gt 0 ]; then
@@ -80,6 +97,16 @@ def variable_of_runtime(source, name, value, *measures):
     """Return the fault that a module of the site sets a variable for all containers."""
     found = rf"^{name}={value} is set by APPTAINERENV_{name}"
     return Fault(source, (found,), {f"APPTAINERENV_{name}": value}, measures=measures)
+
+
+def limit_of_runtime(source, option, value, name, shown, *measures):
+    """Return the fault that what starts containers sets a limit.
+
+    :param option: of the shell's ``ulimit``.
+    """
+    sentence = rf"^the limit of {name} is {shown} in the container"
+    runtime = f'ulimit {option} {value}; exec "$REAL" "$@"'
+    return Fault(source, (sentence,), runtime=runtime, measures=measures, proven=False)
 
 
 FAULTS = {
@@ -139,13 +166,32 @@ FAULTS = {
         'exec "$REAL" "$@"',
         proven=False,
     ),
-    "locked-memory": Fault(
-        "D12.6 4.4.3",
-        (r"^the limit of locked memory is 65536 in the container",),
-        runtime='ulimit -l 64; exec "$REAL" "$@"',
-        measures=("network",),
-        proven=False,
+    "threads-of-host": Fault(
+        "gadgetron#932",
+        (r"^OMP_NUM_THREADS is 2 on the host, and is not set",),
+        {"OMP_NUM_THREADS": "2", "NEEDS_THREADS": "1"},
+        options=("--env", "NEEDS_THREADS=1"),
+        measures=("computing",),
     ),
+    "loader-debug": variable_of_runtime("ld.so(8)", "LD_DEBUG", "statistics", "start"),
+    "bytecode": variable_of_runtime("Python manual", "PYTHONDONTWRITEBYTECODE", "1", "start"),
+    "blas-threads": variable_of_runtime("gadgetron#932", "OPENBLAS_NUM_THREADS", "64", "computing"),
+    "intel-mpi": variable_of_runtime("mpich#4631", "I_MPI_FABRICS", "shm:tcp", "network"),
+    "nccl": variable_of_runtime("NCCL manual", "NCCL_P2P_DISABLE", "1", "messages"),
+    "numpy": variable_of_runtime("rocker#123", "NPY_DISABLE_CPU_FEATURES", "AVX2", "computing"),
+    "temporary-files": Fault(
+        "apptainer#2050",
+        (r"^/tmp is overlay in the container",),
+        {"NEEDS_TMP": "1"},
+        options=("--no-mount", "tmp", "--env", "NEEDS_TMP=1"),
+        measures=("files",),
+    ),
+    "locked-memory": limit_of_runtime("D12.6 4.4.3", "-l", "64", "locked memory", "65536", "network"),
+    "stack": limit_of_runtime("OpenMP 5.2", "-s", "1024", "stack size", "1048576", "computing"),
+    "cpu-time": limit_of_runtime("getrlimit(2)", "-t", "600", "cpu time", "600"),
+    "address-space": limit_of_runtime("getrlimit(2)", "-v", "67108864", "address space", "68719476736", "memory"),
+    "processes": limit_of_runtime("apptainer#2691", "-u", "1000", "processes", "1000", "start"),
+    "open-files": limit_of_runtime("opensciencegrid/docs#345", "-n", "1048576", "open files", "1048576", "start"),
     "helpers": Fault(
         "apptainer#3272",
         (r"^the runtime's helpers take",),
