@@ -51,8 +51,24 @@ def main(argv: Sequence[str], place: Workplace) -> int:
         if relay.stopped_by:
             say(f"stopped by {relay.stopped_by}")
             return 1
+    cases = with_runtimes(answers, cases)
     print(json.dumps(as_json(answers, cases), indent=2) if known.json else "\n".join(lines(answers, cases)))
     return 0 if can_compare(cases) else 1
+
+
+def with_runtimes(answers: Sequence[Answer], cases: Sequence[Case]) -> list[Case]:
+    """Return the cases as they will end: a dry run does not see that nodes lack all runtimes of the site's file."""
+    missing = {}
+    for answer in answers:
+        problems = [] if answer.problem else machine.missing_platforms(answer.facts, answer.platforms)
+        if answer.platforms and len(problems) == len(answer.platforms):
+            missing[answer.partition.rpartition(":")[2]] = problems[0]
+
+    def ending(case: Case) -> Case:
+        lacks = missing.get(case.partition) if case.variant != "bare" else None
+        return replace(case, result="skip", reason=lacks) if lacks else case
+
+    return [ending(case) for case in cases]
 
 
 def can_compare(cases: Sequence[Case]) -> bool:
