@@ -16,8 +16,6 @@ from containercheck.results.formatting import size
 LOCKED = 1 << 30
 #: Setting of the Yama module from which on a process may not read another one's memory (ptrace_scope).
 NO_SINGLE_COPY = 2
-#: Variables that name a directory which programs write into.
-WRITTEN = ("TMPDIR", "HOME")
 
 
 def locked_memory(seen: Observation) -> Iterator[str]:
@@ -47,17 +45,21 @@ def single_copy(seen: Observation) -> Iterator[str]:
         )
 
 
-def directories(seen: Observation) -> Iterator[str]:
-    """Yield a remark where a directory that programs write into cannot be used."""
-    for name in WRITTEN:
-        path = seen.environment.get(name, "")
-        state = seen.directories.get(path, "usable")
-        if state != "usable":
-            yield f"{name} is {path}, which is {state}: bind it, or set {name} to a directory that is there"
+def temporary_directory(seen: Observation) -> Iterator[str]:
+    """Yield a remark where TMPDIR names no usable directory; a home that is not there is what some runtimes promise."""
+    path = seen.environment.get("TMPDIR", "")
+    state = seen.directories.get(path, "usable")
+    if state != "usable":
+        yield f"TMPDIR is {path}, which is {state}: bind it, or set TMPDIR to a directory that is there"
 
 
 #: All remarks; each yields what is wrong with what one side saw.
-REMARKS: Sequence[Callable[[Observation], Iterator[str]]] = (locked_memory, shared_memory, single_copy, directories)
+REMARKS: Sequence[Callable[[Observation], Iterator[str]]] = (
+    locked_memory,
+    shared_memory,
+    single_copy,
+    temporary_directory,
+)
 
 
 def remarks(sides: Mapping[str, Observation | None]) -> list[str]:

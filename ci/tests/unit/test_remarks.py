@@ -35,7 +35,6 @@ def test_a_healthy_node_and_what_was_not_recorded_have_none():
         ({"space": {"/dev/shm": [8 << 30, 1 << 20]}}, "/dev/shm has 1 MiB free of 8 GiB"),
         ({"kernel": {"ptrace_scope": "2"}}, "kernel.yama.ptrace_scope is 2"),
         ({"directories": {"/scratch": "missing"}}, "TMPDIR is /scratch, which is missing"),
-        ({"directories": {"/home/somebody": "unwritable"}}, "HOME is /home/somebody, which is unwritable"),
     ],
 )
 def test_what_is_wrong_is_said_once_with_the_sides(change, said):
@@ -44,6 +43,10 @@ def test_what_is_wrong_is_said_once_with_the_sides(change, said):
     assert of_one.startswith(f"generic: {said}")
     (of_both,) = remarks({"bare": wrong, "generic": wrong})
     assert of_both.startswith(f"bare and generic: {said}")
+
+
+def test_a_home_that_is_not_there_is_no_remark():
+    assert remarks({"generic": replace(HEALTHY, directories={"/home/somebody": "unwritable"})}) == []
 
 
 def test_little_locked_memory_hurts_only_where_there_is_infiniband():
