@@ -354,8 +354,8 @@ DEVICES: Mapping[str, tuple[str, tuple[str, ...], str]] = {
     "/dev/cxi": ("Slingshot", (NETWORK,), "D12.6 4.4.3"),
     "/dev/xpmem": ("XPMEM, by which ranks of a node share memory", (MESSAGES,), "ucx#3545, charliecloud#128"),
     "/dev/knem": ("KNEM, by which ranks of a node share memory", (MESSAGES,), "ucx#3545, charliecloud#128"),
-    "/dev/nvidia": ("NVIDIA's GPUs", MEASURED, "apptainer user guide, GPU support"),
-    "/dev/kfd": ("AMD's GPUs", MEASURED, "apptainer user guide, GPU support"),
+    "/dev/nvidia": ("NVIDIA's GPUs", MEASURED, "NVIDIA Container Toolkit guide"),
+    "/dev/kfd": ("AMD's GPUs", MEASURED, "ROCm guide on containers"),
 }
 
 
