@@ -26,7 +26,7 @@ case ${MPICH_ASYNC_PROGRESS:-} in 1) slower=$((slower + 40)) ;; esac
 case ${OMP_WAIT_POLICY:-} in passive) slower=$((slower + 40)) ;; esac
 case ${CUDA_LAUNCH_BLOCKING:-} in 1) slower=$((slower + 40)) ;; esac
 case ${LD_DEBUG:-} in statistics) slower=$((slower + 40)) ;; esac
-case ${PYTHONDONTWRITEBYTECODE:-} in 1) slower=$((slower + 40)) ;; esac
+case ${PYTHONDONTWRITEBYTECODE:-} in yes) slower=$((slower + 40)) ;; esac
 case ${OPENBLAS_NUM_THREADS:-} in 64) slower=$((slower + 40)) ;; esac
 case ${I_MPI_FABRICS:-} in shm:tcp) slower=$((slower + 60)) ;; esac
 case ${NCCL_P2P_DISABLE:-} in 1) slower=$((slower + 60)) ;; esac
@@ -174,7 +174,7 @@ FAULTS = {
         measures=("computing",),
     ),
     "loader-debug": variable_of_runtime("ld.so(8)", "LD_DEBUG", "statistics", "start"),
-    "bytecode": variable_of_runtime("Python manual", "PYTHONDONTWRITEBYTECODE", "1", "start"),
+    "bytecode": variable_of_runtime("Python manual", "PYTHONDONTWRITEBYTECODE", "yes", "start"),
     "blas-threads": variable_of_runtime("gadgetron#932", "OPENBLAS_NUM_THREADS", "64", "computing"),
     "intel-mpi": variable_of_runtime("mpich#4631", "I_MPI_FABRICS", "shm:tcp", "network"),
     "nccl": variable_of_runtime("NCCL manual", "NCCL_P2P_DISABLE", "1", "messages"),

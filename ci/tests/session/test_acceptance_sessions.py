@@ -16,6 +16,7 @@ def case(*verdicts, result="pass", reason=""):
     return Case(("code", "", "", ""), "Code", {}, "Code", "only", "generic", 1, result, reason=reason, rows=rows)
 
 
+@pytest.mark.long
 def test_two_images_take_turns_each_from_its_own_file(session, tmp_path):
     few = ("-S", "rounds=1", "-S", "strict_check=no")
     built = session("-n", "Planted%variant=generic", *few, checks=PLANTED).case("generic")["provenance"]["image"]

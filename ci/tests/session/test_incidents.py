@@ -105,7 +105,7 @@ INCIDENTS = {
 
 
 #: Those that run each time; the others take as long, and break with them.
-OFTEN = ("bind of what is not there", "preload of a file of the host")
+OFTEN = ("bind of what is not there",)
 
 
 @pytest.mark.parametrize(

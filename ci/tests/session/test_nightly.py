@@ -58,6 +58,7 @@ def test_a_regression_in_the_fourth_night_is_run_again_and_is_an_alarm_with_its_
     assert night(place)[0] == 0
 
 
+@pytest.mark.long
 def test_what_is_not_so_again_is_no_alarm(place):
     for seed, name in enumerate(("Steady", "Other")):
         lines(place, name, steady(6, seed))

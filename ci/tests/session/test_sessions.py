@@ -147,7 +147,9 @@ COMMON = """site_configuration = {{
 """
 
 
-@pytest.mark.parametrize("named_too", [False, True], ids=["site only", "what is common before it"])
+@pytest.mark.parametrize(
+    "named_too", [pytest.param(False, marks=pytest.mark.long), True], ids=["site only", "what is common before it"]
+)
 def test_reports_and_database_lie_where_the_site_says(place, named_too):
     own = place.directory / "site"
     place.config.write_text(COMMON.format(place.directory))
