@@ -98,12 +98,12 @@ def variable_of_runtime(source, name, value, *measures):
     return Fault(source, (found,), {f"APPTAINERENV_{name}": value}, measures=measures)
 
 
-def limit_of_runtime(source, option, value, name, shown, *measures):
+def limit_of_runtime(source, option, value, name, *measures):
     """Return the fault that what starts containers sets a limit.
 
     :param option: of ``prlimit``.
     """
-    sentence = rf"^the limit of {name} is {shown} in the container"
+    sentence = rf"^the limit of {name} is {value} in the container"
     runtime = f'prlimit --pid $$ --{option}={value}; exec "$REAL" "$@"'
     return Fault(source, (sentence,), runtime=runtime, measures=measures, proven=False)
 
@@ -184,12 +184,12 @@ FAULTS = {
         options=("--no-mount", "tmp", "--env", "NEEDS_TMP=1"),
         measures=("files",),
     ),
-    "locked-memory": limit_of_runtime("D12.6 4.4.3", "memlock", "65536", "locked memory", "65536", "network"),
-    "stack": limit_of_runtime("OpenMP 5.2", "stack", "1048576", "stack size", "1048576", "computing"),
-    "cpu-time": limit_of_runtime("getrlimit(2)", "cpu", "600", "cpu time", "600"),
-    "address-space": limit_of_runtime("getrlimit(2)", "as", "68719476736", "address space", "68719476736", "memory"),
-    "processes": limit_of_runtime("apptainer#2691", "nproc", "1000", "processes", "1000", "start"),
-    "open-files": limit_of_runtime("opensciencegrid/docs#345", "nofile", "1048576", "open files", "1048576", "start"),
+    "locked-memory": limit_of_runtime("D12.6 4.4.3", "memlock", "65536", "locked memory", "network"),
+    "stack": limit_of_runtime("OpenMP 5.2", "stack", "1048576", "stack size", "computing"),
+    "cpu-time": limit_of_runtime("getrlimit(2)", "cpu", "600", "cpu time"),
+    "address-space": limit_of_runtime("getrlimit(2)", "as", "68719476736", "address space", "memory"),
+    "processes": limit_of_runtime("apptainer#2691", "nproc", "1000", "processes", "start"),
+    "open-files": limit_of_runtime("opensciencegrid/docs#345", "nofile", "1048576", "open files", "start"),
     "helpers": Fault(
         "apptainer#3272",
         (r"^the runtime's helpers take",),

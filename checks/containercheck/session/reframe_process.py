@@ -229,8 +229,9 @@ def _configuration(arguments: tuple[str, ...], place: Workplace, given: Hashable
     :param given: what the answer depends on besides: variables of the environment, and the files' times.
     """
     names = json.dumps([SYSTEM, STAGE, PREFIX, REPORT_FILE, DATABASE])
-    words = [sys.executable, "-c", _SHOW, names, "--nocolor", *arguments, f"{usage.ASKED}={SYSTEM}"]
+    # Says what to do where this Python has no ReFrame.
     program()
+    words = [sys.executable, "-c", _SHOW, names, "--nocolor", *arguments, f"{usage.ASKED}={SYSTEM}"]
     facts: dict[str, Any] = {"cwd": place.directory, "env": environment(place), "stdin": subprocess.DEVNULL}
     result = subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **facts)
     try:
