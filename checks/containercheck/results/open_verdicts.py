@@ -139,6 +139,15 @@ def _steps(case: Case) -> list[Need]:
     return [Need(case, max(early), MARGIN * max(early), 0)] if early else []
 
 
+def _for_bound(case: Case) -> Need | None:
+    """Return the time after which a case that has one round has a bound; None for any other."""
+    single = [row for row in judged(case) if row.verdict == OPEN and row.rounds == 1]
+    if case.seconds == 0 or not single:
+        return None
+    seconds = (FOR_BOUND - 1) * max(row.round_seconds for row in single)
+    return Need(case, seconds, MARGIN * seconds, 0)
+
+
 def _rate(step: Need) -> float:
     """Return how many figures close per second."""
     return step.figures / (START + step.most)
@@ -175,8 +184,9 @@ def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, flo
     """Return the pass that closes most verdicts in the seconds that are left.
 
     All open cases, if there is time for them. Else each case gets the time that closes most figures per second; cases
-    with figures that look too slow come first, then those with the highest rate, as many as fit: another pass may close
-    the others. Where none fits with its margin, the shortest one that fits without it gets all the time.
+    with figures that look too slow come first, then those of one round, of which not even a bound is known (they get
+    the time for that, where there is none for more), then those with the highest rate, as many as fit: another pass
+    may close the others. Where none fits with its margin, the shortest one that fits without it gets all the time.
 
     :param limits: most seconds for a case of a check: by class, and for all other classes under the empty name.
     """
@@ -186,12 +196,17 @@ def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, flo
     if everything.takes <= left:
         return everything
     steps = [_steps(whole.case) for whole in wanted]
+    bounds = {whole.case.key: _for_bound(whole.case) for whole in wanted}
     chosen: list[Need] = []
-    for best in sorted(
-        (max(each, key=_rate) for each in steps), key=lambda step: (_can_wait(step), -_rate(step), step.most)
-    ):
-        if _plan([*chosen, best], limits).takes <= left:
-            chosen.append(best)
+
+    def order(step: Need) -> tuple[bool, bool, float, float]:
+        return _can_wait(step), not bounds[step.case.key], -_rate(step), step.most
+
+    for best in sorted((max(each, key=_rate) for each in steps), key=order):
+        fitting = (
+            step for step in (best, bounds[best.case.key]) if step and _plan([*chosen, step], limits).takes <= left
+        )
+        chosen += itertools.islice(fitting, 1)
     if not chosen:
         for first in sorted((each[0] for each in steps), key=lambda step: (step.figures == 0, step.seconds)):
             name = first.case.application

@@ -63,6 +63,18 @@ def test_after_one_round_the_fewest_are_expected_to_do():
     assert chosen(open_verdicts.plan([long, case("Short", row(needed=40))], left=180)) == ["Long"]
 
 
+def test_what_has_one_round_gets_the_time_for_a_bound_where_there_is_none_for_a_verdict():
+    # Its spread is known from other nights, and says that it takes long.
+    single = case("Single", row(rounds=1, needed=39))
+    cases = [case("Short", row(needed=13)), single]
+    plan = open_verdicts.plan(cases, left=70)
+    assert (chosen(plan), plan.seconds["Single"], plan.figures) == (["Single", "Short"], 13, 1)
+    plan = open_verdicts.plan(cases, left=300)
+    assert (chosen(plan), plan.figures) == (["Short", "Single"], 2)
+    slow = case("Slow", row(needed=16, open_kind="slower"))
+    assert chosen(open_verdicts.plan([single, slow], left=60)) == ["Slow"]
+
+
 @pytest.mark.parametrize("result", ["pass", "fail"])
 def test_the_other_figures_of_a_check_that_failed_are_not_open(result):
     failed = case("A", row("fail"), row(needed=13, figure="other"), result=result)
