@@ -26,6 +26,40 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: One case of each variant of these checks.
 START_UP = "^StartUp%.*image_in=shared%image_release=fitting%circumstances=usual"
 PING_PONG = "^PingPong%.*num_nodes={nodes}%image_release=fitting"
+#: Checks that other tests run on such nodes.
+ELSEWHERE = {"GROMACS", "HPCC", "PingPong", "StartUp"}
+#: Checks that belong to the full axes as a whole.
+FULL_ONLY = {"GROMACSKernels", "GROMACSNative", "GROMACSThreads"}
+SPACK = "no software: {environment} comes from Spack, and there is no spack"
+BROUGHT = "no software: {check} cannot be downloaded"
+TENSORFLOW = {"arm": None, "power": "tensorflow is pinned for x86_64, aarch64"}
+#: Why the others do not run there, by partition or in both; None for those that do.
+LACKING = {
+    "Alya": BROUGHT,
+    "Amber": BROUGHT,
+    "BTMZ": SPACK,
+    "BTMZCollocation": SPACK,
+    "Collocation": "dlb comes from Spack",
+    "DB12": None,
+    "GROMACSHybrid": None,
+    "HPCG": SPACK,
+    "HPL": None,
+    "IMB": "imb is pinned for x86_64",
+    "IOzone": None,
+    "ImageFiles": None,
+    "ImageTransfer": None,
+    "Isolation": None,
+    "MueLu": None,
+    "OpenFOAM": None,
+    "PACE3D": BROUGHT,
+    "Palabos": None,
+    "QuantumEspresso": None,
+    "RAMP": TENSORFLOW,
+    "SemanticSpaces": None,
+    "TensorFlowCNN": TENSORFLOW,
+    "WRF": SPACK,
+    "WordCount": None,
+}
 #: Where such tests can run at all.
 MARKS = [
     pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),

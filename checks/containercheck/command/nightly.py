@@ -222,7 +222,10 @@ def alarm_lines(changes: Sequence[Change]) -> list[str]:
 
 
 def summary(result: Result) -> dict[str, Any]:
-    """Return a summary of the night for programs, with the scaling of its figures: fields of ``scaling.Scaling``."""
+    """Return a summary of the night for programs, with the scaling of its figures: fields of ``scaling.Scaling``.
+
+    ``changed`` and ``alarms`` are sentences; ``changes`` has the values behind them.
+    """
     failed = {names([case]): run.reason for case in result.cases if (run := selections.failure(case))}
     return {
         "night": result.name,
@@ -232,8 +235,23 @@ def summary(result: Result) -> dict[str, Any]:
         "failed": failed,
         "changed": alarm_lines(result.changes),
         "alarms": alarm_lines(result.alarms),
+        "changes": [_values(change) for change in result.changes],
         "problems": result.problems,
         "scaling": [asdict(variant) for variant in scaling.of(result.cases)],
+    }
+
+
+def _values(change: Change) -> dict[str, Any]:
+    """Return what decided on a change: levels in the series' unit, and the p-value."""
+    series = change.series
+    names = ("kind", "system", "partition", "environ", "application", "variant", "nodes", "figure", "unit", "better")
+    decided = ("before", "after", "size", "p", "worse", "confirmed")
+    nights = {"first_night": change.first.night.name, "nights": len(series.points) - change.at}
+    return {
+        **{name: getattr(series, name) for name in names},
+        "axes": dict(series.axes),
+        **nights,
+        **{name: getattr(change, name) for name in decided},
     }
 
 

@@ -128,13 +128,12 @@ class Row:
         require_readable([stored])
         # Version 1 wrote None for missing values.
         values = {name: value for name, value in stored.items() if name in _FIELDS and value is not None}
-        if "accepted" in values:
-            low, high = values["accepted"]
-            values["accepted"] = (low, high)
+        values.update({name: tuple(values[name]) for name in _TUPLES & {*values}})
         return cls(**values)
 
 
 _FIELDS = frozenset(field.name for field in fields(Row))
+_TUPLES = frozenset(field.name for field in fields(Row) if isinstance(field.default, tuple))
 
 
 def rows_of(testcase: Mapping[str, Any]) -> list[Row]:

@@ -5,50 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
-from conftest import REPOSITORY, shared_directory
-from emulated import MARKS, PARTITIONS, reframe, up
+from conftest import shared_directory
+from emulated import LACKING, MARKS, PARTITIONS, reframe, up
 
-#: Checks that other tests run on such nodes.
-ELSEWHERE = {"GROMACS", "HPCC", "PingPong", "StartUp"}
-#: Checks that belong to the full axes as a whole.
-FULL_ONLY = {"GROMACSKernels", "GROMACSNative", "GROMACSThreads"}
-SPACK = "no software: {environment} comes from Spack, and there is no spack"
-BROUGHT = "no software: {check} cannot be downloaded"
-TENSORFLOW = {"arm": None, "power": "tensorflow is pinned for x86_64, aarch64"}
-#: Why the others do not run there, by partition or in both; None for those that do.
-LACKING = {
-    "Alya": BROUGHT,
-    "Amber": BROUGHT,
-    "BTMZ": SPACK,
-    "DB12": None,
-    "GROMACSHybrid": None,
-    "HPCG": SPACK,
-    "HPL": None,
-    "IMB": "imb is pinned for x86_64",
-    "IOzone": None,
-    "ImageFiles": None,
-    "MueLu": None,
-    "OpenFOAM": None,
-    "PACE3D": BROUGHT,
-    "Palabos": None,
-    "QuantumEspresso": None,
-    "RAMP": TENSORFLOW,
-    "SemanticSpaces": None,
-    "TensorFlowCNN": TENSORFLOW,
-    "WRF": SPACK,
-    "WordCount": None,
-}
 #: What makes single checks short; GROMACSHybrid has full axes only.
 SHORT = ["GROMACSHybrid.full=yes", "GROMACSHybrid.boxes=2", "GROMACSHybrid.timesteps=100"]
 SHORT += ["HPL.repeats=1", "TensorFlowCNN.repeats=1"]
 #: A run takes minutes there; a generic case has the bare program beside it.
 FEW = [word for one in ("rounds=1", "strict_check=no", "run_limit=3000", *SHORT) for word in ("-S", one)]
-
-
-def test_no_check_is_forgotten():
-    files = (path.read_text() for path in (REPOSITORY / "checks").glob("*.py"))
-    found = {name for text in files for name in re.findall(r"^@rfm\.simple_test\nclass (\w+)", text, re.MULTILINE)}
-    assert found == {*ELSEWHERE, *FULL_ONLY, *LACKING}
 
 
 @pytest.fixture(scope="module", params=[pytest.param(name, marks=[*MARKS, pytest.mark.long]) for name in PARTITIONS])

@@ -8,36 +8,9 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from application_files import checks_of_plain_runs
 from conftest import REPOSITORY
 from site_files import FILES, anywhere, sites_of, system_of  # noqa: F401
-
-#: Checks of a plain run.
-PLAIN = {
-    "Alya",
-    "Amber",
-    "BTMZ",
-    "DB12",
-    "GROMACS",
-    "HPCC",
-    "HPCG",
-    "HPL",
-    "IMB",
-    "IOzone",
-    "ImageFiles",
-    "MueLu",
-    "OpenFOAM",
-    "PACE3D",
-    "Palabos",
-    "PingPong",
-    "QuantumEspresso",
-    "RAMP",
-    "SemanticSpaces",
-    "StartUp",
-    "TensorFlowCNN",
-    "WRF",
-    "WordCount",
-}
-
 
 #: Why a case of a plain run may be skipped in a dry run, where all is as the site file says it.
 TRUE_REASONS = ("its input has work for ", "needs 2 ranks: ", "no image: docker cannot build ")
@@ -117,7 +90,7 @@ def test_every_check_is_written_for_it(path, anywhere, session, tmp_path):
     for case in result.cases:
         reason = case["skip_reason"] or case["result"]
         reasons[case["partition"], case["name"].split()[0], case["variant"]].add(reason)
-    assert {name for _, name, _ in reasons} == PLAIN
+    assert {name for _, name, _ in reasons} == checks_of_plain_runs()
     assert not {reason for each in reasons.values() for reason in each if not is_true(reason)}
     unwritten = {key for key, all_ in reasons.items() if "pass" not in all_}
     assert unwritten == {key for key in reasons if never_written(path, *key)}

@@ -48,6 +48,10 @@ def test_a_regression_in_the_fourth_night_is_run_again_and_is_an_alarm_with_its_
     (alarm,) = summary(place)["alarms"]
     assert re.search(r"Moving generic rate\d by \+[56]", alarm)
     assert "1.3.4 -> 1.4.5" in alarm
+    # And what decided on it, as values.
+    change = next(each for each in summary(place)["changes"] if each["confirmed"])
+    assert (change["application"], change["kind"], change["worse"], change["nights"]) == ("Moving", "overhead", True, 1)
+    assert change["after"] - change["before"] == pytest.approx(change["size"]) and change["p"] < 0.05
     assert "a regression (status 1)" in output.splitlines()[-1]
     # It stands, and is not run again.
     status, output = night(place)

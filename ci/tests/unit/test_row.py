@@ -8,6 +8,8 @@ from dataclasses import fields
 
 import made
 import pytest
+from containercheck.history import nights
+from containercheck.report.page import data
 from containercheck.results import database
 from containercheck.results.cases import ReportError, collect, load
 from containercheck.results.row import SCHEMA, VERSION, Row, RowError, rows_of
@@ -116,3 +118,10 @@ def test_a_case_has_rows():
         ("rate", "pass", ""),
         ("other", "inconclusive", "noisy"),
     ]
+
+
+def test_no_name_of_a_field_that_is_kept_or_shown_is_misspelt():
+    # They are lists of names: a misspelt one, or one that was renamed in the row only, would be empty for ever.
+    known = {field.name for field in fields(Row)}
+    assert {*nights.OF_FIGURE} <= {*known, VERSION}
+    assert {*data.FIGURE, *data.JUDGED} <= known

@@ -1,0 +1,26 @@
+"""The checks that the application files have, by name, read from their text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from conftest import REPOSITORY
+
+#: A check, with the lines of its class.
+CHECK = re.compile(r"^@rfm\.simple_test\nclass (\w+)(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def _checks() -> Iterator[tuple[str, str]]:
+    for path in sorted((REPOSITORY / "checks").glob("*.py")):
+        yield from CHECK.findall(path.read_text())
+
+
+def all_checks() -> set[str]:
+    """Return the names of all checks."""
+    return {name for name, _ in _checks()}
+
+
+def checks_of_plain_runs() -> set[str]:
+    """Return the names of the checks of which a plain run has cases: all but those that have full axes only."""
+    return {name for name, text in _checks() if "    full_only = True\n" not in text}
