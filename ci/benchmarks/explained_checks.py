@@ -44,6 +44,7 @@ class Explained(ContainerCheck):
         if fault.runtime:
             variables.update(REAL=shutil.which("apptainer"), PLACE=place, PATH=f"{place}/programs:$PATH")
             variables["GROUP"] = "/sys/fs/cgroup/cpu/containercheck-planted"
+            variables["MEMORY_GROUP"] = "/sys/fs/cgroup/memory/containercheck-planted"
             with open(f"{place}/programs/apptainer", "w") as stream:
                 stream.write(WRAPPER + fault.runtime + "\n")
             os.chmod(f"{place}/programs/apptainer", 0o755)

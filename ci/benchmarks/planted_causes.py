@@ -31,6 +31,11 @@ case ${OPENBLAS_NUM_THREADS:-} in 64) slower=$((slower + 40)) ;; esac
 case ${I_MPI_FABRICS:-} in shm:tcp) slower=$((slower + 60)) ;; esac
 case ${NCCL_P2P_DISABLE:-} in 1) slower=$((slower + 60)) ;; esac
 case ${NPY_DISABLE_CPU_FEATURES:-} in AVX2) slower=$((slower + 60)) ;; esac
+case ${SCOREP_ENABLE_TRACING:-} in true) slower=$((slower + 60)) ;; esac
+case ${HDF5_USE_FILE_LOCKING:-} in BEST_EFFORT) slower=$((slower + 40)) ;; esac
+case ${PMIX_MCA_gds:-} in ds21) slower=$((slower + 40)) ;; esac
+case ${FOAM_SETNAN:-} in true) slower=$((slower + 40)) ;; esac
+case ${MKL_VERBOSE:-} in 1) slower=$((slower + 40)) ;; esac
 case ${NEEDS_TMP:-} in 1)
     [ ! -e /.singularity.d ] || grep -q ' /tmp ' /proc/self/mountinfo || slower=$((slower + 60))
     ;;
@@ -51,6 +56,14 @@ case $(limit 'cpu time') in 600) slower=$((slower + 60)) ;; esac
 case $(limit 'address space') in 68719476736) slower=$((slower + 60)) ;; esac
 case $(limit processes) in 1000) slower=$((slower + 60)) ;; esac
 case $(limit 'open files') in 1048576) slower=$((slower + 60)) ;; esac
+fields=$(sed 's/.*) //' /proc/self/stat)
+case $(echo "$fields" | cut -d ' ' -f 17) in 10) slower=$((slower + 60)) ;; esac
+case $(echo "$fields" | cut -d ' ' -f 39) in 5) slower=$((slower + 60)) ;; esac
+! grep -q '^THP_enabled:.*0' /proc/self/status || slower=$((slower + 60))
+! grep -q ' /var/tmp .*[ ,]sync' /proc/self/mountinfo || slower=$((slower + 60))
+! grep -q 'memory.*:/containercheck-planted' /proc/self/cgroup || slower=$((slower + 60))
+linger=${LINGER:-0}
+while [ "$linger" -gt 0 ]; do linger=$((linger - 1)); done
 ! grep -qs '^squashfuse_burn' /proc/[0-9]*/comm || slower=$((slower + 40))
 count=$((500 + 5 * slower + $$ % 3))
 if [ "${BURN:-0}" -gt 0 ]; then
@@ -190,6 +203,48 @@ FAULTS = {
     "address-space": limit_of_runtime("getrlimit(2)", "as", "68719476736", "address space", "memory"),
     "processes": limit_of_runtime("apptainer#2691", "nproc", "1000", "processes", "start"),
     "open-files": limit_of_runtime("opensciencegrid/docs#345", "nofile", "1048576", "open files", "start"),
+    "nice": Fault(
+        "sched(7)",
+        (r"^the container's processes run at nice 10, those of the host at 0",),
+        runtime='exec nice -n 10 "$REAL" "$@"',
+        proven=False,
+    ),
+    "idle": Fault(
+        "sched(7)",
+        (r"^the kernel treats the container's processes as idle work",),
+        runtime='exec chrt -i 0 "$REAL" "$@"',
+        proven=False,
+    ),
+    "huge-pages": Fault(
+        "prctl(2)",
+        (r"^the container's processes get no transparent huge pages",),
+        runtime="exec python3 -c 'import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 1, 0, 0, 0); "
+        'os.execv(sys.argv[1], sys.argv[1:])\' "$REAL" "$@"',
+        measures=("memory",),
+        proven=False,
+    ),
+    "synchronous": Fault(
+        "mount(8)",
+        (r"^/var/tmp is mounted with sync in the container",),
+        {"TMPDIR": "/var/tmp"},
+        runtime='exec unshare -m sh -c \'mount -t tmpfs -o sync none /var/tmp && exec "$@"\' sh "$REAL" "$@"',
+        measures=("files",),
+        proven=False,
+    ),
+    "memory-limit": Fault(
+        "cgroups(7)",
+        (r"^the container's cgroup limits its memory to 512 MiB",),
+        {"LINGER": "300000"},
+        runtime='mkdir -p "$MEMORY_GROUP" && echo 512M >"$MEMORY_GROUP/memory.limit_in_bytes" && '
+        'echo $$ >"$MEMORY_GROUP/cgroup.procs"; exec "$REAL" "$@"',
+        measures=("files",),
+        proven=False,
+    ),
+    "tracing": variable_of_runtime("Score-P manual", "SCOREP_ENABLE_TRACING", "true", "computing"),
+    "file-locks": variable_of_runtime("HDF5 manual", "HDF5_USE_FILE_LOCKING", "BEST_EFFORT", "files"),
+    "pmix": variable_of_runtime("openpmix#1819", "PMIX_MCA_gds", "ds21", "start"),
+    "openfoam": variable_of_runtime("OpenFOAM user guide", "FOAM_SETNAN", "true", "computing"),
+    "verbose": variable_of_runtime("oneMKL manual", "MKL_VERBOSE", "1", "computing"),
     "helpers": Fault(
         "apptainer#3272",
         (r"^the runtime's helpers take",),

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from containercheck.explain.observations import Observation
-from containercheck.explain.rules import OF_RANK, VARIABLES, type_of
+from containercheck.explain.rules import type_of
+from containercheck.explain.variable_rules import OF_RANK, VARIABLES
 from containercheck.node.container_runtimes import RUNTIMES
 from containercheck.results.formatting import size
 
@@ -16,7 +17,7 @@ DIRECTORIES = ("/", "/tmp", "/dev/shm")
 #: Limits that are kept, in the words of /proc.
 LIMITS = ("Max locked memory", "Max stack size", "Max open files", "Max processes", "Max address space", "Max cpu time")
 #: What is kept of a process's status; not its processors, as each rank has others, and any of them may be the first.
-STATUS = ("CapEff", "NoNewPrivs", "Seccomp", "Speculation_Store_Bypass")
+STATUS = ("CapEff", "NoNewPrivs", "Seccomp", "Speculation_Store_Bypass", "THP_enabled")
 #: Interfaces that come and go with containers and virtual machines.
 PASSING = re.compile("|".join(["veth", "br-", "virbr", "tap", "cni", "cali", *(each.command for each in RUNTIMES)]))
 #: Key of a provenance, and words before a name for people.

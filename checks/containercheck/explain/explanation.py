@@ -7,9 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from containercheck.application.facts import Figure
+from containercheck.explain.causes import Cause
 from containercheck.explain.experiments import SET, UNSET, Experiment
 from containercheck.explain.observations import Observation, Use
-from containercheck.explain.rules import RULES, RULES_OF_USE, Cause
+from containercheck.explain.rules import RULES
+from containercheck.explain.use_rules import RULES_OF_USE, families_of
 from containercheck.node.stats.sequential import FAIL, PASS
 from containercheck.results.formatting import number
 
@@ -28,6 +30,8 @@ def causes(
     """
     found = [cause for rule in RULES for cause in rule(bare, container)] if bare and container else []
     found += [cause for rule in RULES_OF_USE for cause in rule(*uses)]
+    families = families_of(uses)
+    found = [cause for cause in found if not families or cause.family in ("", *families)]
     scored = [(_explained(cause, failed) * cause.weight, cause) for cause in found]
     return [cause for score, cause in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
 
@@ -60,7 +64,7 @@ def stored(found: Iterable[Cause], tried: Sequence[Mapping[str, Any]] = (), resu
 
 
 def _entry(cause: Cause) -> dict[str, Any]:
-    entry = {name: value for name, value in asdict(cause).items() if name not in ("weight", "narrow")}
+    entry = {name: value for name, value in asdict(cause).items() if name not in ("weight", "narrow", "family")}
     return {**entry, "kinds": list(cause.kinds)}
 
 

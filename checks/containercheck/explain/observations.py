@@ -21,11 +21,12 @@ class Observation:
     :ivar image_variables: names of the variables that the image sets by itself.
     :ivar limits: soft limits, in the words of /proc.
     :ivar status: capabilities, seccomp and such, in the words of /proc.
-    :ivar mounts: type, source and options, by directory.
+    :ivar mounts: type, source, options, and options of the whole file system, by directory.
     :ivar space: size and free bytes, by directory.
     :ivar directories: ``usable``, ``unwritable`` or ``missing``, by path.
     :ivar settings: of MPI in files, by path and name.
     :ivar libc: its name and version.
+    :ivar priority: nice value and number of the kernel's policy of its processes.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -45,6 +46,7 @@ class Observation:
     kernel: Mapping[str, str] = field(default_factory=dict)
     libc: str = ""
     system: str = ""
+    priority: Sequence[int] = ()
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Observation:
@@ -63,6 +65,11 @@ class Use:
     :ivar libraries: paths of libraries that were mapped.
     :ivar interfaces: of its connections.
     :ivar throttled: in how many of how many periods it was held back, and the processors allowed; empty for no quota.
+    :ivar faults, major_faults: page faults, and those of them that read from a file.
+    :ivar memory, memory_limit: most bytes that its processes held, and bytes that its cgroup allows; 0 for no limit.
+    :ivar switched_out: how often its processes had to leave their processor to another one.
+    :ivar shared_memory: segments in /dev/shm that were mapped.
+    :ivar user_namespaces: of the processes that computed, without that of the job.
     """
 
     seconds: float = 0.0
@@ -73,6 +80,13 @@ class Use:
     libraries: frozenset[str] = frozenset()
     interfaces: frozenset[str] = frozenset()
     throttled: Sequence[float] = ()
+    faults: float = 0.0
+    major_faults: float = 0.0
+    memory: float = 0.0
+    memory_limit: float = 0.0
+    switched_out: float = 0.0
+    shared_memory: frozenset[str] = frozenset()
+    user_namespaces: int = 0
 
     @classmethod
     def of(cls, runs: Sequence[Mapping[str, Any]]) -> Use:
@@ -81,16 +95,27 @@ class Use:
         used = [run["used"] for run in runs]
         if not used:
             return cls()
-        held_back = [one["throttled"] for one in used if one["throttled"]]
-        quota = min((one[2] for one in held_back), default=0.0)
+        held_back = [each["throttled"] for each in used if each["throttled"]]
+        quota = min((each[2] for each in held_back), default=0.0)
+        limits = [each["memory_limit"] for each in used if each.get("memory_limit")]
+        numbers = ("user", "system", "helpers", "faults", "major_faults", "memory")
         return cls(
             seconds=statistics.median(run["seconds"] for run in runs),
-            **{name: statistics.median(one[name] for one in used) for name in ("user", "system", "helpers")},
-            threads=int(statistics.median(max(one["threads"], default=0) for one in used)),
-            libraries=frozenset().union(*(one["libraries"] for one in used)),
-            interfaces=frozenset().union(*(one["interfaces"] for one in used)),
-            throttled=[*(sum(one[place] for one in held_back) for place in (0, 1)), quota] if held_back else (),
+            **{name: statistics.median(each[name] for each in used) for name in numbers},
+            threads=int(statistics.median(max(each["threads"], default=0) for each in used)),
+            libraries=_all(used, "libraries"),
+            interfaces=_all(used, "interfaces"),
+            shared_memory=_all(used, "shared_memory"),
+            throttled=[*(sum(each[place] for each in held_back) for place in (0, 1)), quota] if held_back else (),
+            memory_limit=min(limits, default=0.0),
+            switched_out=statistics.median(each["switches"][1] for each in used),
+            user_namespaces=max(each.get("user_namespaces", 0) for each in used),
         )
+
+
+def _all(used: Sequence[Mapping[str, Any]], name: str) -> frozenset[str]:
+    """Return what any of some runs had of something."""
+    return frozenset().union(*(each[name] for each in used))
 
 
 def read(stagedir: Path, side: str) -> Observation | None:

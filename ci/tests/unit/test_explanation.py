@@ -19,10 +19,17 @@ TIME = Figure("time", r"^time (\S+)", "s", better="lower")
 BARE = Observation(
     environment={"OMP_NUM_THREADS": "1", "UCX_NET_DEVICES": "mlx5_0:1"},
     limits={"Max locked memory": "unlimited", "Max open files": "1024"},
-    status={"Cpus_allowed_list": "0-3", "Speculation_Store_Bypass": "thread vulnerable"},
+    status={
+        "Cpus_allowed_list": "0-3",
+        "Mems_allowed_list": "0-1",
+        "Seccomp": "0",
+        "Speculation_Store_Bypass": "thread vulnerable",
+        "THP_enabled": "1",
+    },
     space={"/dev/shm": [11 << 30, 10 << 30]},
     mounts={"/": ["ext4", "/dev/vda", "rw"]},
     libc="glibc 2.36",
+    priority=[0, 0],
 )
 CONTAINER = replace(BARE, environment={**BARE.environment, "LD_LIBRARY_PATH": "/.singularity.d/libs", "LC_ALL": "C"})
 
@@ -86,11 +93,29 @@ def test_variables_of_a_rank_explain_nothing():
             {"status": {"Cpus_allowed_list": "0-3", "Speculation_Store_Bypass": "thread force mitigated"}},
             "seccomp switches the mitigation",
         ),
+        ({"status": {"Mems_allowed_list": "1"}}, "the container may use the memory of 1 of the node's 2 memory nodes"),
+        ({"status": {"THP_enabled": "0"}}, "the container's processes get no transparent huge pages"),
+        ({"priority": [19, 0]}, "the container's processes run at nice 19, those of the host at 0"),
+        ({"priority": [0, 5]}, "the kernel treats the container's processes as idle work"),
+        ({"libc": "glibc 2.17"}, "glibc is 2.17 in the container, 2.36 on the host"),
     ],
 )
 def test_a_difference_is_named(facts, start):
     (sentence,) = sentences(replace(CONTAINER, **facts), TIME)
     assert sentence.startswith(start)
+
+
+def test_what_slows_files_only_explains_only_those():
+    files = Figure("files", r"^files (\S+)", "1/s", measures=("files",))
+    filtered = replace(CONTAINER, status={"Seccomp": "2"})
+    assert sentences(filtered, TIME, SPEED) == []
+    assert sentences(filtered, files) == [
+        "a filter (seccomp) looks at each system call in the container, and not on the host"
+    ]
+    mounts = {"/": ["ext4", "/dev/vda", "rw", "rw"], "/scratch": ["tmpfs", "none", "rw", "rw,sync"]}
+    synchronous = replace(CONTAINER, mounts=mounts, directories={"/scratch": "usable"})
+    assert sentences(synchronous, files)[0].startswith("/scratch is mounted with sync in the container")
+    assert sentences(replace(synchronous, directories={"/home": "usable", "/scratch": "missing"}), files) == []
 
 
 def test_an_image_read_through_fuse_explains_files_and_start_only():
@@ -118,6 +143,80 @@ def test_what_the_runs_used_is_named():
         "MPI talks over eth0 in the container, over fab0 on the host"
     ]
     assert found(helpers=6.0)[0].startswith("the runtime's helpers take 6.0 s")
+    assert found(user_namespaces=1) == []
+    assert found(user_namespaces=2)[0].startswith("the ranks of a node are in 2 user namespaces in the container")
+    assert found(memory_limit=2 << 30) == []
+    tight = found(memory_limit=2 << 30, memory=1.5 * 2**30)
+    assert tight == ["the container's cgroup limits its memory to 2 GiB, of which a run's processes held 1.5 GiB"]
+    assert found(faults=9000.0) == [] and found(faults=90000.0)[0].startswith("processes take 9000 page faults")
+    assert found(major_faults=9000.0)[0].startswith("900 pages a second are read from files")
+    assert found(switched_out=9000.0)[0].startswith("processes are switched out 900 times a second")
+
+
+@pytest.mark.parametrize(
+    ("on_host", "in_container", "sentence"),
+    [
+        ("/usr/lib/libjemalloc.so.2", "", "memory is allocated by jemalloc on the host, and not in the container"),
+        ("/usr/lib/libucp.so.0", "", "MPI has ucp for the fabric on the host, and not in the container"),
+        ("/usr/lib/libucp.so.0", "/opt/libucp.so.0", None),
+        ("", "/usr/lib/libucp.so.0", None),
+        ("", "/usr/lib/libasan.so.8", "asan watches the program in the container, and not on the host"),
+        ("/usr/lib/libfftw3.so.3", "/usr/lib/libfftw3f.so.3", None),
+        ("/usr/lib/libcudart.so.12", "", "GPUs are used, by cudart on the host, and not in the container"),
+        (
+            "/usr/lib/libmpi.so.40",
+            "/usr/lib/libmpi.so.12",
+            "MPI is MPICH's family in the container, Open MPI on the host",
+        ),
+        ("/usr/lib/libmpi.so.40", "/usr/lib/libmpi.so.40", None),
+        (
+            "/usr/lib/libgomp.so.1",
+            "/usr/lib/libiomp5.so",
+            "OpenMP is LLVM's or Intel's in the container, GNU's on the host",
+        ),
+    ],
+)
+def test_a_library_that_only_one_side_has_is_named(on_host, in_container, sentence):
+    bare, container = (
+        Use(10.0, 19.0, libraries=frozenset([path, "/usr/lib/libc.so.6"])) for path in (on_host, in_container)
+    )
+    assert sentences(CONTAINER, TIME, uses=(bare, container)) == ([sentence] if sentence else [])
+
+
+def test_a_setting_of_another_mpi_than_both_have_explains_nothing():
+    container = replace(
+        with_variables(OMPI_MCA_btl="tcp", I_MPI_FABRICS="shm"), settings={"/etc/openmpi/x.conf pml": "ucx"}
+    )
+    uses = [
+        Use(10.0, 19.0, libraries=frozenset([f"/usr/lib/{name}"])) for name in ("libmpich.so.12.2.2", "libmpi.so.12")
+    ]
+    assert [cause.about for cause in explanation.causes(BARE, container, tuple(uses), [TIME])] == [
+        "I_MPI_FABRICS",
+        "MPI",
+    ]
+    assert len(explanation.causes(BARE, container, USED, [TIME])) == 3
+    of_rank = with_variables(I_MPI_HYDRA_UUID="3e040000", I_MPI_PIN_INFO="1")
+    assert sentences(of_rank, TIME) == []
+    assert sentences(CONTAINER, TIME, uses=tuple(uses)) == [
+        "MPI is libmpi.so.12 in the container, libmpich.so.12 on the host"
+    ]
+
+
+def test_without_what_the_runs_loaded_no_library_is_missing():
+    bare = Use(10.0, 19.0, libraries=frozenset(["/usr/lib/libucp.so.0"]), shared_memory=frozenset(["/dev/shm/seg"]))
+    assert sentences(CONTAINER, TIME, uses=(bare, Use(10.0, 19.0))) == []
+    some = Use(10.0, 19.0, libraries=frozenset(["/usr/lib/libucp.so.0"]))
+    assert sentences(CONTAINER, LATENCY, TIME, uses=(bare, some)) == [
+        "ranks share /dev/shm/seg on the host, and no memory in the container"
+    ]
+
+
+def test_memory_that_is_tight_explains_more_than_files():
+    limited = Use(10.0, 19.0, memory_limit=1 << 30)
+    assert sentences(CONTAINER, SPEED, uses=(Use(10.0, 19.0), limited)) == []
+    memory = Figure("memory", r"^memory (\S+)", "GB/s", measures=("memory",))
+    tight = replace(limited, memory=0.9 * 2**30)
+    assert len(sentences(CONTAINER, memory, uses=(Use(10.0, 19.0), tight))) == 1
 
 
 def test_where_the_time_went():

@@ -42,7 +42,8 @@ def test_a_rank_prints_what_it_sees(printed):
     assert seen["set_by"] == {"OMP_NUM_THREADS": "APPTAINERENV_OMP_NUM_THREADS"}
     assert seen["limits"]["Max open files"]
     assert seen["status"]["Cpus_allowed_list"]
-    assert "/" in seen["mounts"]
+    assert "/" in seen["mounts"] and len(seen["mounts"]["/"]) == 4
+    assert seen["priority"] == [os.nice(0), os.sched_getscheduler(0)]
     assert seen["space"]["/dev/shm"][0] >= 0
     assert "lo" in seen["interfaces"]
     assert seen["libc"].startswith("glibc")
@@ -114,3 +115,20 @@ def test_quotas_of_both_versions_of_cgroups_are_found(tmp_path):
     found = run_observation.quotas("3:cpuset:/docker\n4:cpu,cpuacct:/docker\n", first)
     assert found == [(str(first / "cpu" / "docker"), 0.2)]
     assert run_observation.quotas("0::/\n", tmp_path / "none") == []
+
+
+def test_limits_of_memory_of_both_versions_of_cgroups_are_found(tmp_path):
+    second = tmp_path / "two"
+    (second / "job" / "step").mkdir(parents=True)
+    (second / "job" / "memory.max").write_text("2000000\n")
+    (second / "job" / "step" / "memory.max").write_text("max\n")
+    (second / "job" / "step" / "memory.high").write_text("1000000\n")
+    assert run_observation.memory_limit("0::/job/step\n", second) == 1000000
+    assert run_observation.memory_limit("0::/job\n", second) == 2000000
+    first = tmp_path / "one"
+    (first / "memory" / "docker").mkdir(parents=True)
+    (first / "memory" / "docker" / "memory.limit_in_bytes").write_text("3000000\n")
+    (first / "memory" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert run_observation.memory_limit("4:memory:/docker\n", first) == 3000000
+    assert run_observation.memory_limit("4:memory:/\n", first) == 0
+    assert run_observation.memory_limit("0::/\n", tmp_path / "none") == 0

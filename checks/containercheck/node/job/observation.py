@@ -64,6 +64,8 @@ title limits
 cat /proc/self/limits
 title status
 cat /proc/self/status
+title priority
+cat /proc/self/stat
 title mounts
 cat /proc/self/mountinfo
 title cgroup
@@ -137,6 +139,7 @@ def read(text: str, key: bytes, job: Mapping[str, str]) -> Dict[str, Any]:
         },
         "image_variables": sorted({found[0] for found in map(_name_of, parts.get("image", "").splitlines()) if found}),
         "limits": _limits(parts.get("limits", "")),
+        "priority": _priority(parts.get("priority", "")),
         "status": dict(_status(parts.get("status", ""))),
         "mounts": dict(_mounts(parts.get("mounts", ""))),
         "cgroup": [line for line in parts.get("cgroup", "").splitlines() if line],
@@ -174,8 +177,15 @@ def _limits(text: str) -> Dict[str, str]:
 
 
 def _status(text: str) -> List[Tuple[str, str]]:
-    wanted = r"CapEff|CapBnd|NoNewPrivs|Seccomp|Speculation_Store_Bypass|Cpus_allowed_list|Mems_allowed_list|Groups"
+    wanted = r"CapEff|CapBnd|NoNewPrivs|Seccomp|Speculation_Store_Bypass|THP_enabled"
+    wanted += r"|Cpus_allowed_list|Mems_allowed_list|Groups"
     return re.findall(rf"^({wanted}):[ \t]*(.*?)[ \t]*$", text, re.MULTILINE)
+
+
+def _priority(text: str) -> List[int]:
+    """Return the nice value and the number of the kernel's policy from /proc/<pid>/stat; empty if it has none."""
+    fields = text.rpartition(")")[2].split()
+    return [int(fields[16]), int(fields[38])] if len(fields) > 38 else []
 
 
 def _mounts(text: str) -> List[Tuple[str, List[str]]]:
@@ -183,7 +193,7 @@ def _mounts(text: str) -> List[Tuple[str, List[str]]]:
     for row in (line.split() for line in text.splitlines()):
         if len(row) > 6 and "-" in row[6:]:
             dash = row.index("-", 6)
-            mounts.append((row[4], [row[dash + 1], row[dash + 2], row[5]]))
+            mounts.append((row[4], [row[dash + 1], row[dash + 2], row[5], *row[dash + 3 : dash + 4]]))
     return mounts
 
 

@@ -34,8 +34,8 @@ LAUNCHERS = re.compile(
 #: Files that are mapped and tell which libraries compute, allocate and talk.
 LIBRARIES = re.compile(
     r"(libopenblas|libblas|liblapack|libmkl_\w+|libblis|libsci\w*|libessl|libarmpl|libatlas|libgomp|libiomp5|libomp|libfftw3\w*"
-    r"|libtcmalloc\w*|libjemalloc|libhugetlbfs|libmpi\w*|libmpich\w*|libucp|libuct|libfabric|libpsm2|libibverbs|libpmix|libxpmem"
-    r"|libcuda|libcudart|librccl|libnccl|libxalt\w*|libdarshan|libasan|libtsan|ld-musl-\w+|libc\.musl-\w+|libc)[-.\w]*\.so"
+    r"|libtcmalloc\w*|libjemalloc|libhugetlbfs|libmpi\w*|libmpich\w*|libucp|libuct|libfabric|libpsm[23]|libibverbs|libpmix|libxpmem"
+    r"|libcuda|libcudart|librccl|libnccl|libxalt\w*|libdarshan|libasan|libtsan|libubsan|libscorep\w*|\w*mpitrace|libTAU|ld-musl-\w+|libc\.musl-\w+|libc)[-.\w]*\.so"
 )
 _TICKS = float(os.sysconf("SC_CLK_TCK"))
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -61,6 +61,8 @@ class Observer:
         self._interfaces: Set[str] = set()
         self._shared: Set[str] = set()
         self._switches: Dict[int, Tuple[int, int]] = {}
+        self._user_namespaces: Set[str] = set()
+        self._memory_limit = 0.0
         self._throttled = Throttling()
         self._looks = 0
         # Whether daemons start processes of the run: finding these costs most of a look.
@@ -93,12 +95,14 @@ class Observer:
             "faults": sum(used[3] for used in own),
             "major_faults": sum(used[4] for used in own),
             "memory": self._memory,
+            "memory_limit": self._memory_limit,
             "threads": sorted(self._threads),
             "may_use": sorted(self._may_use),
             "switches": [sum(counts[place] for counts in self._switches.values()) for place in (0, 1)],
             "libraries": sorted(self._libraries),
             "interfaces": sorted(self._interfaces),
             "shared_memory": sorted(self._shared),
+            "user_namespaces": len(self._user_namespaces),
             "throttled": self._throttled.result(),
         }
 
@@ -158,6 +162,10 @@ class Observer:
                 status = (place / "task" / task / "status").read_text(errors="replace")
                 self._may_use.update(re.findall(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE))
         self._interfaces |= interfaces_of(pid)
+        with contextlib.suppress(OSError):
+            self._user_namespaces |= {os.readlink(str(place / "ns" / "user"))} - {os.readlink("/proc/self/ns/user")}
+        with contextlib.suppress(OSError, ValueError):
+            self._memory_limit = memory_limit((place / "cgroup").read_text()) or self._memory_limit
         return len(tasks)
 
 
@@ -189,30 +197,42 @@ class Throttling:
         return [*max(counts), self._quota]
 
 
-def quotas(text: str, mounts: Path = Path("/sys/fs/cgroup")) -> List[Tuple[str, float]]:
-    """Return the cgroups with a quota that a process is in, and how many processors each may use.
+def cgroups(text: str, controller: str, mounts: Path) -> List[Path]:
+    """Return the directories of a process's cgroup and of all above it, for a controller.
 
     :param text: content of its /proc/<pid>/cgroup.
     :param mounts: where cgroups are mounted, of both versions.
     """
-    limited = []
+    places = []
     for line in text.splitlines():
         _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
+        if controllers and controller not in controllers.split(","):
             continue
-        roots = [mounts / name for name in (controllers, "cpu", "cpu,cpuacct")] if controllers else [mounts]
-        for root in roots[: 1 if not controllers else 3]:
-            place = root / path.lstrip("/")
-            while place != root.parent:
-                cpus = _allowed(place)
-                if cpus:
-                    limited.append((str(place), cpus))
-                if place == root:
-                    break
-                place = place.parent
-            if limited:
-                break
-    return limited
+        candidates = [mounts / name for name in (controllers, controller) if name] if controllers else [mounts]
+        root = next((place for place in candidates if place.is_dir()), candidates[-1])
+        place = root / path.lstrip("/")
+        places += [place, *(above for above in place.parents if above == root or root in above.parents)]
+    return list(dict.fromkeys(places))
+
+
+def quotas(text: str, mounts: Path = Path("/sys/fs/cgroup")) -> List[Tuple[str, float]]:
+    """Return the cgroups with a quota of processor time that a process is in, and how many processors each may use."""
+    allowed = [(str(place), _allowed(place)) for place in cgroups(text, "cpu", mounts)]
+    return [(place, cpus) for place, cpus in allowed if cpus]
+
+
+#: Bytes from which on a limit of the first version of cgroups means that there is none.
+NO_LIMIT = 1 << 60
+
+
+def memory_limit(text: str, mounts: Path = Path("/sys/fs/cgroup")) -> float:
+    """Return the bytes of memory that the cgroups of a process allow; 0 for no limit."""
+    limits = []
+    for place in cgroups(text, "memory", mounts):
+        for name in ("memory.max", "memory.high", "memory.limit_in_bytes"):
+            with contextlib.suppress(OSError, ValueError):
+                limits.append(int((place / name).read_text()))
+    return float(min((limit for limit in limits if limit < NO_LIMIT), default=0))
 
 
 def _allowed(place: Path) -> float:

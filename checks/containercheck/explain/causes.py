@@ -1,0 +1,44 @@
+"""A difference between a container and bare that can cost time, as rules yield it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from containercheck.application.facts import MEASURED
+from containercheck.explain.experiments import Experiment
+
+#: Kinds of figures, by what they measure.
+COMPUTING, MEMORY, MESSAGES, NETWORK, FILES, START = MEASURED
+#: Kinds that messages between ranks can slow, and that processors can.
+MPI, CORES = (MESSAGES, NETWORK), (COMPUTING, MEMORY)
+#: Families of MPI.
+OPEN_MPI, MPICH = "Open MPI", "MPICH's family"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A difference between a container and bare that can cost time.
+
+    :ivar rule: name of the rule.
+    :ivar about: what differs: the name of a variable, a limit or a setting, or a path; with ``rule`` it identifies the
+        cause.
+    :ivar sentence: what differs.
+    :ivar remedy: what a person can do.
+    :ivar source: where it was seen.
+    :ivar kinds: the kinds of figures that it can slow.
+    :ivar weight: how likely it is the cause where it is there; from 0 to 100.
+    :ivar narrow: whether it explains only figures that are declared to be of its kinds, and no application as a whole.
+    :ivar experiment: the change that takes the difference away; None where there is none.
+    :ivar family: the family of MPI that it concerns; empty for any. It explains nothing where both sides have another.
+    """
+
+    rule: str
+    about: str
+    sentence: str
+    remedy: str
+    source: str
+    kinds: tuple[str, ...]
+    weight: int
+    narrow: bool = False
+    experiment: Experiment | None = None
+    family: str = ""

@@ -1,0 +1,310 @@
+"""The rules on what the runs of a side used: processor time, threads, libraries, memory, messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from containercheck.application.facts import MEASURED
+from containercheck.explain.causes import (
+    COMPUTING,
+    CORES,
+    FILES,
+    MEMORY,
+    MESSAGES,
+    MPI,
+    MPICH,
+    NETWORK,
+    OPEN_MPI,
+    Cause,
+)
+from containercheck.explain.experiments import UNPACK, Experiment
+from containercheck.explain.observations import Use
+from containercheck.node.container_runtimes import RUNTIMES
+from containercheck.results.formatting import size
+
+#: Part of the periods in which a cgroup may hold its processes back, and nobody notices.
+HELD_BACK = 0.05
+
+
+def throttling(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where a quota of processor time holds the container back, and not bare."""
+    own, other = container.throttled, bare.throttled
+    if own and own[0] > HELD_BACK * own[1] and not (other and other[0] > HELD_BACK * other[1]):
+        sentence = (
+            f"the container's cgroup limits it to {own[2]:.3g} processors: it was held back in {own[0]:.0f} of "
+            f"{own[1]:.0f} periods"
+        )
+        remedy = "raise the quota of whatever starts the container, such as the engine's --cpus or a service's CPUQuota"
+        yield Cause("quota", "processor time", sentence, remedy, "moby#38839", MEASURED, 95)
+
+
+def threads(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where a process has far more threads in the container."""
+    if bare.threads and container.threads >= 2 * bare.threads + 2:
+        sentence = f"a process has {container.threads} threads in the container, {bare.threads} on the host"
+        remedy = "set the number of threads as on the host: OMP_NUM_THREADS, or the library's own variable"
+        yield Cause("threads", "number", sentence, remedy, "gadgetron#932", CORES, 70)
+
+
+#: Libraries of linear algebra by the name of their file, those that were optimized; and the reference implementation.
+_BLAS = {
+    "OpenBLAS": r"/libopenblas",
+    "MKL": r"/libmkl_",
+    "BLIS": r"/libblis",
+    "LibSci": r"/libsci",
+    "ESSL": r"/libessl",
+    "Arm Performance Libraries": r"/libarmpl",
+    "ATLAS": r"/libatlas|/atlas/",
+}
+_REFERENCE = re.compile(r"/blas/libblas\.so|/libblas\.so|/lapack/liblapack\.so")
+
+
+def linear_algebra(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the container computes with another library of linear algebra."""
+    own, other = (_blas(side.libraries) for side in (container, bare))
+    if own and other and own != other:
+        sentence = f"linear algebra is {own} in the container, {other} on the host"
+        remedy = f"install {other} in the image" if other != _REFERENCE_NAME else "compare with the same library"
+        weight = 95 if own == _REFERENCE_NAME else 60
+        yield Cause("linear algebra", "library", sentence, remedy, "rocker#123", (COMPUTING,), weight)
+
+
+_REFERENCE_NAME = "the reference BLAS"
+
+
+def _blas(libraries: frozenset[str]) -> str:
+    text = "\n".join(libraries)
+    names = [name for name, pattern in _BLAS.items() if re.search(pattern, text)]
+    return " and ".join(names) or (_REFERENCE_NAME if _REFERENCE.search(text) else "")
+
+
+@dataclass(frozen=True)
+class LibraryRule:
+    """A rule on libraries that only one side has loaded.
+
+    :ivar files: pattern in the paths of their files.
+    :ivar what: what they do, in a sentence after "on the host" or "in the container".
+    :ivar in_container: whether the container has them, and bare not; by default the other way round.
+    """
+
+    files: str
+    what: str
+    remedy: str
+    source: str
+    kinds: tuple[str, ...]
+    weight: int
+    in_container: bool = False
+
+
+#: Libraries that make programs faster or slower when only one side has them.
+LIBRARIES = (
+    LibraryRule(
+        r"/lib(tcmalloc|jemalloc)", "memory is allocated by {}", "install it, and load it", "tremor#377", CORES, 60
+    ),
+    LibraryRule(
+        "/libhugetlbfs", "memory lies in huge pages, by {}", "install it, and load it", "libhugetlbfs(7)", CORES, 60
+    ),
+    LibraryRule(
+        r"/lib(ucp|fabric|psm2|psm3)\b",
+        "MPI has {} for the fabric",
+        "take an MPI that has it, or run the variant that takes the host's",
+        "D12.6 4.4.3, ucx#3545",
+        MPI,
+        85,
+    ),
+    LibraryRule(
+        "/libibverbs", "MPI has {} for InfiniBand", "install it, with the provider", "D12.6 4.4.3", (NETWORK,), 80
+    ),
+    LibraryRule("/libxpmem", "ranks share their memory by {}", "install it in the image", "ucx#3545", (MESSAGES,), 75),
+    LibraryRule(r"/libfftw3", "Fourier transforms are {}'s", "build with it", "FFTW manual", (COMPUTING,), 55),
+    LibraryRule(
+        r"/lib(cuda|cudart|nccl|rccl)\b",
+        "GPUs are used, by {}",
+        "let the container see the GPUs, and build with it",
+        "NVIDIA Container Toolkit guide",
+        MEASURED,
+        90,
+    ),
+    LibraryRule(
+        r"/lib([at]san|ubsan|xalt\w*|darshan|scorep\w*|\w*trace|TAU)\b",
+        "{} watches the program",
+        "take it out of the image, or out of LD_PRELOAD",
+        "apptainer#2537",
+        MEASURED,
+        75,
+        in_container=True,
+    ),
+)
+
+
+def libraries(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause for each kind of library that only one side has loaded, and that makes it faster or slower."""
+    for rule in LIBRARIES:
+        own, other = (_names(side.libraries, rule.files) for side in (container, bare))
+        only = own - other if rule.in_container else other
+        if not only or not bare.libraries or not container.libraries or (own and not rule.in_container):
+            continue
+        where = ("in the container", "on the host") if rule.in_container else ("on the host", "in the container")
+        sentence = f"{rule.what.format(' and '.join(sorted(only)))} {where[0]}, and not {where[1]}"
+        yield Cause("library", rule.files, sentence, rule.remedy, rule.source, rule.kinds, rule.weight)
+
+
+def _names(paths: frozenset[str], pattern: str) -> set[str]:
+    """Return the names of those libraries that a pattern matches, without ``lib`` and version."""
+    found = (re.search(rf"({pattern})[^/]*$", path) for path in paths)
+    return {re.sub(r"^/lib", "", each[1]) for each in found if each}
+
+
+#: Families of MPI and of OpenMP, by the names of their libraries.
+_MPI_LIBRARIES = {OPEN_MPI: r"/libmpi\.so\.(?!12\b)", MPICH: r"/libmpich|/libmpi\.so\.12\b"}
+_OPENMP = {"GNU's": r"/libgomp", "LLVM's or Intel's": r"/lib(omp|iomp5)\b"}
+
+
+def _known(use: Use, names: Mapping[str, str]) -> set[str]:
+    return {name for name, files in names.items() if any(re.search(files, path) for path in use.libraries)}
+
+
+def families_of(uses: Iterable[Use]) -> set[str]:
+    """Return the families of MPI that any of some sides loaded."""
+    return {name for use in uses for name in _known(use, _MPI_LIBRARIES)}
+
+
+def families(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where both sides have another MPI, of the same family or not, or another OpenMP."""
+    for what, known, source, kinds, weight in (
+        ("MPI", _MPI_LIBRARIES, "D12.6 4.4.3", MPI, 50),
+        ("OpenMP", _OPENMP, "OpenMP 5.2, chapter 21", (COMPUTING,), 40),
+    ):
+        own, other = (_known(side, known) for side in (container, bare))
+        if own and own == other:
+            own, other = ({_file_of(path, known) for path in side.libraries} - {""} for side in (container, bare))
+        if own and other and not own & other:
+            names = [" and ".join(sorted(each)) for each in (own, other)]
+            sentence = f"{what} is {names[0]} in the container, {names[1]} on the host"
+            yield Cause("family", what, sentence, "build the image with the host's", source, kinds, weight)
+
+
+def _file_of(path: str, known: Mapping[str, str]) -> str:
+    """Return the name of a library that is of a known family, without its minor version; else an empty name."""
+    is_known = any(re.search(files, path) for files in known.values())
+    return re.sub(r"(\.so(\.\d+)?).*", r"\1", path.rpartition("/")[2]) if is_known else ""
+
+
+def user_namespaces(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the ranks of a node are in several user namespaces, and cannot copy from one another."""
+    if container.user_namespaces > 1 >= bare.user_namespaces:
+        sentence = (
+            f"the ranks of a node are in {container.user_namespaces} user namespaces in the container: each message is "
+            "copied twice (no CMA)"
+        )
+        options = " or ".join(f"{each.name}'s {each.shared_namespace}" for each in RUNTIMES if each.shared_namespace)
+        remedy = f"have the runtime put them into one: {options}, or a runtime that needs none"
+        yield Cause("namespaces", "user", sentence, remedy, "apptainer#769, apptainer#1583, ompi#6997", (MESSAGES,), 90)
+
+
+def segments(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the ranks of bare share memory in /dev/shm, and those of the container do not."""
+    if bare.shared_memory and not container.shared_memory and container.libraries:
+        sentence = f"ranks share {min(bare.shared_memory)} on the host, and no memory in the container"
+        remedy = "bind the host's /dev/shm, and let MPI use shared memory"
+        source = "mpich#4631, charliecloud#128"
+        yield Cause("segments", "/dev/shm", sentence, remedy, source, (MESSAGES,), 85)
+
+
+def memory_limit(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the container's cgroup gives it less memory, which is that for files too."""
+    own, other = container.memory_limit, bare.memory_limit
+    if own and (not other or own < other):
+        used = f", of which a run's processes held {size(int(container.memory))}" if container.memory else ""
+        sentence = f"the container's cgroup limits its memory to {size(int(own))}{used}"
+        remedy = "raise it for what starts the container: the engine's --memory, or a service's MemoryMax"
+        is_tight = container.memory > NEARLY * own
+        weight = 80 if is_tight else 60
+        yield Cause("memory limit", "cgroup", sentence, remedy, "cgroups(7)", (MEMORY, FILES), weight, not is_tight)
+
+
+#: Part of a cgroup's memory from which on it is tight.
+NEARLY = 0.7
+#: Factor on page faults, and number of them a second, from which on they are named.
+MORE_FAULTS, MANY_FAULTS = 3, 5000
+#: The same of pages that had to be read from a file.
+MORE_READS, MANY_READS = 5, 200
+#: The same of processes that were switched out because another one wanted their processor.
+MORE_SWITCHES, MANY_SWITCHES = 5, 200
+
+
+def faults(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the container's processes fault far more pages in, or read far more from files."""
+    if _is_more(container, bare, "faults", MORE_FAULTS, MANY_FAULTS):
+        own, other = (f"{side.faults / side.seconds:.0f}" for side in (container, bare))
+        sentence = f"processes take {own} page faults a second in the container, {other} on the host"
+        remedy = "look at its allocator, and at what switches huge pages off"
+        yield Cause("faults", "minor", sentence, remedy, "getrusage(2)", CORES, 45)
+    if _is_more(container, bare, "major_faults", MORE_READS, MANY_READS):
+        own, other = (f"{side.major_faults / side.seconds:.0f}" for side in (container, bare))
+        sentence = f"{own} pages a second are read from files in the container, {other} on the host"
+        remedy = "unpack the image into a directory, or raise what limits memory for files"
+        yield Cause("faults", "major", sentence, remedy, "getrusage(2)", MEASURED, 50)
+
+
+def switches(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the container's processes often have to leave their processors to others."""
+    if _is_more(container, bare, "switched_out", MORE_SWITCHES, MANY_SWITCHES):
+        own, other = (f"{side.switched_out / side.seconds:.0f}" for side in (container, bare))
+        sentence = f"processes are switched out {own} times a second in the container, {other} on the host"
+        remedy = "look at what else runs on their processors: more threads than processors, helpers, a wrapper"
+        yield Cause("switches", "involuntary", sentence, remedy, "getrusage(2)", CORES, 50)
+
+
+def _is_more(container: Use, bare: Use, name: str, factor: float, least: float) -> bool:
+    """Return whether a count of the container is so many times bare's, and at least so much a second."""
+    if not bare.seconds or not container.seconds:
+        return False
+    own, other = getattr(container, name) / container.seconds, getattr(bare, name) / bare.seconds
+    return own > factor * other and own > least
+
+
+def interfaces(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the ranks talk over another interface in the container."""
+    own, other = (side.interfaces - {"lo"} for side in (container, bare))
+    if own and own - other:
+        over = ", ".join(sorted(other)) if other else "the fabric or shared memory"
+        sentence = f"MPI talks over {', '.join(sorted(own - other))} in the container, over {over} on the host"
+        remedy = 'let the image see the host\'s settings of MPI: "binds": ["/etc/openmpi"] in the site\'s file'
+        yield Cause("interface", "of messages", sentence, remedy, "D12.6 4.4.3, underworld2#654", MPI, 95)
+
+
+#: Part of bare's time that helpers must take before they are named.
+BUSY_HELPERS = 0.1
+
+
+def helpers(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the runtime's helpers take much processor time: they mount images or directories."""
+    if bare.seconds and container.helpers > BUSY_HELPERS * bare.seconds and container.helpers > 2 * bare.helpers + 0.5:
+        seconds = f"{container.helpers:.1f} s of processor time in a run of {container.seconds:.1f} s"
+        sentence = f"the runtime's helpers take {seconds}"
+        remedy = (
+            "unpack the image into a directory, or have the runtime installed so that the kernel mounts it (setuid)"
+        )
+        yield Cause(
+            "helpers", "processor time", sentence, remedy, "apptainer#3272", MEASURED, 65, experiment=Experiment(UNPACK)
+        )
+
+
+#: Rules on what the runs used.
+RULES_OF_USE: Sequence[Callable[[Use, Use], Iterator[Cause]]] = (
+    throttling,
+    threads,
+    linear_algebra,
+    libraries,
+    families,
+    user_namespaces,
+    segments,
+    memory_limit,
+    faults,
+    switches,
+    interfaces,
+    helpers,
+)
