@@ -370,6 +370,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.provenance.update({between.SEES: texts.cleaned(seen)} if seen else {})
         faults, changes = job_record.changes(self.prepared.sides, stagedir)
         problems = self.prepared.evaluation.final_problems()
+        if problems:
+            # Ranks that wait for one another on a core may never end.
+            problems += job_record.binding_problems(self.prepared.sides)
         problems = problems or job_record.start_problems(self.prepared.sides, stagedir) or faults
         early = job_record.early_end(self.prepared.evaluation, slurm.met_limit(self.prepared.job_state))
         self.notes = texts.cleaned(
