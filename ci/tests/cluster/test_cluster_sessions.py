@@ -95,6 +95,11 @@ def test_an_integrated_container_that_loses_the_fabric_fails(on_cluster):
     assert "bandwidth_between_nodes is" in case["fail_reason"]
     assert bandwidth(case)["verdict"] == "fail"
     assert bandwidth(case)["subject"] < 0.2 * bandwidth(case)["baseline"]
+    # And why, the likeliest first: of what both sides saw, and of what they used.
+    first = case["causes"][0]
+    assert first["sentence"].startswith("OMPI_MCA_btl_tcp_if_include=eth0 is set by APPTAINERENV_"), case["causes"]
+    assert first["experiment"]
+    assert any(re.match("MPI talks over eth0 in the container, over fab0", each["sentence"]) for each in case["causes"])
 
 
 def test_a_dead_node_fails_its_check_with_that_reason_and_the_session_goes_on(on_cluster):
@@ -180,7 +185,8 @@ site_configuration["systems"][0]["partitions"][0]["time_limit"] = "0h1m0s"
 """
 
 
-@pytest.mark.parametrize("whose", [pytest.param("person", marks=pytest.mark.long), "site"])
+@pytest.mark.long
+@pytest.mark.parametrize("whose", ["person", "site"])
 def test_a_job_that_meets_its_time_limit_is_judged_by_its_complete_rounds(on_cluster, whose, tmp_path):
     # Forty rounds of ten seconds: the limit comes after five. One round is expected to take half a run's limit.
     options = ["-S", "rounds=40", "-S", "lasts=5", "-S", "run_limit=60"]

@@ -122,6 +122,7 @@ def test_second_up_starts_nothing(up):
     assert processes() == there
 
 
+@pytest.mark.long
 def test_another_size_needs_down_first(up):
     """The message says what there is and what to do."""
     said = cluster("up", "--nodes", "3", check=False)
@@ -135,6 +136,7 @@ def test_it_is_like_what_there_is_a_file_for(name):
     assert said == "virtual-cluster: error: --like needs one of: chpce cray cte_power gridengine modules smt thunderx\n"
 
 
+@pytest.mark.long
 def test_what_it_is_like_stays_until_it_is_down(up):
     said = cluster("up", "--like", "smt", check=False)
     assert said == (
@@ -150,6 +152,7 @@ def test_every_node_is_a_machine_of_its_own(up, user):
     assert sorted(seen) == [f"1 eth0 fab0 lo of-node{i}" for i in (1, 2)]
 
 
+@pytest.mark.long
 def test_a_checkout_in_tmp_is_seen_by_the_nodes(before):
     """Nothing else of the machine's /tmp is."""
     cluster("down")
@@ -203,6 +206,7 @@ def test_fabric_is_faster_than_ethernet(up):
     assert min(fast) < 0.2 < slow
 
 
+@pytest.mark.long
 def test_killed_daemons_are_mended_by_up(up):
     """However many of them died."""
     for pid in processes():
@@ -213,6 +217,7 @@ def test_killed_daemons_are_mended_by_up(up):
     assert answering() == ["node1", "node2"]
 
 
+@pytest.mark.long
 def test_job_survives_the_controller(up, shared_file):
     """A controller that is restarted in the middle of a job loses nothing."""
     go_on = shared_file.with_suffix(".go-on")
@@ -245,6 +250,7 @@ def test_down_leaves_nothing(up, before):
     assert eventually(lambda: leftovers() == before), leftovers()
 
 
+@pytest.mark.long
 def test_down_keeps_what_jobs_wrote(up, shared_file):
     """Results are the user's, not the cluster's."""
     shared_file.write_text("a result")
@@ -267,6 +273,7 @@ def test_crash_in_the_middle_of_up(before, seconds):
     assert eventually(lambda: leftovers() == before), leftovers()
 
 
+@pytest.mark.long
 def test_up_goes_on_after_a_crash_of_up(before):
     """No need for down in between."""
     starting = subprocess.Popen([CLUSTER, "up", "--nodes", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -277,6 +284,7 @@ def test_up_goes_on_after_a_crash_of_up(before):
     assert cluster("status").count("idle") == 2
 
 
+@pytest.mark.long
 def test_daemons_of_others_are_left_alone(up, tmp_path):
     """A munged that the machine had before lives on."""
     key = tmp_path / "key"
