@@ -199,6 +199,7 @@ def test_figures_tell_within_three_rounds_that_all_ranks_are_on_one_core(session
     assert failed and min(failed) <= 3 and len(evaluation.rounds) <= 4
 
 
+@pytest.mark.long
 def test_a_run_that_hangs_as_its_ranks_share_a_core_is_said_to(session, tmp_path):
     why, evaluation = on_one_core(session, tmp_path, "HPL", "hpcc", "", "-S", "run_limit=15")
     assert len(evaluation.rounds) <= 2
