@@ -267,13 +267,13 @@ def _is_more(container: Use, bare: Use, name: str, factor: float, least: float) 
 
 
 def interfaces(bare: Use, container: Use) -> Iterator[Cause]:
-    """Yield a cause where the ranks talk over another interface in the container."""
+    """Yield a cause where the ranks talk over another interface in the container; what tells them to comes first."""
     own, other = (side.interfaces - {"lo"} for side in (container, bare))
     if own and own - other:
         over = ", ".join(sorted(other)) if other else "the fabric or shared memory"
         sentence = f"MPI talks over {', '.join(sorted(own - other))} in the container, over {over} on the host"
         remedy = 'let the image see the host\'s settings of MPI: "binds": ["/etc/openmpi"] in the site\'s file'
-        yield Cause("interface", "of messages", sentence, remedy, "D12.6 4.4.3, underworld2#654", MPI, 95)
+        yield Cause("interface", "of messages", sentence, remedy, "D12.6 4.4.3, underworld2#654", MPI, 85)
 
 
 #: Part of bare's time that helpers must take before they are named.

@@ -145,6 +145,8 @@ class Observer:
             with contextlib.suppress(OSError):
                 counts = re.findall(r"_ctxt_switches:\s+(\d+)", Path("/proc", str(pid), "status").read_text())
                 self._switches[pid] = (int(counts[0]), int(counts[1]))
+                # At each look: connections are made with the first message, which some ranks send late.
+                self._interfaces |= interfaces_of(pid)
 
     def _look_closely(self, pid: int) -> int:
         """Note what a process has mapped and where its threads may run, and return their number."""
@@ -161,7 +163,6 @@ class Observer:
             with contextlib.suppress(OSError):
                 status = (place / "task" / task / "status").read_text(errors="replace")
                 self._may_use.update(re.findall(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE))
-        self._interfaces |= interfaces_of(pid)
         with contextlib.suppress(OSError):
             self._user_namespaces |= {os.readlink(str(place / "ns" / "user"))} - {os.readlink("/proc/self/ns/user")}
         with contextlib.suppress(OSError, ValueError):
