@@ -3,7 +3,8 @@
     ci/benchmark watching [--rounds N] [--seconds S]
 
 A process on each processor of this machine computes, so that whatever looks takes its time from them: the worst case.
-Prints the ratio, with what these rounds do not exclude, and the seconds of what is recorded once before the rounds.
+Prints the seconds of what is recorded once before the rounds; the processor time that the watch takes, in percent of the
+run's, which noise hardly changes; and the ratio of the runs' seconds, with what these rounds do not exclude.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import contextlib
 import math
 import os
 import random
+import resource
+import statistics
 import subprocess
 import tempfile
 import time
@@ -25,6 +28,7 @@ from containercheck.node.stats.sequential import Pairs
 
 #: Largest cost that is acceptable, in percent.
 MOST = 1.0
+PROCESSORS = len(os.sched_getaffinity(0))
 #: Counts, on all processors at the same time.
 SCRIPT = """
 for number in $(seq {processors}); do
@@ -63,14 +67,25 @@ def main() -> None:
         pairs = Pairs("lower", "ratio", -math.inf, MOST, 1)
         count = TRIED
         count = max(TRIED, int(count * arguments.seconds / _run("tried", count, True)))
+        own: dict[bool, list[float]] = {False: [], True: []}
+        whole: list[float] = []
         for number in range(1, arguments.rounds + 1):
             seconds = {}
             for watched in random.sample([False, True], 2):
+                before = resource.getrusage(resource.RUSAGE_SELF)
                 seconds[watched] = _run(f"{number}-{watched}", count, watched)
+                after = resource.getrusage(resource.RUSAGE_SELF)
+                own[watched].append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
             pairs.add(seconds[False], seconds[True])
+            whole.append(PROCESSORS * seconds[False])
             print(f"round {number}: {seconds[False]:.3f} s without, {seconds[True]:.3f} s with", flush=True)
             if pairs.verdict != "inconclusive":
                 break
+        more = statistics.median(own[True]) - statistics.median(own[False])
+        part = 100 * more / statistics.median(whole)
+        print(
+            f"the watch takes {more:.3f} s of processor time in a run, {part:.2f} % of its {statistics.median(whole):.1f} s"
+        )
         low, high = pairs.interval
         interval = f"{pairs.estimate:+.2f} % ({low:+.2f} to {high:+.2f})"
         print(f"watched: {interval} in {pairs.rounds} rounds; at most {MOST:g} % is accepted: {pairs.verdict}")
@@ -101,7 +116,7 @@ def _run(name: str, count: int, watched: bool) -> float:
 
     :raises RuntimeError: it failed.
     """
-    Path("run.sh").write_text(SCRIPT.format(processors=len(os.sched_getaffinity(0)), count=count))
+    Path("run.sh").write_text(SCRIPT.format(processors=PROCESSORS, count=count))
     blind = contextlib.nullcontext() if watched else mock.patch.object(run_observation, "Observer", Blind)
     with blind:
         run = single_run.run_once(Path("run.sh"), Path("rounds", name), 600.0, [], 0)

@@ -132,3 +132,13 @@ def test_limits_of_memory_of_both_versions_of_cgroups_are_found(tmp_path):
     assert run_observation.memory_limit("4:memory:/docker\n", first) == 3000000
     assert run_observation.memory_limit("4:memory:/\n", first) == 0
     assert run_observation.memory_limit("0::/\n", tmp_path / "none") == 0
+
+
+def test_a_connection_is_of_the_interface_with_the_longest_route(tmp_path):
+    (tmp_path / "net").mkdir()
+    routes = ["Iface Destination Gateway Flags RefCnt Use Metric Mask", "eth0 0000000A 00000000 1 0 0 0 000000FF"]
+    routes += ["fab0 0000137F 00000000 1 0 0 0 00FFFFFF", "eth1 0001000A 00000000 1 0 0 0 00FFFFFF"]
+    (tmp_path / "net" / "route").write_text("\n".join(routes) + "\n")
+    addresses = ("10.2.0.1", "10.0.1.7", "127.19.0.1", "127.0.0.1", "192.168.0.1")
+    found = [run_observation.interface_of(address, tmp_path) for address in addresses]
+    assert found == ["eth0", "eth1", "fab0", "lo", ""]

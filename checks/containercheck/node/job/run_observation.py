@@ -271,8 +271,6 @@ def interface_of(address: str, place: Path) -> str:
 
     :param place: directory of a process in /proc, whose network counts.
     """
-    if address.startswith("127."):
-        return "lo"
     number = struct.unpack("<I", socket.inet_aton(address))[0]
     best = ("", 0)
     for line in (place / "net" / "route").read_text().splitlines()[1:]:
@@ -281,4 +279,5 @@ def interface_of(address: str, place: Path) -> str:
         length = bin(mask).count("1")
         if mask and number & mask == network and length > best[1]:
             best = (words[0], length)
-    return best[0]
+    # After the routes: a network of a machine's own may lie among these addresses.
+    return best[0] or ("lo" if address.startswith("127.") else "")
