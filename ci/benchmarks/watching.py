@@ -3,8 +3,8 @@
     ci/benchmark watching [--rounds N] [--seconds S]
 
 A process on each processor of this machine computes, so that whatever looks takes its time from them: the worst case.
-Prints the seconds of what is recorded once before the rounds; the processor time that the watch takes, in percent of the
-run's, which noise hardly changes; and the ratio of the runs' seconds, with what these rounds do not exclude.
+Prints the seconds of what is recorded once before the rounds; the processor time that the watch takes, in percent of
+the run's, which noise hardly changes; and the ratio of the runs' seconds, with what these rounds do not exclude.
 """
 
 from __future__ import annotations
