@@ -82,9 +82,9 @@ def main() -> None:
             if pairs.verdict != "inconclusive":
                 break
         more = statistics.median(own[True]) - statistics.median(own[False])
-        part = 100 * more / statistics.median(whole)
+        seconds = statistics.median(whole)
         print(
-            f"the watch takes {more:.3f} s of processor time in a run, {part:.2f} % of its {statistics.median(whole):.1f} s"
+            f"the watch takes {more:.3f} s of processor time, {100 * more / seconds:.2f} % of the run's {seconds:.1f} s"
         )
         low, high = pairs.interval
         interval = f"{pairs.estimate:+.2f} % ({low:+.2f} to {high:+.2f})"
