@@ -1,10 +1,12 @@
-"""Pictures of what a command shows in a terminal."""
+"""Pictures of what a command shows in a terminal, and of a page."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 
+import pytest
 from conftest import REPOSITORY
 
 #: A line that moves, which is written over, and two that stay.
@@ -29,3 +31,27 @@ def test_without_a_command_it_says_so(tmp_path):
     assert done.returncode == 2
     assert "no command" in done.stderr
     assert not (tmp_path / "run.svg").exists()
+
+
+def test_a_page_that_is_not_there_is_said_and_nothing_is_drawn(tmp_path):
+    words = [
+        sys.executable,
+        str(REPOSITORY / "ci" / "picture"),
+        str(tmp_path / "page.png"),
+        str(tmp_path / "page.html"),
+    ]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("picture: error: ")
+    assert not (tmp_path / "page.png").exists()
+
+
+@pytest.mark.skipif(not shutil.which("chromium-headless-shell"), reason="no Chromium on the PATH")
+def test_a_page_is_drawn_in_its_size(tmp_path):
+    (tmp_path / "page.html").write_text("<!DOCTYPE html><title>A page</title><p>of text")
+    words = [sys.executable, str(REPOSITORY / "ci" / "picture"), "--width", "640", "--height", "320"]
+    words += [str(tmp_path / "page.png"), str(tmp_path / "page.html")]
+    subprocess.run(words, check=True, timeout=120)
+    drawn = (tmp_path / "page.png").read_bytes()
+    assert drawn.startswith(b"\x89PNG")
+    assert [int.from_bytes(drawn[place : place + 4], "big") for place in (16, 20)] == [640, 320]
