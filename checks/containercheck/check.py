@@ -441,7 +441,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         for cause, result in zip(self.prepared.plan.causes, results):
             remedy = observations.read(stagedir, result["name"])
             result["took_effect"] = explanation.took_effect(cause, host, remedy)
-        found = explanation.causes(host, inside, (bare, contained), failed)
+        found = explanation.causes(host, inside, (bare, contained), failed, self.layout.ranks)
         return texts.cleaned(explanation.stored(found, self.prepared.plan.causes, results))
 
     @run_after("performance")

@@ -2,7 +2,7 @@
 
     ci/benchmark stories [arguments for ReFrame]
 
-runs every application in its containers for one round, and pretends of each figure that it had failed. Prints the
+runs every application in its containers for two rounds, and pretends of each figure that it had failed. Prints the
 cases whose figures would be told a cause, with the causes: each is a difference between this machine and an image
 that a rule takes for a cause. Then how many figures there were. Exit status 1 where there are such.
 """
@@ -25,7 +25,7 @@ from containercheck.node import contract
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: Arguments of the session: of how the figures come out nothing depends.
-ARGUMENTS = ("-S", "rounds=1", "-S", "quiet=0", "-S", "strict_check=no", "--keep-stage-files")
+ARGUMENTS = ("-S", "rounds=2", "-S", "quiet=0", "-S", "strict_check=no", "--keep-stage-files")
 KNOWN = {field.name for field in fields(Figure)}
 
 
@@ -46,7 +46,7 @@ def stories(stage: Path) -> Iterator[tuple[str, list[str]]]:
         )
         for stated in facts["figures"]:
             figure = Figure(**{name: value for name, value in stated.items() if name in KNOWN})
-            found = explanation.causes(seen[0], seen[1], uses, [figure])
+            found = explanation.causes(seen[0], seen[1], uses, [figure], facts["ranks"])
             yield figure.name, [cause.sentence for cause in found]
 
 

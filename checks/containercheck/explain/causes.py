@@ -30,6 +30,7 @@ class Cause:
     :ivar narrow: whether it explains only figures that are declared to be of its kinds, and no application as a whole.
     :ivar experiment: the change that takes the difference away; None where there is none.
     :ivar family: the family of MPI that it concerns; empty for any. It explains nothing where both sides have another.
+    :ivar devices: beginnings of the paths of the devices without which it explains nothing: the node needs one of them.
     """
 
     rule: str
@@ -42,3 +43,4 @@ class Cause:
     narrow: bool = False
     experiment: Experiment | None = None
     family: str = ""
+    devices: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from containercheck.application.facts import Figure
-from containercheck.explain.causes import Cause
+from containercheck.explain.causes import MPI, Cause
 from containercheck.explain.experiments import SET, UNSET, Experiment
 from containercheck.explain.observations import Observation, Use
 from containercheck.explain.rules import RULES
@@ -20,32 +20,43 @@ NAMED = 3
 
 
 def causes(
-    bare: Observation | None, container: Observation | None, uses: tuple[Use, Use], failed: Sequence[Figure]
+    bare: Observation | None,
+    container: Observation | None,
+    uses: tuple[Use, Use],
+    failed: Sequence[Figure],
+    ranks: int = 2,
 ) -> list[Cause]:
     """Return the differences that can explain the figures that failed, the likeliest first.
 
     :param bare, container: what both sides saw; None where it is not known.
     :param uses: what the runs of both used, bare first.
     :param failed: the figures that are too slow; none for a run that failed otherwise.
+    :param ranks: of the application: where it has one, messages slow no figure that does not say so.
     """
     found = [cause for rule in RULES for cause in rule(bare, container)] if bare and container else []
     found += [cause for rule in RULES_OF_USE for cause in rule(*uses)]
     families = families_of(uses)
     found = [cause for cause in found if not families or cause.family in ("", *families)]
-    scored = [(_explained(cause, failed) * cause.weight, cause) for cause in found]
+    found = [cause for cause in found if not cause.devices or _has_any(bare, cause.devices)]
+    scored = [(_explained(cause, failed, ranks) * cause.weight, cause) for cause in found]
     return [cause for score, cause in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
 
 
-def _explained(cause: Cause, failed: Sequence[Figure]) -> float:
+def _has_any(side: Observation | None, beginnings: tuple[str, ...]) -> bool:
+    """Return whether a side saw a device of any of these kinds."""
+    return side is not None and any(path.startswith(beginnings) for path in side.devices)
+
+
+def _explained(cause: Cause, failed: Sequence[Figure], ranks: int) -> float:
     """Return the part of the failed figures that a cause can explain."""
     if not failed:
         return 0.0
-    return sum(_explains(cause, figure) for figure in failed) / len(failed)
+    return sum(_explains(cause, figure, ranks) for figure in failed) / len(failed)
 
 
-def _explains(cause: Cause, figure: Figure) -> bool:
+def _explains(cause: Cause, figure: Figure, ranks: int) -> bool:
     if not figure.measures:
-        return not cause.narrow
+        return not cause.narrow and (ranks > 1 or bool({*cause.kinds} - {*MPI}))
     return bool({*cause.kinds} & {*figure.measures})
 
 
@@ -64,7 +75,9 @@ def stored(found: Iterable[Cause], tried: Sequence[Mapping[str, Any]] = (), resu
 
 
 def _entry(cause: Cause) -> dict[str, Any]:
-    entry = {name: value for name, value in asdict(cause).items() if name not in ("weight", "narrow", "family")}
+    entry = {
+        name: value for name, value in asdict(cause).items() if name not in ("weight", "narrow", "family", "devices")
+    }
     return {**entry, "kinds": list(cause.kinds)}
 
 

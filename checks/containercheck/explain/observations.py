@@ -92,6 +92,8 @@ class Use:
     def of(cls, runs: Sequence[Mapping[str, Any]]) -> Use:
         """Return what some runs of the record used; those that failed do not count."""
         runs = [run for run in runs if run.get("used") and run["status"] == 0]
+        # The first one reads image and input from the disk: it is not like the others.
+        runs = runs[1:] or runs
         used = [run["used"] for run in runs]
         if not used:
             return cls()

@@ -17,6 +17,7 @@ from containercheck.explain.causes import (
     MPICH,
     NETWORK,
     OPEN_MPI,
+    START,
     Cause,
 )
 from containercheck.explain.experiments import UNPACK, Experiment
@@ -87,6 +88,7 @@ class LibraryRule:
     :ivar files: pattern in the paths of their files.
     :ivar what: what they do, in a sentence after "on the host" or "in the container".
     :ivar in_container: whether the container has them, and bare not; by default the other way round.
+    :ivar devices: beginnings of the paths of the devices that they are for; none for those that need none.
     """
 
     files: str
@@ -96,8 +98,11 @@ class LibraryRule:
     kinds: tuple[str, ...]
     weight: int
     in_container: bool = False
+    devices: tuple[str, ...] = ()
 
 
+#: Beginnings of the paths of the devices of fabrics: InfiniBand, Omni-Path, Slingshot.
+FABRICS = ("/dev/infiniband", "/dev/hfi1", "/dev/cxi")
 #: Libraries that make programs faster or slower when only one side has them.
 LIBRARIES = (
     LibraryRule(
@@ -113,11 +118,26 @@ LIBRARIES = (
         "D12.6 4.4.3, ucx#3545",
         MPI,
         85,
+        devices=FABRICS,
     ),
     LibraryRule(
-        "/libibverbs", "MPI has {} for InfiniBand", "install it, with the provider", "D12.6 4.4.3", (NETWORK,), 80
+        "/libibverbs",
+        "MPI has {} for InfiniBand",
+        "install it, with the provider",
+        "D12.6 4.4.3",
+        (NETWORK,),
+        80,
+        devices=FABRICS[:1],
     ),
-    LibraryRule("/libxpmem", "ranks share their memory by {}", "install it in the image", "ucx#3545", (MESSAGES,), 75),
+    LibraryRule(
+        "/libxpmem",
+        "ranks share their memory by {}",
+        "install it in the image",
+        "ucx#3545",
+        (MESSAGES,),
+        75,
+        devices=("/dev/xpmem",),
+    ),
     LibraryRule(r"/libfftw3", "Fourier transforms are {}'s", "build with it", "FFTW manual", (COMPUTING,), 55),
     LibraryRule(
         r"/lib(cuda|cudart|nccl|rccl)\b",
@@ -148,7 +168,8 @@ def libraries(bare: Use, container: Use) -> Iterator[Cause]:
             continue
         where = ("in the container", "on the host") if rule.in_container else ("on the host", "in the container")
         sentence = f"{rule.what.format(' and '.join(sorted(only)))} {where[0]}, and not {where[1]}"
-        yield Cause("library", rule.files, sentence, rule.remedy, rule.source, rule.kinds, rule.weight)
+        facts = ("library", rule.files, sentence, rule.remedy, rule.source, rule.kinds, rule.weight)
+        yield Cause(*facts, devices=rule.devices)
 
 
 def _names(paths: frozenset[str], pattern: str) -> set[str]:
@@ -246,7 +267,7 @@ def faults(bare: Use, container: Use) -> Iterator[Cause]:
         own, other = (f"{side.major_faults / side.seconds:.0f}" for side in (container, bare))
         sentence = f"{own} pages a second are read from files in the container, {other} on the host"
         remedy = "unpack the image into a directory, or raise what limits memory for files"
-        yield Cause("faults", "major", sentence, remedy, "getrusage(2)", MEASURED, 50)
+        yield Cause("faults", "major", sentence, remedy, "getrusage(2)", (FILES, START), 50, True)
 
 
 def switches(bare: Use, container: Use) -> Iterator[Cause]:

@@ -106,9 +106,11 @@ VARIABLES = (
         "ucx#3545, D12.6 4.4.3",
         also_missing=True,
     ),
-    VariableRule("FI_.*", MPI, 90, "it chooses how the fabric is used", "libfabric#9422", also_missing=True),
     VariableRule(
-        "MPICH_.*|MPIR_CVAR_.*|I_MPI_.*|MV2_.*",
+        "FI_(?!PROVIDER_PATH).*", MPI, 90, "it chooses how the fabric is used", "libfabric#9422", also_missing=True
+    ),
+    VariableRule(
+        "MPICH_.*|MPIR_CVAR_.*|I_MPI_(?!ROOT).*|MV2_.*",
         MPI,
         90,
         "it chooses how the ranks talk",

@@ -30,6 +30,7 @@ BARE = Observation(
     mounts={"/": ["ext4", "/dev/vda", "rw"]},
     libc="glibc 2.36",
     priority=[0, 0],
+    devices=["/dev/infiniband/uverbs0"],
 )
 CONTAINER = replace(BARE, environment={**BARE.environment, "LD_LIBRARY_PATH": "/.singularity.d/libs", "LC_ALL": "C"})
 
@@ -149,7 +150,7 @@ def test_what_the_runs_used_is_named():
     tight = found(memory_limit=2 << 30, memory=1.5 * 2**30)
     assert tight == ["the container's cgroup limits its memory to 2 GiB, of which a run's processes held 1.5 GiB"]
     assert found(faults=9000.0) == [] and found(faults=90000.0)[0].startswith("processes take 9000 page faults")
-    assert found(major_faults=9000.0)[0].startswith("900 pages a second are read from files")
+    assert found(major_faults=9000.0) == []
     assert found(switched_out=9000.0)[0].startswith("processes are switched out 900 times a second")
 
 
@@ -209,6 +210,38 @@ def test_without_what_the_runs_loaded_no_library_is_missing():
     assert sentences(CONTAINER, LATENCY, TIME, uses=(bare, some)) == [
         "ranks share /dev/shm/seg on the host, and no memory in the container"
     ]
+
+
+def test_pages_that_are_read_from_files_explain_files_and_start_only():
+    files = Figure("files", r"^files (\S+)", "1/s", measures=("files",))
+    uses = Use(10.0, 19.0), Use(10.0, 19.0, major_faults=9000.0)
+    assert sentences(CONTAINER, files, uses=uses)[0].startswith("900 pages a second are read from files")
+
+
+def test_where_there_is_no_fabric_no_library_for_it_is_missing():
+    uses = tuple(Use(10.0, 19.0, libraries=frozenset([f"/usr/lib/{name}"])) for name in ("libpsm2.so.2", "libc.so.6"))
+    without = replace(BARE, devices=[]), replace(CONTAINER, devices=[])
+    assert len(explanation.causes(BARE, CONTAINER, uses, [TIME])) == 1
+    assert explanation.causes(*without, uses, [TIME]) == []
+    assert explanation.causes(None, None, uses, [TIME]) == []
+
+
+def test_messages_slow_no_application_of_one_rank_unless_the_figure_says_so():
+    container = with_variables(OMPI_MCA_btl="self,tcp", OMP_NUM_THREADS="64")
+    abouts = [cause.about for cause in explanation.causes(BARE, container, USED, [TIME], ranks=1)]
+    assert abouts == ["OMP_NUM_THREADS"]
+    assert len(explanation.causes(BARE, container, USED, [TIME], ranks=2)) == 2
+    assert len(explanation.causes(BARE, with_variables(UCX_TLS="tcp"), USED, [LATENCY], ranks=1)) == 1
+
+
+def test_the_first_run_of_a_side_does_not_count_where_there_are_others():
+    def run(faults):
+        used = {name: 0 for name in ("user", "system", "helpers", "faults", "memory")}
+        used.update(threads=[1], throttled=[], switches=[0, 0], libraries=[], interfaces=[], shared_memory=[])
+        return {"status": 0, "seconds": 1.0, "used": {**used, "major_faults": faults}}
+
+    assert Use.of([run(900)]).major_faults == 900
+    assert Use.of([run(900), run(3), run(5)]).major_faults == 4
 
 
 def test_memory_that_is_tight_explains_more_than_files():

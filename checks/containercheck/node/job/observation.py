@@ -82,7 +82,7 @@ id
 title interfaces
 cat /proc/net/dev
 title devices
-ls -d /dev/infiniband/* /dev/nvidia[0-9]* /dev/kfd /dev/dri/render* /dev/knem /dev/xpmem /dev/fuse /dev/cxi*
+ls -d /dev/infiniband/* /dev/nvidia[0-9]* /dev/kfd /dev/dri/render* /dev/knem /dev/xpmem /dev/fuse /dev/cxi* /dev/hfi1*
 title settings
 for name in SETTINGS; do
     [ ! -r "$name" ] || sed -n "s|^ *\([A-Za-z][A-Za-z_0-9]*\) *= *\(.*\)|$name \1 \2|p" "$name"
