@@ -25,7 +25,7 @@ from containercheck.node import contract
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: Arguments of the session: of how the figures come out nothing depends.
-ARGUMENTS = ("-S", "rounds=2", "-S", "quiet=0", "-S", "strict_check=no", "--keep-stage-files")
+ARGUMENTS = ("-S", "rounds=2", "-S", "quiet=0", "-S", "strict_check=no", "--keep-stage-files", "--exec-policy=serial")
 KNOWN = {field.name for field in fields(Figure)}
 
 
