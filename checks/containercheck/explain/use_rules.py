@@ -148,7 +148,7 @@ LIBRARIES = (
         90,
     ),
     LibraryRule(
-        r"/lib([at]san|ubsan|xalt\w*|darshan|scorep\w*|\w*trace|TAU)\b",
+        r"/lib([at]san|ubsan|xalt\w*|darshan|scorep\w*|\w*mpitrace|TAU)\b",
         "{} watches the program",
         "take it out of the image, or out of LD_PRELOAD",
         "apptainer#2537",
