@@ -115,6 +115,11 @@ def test_quotas_of_both_versions_of_cgroups_are_found(tmp_path):
     found = run_observation.quotas("3:cpuset:/docker\n4:cpu,cpuacct:/docker\n", first)
     assert found == [(str(first / "cpu" / "docker"), 0.2)]
     assert run_observation.quotas("0::/\n", tmp_path / "none") == []
+    swapped = tmp_path / "swapped"
+    (swapped / "cpu,cpuacct" / "job").mkdir(parents=True)
+    (swapped / "cpu,cpuacct" / "job" / "cpu.cfs_quota_us").write_text("50000\n")
+    (swapped / "cpu,cpuacct" / "job" / "cpu.cfs_period_us").write_text("100000\n")
+    assert run_observation.quotas("4:cpuacct,cpu:/job\n", swapped) == [(str(swapped / "cpu,cpuacct" / "job"), 0.5)]
 
 
 def test_limits_of_memory_of_both_versions_of_cgroups_are_found(tmp_path):

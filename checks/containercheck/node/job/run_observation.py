@@ -102,7 +102,7 @@ class Observer:
             "libraries": sorted(self._libraries),
             "interfaces": sorted(self._interfaces),
             "shared_memory": sorted(self._shared),
-            "user_namespaces": len(self._user_namespaces),
+            "user_namespaces": len(self._user_namespaces - user_namespace_of("self")),
             "throttled": self._throttled.result(),
         }
 
@@ -163,8 +163,7 @@ class Observer:
             with contextlib.suppress(OSError):
                 status = (place / "task" / task / "status").read_text(errors="replace")
                 self._may_use.update(re.findall(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE))
-        with contextlib.suppress(OSError):
-            self._user_namespaces |= {os.readlink(str(place / "ns" / "user"))} - {os.readlink("/proc/self/ns/user")}
+        self._user_namespaces |= user_namespace_of(str(pid))
         with contextlib.suppress(OSError, ValueError):
             self._memory_limit = memory_limit((place / "cgroup").read_text()) or self._memory_limit
         return len(tasks)
@@ -209,7 +208,9 @@ def cgroups(text: str, controller: str, mounts: Path) -> List[Path]:
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue
-        candidates = [mounts / name for name in (controllers, controller) if name] if controllers else [mounts]
+        # A mount may have the names of its controllers in another order than the kernel.
+        names = (controllers, controller, ",".join(sorted(controllers.split(","))))
+        candidates = [mounts / name for name in names] if controllers else [mounts]
         root = next((place for place in candidates if place.is_dir()), candidates[-1])
         place = root / path.lstrip("/")
         places += [place, *(above for above in place.parents if above == root or root in above.parents)]
@@ -245,6 +246,13 @@ def _allowed(place: Path) -> float:
         quota = int((place / "cpu.cfs_quota_us").read_text())
         return max(0.0, quota / int((place / "cpu.cfs_period_us").read_text()))
     return 0.0
+
+
+def user_namespace_of(pid: str) -> Set[str]:
+    """Return the user namespace of a process, in the kernel's words; empty where that cannot be read."""
+    with contextlib.suppress(OSError):
+        return {os.readlink(f"/proc/{pid}/ns/user")}
+    return set()
 
 
 def interfaces_of(pid: int) -> Set[str]:
