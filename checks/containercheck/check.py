@@ -429,19 +429,16 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if not failed or len(pairs) != 1:
             return []
         names = (pairs[0].compared_with, pairs[0].name)
-        host, inside = (observations.read(stagedir, name) for name in names)
-        bare, contained = (
-            observations.Use.of([run for run in self.prepared.runs if run["side"] == name]) for name in names
-        )
+        host, inside, uses = observations.of_pair(stagedir, self.prepared.runs, names)
         worst = max((pair for pair in outcome.comparisons if pair.figure in failed), key=lambda pair: pair.loss)
         if worst.figure.compare == "ratio":
             cores = self.layout.ranks_per_node * self.layout.threads
-            self.where_time_went = explanation.time_line(bare, contained, cores, worst.loss)
+            self.where_time_went = explanation.time_line(*uses, cores, worst.loss)
         results = self.prepared.evaluation.experiments.results()
         for cause, result in zip(self.prepared.plan.causes, results):
             remedy = observations.read(stagedir, result["name"])
             result["took_effect"] = explanation.took_effect(cause, host, remedy)
-        found = explanation.causes(host, inside, (bare, contained), failed, self.layout.ranks)
+        found = explanation.causes(host, inside, uses, failed, self.layout.ranks)
         return texts.cleaned(explanation.stored(found, self.prepared.plan.causes, results))
 
     @run_after("performance")

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 
 from containercheck.application.facts import Figure
 from containercheck.explain import explanation, observations
 from containercheck.node import contract
+from containercheck.results.cases import Case, ReportError, collect, load
+from containercheck.results.formatting import names
+from containercheck.session import reframe_process
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: Arguments of the session: of how the figures come out nothing depends.
@@ -40,44 +42,46 @@ def stories(stage: Path) -> Iterator[tuple[str, list[str]]]:
         against = side.get("compared_with")
         if against is None:
             continue
-        seen = [observations.read(stage, name) for name in (against, side["name"])]
-        uses = tuple(
-            observations.Use.of([run for run in runs if run["side"] == name]) for name in (against, side["name"])
-        )
+        host, inside, uses = observations.of_pair(stage, runs, (against, side["name"]))
         for stated in facts["figures"]:
             figure = Figure(**{name: value for name, value in stated.items() if name in KNOWN})
-            found = explanation.causes(seen[0], seen[1], uses, [figure], facts["ranks"])
+            found = explanation.causes(host, inside, uses, [figure], facts["ranks"])
             yield figure.name, [cause.sentence for cause in found]
+
+
+def run(arguments: Sequence[str], directory: Path) -> list[Case]:
+    """Run the session, and return the cases whose rounds came to their end; their stage directories are kept.
+
+    :raises ReportError: ReFrame left no report.
+    """
+    report = directory / "report.json"
+    words = [reframe_process.program(), "-c", str(REPOSITORY / "checks"), "-r", "--prefix", str(directory), *ARGUMENTS]
+    with (directory / "log").open("w") as log:
+        environment = {**os.environ, "RFM_REPORT_FILE": str(report)}
+        subprocess.run([*words, *arguments], env=environment, stdout=log, stderr=log, check=False)
+    return [
+        case for case in collect([load(report)]) if case.result == "pass" and Path(case.stage, contract.RECORD).exists()
+    ]
 
 
 def main() -> int:
     """Run the session, print what would be told, and return the exit status."""
+    figures = told = 0
     with tempfile.TemporaryDirectory(prefix="stories-") as directory:
-        words = ["-c", str(REPOSITORY / "checks"), "-r", "--prefix", directory, *ARGUMENTS]
-        words += sys.argv[1:] or ["-n", "%variant=(integrated|generic)"]
-        program = Path(sys.executable).with_name("reframe")
-        report = Path(directory, "report.json")
-        environment = {**os.environ, "RFM_REPORT_FILE": str(report)}
-        with Path(directory, "log").open("w") as log:
-            subprocess.run([program, *words], env=environment, stdout=log, stderr=log, check=False)
-        cases = [case for run in json.loads(report.read_text())["runs"] for case in run["testcases"]]
-        ran = [case for case in cases if case.get("result") == "pass" and case.get("stagedir")]
-        figures, told = 0, 0
-        for case in ran:
-            stage = Path(case["stagedir"])
-            if not (stage / contract.RECORD).exists():
-                continue
+        try:
+            cases = run(sys.argv[1:] or ["-n", "%variant=(integrated|generic)"], Path(directory))
+        except ReportError as error:
+            sys.exit(f"error: {error}")
+        for case in cases:
             by_causes: dict[tuple[str, ...], list[str]] = {}
-            for figure, causes in stories(stage):
+            for figure, causes in stories(Path(case.stage)):
                 figures += 1
                 by_causes.setdefault(tuple(causes), []).append(figure)
-            for causes, names in by_causes.items():
-                if causes:
-                    told += len(names)
-                    name = re.sub(r" %image_release=\S+", "", case["display_name"])
-                    print(f"{name}: {', '.join(names)}")
-                    print("".join(f"    {cause}\n" for cause in causes), end="")
-    print(f"{figures} figures of {len(ran)} cases: {told} would be told a cause")
+            by_causes.pop((), None)
+            for sentences, of_figures in by_causes.items():
+                told += len(of_figures)
+                print(f"{names([case])}: {', '.join(of_figures)}", *sentences, sep="\n    ")
+    print(f"{figures} figures of {len(cases)} cases: {told} would be told a cause")
     return 0 if figures and not told else 1
 
 

@@ -19,12 +19,12 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
 from containercheck.node.job import observation, processes, run_observation, single_run
-from containercheck.node.stats.sequential import Pairs
+from containercheck.node.stats.sequential import INCONCLUSIVE, Pairs
+from reframe.utility import osext
 
 #: Largest cost that is acceptable, in percent.
 MOST = 1.0
@@ -61,12 +61,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3.0, help="of a run (default: %(default)s)")
     arguments = parser.parse_args()
     processes.adopt_orphans()
-    with tempfile.TemporaryDirectory() as directory, _in(directory):
+    with tempfile.TemporaryDirectory() as directory, osext.change_dir(directory):
         took = _once()
         print(f"once before the rounds: {took:.2f} s for what one side sees, without its launcher and container")
         pairs = Pairs("lower", "ratio", -math.inf, MOST, 1)
-        count = TRIED
-        count = max(TRIED, int(count * arguments.seconds / _run("tried", count, True)))
+        count = max(TRIED, int(TRIED * arguments.seconds / _run("tried", TRIED, True)))
         own: dict[bool, list[float]] = {False: [], True: []}
         whole: list[float] = []
         for number in range(1, arguments.rounds + 1):
@@ -79,26 +78,14 @@ def main() -> None:
             pairs.add(seconds[False], seconds[True])
             whole.append(PROCESSORS * seconds[False])
             print(f"round {number}: {seconds[False]:.3f} s without, {seconds[True]:.3f} s with", flush=True)
-            if pairs.verdict != "inconclusive":
+            if pairs.verdict != INCONCLUSIVE:
                 break
         more = statistics.median(own[True]) - statistics.median(own[False])
-        seconds = statistics.median(whole)
-        print(
-            f"the watch takes {more:.3f} s of processor time, {100 * more / seconds:.2f} % of the run's {seconds:.1f} s"
-        )
+        all_ = statistics.median(whole)
+        print(f"the watch takes {more:.3f} s of processor time, {100 * more / all_:.2f} % of the run's {all_:.1f} s")
         low, high = pairs.interval
         interval = f"{pairs.estimate:+.2f} % ({low:+.2f} to {high:+.2f})"
         print(f"watched: {interval} in {pairs.rounds} rounds; at most {MOST:g} % is accepted: {pairs.verdict}")
-
-
-@contextlib.contextmanager
-def _in(directory: str) -> Iterator[None]:
-    before = Path.cwd()
-    os.chdir(directory)
-    try:
-        yield
-    finally:
-        os.chdir(before)
 
 
 def _once() -> float:

@@ -11,9 +11,14 @@ from conftest import REPOSITORY
 CHECK = re.compile(r"^@rfm\.simple_test\nclass (\w+)(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
 
 
+def checks_in(text: str) -> list[tuple[str, str]]:
+    """Return the checks of a file, each with the lines of its class."""
+    return CHECK.findall(text)
+
+
 def _checks() -> Iterator[tuple[str, str]]:
     for path in sorted((REPOSITORY / "checks").glob("*.py")):
-        yield from CHECK.findall(path.read_text())
+        yield from checks_in(path.read_text())
 
 
 def all_checks() -> set[str]:

@@ -11,6 +11,8 @@ from containercheck.explain.experiments import Experiment
 COMPUTING, MEMORY, MESSAGES, NETWORK, FILES, START = MEASURED
 #: Kinds that messages between ranks can slow, and that processors can.
 MPI, CORES = (MESSAGES, NETWORK), (COMPUTING, MEMORY)
+#: Remedy for an image that is read through FUSE.
+UNPACKING = "unpack the image into a directory, or have the runtime installed so that the kernel mounts it (setuid)"
 #: Families of MPI.
 OPEN_MPI, MPICH = "Open MPI", "MPICH's family"
 

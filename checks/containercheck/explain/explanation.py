@@ -10,11 +10,13 @@ from containercheck.application.facts import Figure
 from containercheck.explain.causes import MPI, Cause
 from containercheck.explain.experiments import SET, UNSET, Experiment
 from containercheck.explain.observations import Observation, Use
-from containercheck.explain.rules import RULES
+from containercheck.explain.rules import RULES, devices_below
 from containercheck.explain.use_rules import RULES_OF_USE, families_of
 from containercheck.node.stats.sequential import FAIL, PASS
 from containercheck.results.formatting import number
 
+#: Fields of a cause that only rank it, and are not stored.
+_OF_RULES = ("weight", "narrow", "family", "devices")
 #: Most differences that a message names.
 NAMED = 3
 
@@ -36,15 +38,16 @@ def causes(
     found = [cause for rule in RULES for cause in rule(bare, container)] if bare and container else []
     found += [cause for rule in RULES_OF_USE for cause in rule(*uses)]
     families = families_of(uses)
-    found = [cause for cause in found if not families or cause.family in ("", *families)]
-    found = [cause for cause in found if not cause.devices or _has_any(bare, cause.devices)]
-    scored = [(_explained(cause, failed, ranks) * cause.weight, cause) for cause in found]
+    concerned = [cause for cause in found if _concerns(cause, bare, families)]
+    scored = [(_explained(cause, failed, ranks) * cause.weight, cause) for cause in concerned]
     return [cause for score, cause in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
 
 
-def _has_any(side: Observation | None, beginnings: tuple[str, ...]) -> bool:
-    """Return whether a side saw a device of any of these kinds."""
-    return side is not None and any(path.startswith(beginnings) for path in side.devices)
+def _concerns(cause: Cause, bare: Observation | None, families: set[str]) -> bool:
+    """Return whether a cause is about an MPI that was loaded, where any was, and about devices that the node has."""
+    if families and cause.family and cause.family not in families:
+        return False
+    return not cause.devices or (bare is not None and any(devices_below(bare, each) for each in cause.devices))
 
 
 def _explained(cause: Cause, failed: Sequence[Figure], ranks: int) -> float:
@@ -75,9 +78,7 @@ def stored(found: Iterable[Cause], tried: Sequence[Mapping[str, Any]] = (), resu
 
 
 def _entry(cause: Cause) -> dict[str, Any]:
-    entry = {
-        name: value for name, value in asdict(cause).items() if name not in ("weight", "narrow", "family", "devices")
-    }
+    entry = {name: value for name, value in asdict(cause).items() if name not in _OF_RULES}
     return {**entry, "kinds": list(cause.kinds)}
 
 

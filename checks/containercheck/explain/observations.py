@@ -120,6 +120,18 @@ def _all(used: Sequence[Mapping[str, Any]], name: str) -> frozenset[str]:
     return frozenset().union(*(each[name] for each in used))
 
 
+def of_pair(
+    stagedir: Path, runs: Sequence[Mapping[str, Any]], names: tuple[str, str]
+) -> tuple[Observation | None, Observation | None, tuple[Use, Use]]:
+    """Return what two sides of a job saw, and what their runs used.
+
+    :param runs: of the record.
+    :param names: of the sides.
+    """
+    first, second = (Use.of([run for run in runs if run["side"] == name]) for name in names)
+    return read(stagedir, names[0]), read(stagedir, names[1]), (first, second)
+
+
 def read(stagedir: Path, side: str) -> Observation | None:
     """Return what a side saw; None where the job did not record it."""
     try:

@@ -21,6 +21,7 @@ from containercheck.explain.causes import (
     NETWORK,
     OPEN_MPI,
     START,
+    UNPACKING,
     Cause,
 )
 from containercheck.explain.experiments import BIND, CPUS, OPTION, SET, UNPACK, Experiment
@@ -28,6 +29,7 @@ from containercheck.explain.observations import Observation
 from containercheck.explain.variable_rules import variables
 from containercheck.node.container_runtimes import RUNTIMES
 from containercheck.results.formatting import size
+from containercheck.verdict.binding import cores_of
 
 #: Smallest size of /dev/shm that is not suspicious, in bytes; and free space below which it is full.
 SMALL, FULL = 1 << 30, 64 << 20
@@ -52,7 +54,7 @@ def shared_memory(bare: Observation, container: Observation) -> Iterator[Cause]:
 
 def processors(bare: Observation, container: Observation) -> Iterator[Cause]:
     """Yield a cause where the container may use fewer processors."""
-    own, other = (_processors(side.status.get("Cpus_allowed_list", "")) for side in (container, bare))
+    own, other = (_allowed(side, "Cpus_allowed_list") for side in (container, bare))
     if own and len(own) < len(other):
         lists = [side.status["Cpus_allowed_list"] for side in (container, bare)]
         sentence = f"processors {lists[0]} are allowed in the container, {lists[1]} on the host"
@@ -61,11 +63,10 @@ def processors(bare: Observation, container: Observation) -> Iterator[Cause]:
         yield Cause(*facts, experiment=Experiment(CPUS, lists[1]))
 
 
-def _processors(text: str) -> set[int]:
-    processors: set[int] = set()
-    for first, last in re.findall(r"(\d+)(?:-(\d+))?", text):
-        processors.update(range(int(first), int(last or first) + 1))
-    return processors
+def _allowed(side: Observation, name: str) -> set[int]:
+    """Return the numbers in a list of a side's status; none where it is not known."""
+    listed = side.status.get(name, "")
+    return cores_of(listed) if listed else set()
 
 
 def mitigation(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -74,13 +75,15 @@ def mitigation(bare: Observation, container: Observation) -> Iterator[Cause]:
     if "mitigated" in own and "vulnerable" in other:
         sentence = "seccomp switches the mitigation of Speculative Store Bypass on in the container, not on the host"
         remedy = "use a runtime or kernel that leaves it off: seccomp=unconfined, or Linux 5.16"
-        experiment = Experiment(OPTION, "--security-opt seccomp=unconfined") if _is_engine(container) else None
+        experiment = _without_filter(container)
         yield Cause("mitigation", "seccomp", sentence, remedy, "runc#2430", CORES, 80, experiment=experiment)
 
 
-def _is_engine(container: Observation) -> bool:
+def _without_filter(container: Observation) -> Experiment | None:
+    """Return the container without a filter of system calls, which only an engine has an option for; else None."""
     prefixes = tuple(runtime.settings for runtime in RUNTIMES if runtime.settings)
-    return not any(name.startswith(prefixes) for name in container.environment)
+    is_engine = not any(name.startswith(prefixes) for name in container.environment)
+    return Experiment(OPTION, "--security-opt seccomp=unconfined") if is_engine else None
 
 
 #: Limits, by their name in /proc: kinds, weight and source of a cause, where the container's is lower.
@@ -126,20 +129,10 @@ def image_mount(bare: Observation, container: Observation) -> Iterator[Cause]:
     sources = " ".join(facts[1] for facts in container.mounts.values())
     if any(kind.startswith("fuse.squashfuse") for kind in types.values()) or "squashfuse" in sources:
         sentence = "the image is read through FUSE (squashfuse)"
-        remedy = (
-            "unpack the image into a directory, or have the runtime installed so that the kernel mounts it (setuid)"
+        source = "apptainer#665, squashfuse#121"
+        yield Cause(
+            "image mount", "squashfuse", sentence, UNPACKING, source, (FILES, START), 60, True, Experiment(UNPACK)
         )
-        facts = (
-            "image mount",
-            "squashfuse",
-            sentence,
-            remedy,
-            "apptainer#665, squashfuse#121",
-            (FILES, START),
-            60,
-            True,
-        )
-        yield Cause(*facts, experiment=Experiment(UNPACK))
 
 
 def directories(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -198,7 +191,7 @@ POLICIES = {3: "batch", 5: "idle"}
 
 def memory_nodes(bare: Observation, container: Observation) -> Iterator[Cause]:
     """Yield a cause where the container may use the memory of fewer parts of the node (NUMA)."""
-    own, other = (_processors(side.status.get("Mems_allowed_list", "")) for side in (container, bare))
+    own, other = (_allowed(side, "Mems_allowed_list") for side in (container, bare))
     if own and len(own) < len(other):
         sentence = f"the container may use the memory of {len(own)} of the node's {len(other)} memory nodes (NUMA)"
         remedy = "have the wrapper, service or engine that starts it allow all (cpuset.mems, --cpuset-mems)"
@@ -220,7 +213,7 @@ def system_calls(bare: Observation, container: Observation) -> Iterator[Cause]:
     if own == "2" and other == "0":
         sentence = "a filter (seccomp) looks at each system call in the container, and not on the host"
         remedy = "for a test, run it without: seccomp=unconfined, or the runtime's configuration"
-        experiment = Experiment(OPTION, "--security-opt seccomp=unconfined") if _is_engine(container) else None
+        experiment = _without_filter(container)
         source = "runc#2430, Linux manual, seccomp_filter"
         yield Cause("filter", "seccomp", sentence, remedy, source, (FILES, START), 40, True, experiment)
 
@@ -239,7 +232,7 @@ OLDER = 8
 
 
 def _release_of_glibc(text: str) -> int:
-    found = re.search(r"\b2\.(\d+)", text) if "glibc" in text.lower() or "libc" in text.lower() else None
+    found = re.search(r"\b2\.(\d+)", text) if "libc" in text.lower() else None
     return int(found[1]) if found else 0
 
 

@@ -18,6 +18,7 @@ from containercheck.explain.causes import (
     NETWORK,
     OPEN_MPI,
     START,
+    UNPACKING,
     Cause,
 )
 from containercheck.explain.experiments import UNPACK, Experiment
@@ -258,33 +259,36 @@ MORE_SWITCHES, MANY_SWITCHES = 5, 200
 
 def faults(bare: Use, container: Use) -> Iterator[Cause]:
     """Yield a cause where the container's processes fault far more pages in, or read far more from files."""
-    if _is_more(container, bare, "faults", MORE_FAULTS, MANY_FAULTS):
-        own, other = (f"{side.faults / side.seconds:.0f}" for side in (container, bare))
-        sentence = f"processes take {own} page faults a second in the container, {other} on the host"
+    if rates := _more(container, bare, "faults", MORE_FAULTS, MANY_FAULTS):
+        sentence = f"processes take {rates[0]:.0f} page faults a second in the container, {rates[1]:.0f} on the host"
         remedy = "look at its allocator, and at what switches huge pages off"
         yield Cause("faults", "minor", sentence, remedy, "getrusage(2)", CORES, 45)
-    if _is_more(container, bare, "major_faults", MORE_READS, MANY_READS):
-        own, other = (f"{side.major_faults / side.seconds:.0f}" for side in (container, bare))
-        sentence = f"{own} pages a second are read from files in the container, {other} on the host"
+    if rates := _more(container, bare, "major_faults", MORE_READS, MANY_READS):
+        sentence = f"{rates[0]:.0f} pages a second are read from files in the container, {rates[1]:.0f} on the host"
         remedy = "unpack the image into a directory, or raise what limits memory for files"
         yield Cause("faults", "major", sentence, remedy, "getrusage(2)", (FILES, START), 50, True)
 
 
 def switches(bare: Use, container: Use) -> Iterator[Cause]:
     """Yield a cause where the container's processes often have to leave their processors to others."""
-    if _is_more(container, bare, "switched_out", MORE_SWITCHES, MANY_SWITCHES):
-        own, other = (f"{side.switched_out / side.seconds:.0f}" for side in (container, bare))
-        sentence = f"processes are switched out {own} times a second in the container, {other} on the host"
+    if rates := _more(container, bare, "switched_out", MORE_SWITCHES, MANY_SWITCHES):
+        sentence = (
+            f"processes are switched out {rates[0]:.0f} times a second in the container, {rates[1]:.0f} on the host"
+        )
         remedy = "look at what else runs on their processors: more threads than processors, helpers, a wrapper"
         yield Cause("switches", "involuntary", sentence, remedy, "getrusage(2)", CORES, 50)
 
 
-def _is_more(container: Use, bare: Use, name: str, factor: float, least: float) -> bool:
-    """Return whether a count of the container is so many times bare's, and at least so much a second."""
+def _more(container: Use, bare: Use, name: str, factor: float, least: float) -> tuple[float, float] | None:
+    """Return how often a second each side counts something, the container first; None where the container's is usual.
+
+    :param factor: times bare's rate from which on it is not.
+    :param least: rate from which on it is not.
+    """
     if not bare.seconds or not container.seconds:
-        return False
+        return None
     own, other = getattr(container, name) / container.seconds, getattr(bare, name) / bare.seconds
-    return own > factor * other and own > least
+    return (own, other) if own > factor * other and own > least else None
 
 
 def interfaces(bare: Use, container: Use) -> Iterator[Cause]:
@@ -306,12 +310,8 @@ def helpers(bare: Use, container: Use) -> Iterator[Cause]:
     if bare.seconds and container.helpers > BUSY_HELPERS * bare.seconds and container.helpers > 2 * bare.helpers + 0.5:
         seconds = f"{container.helpers:.1f} s of processor time in a run of {container.seconds:.1f} s"
         sentence = f"the runtime's helpers take {seconds}"
-        remedy = (
-            "unpack the image into a directory, or have the runtime installed so that the kernel mounts it (setuid)"
-        )
-        yield Cause(
-            "helpers", "processor time", sentence, remedy, "apptainer#3272", MEASURED, 65, experiment=Experiment(UNPACK)
-        )
+        facts = ("helpers", "processor time", sentence, UNPACKING, "apptainer#3272", MEASURED, 65)
+        yield Cause(*facts, experiment=Experiment(UNPACK))
 
 
 #: Rules on what the runs used.

@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from application_files import checks_of_plain_runs
+from application_files import checks_in, checks_of_plain_runs
 from conftest import REPOSITORY
 from site_files import FILES, anywhere, sites_of, system_of  # noqa: F401
 
@@ -39,7 +39,7 @@ def without_recipe():
     for text in (path.read_text() for path in (REPOSITORY / "checks").glob("*.py")):
         recipes = re.findall(r'^    recipe = "(.+)"$', text, re.MULTILINE) if "\n    spack = " in text else []
         if not all((REPOSITORY / "images" / f"{recipe}.def").exists() for recipe in recipes):
-            found |= set(re.findall(r"^@rfm\.simple_test\nclass (\w+)", text, re.MULTILINE))
+            found |= {name for name, _ in checks_in(text)}
     return found
 
 
