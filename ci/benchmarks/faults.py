@@ -117,12 +117,12 @@ def table(results: dict[str, Result]) -> list[str]:
         fault = FAULTS[name]
         found, first, three = (bool(fault.expected) and result.finds(fault, among) for among in (100, 1, 3))
         proves, wrong = result.proves(fault), result.is_wrong(fault)
-        words = ["yes" if one else "no" for one in (found, first, three)] if fault.expected else ["-"] * 3
+        words = ["yes" if holds else "no" for holds in (found, first, three)] if fault.expected else ["-"] * 3
         proof = ("yes" if proves else "no") if fault.proven else "-"
         row = [name, fault.source, *words, proof, "WRONG" if wrong else "no", f"{result.seconds:.0f}"]
         lines.append(f"| {' | '.join(row)} |")
         counted = (bool(fault.expected), found, first, three, fault.proven, fault.proven and proves, wrong)
-        totals = {word: totals[word] + one for word, one in zip(totals, counted)}
+        totals = {word: totals[word] + count for word, count in zip(totals, counted)}
     return [*lines, "", ", ".join(f"{word} {count}" for word, count in totals.items())]
 
 

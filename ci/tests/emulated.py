@@ -99,7 +99,7 @@ def up_where_possible(*words: str) -> Iterator[dict[str, str]]:
                 found = re.search(r"no Debian for (\S+): the package mirror has it not, .*", str(error))
                 if not found:
                     raise
-                lacking[next(name for name, one in PARTITIONS.items() if one.debian == found[1])] = found[0]
+                lacking[next(name for name, partition in PARTITIONS.items() if partition.debian == found[1])] = found[0]
                 continue
             yield lacking
             return

@@ -74,10 +74,10 @@ def case(
     """Return a test case as ReFrame stores it; it passed."""
     axes = facts.pop("axes", "")
     display = f"{name} %variant={variant} %num_nodes={nodes}{axes}"
-    rows = [dict(one) for one in rows]
-    for one in rows:
-        if "subject" in one:
-            one["subject_label"] = variant
+    rows = [dict(row) for row in rows]
+    for row in rows:
+        if "subject" in row:
+            row["subject_label"] = variant
     scripts = {"baseline": "mpirun ./code", "subject": 'mpirun apptainer exec image.sif code "$HOME" && true'}
     made = {
         "name": display,
@@ -93,7 +93,7 @@ def case(
         "fail_phase": None,
         "skip_reason": "",
         "results": rows,
-        "perfvalues": {f"cluster:compute:{one['figure']}": [1.0, 0, None, None, one["unit"], "pass"] for one in rows},
+        "perfvalues": {f"cluster:compute:{row['figure']}": [1.0, 0, None, None, row["unit"], "pass"] for row in rows},
         "expected": {"ranks": 4 * nodes, "amount": 1000.0 * nodes, "unit": "atoms", "at_most": 900},
         "job_completion_time_unix": FIRST_NIGHT,
         "prerun_cmds": [f"cat >{side}.sh <<'END'\n{text}\nEND" for side, text in scripts.items()],
@@ -128,7 +128,7 @@ def session(night: int, cases: Iterable[dict[str, Any]], **extras: Any) -> dict[
     :param extras: of ``--session-extras``.
     """
     began = FIRST_NIGHT + night * DAY + (3600 if extras.get("nightly_pass") else 0)
-    told = [{**one, "job_completion_time_unix": began + 600} for one in cases]
+    told = [{**case_, "job_completion_time_unix": began + 600} for case_ in cases]
     info = {"time_start_unix": began, "time_end_unix": began + 1800, "uuid": f"{night}-{began}"}
     info.update({"nightly": datetime.datetime.fromtimestamp(FIRST_NIGHT + night * DAY).date().isoformat(), **extras})
     return {"session_info": info, "runs": [{"testcases": told}]}
@@ -163,7 +163,7 @@ def nightly(night: int, size: int = 3, worse: float = 0.0, seed: int = 7) -> lis
 
 def _result(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return how a case with these figures ended."""
-    failed = [f"{one['figure']} is {one['overhead']:.1f} % worse" for one in rows if one.get("verdict") == "fail"]
+    failed = [f"{row['figure']} is {row['overhead']:.1f} % worse" for row in rows if row.get("verdict") == "fail"]
     if not failed:
         return {"result": "pass"}
     return {"result": "fail", "fail_phase": "performance", "fail_reason": "performance error: " + "\n".join(failed)}
@@ -178,9 +178,9 @@ def store(path: Path, sessions: Iterable[dict[str, Any]]) -> Path:
     )
     database.execute("CREATE TABLE metadata(schema_version TEXT)")
     database.execute("INSERT INTO metadata VALUES ('1.0')")
-    for one in sessions:
-        info = one["session_info"]
-        values = (info["uuid"], info["time_start_unix"], info["time_end_unix"], json.dumps(one), "")
+    for session in sessions:
+        info = session["session_info"]
+        values = (info["uuid"], info["time_start_unix"], info["time_end_unix"], json.dumps(session), "")
         database.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", values)
     database.commit()
     database.close()

@@ -89,6 +89,6 @@ def noisy_series(count, nights, spread=1.0, seed=0, **more):
     return [made_series(own, spread / 2, figure=f"figure{number}", **more) for number, own in enumerate(values)]
 
 
-def shuffled(things, seed=0):
+def shuffled(sequence, seed=0):
     """Return them in another order."""
-    return random.Random(seed).sample(things, len(things))
+    return random.Random(seed).sample(sequence, len(sequence))

@@ -45,7 +45,7 @@ class Base(rfm.RunOnlyRegressionTest):
         if self.earlier:
             runs = json.loads(Path(self.earlier).read_text())["runs"]
             (known,) = [
-                one["measured"] for run in runs for one in run["testcases"] if one["unique_name"] == self.unique_name
+                case["measured"] for run in runs for case in run["testcases"] if case["unique_name"] == self.unique_name
             ]
         more = self.rounds or max(1, int(self.seconds / self.each))
         self.measured = [*known, *({"seconds": self.seconds} for _ in range(more))]

@@ -16,7 +16,7 @@ NOTE = f"echo '{{}}' >>{DIRECTORY}/journal"
 
 
 class Base(rfm.RegressionTest):
-    """Builds its thing unless it is there, and notes what it does."""
+    """Builds its product unless it is there, and notes what it does."""
 
     valid_systems = valid_prog_environs = ["*"]
     variant = parameter(["generic"], loggable=True)
@@ -25,7 +25,7 @@ class Base(rfm.RegressionTest):
     sourcesdir = None
     executable = "true"
     #: What it builds, and what its build does besides.
-    thing = variable(str, value="")
+    product = variable(str, value="")
     breaks = variable(str, value="true")
     status = variable(str, value="0")
     results = variable(list, value=[], loggable=True)
@@ -34,8 +34,8 @@ class Base(rfm.RegressionTest):
     @run_before("compile")
     def write_build(self):
         """Build as a cache does."""
-        there = f"{DIRECTORY}/{self.thing}"
-        build = f"[ -e {there} ] || {{ {NOTE.format(f'build {self.thing}')}; {self.breaks}; touch {there}; }}"
+        there = f"{DIRECTORY}/{self.product}"
+        build = f"[ -e {there} ] || {{ {NOTE.format(f'build {self.product}')}; {self.breaks}; touch {there}; }}"
         self.build_system.commands = [f"{build}; echo {self.status} >build.status"]
 
     @run_before("run")
@@ -51,24 +51,24 @@ class Base(rfm.RegressionTest):
 
 @rfm.simple_test
 class First(Base):
-    thing = "image"
+    product = "image"
     variant = parameter(["integrated", "generic"], loggable=True)
     expected = {"expected": 50.0}
 
 
 @rfm.simple_test
 class Second(Base):
-    thing = "program"
+    product = "program"
     expected = {"expected": 20.0}
 
 
 @rfm.simple_test
 class Fails(Base):
-    thing = "nothing"
+    product = "nothing"
     breaks = "echo error: no space left >&2; echo 1 >build.status; exit 0"
 
 
 @rfm.simple_test
 class Hangs(Base):
-    thing = "never"
+    product = "never"
     breaks = f"{NOTE.format('hangs $$')}; exec sleep {4_000_000 + os.getuid()}"

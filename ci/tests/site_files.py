@@ -26,7 +26,9 @@ def sites_of(path):
     configuration.select_subconfig(system_of(path)["name"])
     configuration.add_sticky_option("general/resolve_module_conflicts", False)
     sites._site.cache_clear()
-    return {one.name: (one, sites.Site.of(one)) for one in System.create(configuration).partitions}
+    return {
+        partition.name: (partition, sites.Site.of(partition)) for partition in System.create(configuration).partitions
+    }
 
 
 @pytest.fixture

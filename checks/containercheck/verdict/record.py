@@ -154,7 +154,7 @@ class Record:
         for side in sides:
             left = [run["left_files"] for run in self.runs if run["side"] == side.name and run.get("left_files")]
             if left:
-                most = max(left, key=lambda one: one["bytes"])
+                most = max(left, key=lambda files: files["bytes"])
                 lines.append(
                     f"{side.label}: {len(left)} of its runs left files in /dev/shm, up to {most['count']} of "
                     f"{size(most['bytes'])} ({', '.join(most['names'][:3])}): they take the node's memory, and a later "

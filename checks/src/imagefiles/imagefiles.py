@@ -133,10 +133,10 @@ def measure(command: List[str], copies: int) -> Dict[str, Any]:
     statuses = [process.wait() for process in running]
     if any(statuses):
         raise RuntimeError(f"{command[0]} ended with exit status {max(statuses, key=abs)}")
-    found = [{name: one[name] for name in FOUND} for one in told]
-    if any(one != found[0] for one in found):
+    found = [{name: copy[name] for name in FOUND} for copy in told]
+    if any(copy != found[0] for copy in found):
         raise RuntimeError(f"the copies did not find the same: {found}")
-    return {**found[0], **{step: max(one[step] for one in told) for step in STEPS}, "helpers": helpers}
+    return {**found[0], **{step: max(copy[step] for copy in told) for step in STEPS}, "helpers": helpers}
 
 
 def main() -> None:

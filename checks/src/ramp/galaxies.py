@@ -43,9 +43,9 @@ def blends(random: np.random.Generator, count: int, size: int) -> tuple[np.ndarr
     grid = np.arange(size, dtype=np.float32)
     first = random.uniform(0.3, 0.7, (count, 2)) * size
     second = first + random.normal(0.0, 0.15, (count, 2)) * size
-    one, other = disc(random, count, grid, first), disc(random, count, grid, second)
-    images = one + other + random.normal(0.0, NOISE, one.shape)
-    return images.astype(np.float32), ((one > NOISE) & (other > NOISE)).astype(np.uint8)
+    left, right = disc(random, count, grid, first), disc(random, count, grid, second)
+    images = left + right + random.normal(0.0, NOISE, left.shape)
+    return images.astype(np.float32), ((left > NOISE) & (right > NOISE)).astype(np.uint8)
 
 
 def main() -> None:

@@ -114,7 +114,7 @@ def cray(ran):
         assert case["provenance"]["mpi"] or case["name"].startswith("StartUp")
         for side, libraries in case["provenance"]["mpi"].items():
             own = case["variant"] == "generic" and side == "subject"
-            assert any(("libmpich.so" if own else "libmpi_gnu_91.so") in one for one in libraries), case["provenance"]
+            assert any(("libmpich.so" if own else "libmpi_gnu_91.so") in path for path in libraries), case["provenance"]
 
 
 def smt(ran):
@@ -142,7 +142,7 @@ def test_a_module_that_does_not_exist_is_a_skip_that_names_it(centre):
     text = (REPOSITORY / "config" / "virtual_cluster.py").read_text()
     site.write_text(text.replace('"HPCC": {"modules": ["hpcc"]}', '"HPCC": {"modules": ["hpcc/9.9"]}'))
     result = centre.reframe("-n", "^HPCC%variant=bare%num_nodes=1%", *FEW, site=site)
-    (case,) = [one for one in result.cases if one["variant"] == "bare" and one["num_nodes"] == 1]
+    (case,) = [case for case in result.cases if case["variant"] == "bare" and case["num_nodes"] == 1]
     assert case["result"] == "skip", result.output
     assert "hpcc/9.9" in case["skip_reason"]
     assert "\n" not in case["skip_reason"]
@@ -158,10 +158,10 @@ def test_an_image_that_speaks_another_pmi_than_the_host_has_options_of_its_own(c
     for options in ([], ["--mpi=pmix"]):
         site.write_text(text.replace('"mpi": "mpich"', f'"mpi": "openmpi", "image_launcher_options": {options}'))
         result = centre.reframe(*few, site=site)
-        (own[bool(options)],) = [one for one in result.cases if one["result"] != "skip"]
+        (own[bool(options)],) = [case for case in result.cases if case["result"] != "skip"]
     assert own[True]["result"] == "pass", own[True]["fail_reason"]
-    assert any("libmpi.so.40" in one for one in own[True]["provenance"]["mpi"]["subject"])
-    assert any("libmpi_gnu_91.so" in one for one in own[True]["provenance"]["mpi"]["baseline"])
+    assert any("libmpi.so.40" in library for library in own[True]["provenance"]["mpi"]["subject"])
+    assert any("libmpi_gnu_91.so" in library for library in own[True]["provenance"]["mpi"]["baseline"])
     # Without them it is named, and no round is run.
     assert "the host starts ranks with no PMIx (Slurm " in own[False]["fail_reason"]
     assert "no rounds were run" in own[False]["fail_reason"]

@@ -100,7 +100,7 @@ def test_users_who_get_a_range_at_once_get_ranges_of_their_own(machine):
     for kind in ("uid", "gid"):
         found = ranges(machine, kind)
         assert sorted(found) == names
-        assert len({one for given in found.values() for one in given}) == 8 * 65536
+        assert len({number for given in found.values() for number in given}) == 8 * 65536
 
 
 #: Installs nothing, until it may go on.

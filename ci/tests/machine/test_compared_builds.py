@@ -142,7 +142,7 @@ def outcome(tmp_path):
         margins = {"accepted": {"rate": (-math.inf, 5.0)}} if replaces else {}
         facts = facts_of([RATE], answers, sides=[BARE, PORTABLE, {**NATIVE, **margins}])
         evaluation = record_of(*runs).evaluate(facts, tmp_path)
-        names = [Side(program=Program("x"), **one) for one in (BARE, PORTABLE, NATIVE)]
+        names = [Side(program=Program("x"), **keys) for keys in (BARE, PORTABLE, NATIVE)]
         return evaluation, Outcome([RATE], names, evaluation, {}, {})
 
     return judge
@@ -185,7 +185,7 @@ def test_an_answer_of_one_side_is_asked_of_no_other(tmp_path):
         (tmp_path / name / "err").touch()
     facts = facts_of([RATE], [Answer("native_kernels", SIMD, equals="AVX_512", side="native")], sides=[BARE, NATIVE])
     evaluation = record_of(run_of("baseline", "b"), run_of("native", "n")).evaluate(facts, tmp_path)
-    assert [(one.kind, one.side) for one in evaluation.problems] == [(UNREADABLE, "native")]
+    assert [(problem.kind, problem.side) for problem in evaluation.problems] == [(UNREADABLE, "native")]
 
 
 def test_the_log_says_it_as_the_answers_ask_it():

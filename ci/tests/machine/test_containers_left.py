@@ -123,7 +123,7 @@ def test_a_container_that_is_not_done_in_time_ends_and_is_told(docker, tmp_path)
     (left,) = run["leftover_processes"]
     assert left.startswith("container of ") and f"{IMAGE} (docker " in left
     # Nobody else's.
-    assert [others.startswith(one) for one in listed(docker)] == [True]
+    assert [others.startswith(container) for container in listed(docker)] == [True]
     judged = Evaluation(Facts(facts_of([], sides=[BARE, GENERIC])), tmp_path)
     judged.add({**run, "round": 1, "side": "subject"})
     hangs, leaves = judged.final_problems()

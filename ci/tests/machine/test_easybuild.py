@@ -60,7 +60,7 @@ def modules():
     if not LMOD.is_file():
         pytest.skip("no Lmod: Debian has it as lmod")
     said = subprocess.run(["bash", "-c", f". {LMOD} && env -0"], capture_output=True, check=True).stdout.decode()
-    found = dict(one.split("=", 1) for one in said.split("\0") if "=" in one)
+    found = dict(variable.split("=", 1) for variable in said.split("\0") if "=" in variable)
     return {**{name: text for name, text in found.items() if name.startswith(("LMOD", "MODULE", "BASH_"))}, **SETTINGS}
 
 

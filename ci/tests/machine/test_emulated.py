@@ -81,11 +81,11 @@ def test_ping_pong_runs_in_all_variants(place, partition, count):
         assert case["result"] == "pass", result.output
         assert case["num_nodes"] == count
         libraries = case["provenance"]["mpi"]
-        assert any(f"/{known.triplet}/libmpi.so.40" in one for one in libraries["baseline"]), libraries
+        assert any(f"/{known.triplet}/libmpi.so.40" in library for library in libraries["baseline"]), libraries
         if variant != "bare":
             assert {row["verdict"] for row in case["results"]} == {"emulated"}
             assert f"-{known.name}-" in case["provenance"]["image"]
-            hosts = any(one.startswith("/host/") for one in libraries["subject"])
+            hosts = any(library.startswith("/host/") for library in libraries["subject"])
             assert hosts is (variant == "integrated"), libraries
 
 

@@ -54,10 +54,10 @@ def test_it_passes_in_all_variants_on_every_architecture(sessions, check):
             assert case["result"] == "pass", result.output
             libraries = case["provenance"]["mpi"]
             if known:
-                assert any(f"/{known.triplet}/libmpi.so.40" in one for one in libraries["baseline"]), libraries
+                assert any(f"/{known.triplet}/libmpi.so.40" in library for library in libraries["baseline"]), libraries
             if variant != "bare":
                 # Proven by what the ranks had mapped.
-                hosts = any(one.startswith("/host/") for one in libraries["subject"])
+                hosts = any(library.startswith("/host/") for library in libraries["subject"])
                 assert hosts is (variant == "integrated"), libraries
             if known and variant != "bare":
                 assert {row["verdict"] for row in case["results"]} == {"emulated"}

@@ -12,7 +12,7 @@ from emulated import LACKING, MARKS, PARTITIONS, reframe, up
 SHORT = ["GROMACSHybrid.full=yes", "GROMACSHybrid.boxes=2", "GROMACSHybrid.timesteps=100"]
 SHORT += ["HPL.repeats=1", "TensorFlowCNN.repeats=1"]
 #: A run takes minutes there; a generic case has the bare program beside it.
-FEW = [word for one in ("rounds=1", "strict_check=no", "run_limit=3000", *SHORT) for word in ("-S", one)]
+FEW = [word for assignment in ("rounds=1", "strict_check=no", "run_limit=3000", *SHORT) for word in ("-S", assignment)]
 
 
 @pytest.fixture(scope="module", params=[pytest.param(name, marks=[*MARKS, pytest.mark.long]) for name in PARTITIONS])
@@ -38,7 +38,7 @@ def test_it_runs_there_or_says_why_not(partition, check, capsys):
         said = [case["skip_reason"] for case in result.cases if case["result"] == "skip"]
         if reason:
             assert len(said) == len(result.cases)
-            assert any(re.search(reason.format(check=check, environment=check.lower()), one) for one in said), said
+            assert any(re.search(reason.format(check=check, environment=check.lower()), line) for line in said), said
         else:
             assert any(case["result"] == "pass" for case in result.cases), said
 

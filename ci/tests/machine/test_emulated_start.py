@@ -50,7 +50,7 @@ def test_start_up_runs_in_all_variants_and_nothing_is_judged(partition):
                 assert {row["verdict"] for row in case["results"]} == {"emulated"}
         # The host's MPI of that architecture, brought into the container.
         libraries = result.case("integrated")["provenance"]["mpi"]["subject"]
-        assert any(one.startswith("/host/") for one in libraries), libraries
+        assert any(library.startswith("/host/") for library in libraries), libraries
 
 
 def test_an_ordinary_user_has_jobs_and_containers_there(partition):

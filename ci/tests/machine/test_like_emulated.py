@@ -37,4 +37,4 @@ def test_a_site_file_runs_as_it_is_on_nodes_like_its_own(name):
                 if variant != "bare":
                     assert f"-{PARTITIONS[partition].name}-" in case["provenance"]["image"]
                 if check == "PingPong":
-                    assert any(library in one for one in case["provenance"]["mpi"]["baseline"]), case["provenance"]
+                    assert any(library in path for path in case["provenance"]["mpi"]["baseline"]), case

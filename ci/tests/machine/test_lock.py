@@ -37,7 +37,9 @@ def test_every_package_has_its_hashes_and_one_version_for_each_python():
     assert len(packages) > 30
     # All that is no comment is a package or one of its hashes.
     rest = PACKAGE.sub("", text).splitlines()
-    assert [one for one in rest if one and not re.fullmatch(r"#.*|    --hash=sha256:[0-9a-f]{64}(?: \\)?", one)] == []
+    assert [
+        line for line in rest if line and not re.fullmatch(r"#.*|    --hash=sha256:[0-9a-f]{64}(?: \\)?", line)
+    ] == []
     for block in re.split(r"\n(?=[a-z0-9])", text)[1:]:
         assert "--hash=sha256:" in block, block
     for python in PYTHONS:

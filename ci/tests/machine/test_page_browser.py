@@ -95,7 +95,9 @@ def test_axe_finds_what_is_planted(night, axe):
     planted = night.with_name("planted.html")
     faults = "<p style='color: #999'>pale</p><table><tr><th></th></tr></table><svg role='img'></svg></main>"
     planted.write_text(night.read_text().replace("</main>", faults))
-    assert {"color-contrast", "empty-table-header", "svg-img-alt"} <= {one[0] for one in violations(planted, axe)[0]}
+    assert {"color-contrast", "empty-table-header", "svg-img-alt"} <= {
+        violation[0] for violation in violations(planted, axe)[0]
+    }
 
 
 def test_nothing_is_wider_than_a_phone(night):

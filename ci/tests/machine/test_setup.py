@@ -213,8 +213,8 @@ def test_the_directory_of_before_becomes_a_link(checkout):
 def test_two_at_once_make_one(checkout):
     command = ["bash", "-c", MAKE.replace("MACHINE", "true").replace('echo "filled', 'mkdir -p "$1"; echo "filled')]
     both = [subprocess.Popen(command, cwd=checkout, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    printed = [one.communicate(timeout=60)[0] for one in both]
-    assert [one.returncode for one in both] == [0, 0]
+    printed = [process.communicate(timeout=60)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0]
     assert "".join(printed).count("filled ") == 1
 
 

@@ -54,8 +54,8 @@ def test_a_real_spack_concretises_an_environment_once(name, tmp_path, monkeypatc
     assert f"{name}: concretised in " in capsys.readouterr().out
     roots = [made["concrete_specs"][root["hash"]] for root in made["roots"]]
     # A version that is the beginning of another one would do for Spack, too.
-    assert {(one["name"], one["version"]) for one in roots} == set(map(named, content(name)["specs"]))
-    assert {one["arch"]["target"] for one in roots} == {HERE}
+    assert {(root["name"], root["version"]) for root in roots} == set(map(named, content(name)["specs"]))
+    assert {root["arch"]["target"] for root in roots} == {HERE}
 
     # From the cache, where nothing may be made.
     monkeypatch.setenv(contract.CACHED_ONLY, "1")

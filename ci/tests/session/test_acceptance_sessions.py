@@ -26,7 +26,7 @@ def test_two_images_take_turns_each_from_its_own_file(session, tmp_path):
     result = session("-n", "Planted%variant=generic", "-S", f"compared_images={compared}", *few, checks=PLANTED)
     passed = result.case("generic")
     assert passed["result"] == "pass", passed["fail_reason"]
-    assert {name: one["image"] for name, one in passed["provenance"]["images"].items()} == {
+    assert {name: image["image"] for name, image in passed["provenance"]["images"].items()} == {
         "old": built,
         "new": str(other),
     }
@@ -97,7 +97,7 @@ def test_each_runtime_runs_the_image_that_it_built(session, tmp_path):
     few = ("-S", "rounds=1", "-S", "strict_check=no")
     passed = session("-n", "Planted%variant=generic", *compared, *few, checks=PLANTED).case("generic")
     assert passed["result"] == "pass", passed["fail_reason"]
-    images = {name: one["image"] for name, one in passed["provenance"]["images"].items()}
+    images = {name: image["image"] for name, image in passed["provenance"]["images"].items()}
     for path in Path(images["new"]).parent.glob("*-apptainer-version-99.0-made.sif"):
         path.unlink()
     assert images["new"].endswith("-apptainer-version-99.0-made.sif")

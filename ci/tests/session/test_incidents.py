@@ -113,7 +113,7 @@ OFTEN = ("bind of what is not there",)
 )
 def test_an_incident_names_its_own_words(session, tmp_path, name):
     incident = INCIDENTS[name]
-    starts, home, programs = (tmp_path / one for one in ("starts", "home", "bin"))
+    starts, home, programs = (tmp_path / place for place in ("starts", "home", "bin"))
     for directory in (starts, home / ".openmpi", programs):
         directory.mkdir(parents=True)
     (home / ".openmpi" / "mca-params.conf").write_text("btl = self,tcp\n")

@@ -18,7 +18,7 @@ def test_the_files_of_all_checks_load_with_every_length(tmp_path):
     names = twice.applications()
     twice.write_checks(tmp_path / "checks", names, {"WordCount": itself.MORE["WordCount"].filled_in(10)})
     lengths = noise.LENGTHS.items()
-    output = listing(tmp_path, *(option for check, one in lengths for option in one.options(check, one.short)))
+    output = listing(tmp_path, *(option for check, length in lengths for option in length.options(check, length.short)))
     assert "WARNING" not in output and "not set" not in output
     found = set(re.findall(r"^- (\w+)", output, re.MULTILINE))
     assert found == set(names)

@@ -103,11 +103,11 @@ def test_what_another_night_stores_meanwhile_comes_after_this_one(tmp_path):
     result = nightly.Result("this")
     nightly.judge(result, SimpleNamespace(cases=[]), history)
     assert result.problems == []
-    assert [one.name for one in result.nights] == ["before", "this"]
-    assert [len(one.points) for one in result.series] == [2, 2]
+    assert [night.name for night in result.nights] == ["before", "this"]
+    assert [len(of_figure.points) for of_figure in result.series] == [2, 2]
     # It is shown with all that there is of it.
-    assert [len(one.cases[0].commands) for one in result.nights] == [0, 1]
+    assert [len(night.cases[0].commands) for night in result.nights] == [0, 1]
     result = nightly.Result("of which nothing was stored")
     nightly.judge(result, SimpleNamespace(cases=[]), history)
     assert result.problems == [f"the results of this night are not in the database {history.path} (see above)"]
-    assert [one.name for one in result.nights] == ["before", "this", "meanwhile", result.name]
+    assert [night.name for night in result.nights] == ["before", "this", "meanwhile", result.name]

@@ -30,13 +30,13 @@ def passes(output):
         match = re.match(r"\[ RUN      \] (\w+)", line)
         if match:
             found[-1].append(match[1])
-    return [sorted(one) for one in found]
+    return [sorted(names) for names in found]
 
 
 def measured(place):
     """Return of each run in the final report the checks, and the seconds that each of their rounds was given."""
     return [
-        {one["name"].split()[0]: [each["seconds"] for each in one["measured"]] for one in run["testcases"]}
+        {case["name"].split()[0]: [each["seconds"] for each in case["measured"]] for case in run["testcases"]}
         for run in json.loads(place.report.read_text())["runs"]
     ]
 
@@ -56,8 +56,8 @@ def test_minutes_are_spent_on_what_they_close(opened):
         "them: containercheck run --minutes 5 --open"
     )
     # The person's arguments stay.
-    cases = [one for each in json.loads(opened.report.read_text())["runs"] for one in each["testcases"]]
-    assert {one["mark"] for one in cases} == {"seen"}
+    cases = [case for each in json.loads(opened.report.read_text())["runs"] for case in each["testcases"]]
+    assert {case["mark"] for case in cases} == {"seen"}
 
 
 def test_a_session_without_minutes_has_the_usual_ones(opened):

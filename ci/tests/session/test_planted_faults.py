@@ -70,8 +70,8 @@ def test_equal_runs_pass_and_end_by_themselves(faults):
     record = record_of_job(case)
     assert record["why"] == "every figure has its verdict, or more would not tell"
     assert len(case["measured"]) == len(record["runs"]) / 2 - len(record["replaced"]) == 6
-    assert {0.51, 0.5} >= {one["baseline"]["time"] for one in case["measured"]}
-    assert {one["subject"]["time"] for one in case["measured"]} == {0.5}
+    assert {0.51, 0.5} >= {round_["baseline"]["time"] for round_ in case["measured"]}
+    assert {round_["subject"]["time"] for round_ in case["measured"]} == {0.5}
     # The bare one, which compares nothing, ran once.
     assert len(faults.case("bare", "case=equal")["measured"]) == 1
 

@@ -253,9 +253,9 @@ def test_a_budget_leaves_out_what_costs_most_and_says_so(place):
     assert output.count("RUN      ] SlowOnce") == 2
     assert "Dear" not in "\n".join(table(output))
     # Each job may take an hour: none is begun beside another, and the last ones are limited to what is left.
-    runs = [one["testcases"] for one in json.loads(place.report.read_text())["runs"]]
+    runs = [run["testcases"] for run in json.loads(place.report.read_text())["runs"]]
     (fine,), (slow,), (again,) = runs
-    assert [one["name"].split()[0] for one in (fine, slow, again)] == ["Fine", "SlowOnce", "SlowOnce"]
+    assert [case["name"].split()[0] for case in (fine, slow, again)] == ["Fine", "SlowOnce", "SlowOnce"]
     assert fine["node_hours"] == 0 < again["node_hours"] < slow["node_hours"] < 1
     assert "of 1 node-hours were spent" in output
 

@@ -172,8 +172,8 @@ def test_the_table_has_what_each_version_adds_to_bare():
         }
         for number in range(2)
     ]
-    one = replace(case(), rows=rows, measured=tuple(measured))
-    heading, start, rate, *legend = versions.lines([one], {"old": "apptainer 1.3.6", "new1": "apptainer 1.4.5"})
+    compared = replace(case(), rows=rows, measured=tuple(measured))
+    heading, start, rate, *legend = versions.lines([compared], {"old": "apptainer 1.3.6", "new1": "apptainer 1.4.5"})
     assert heading.split() == ["application", "variant", "nodes", "figure", "bare", "old", "new1"]
     assert re.split("  +", start)[3:] == ["start", "0.01 s", "0.2 (+0.19)", "0.25 (+0.24)"]
     assert re.split("  +", rate)[3:] == ["rate", "101 x/s", "101 (+0 %)", "90.9 (-10 %)"]

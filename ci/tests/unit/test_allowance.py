@@ -148,7 +148,7 @@ def case(name, nodes, expected, **facts):
     [([[]], "?"), ([[2, 6], [2, 4]], "6"), ([[2, 40, 40], [2]], "2 (2 open)"), ([[40], []], "open")],
 )
 def test_the_estimate_says_after_how_many_rounds_verdicts_are_expected(closing, rounds):
-    cases = [replace(case("Code", 1, 900, closing=one), variant="generic") for one in closing]
+    cases = [replace(case("Code", 1, 900, closing=needed), variant="generic") for needed in closing]
     heading, line, _ = estimate.lines(cases)
     assert "a run  " in heading
     # Before jobs and hours.
@@ -168,21 +168,21 @@ def test_the_estimate_has_a_line_for_each_application_and_one_for_all():
 def test_a_budget_is_spent_in_the_order_that_it_is_given():
     cases = [case("Large", 16, 3600), case("Small", 1, 3600), case("Middle", 2, 3600)]
     chosen, left = estimate.affordable(estimate.cheapest_first(cases), 3.5)
-    assert [one.application for one in chosen] == ["Small", "Middle"]
-    assert [one.application for one in left] == ["Large"]
+    assert [case_.application for case_ in chosen] == ["Small", "Middle"]
+    assert [case_.application for case_ in left] == ["Large"]
     # What does not fit does not keep out what comes after it.
     chosen, left = estimate.affordable([cases[2], cases[0], cases[1]], 3.5)
-    assert [one.application for one in chosen] == ["Middle", "Small"]
+    assert [case_.application for case_ in chosen] == ["Middle", "Small"]
 
 
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "checks").glob("*.py")), ids=lambda path: path.stem)
 def test_every_check_says_how_its_input_grows(path):
     module = importlib.import_module(path.stem)
-    found = [one for one in vars(module).values() if isinstance(one, type) and issubclass(one, ContainerCheck)]
-    own = [one for one in found if one.__module__ == path.stem]
+    found = [value for value in vars(module).values() if isinstance(value, type) and issubclass(value, ContainerCheck)]
+    own = [check for check in found if check.__module__ == path.stem]
     assert own
     # Of a site's own program and input only the site knows.
-    assert [one for one in own if (one.work is None) != one.sites_input] == []
+    assert [check for check in own if (check.work is None) != check.sites_input] == []
 
 
 def test_together_run_only_cases_that_cannot_exceed_what_is_left():

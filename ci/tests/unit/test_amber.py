@@ -35,7 +35,7 @@ def test_a_pmemd_that_says_nothing_of_what_its_ranks_exchange_has_the_other_figu
 
 def test_energies_are_of_the_first_step_and_of_all_on_average(output, tmp_path):
     output(made())
-    assert [read_answer(one, tmp_path) for one in Amber.answers] == [5000, -12301.55, -12276.8499]
+    assert [read_answer(answer, tmp_path) for answer in Amber.answers] == [5000, -12301.55, -12276.8499]
 
 
 def test_it_says_its_version(output):
@@ -69,7 +69,7 @@ def answers_of(threads):
 
 
 def test_threads_are_confirmed_where_there_is_more_than_one(output, tmp_path):
-    assert [one.name for one in answers_of(1)] == [one.name for one in Amber.answers]
+    assert [answer.name for answer in answers_of(1)] == [answer.name for answer in Amber.answers]
     confirmed = answers_of(6)[-1]
     output(made(ranks=8, threads=6))
     assert read_answer(confirmed, tmp_path) == "6"

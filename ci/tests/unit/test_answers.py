@@ -19,8 +19,8 @@ def cases(*raw):
 
 
 def of(*rows, **facts):
-    (one,) = cases(made.case(rows=rows, **facts))
-    return one
+    (case,) = cases(made.case(rows=rows, **facts))
+    return case
 
 
 SLOW = {"result": "fail", "fail_phase": "performance", "fail_reason": "HPL is 75 % ± 4 % worse than bare"}
@@ -81,7 +81,7 @@ def test_what_people_read_of_a_session():
 )
 def test_a_case_is_told_by_its_figures(words, said):
     word = {"p": "pass", "f": "fail", "o": "inconclusive", "e": "emulated"}
-    assert open_verdicts.tally(of(*(made.row(str(n), verdict=word[one]) for n, one in enumerate(words)))) == said
+    assert open_verdicts.tally(of(*(made.row(str(n), verdict=word[letter]) for n, letter in enumerate(words)))) == said
 
 
 def test_figures_that_are_too_slow_alike_are_told_together():
@@ -112,10 +112,10 @@ def test_the_most_urgent_figures_come_first():
 
 
 def test_what_an_earlier_version_judged_is_open_and_no_more():
-    one = of(made.row(verdict="inconclusive"))
-    assert table.verdict(one.rows[0]) == "open"
-    assert selections.questions([one]) == []
-    assert "kinds" not in summary.last_line([one])[0]
+    case = of(made.row(verdict="inconclusive"))
+    assert table.verdict(case.rows[0]) == "open"
+    assert selections.questions([case]) == []
+    assert "kinds" not in summary.last_line([case])[0]
 
 
 def test_bare_by_itself_is_told_where_the_rounds_saw_another_machine():

@@ -117,7 +117,7 @@ def test_every_floor_imports_only_what_lies_below_it():
 def test_what_runs_on_nodes_imports_nothing_but_itself_and_the_standard_library():
     for name, path in FILES.items():
         if floor(f"{name}.") == "node":
-            others = {one.split(".")[0] for one in imported(path) if not one.startswith("containercheck.node")}
+            others = {name_.split(".")[0] for name_ in imported(path) if not name_.startswith("containercheck.node")}
             assert others <= sys.stdlib_module_names, name
 
 
@@ -131,9 +131,8 @@ def imported(path):
 
 
 def test_importing_the_package_imports_nothing_else():
-    code = (
-        "import sys; import containercheck; print([one for one in sys.modules if 'reframe' in one or 'ncheck.' in one])"
-    )
+    loaded = "[name for name in sys.modules if 'reframe' in name or 'ncheck.' in name]"
+    code = f"import sys; import containercheck; print({loaded})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
@@ -145,11 +144,47 @@ def test_no_search_path_is_changed():
     assert {path for path in files if "sys.path" in path.read_text()} == {written, Path(__file__)}
 
 
+#: Names that say nothing of what a variable holds.
+FILLERS = {"one", "thing", "things", "stuff", "foo", "bar", "baz", "tmp", "obj"}
+
+
+def fillers(text):
+    """Return the variables, arguments and functions of a file that have a filler name, with their lines."""
+    names = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.append((node.id, node.lineno))
+        elif isinstance(node, ast.arg):
+            names.append((node.arg, node.lineno))
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.append((node.name, node.lineno))
+    return sorted((line, name) for name, line in names if name in FILLERS)
+
+
+def test_filler_names_are_found():
+    text = "def one(tmp):\n    thing = [stuff for stuff in tmp]\n    return {foo: bar for foo, bar in thing}\n"
+    assert [name for _, name in fillers(text)] == ["one", "tmp", "stuff", "thing", "bar", "foo"]
+
+
+@pytest.mark.parametrize("directory", ["checks", "ci", "config"])
+def test_a_name_says_what_it_holds(directory):
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", f"{directory}/*.py"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    paths = [REPOSITORY / name for name in listed.stdout.splitlines()]
+    assert paths
+    assert {path: fillers(path.read_text()) for path in paths if path.is_file() and fillers(path.read_text())} == {}
+
+
 #: What depends on the architecture, and stands in node/architectures.py alone.
 SPECIAL = {
     word
-    for one in architectures.KNOWN.values()
-    for word in (one.name, one.debian, one.triplet, *one.kernels)
+    for architecture in architectures.KNOWN.values()
+    for word in (architecture.name, architecture.debian, architecture.triplet, *architecture.kernels)
     # As short as other words are.
     if word not in ("SSE2",)
 }
@@ -169,7 +204,7 @@ def architectures_named(path):
         }
         constants = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node not in told)
         said = [node.value if isinstance(node.value, str) else repr(node.value) for node in constants]
-    return sorted(word for word in SPECIAL if any(word in one for one in said))
+    return sorted(word for word in SPECIAL if any(word in sentence for sentence in said))
 
 
 def test_what_a_file_says_of_an_architecture_is_found(tmp_path):

@@ -14,13 +14,13 @@ from containercheck.software import Unavailable, Wanted, pypi
 SOURCES = REPOSITORY / "checks" / "src"
 
 
-@pytest.mark.parametrize("one", architectures.KNOWN.values(), ids=architectures.KNOWN.keys())
-def test_what_is_known_of_one_agrees_with_others(one):
+@pytest.mark.parametrize("architecture", architectures.KNOWN.values(), ids=architectures.KNOWN.keys())
+def test_what_is_known_of_one_agrees_with_others(architecture):
     """Spack's generic target of it is archspec's family; images and programs tell it; GROMACS runs portably."""
-    assert TARGETS[one.name].family.name == one.name
-    assert architectures.from_sif(one.sif) == architectures.from_elf(one.elf) == one.name
-    assert architectures.is_known(one.name)
-    assert architectures.portable_kernels(one.name) in one.kernels
+    assert TARGETS[architecture.name].family.name == architecture.name
+    assert architectures.from_sif(architecture.sif) == architectures.from_elf(architecture.elf) == architecture.name
+    assert architectures.is_known(architecture.name)
+    assert architectures.portable_kernels(architecture.name) in architecture.kernels
 
 
 def test_the_clusters_nodes_have_the_same_names():

@@ -25,7 +25,7 @@ WRONG = [
 @pytest.mark.parametrize("option", [["-S", "{}"], ["-S{}"], ["--setvar={}"], ["--setvar", "{}"], ["-rS", "{}"]])
 def test_what_does_not_exist_is_named_with_the_nearest_name(option, word, said):
     with pytest.raises(UnknownVariable) as error:
-        require_known(GROMACS, ["-c", "checks", "-n", "HPCC", *(one.format(word) for one in option), "-r"])
+        require_known(GROMACS, ["-c", "checks", "-n", "HPCC", *(argument.format(word) for argument in option), "-r"])
     assert f"-S {word}: {said}" in str(error.value)
 
 

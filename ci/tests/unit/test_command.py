@@ -52,7 +52,7 @@ def test_the_whole_has_a_help_too():
 
 
 def test_every_option_belongs_to_a_command():
-    assert {*OPTIONS} == {option for one in COMMANDS.values() for option in one.options}
+    assert {*OPTIONS} == {option for command in COMMANDS.values() for option in command.options}
 
 
 @pytest.mark.parametrize(

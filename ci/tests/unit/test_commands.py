@@ -189,10 +189,10 @@ def test_two_runtimes_have_commands_and_options_of_their_own():
         "new", "apptainer 1.4.5", HPCC, SRUN, replace(IMAGE, command="/opt/new/bin/apptainer"), compared_with="old"
     )
     found = {side.name: made(side) for side in (old, new)}
-    for name, one in found.items():
+    for name, planned in found.items():
         command = f"/opt/{name}/bin/apptainer"
-        assert one.script == f"srun $(cat {name}.start) {command} {EXEC} $(cat {name}.options) image.sif hpcc -v"
-        assert one.needs.prepare == (
+        assert planned.script == f"srun $(cat {name}.start) {command} {EXEC} $(cat {name}.options) image.sif hpcc -v"
+        assert planned.needs.prepare == (
             f"{OWN} runtime --command={command} --ranks=4 --own-environment --image=image.sif {name}",
         )
 
@@ -282,7 +282,9 @@ def test_mount_points_are_made_before_the_rounds_and_only_ranks_are_joined():
     found = made(INTEGRATED.changed(launcher=launcher, container=container))
     (make,) = (command for command in found.needs.prepare if " --write " in command)
     assert make.endswith(" --write $(cat subject.host-mpi.options) image.sif -- true")
-    assert found.needs.prepare.index(make) > next(i for i, one in enumerate(found.needs.prepare) if " plan " in one)
+    assert found.needs.prepare.index(make) > next(
+        i for i, command in enumerate(found.needs.prepare) if " plan " in command
+    )
     assert "--write" not in found.script and "--join-ct=4" in found.script
     # A process alone would wait for the others, or leave their semaphore behind.
     assert not any("--join" in command for command in found.needs.prepare)
@@ -303,7 +305,9 @@ def test_an_image_hands_out_its_own_files_before_it_runs_from_them():
     assert f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif sh -c " in unpack
     assert " -C /rfm_workdir/image.unpacked " in unpack
     # Nothing that is bound in for MPI is taken for the image's own.
-    assert found.needs.prepare.index(unpack) < next(i for i, one in enumerate(found.needs.prepare) if " plan " in one)
+    assert found.needs.prepare.index(unpack) < next(
+        i for i, command in enumerate(found.needs.prepare) if " plan " in command
+    )
     assert "$(cat subject.host-mpi.options) image.unpacked sh /rfm_workdir/subject.host-mpi.sh" in found.script
 
 
@@ -363,12 +367,12 @@ def test_who_has_nodes_to_itself_waits_for_nobody(facts, expected):
 
 
 def test_needs_add_up_and_nothing_is_done_twice():
-    one = Needs(("load",), ("ask",), ("mpi",), {"A": "one", "B": "one"}, ("file",))
+    first = Needs(("load",), ("ask",), ("mpi",), {"A": "one", "B": "one"}, ("file",))
     other = Needs(("load", "set"), ("ask", "copy"), ("mpi", "runtime"), {"A": "other", "C": "other"}, ("file", "more"))
-    assert one + other == Needs(
+    assert first + other == Needs(
         ("load", "set"), ("ask", "copy"), ("mpi", "runtime"), {"A": "one", "B": "one", "C": "other"}, ("file", "more")
     )
-    assert one + Needs() == Needs() + one == one
+    assert first + Needs() == Needs() + first == first
 
 
 def test_the_site_names_the_python_of_its_nodes():

@@ -38,32 +38,36 @@ def judged(baseline, subject, figure=RATE, **facts):
     """Judge the values of any figure, a round each; return the comparison and the outcome."""
     pairs = zip(baseline, subject)
     found = outcome(
-        [{"baseline": {figure.name: one}, "subject": {figure.name: other}} for one, other in pairs], (figure,), **facts
+        [{"baseline": {figure.name: bare}, "subject": {figure.name: other}} for bare, other in pairs],
+        (figure,),
+        **facts,
     )
-    (one,) = found.comparisons
-    return one, found
+    (comparison,) = found.comparisons
+    return comparison, found
 
 
 def test_rounds_that_are_clear_pass_or_fail_in_a_line():
-    one, found = judged([100] * 7, [99] * 7)
-    assert (one.verdict, found.failures, found.doubts) == ("pass", [], [])
-    one, found = judged([100] * 9, [80, 81, 80, 79, 80, 81, 80, 79, 80])
-    assert one.verdict == "fail"
+    comparison, found = judged([100] * 7, [99] * 7)
+    assert (comparison.verdict, found.failures, found.doubts) == ("pass", [], [])
+    comparison, found = judged([100] * 9, [80, 81, 80, 79, 80, 81, 80, 79, 80])
+    assert comparison.verdict == "fail"
     (line,) = found.failures
     said = r"rate is (\S+) % ± (\S+) % worse than bare in this session \(tolerance 5 %; above it in 9 of 9 rounds\)"
     estimate, interval = (float(part) for part in re.fullmatch(said, line).groups())
-    assert (estimate, interval) == (pytest.approx(20, abs=0.5), pytest.approx(one.interval, rel=0.06))
+    assert (estimate, interval) == (pytest.approx(20, abs=0.5), pytest.approx(comparison.interval, rel=0.06))
 
 
 def test_a_better_subject_is_called_better():
-    one, _ = judged([100] * 7, [110] * 7)
-    assert str(one).startswith("rate is 10 % ± 0 % better than bare in this session (tolerance 5 %; above it in 0 of 7")
+    comparison, _ = judged([100] * 7, [110] * 7)
+    assert str(comparison).startswith(
+        "rate is 10 % ± 0 % better than bare in this session (tolerance 5 %; above it in 0 of 7"
+    )
 
 
 def test_an_expected_overhead_passes_and_its_disappearance_fails():
     expected = {"rate": (80.0, 99.0)}
-    one, _ = judged([100, 101, 99] * 3, [10, 10.1, 9.9] * 3, expected=expected)
-    assert (one.verdict, one.expected) == ("pass", True)
+    comparison, _ = judged([100, 101, 99] * 3, [10, 10.1, 9.9] * 3, expected=expected)
+    assert (comparison.verdict, comparison.expected) == ("pass", True)
     gone, found = judged([100, 101, 99] * 4, [100, 101, 99] * 4, expected=expected)
     assert gone.verdict == "fail"
     (line,) = found.failures
@@ -145,10 +149,10 @@ MB = Figure("memory", r"(\S+)", "MB", better="lower", compare="difference", tole
     ids=["failed after three rounds", "too slow", "noisy", "noisy in a range", "close", "faster", "reference is old"],
 )
 def test_what_people_read_of_a_figure(facts, text):
-    one = made(**facts)
-    assert (one.doubt if facts.get("open_kind") else one.failure) == text
+    comparison = made(**facts)
+    assert (comparison.doubt if facts.get("open_kind") else comparison.failure) == text
     if facts.get("open_kind"):
-        assert one.answer.rpartition(": ")[2] in text
+        assert comparison.answer.rpartition(": ")[2] in text
 
 
 @pytest.mark.parametrize(
@@ -161,8 +165,8 @@ def test_what_people_read_of_a_figure(facts, text):
     ],
 )
 def test_an_interval_that_lies_askew_is_told_by_its_ends(estimate, interval, text):
-    one = made(estimate=estimate, interval=interval, above_tolerance=2, rounds=3, spread=9.0)
-    assert str(one).startswith(f"rate is {text} than bare in this session")
+    comparison = made(estimate=estimate, interval=interval, above_tolerance=2, rounds=3, spread=9.0)
+    assert str(comparison).startswith(f"rate is {text} than bare in this session")
 
 
 def lines_of(*comparisons):
@@ -208,21 +212,23 @@ def test_figures_that_are_better_than_their_references_have_a_line_each():
     failed = [slow(name, 0.5, **facts) for name in ("latency", "bandwidth")]
     open_ones = [slow(name, 60.0, open_kind="faster", may_fail=True, **facts) for name in "ab"]
     assert lines_of(*failed, *open_ones) == [
-        *(one.failure for one in failed),
+        *(comparison.failure for comparison in failed),
         "a (60 % worse) and b (60 % worse) are better than their references, not yet certain",
     ]
-    assert all(one.failure.endswith(": better than its reference, which needs a new value") for one in failed)
+    assert all(
+        comparison.failure.endswith(": better than its reference, which needs a new value") for comparison in failed
+    )
 
 
 def test_a_gain_beyond_belief_is_a_question():
-    one = made(open_kind="faster", estimate=-87.0, above_tolerance=0, rounds=2, spread=1.0)
-    assert one.answer == "87 % better than bare: does it compute the same?"
+    comparison = made(open_kind="faster", estimate=-87.0, above_tolerance=0, rounds=2, spread=1.0)
+    assert comparison.answer == "87 % better than bare: does it compute the same?"
 
 
 def test_rounds_that_contradict_what_is_known_of_them_are_told():
     prior = Prior(3.0, "12 nights")
-    one = made(**NOISY, open_kind="noisy", prior=prior, contradicted=True, assumed_spread=9.0)
-    assert one.warning == (
+    comparison = made(**NOISY, open_kind="noisy", prior=prior, contradicted=True, assumed_spread=9.0)
+    assert comparison.warning == (
         "rate: its rounds spread by 15 %, more than the 3 % known from 12 nights: it is judged with 9 % instead"
     )
     wide = {"prior": Prior(20.0, "default"), "contradicted": True, "assumed_spread": 60.0}
@@ -235,7 +241,7 @@ def test_rounds_that_contradict_what_is_known_of_them_are_told():
 def test_the_columns_do_not_contradict_the_overhead():
     """The medians of the sides say better where the pairs say worse."""
     rounds = [(100, 97), (50, 48), (99, 96), (70, 68), (105, 101), (49, 52)]
-    one, found = judged(*zip(*rounds))
+    comparison, found = judged(*zip(*rounds))
     baseline, subject = (statistics.median(values) for values in zip(*rounds))
     (row,) = found.rows()
     assert row.overhead > 0
@@ -243,14 +249,14 @@ def test_the_columns_do_not_contradict_the_overhead():
     assert row.baseline == baseline
     assert row.subject == pytest.approx(baseline * (1 - row.overhead / 100))
     later = Figure("start", r"(\S+)", "s", better="lower", compare="difference", tolerance=1.0)
-    one, _ = judged([1.0, 2.0, 4.0], [1.5, 2.4, 4.6], later)
-    assert one.centre == pytest.approx(2.0 + one.pairs.estimate)
+    comparison, _ = judged([1.0, 2.0, 4.0], [1.5, 2.4, 4.6], later)
+    assert comparison.centre == pytest.approx(2.0 + comparison.pairs.estimate)
 
 
 def test_no_number_is_silly():
-    one, _ = judged([1.0] * 7, [0.001, 1000, 1, 2, 0.5, 30, 0.02])
-    assert "(± more than 100 %)" in str(one)
-    assert not re.search(r"e[+-]\d", str(one))
+    comparison, _ = judged([1.0] * 7, [0.001, 1000, 1, 2, 0.5, 30, 0.02])
+    assert "(± more than 100 %)" in str(comparison)
+    assert not re.search(r"e[+-]\d", str(comparison))
 
 
 def test_different_builds_are_named_in_every_line_and_change_no_verdict():
@@ -259,11 +265,11 @@ def test_different_builds_are_named_in_every_line_and_change_no_verdict():
         "subject": {"version": "2022.5", "instruction set": "SSE4.1"},
     }
     said = "not the same build: 2024.1 AVX_512 against 2022.5 SSE4.1"
-    one, found = judged([100] * 7, [99] * 7, builds=builds)
-    assert (one.verdict, found.doubts) == ("pass", [f"generic: {said}"])
+    comparison, found = judged([100] * 7, [99] * 7, builds=builds)
+    assert (comparison.verdict, found.doubts) == ("pass", [f"generic: {said}"])
     assert found.rows()[0].difference == said
-    one, found = judged([100] * 10, [80, 81] * 5, builds=builds)
-    assert one.verdict == "fail"
+    comparison, found = judged([100] * 10, [80, 81] * 5, builds=builds)
+    assert comparison.verdict == "fail"
     assert found.failures[0].endswith(f"(tolerance 5 %; above it in 10 of 10 rounds; {said})")
     _, found = judged([100] * 4, [99, 101, 99, 100], builds=builds)
     (line,) = found.doubts
@@ -279,8 +285,8 @@ def test_what_only_one_of_two_builds_tells_is_not_compared():
 
 
 def test_one_round_tells_nothing_of_the_spread():
-    one, found = judged([100], [80])
-    assert (one.verdict, one.interval) == ("inconclusive", None)
+    comparison, found = judged([100], [80])
+    assert (comparison.verdict, comparison.interval) == ("inconclusive", None)
     assert found.doubts[0].endswith(": 1 s here is too short to tell 5 %; one round tells nothing of the spread")
     (row,) = found.rows()
     assert row.baseline_error is row.subject_error is None
@@ -296,11 +302,11 @@ def test_rounds_that_follow_each_other_are_warned_of():
 
 
 def test_a_row_has_all_that_reports_read():
-    one, found = judged(
+    comparison, found = judged(
         [100, 102, 101, 100, 102, 101, 100, 102, 101], [80, 82, 81, 82, 80, 81, 80, 82, 81], seconds=4.004
     )
     (row,) = found.rows()
-    low, high = one.pairs.interval
+    low, high = comparison.pairs.interval
     assert row.to_json() == {
         "schema": SCHEMA,
         "figure": "rate",
@@ -310,10 +316,10 @@ def test_a_row_has_all_that_reports_read():
         "baseline_label": "bare",
         "baseline_error": pytest.approx(0.2887, rel=1e-3),
         # What the baseline's median and the overhead come to.
-        "subject": pytest.approx(101 * (1 - one.pairs.estimate / 100)),
+        "subject": pytest.approx(101 * (1 - comparison.pairs.estimate / 100)),
         "subject_label": "generic",
         "subject_error": pytest.approx(0.2887, rel=1e-3),
-        "overhead": one.pairs.estimate,
+        "overhead": comparison.pairs.estimate,
         "low": low,
         "high": high,
         "interval": (high - low) / 2,
@@ -323,8 +329,8 @@ def test_a_row_has_all_that_reports_read():
         "verdict": "fail",
         "rounds": 9,
         "above": 9,
-        "spread": one.pairs.spread,
-        "correlation": one.pairs.correlation,
+        "spread": comparison.pairs.spread,
+        "correlation": comparison.pairs.correlation,
         "round_seconds": 4.0,
         # The check has no answers.
         "answers_compared": False,
@@ -337,8 +343,8 @@ def test_a_row_has_all_that_reports_read():
 def test_where_processors_are_emulated_nothing_is_judged_in_one_line():
     slower = ([100] * 9, [80, 81, 80, 79, 80, 81, 80, 79, 80])
     assert judged(*slower)[1].failures
-    one, found = judged(*slower, emulated=True)
-    assert (one.verdict, found.failures) == ("emulated", [])
+    comparison, found = judged(*slower, emulated=True)
+    assert (comparison.verdict, found.failures) == ("emulated", [])
     assert found.doubts == ["emulated: overheads are reported, not judged"]
     (row,) = found.rows()
     assert (row.verdict, row.emulated, row.overhead) == ("emulated", True, pytest.approx(20, abs=0.5))
@@ -375,8 +381,8 @@ def test_a_figures_own_tolerance_and_unit_count():
     _, found = judged([0.1, 0.2, 0.1] * 3, [2.1, 2.3, 2.1] * 3, start)
     (line,) = found.failures
     assert re.match(r"start is 2.05 s ± \S+ s worse than bare in this session \(tolerance 1 s; above it in 9", line)
-    one, _ = judged([0.1] * 7, [0.4] * 7, start)
-    assert one.verdict == "pass"
+    comparison, _ = judged([0.1] * 7, [0.4] * 7, start)
+    assert comparison.verdict == "pass"
 
 
 def test_a_figure_that_applies_nowhere_is_not_compared():

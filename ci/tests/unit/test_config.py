@@ -70,7 +70,7 @@ def test_every_image_of_a_registry_has_its_digest(path):
     for partition, site in sites_of(path).values():
         (runtime, *_) = partition.container_environs
         named = [*(site.images or {}).values(), *(own.image for own in (site.software or {}).values() if own.image)]
-        for name in (one for one in named if "://" in one or runtime in ("Docker", "Sarus", "Shifter")):
+        for name in (name for name in named if "://" in name or runtime in ("Docker", "Sarus", "Shifter")):
             assert re.search("@sha256:[0-9a-f]{64}$", name), name
 
 

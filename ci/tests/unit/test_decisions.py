@@ -111,7 +111,7 @@ def test_a_slow_subject_fails_as_early_as_its_figures_allow(play, figures, round
 
 def test_one_figure_that_failed_ends_the_rounds_though_others_are_open(play):
     slow, noisy = (Figure(name, rf"^{name} (\S+)", "s", better="lower") for name in ("slow", "noisy"))
-    baseline, high, low = ({"slow": one, "noisy": other} for one, other in ((1.0, 1.0), (1.2, 3.0), (1.2, 0.3)))
+    baseline, high, low = ({"slow": first, "noisy": other} for first, other in ((1.0, 1.0), (1.2, 3.0), (1.2, 0.3)))
     record, found = play(
         Job(lambda number: {"baseline": baseline, "subject": (high, low)[number % 2]}, figures=[slow, noisy])
     )
@@ -242,7 +242,7 @@ def test_a_side_by_itself_is_not_run_again_because_somebody_disturbs_it(play):
 
 def limit_of(job, play, number=2, side="subject"):
     play(job, "--rounds=2")
-    (limit,) = [limit for one, name, limit in job.limits if (one, name) == (number, side)]
+    (limit,) = [limit for number_, name, limit in job.limits if (number_, name) == (number, side)]
     return limit
 
 

@@ -27,6 +27,8 @@ def test_a_row_says_that_answers_are_not_compared(tmp_path, answers, compared):
     facts = facts_of(figures, answers)
     evaluation = record_of(run_of("baseline", "a"), run_of("subject", "b")).evaluate(facts, tmp_path)
     program = Program("true")
-    sides = [Side(one["name"], one["label"], program, compared_with=one["compared_with"]) for one in (BARE, GENERIC)]
+    sides = [
+        Side(side["name"], side["label"], program, compared_with=side["compared_with"]) for side in (BARE, GENERIC)
+    ]
     (row,) = Outcome(figures, sides, evaluation, (), {}).rows()
     assert row.answers_compared is compared

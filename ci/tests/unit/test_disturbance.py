@@ -146,7 +146,7 @@ def test_others_are_told_by_whose_they_are_and_named_in_the_log_only():
     before = look(0, p5=("x", 0), p6=("x", 0), p7=("x", 0), p8=("x", 0))
     after = look(1, p5=("secret", 10), p6=("project", 5), p7=("sshd: me", 3), p8=("mine;\x1b[2J", 2))
     users = {5: disturbance.ANOTHER_USER, 6: disturbance.ANOTHER_USER, 7: disturbance.SYSTEM}
-    usage = {pid: one._replace(user=users.get(pid, "")) for pid, one in after.usage.items()}
+    usage = {pid: usage._replace(user=users.get(pid, "")) for pid, usage in after.usage.items()}
     after = after._replace(usage=usage)
     assert taken(before, after) == {
         HYPERVISOR: 0,

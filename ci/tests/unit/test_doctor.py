@@ -22,13 +22,13 @@ def cases():
 
 def test_where_nodes_lack_the_runtimes_that_the_site_names_containers_will_not_run():
     found = doctor.with_runtimes([answer("Docker")], cases())
-    assert {one.variant: one.result for one in found} == {"bare": "pass", "generic": "skip"}
+    assert {case.variant: case.result for case in found} == {"bare": "pass", "generic": "skip"}
     assert not doctor.can_compare(found)
-    (skipped,) = (one for one in found if one.result == "skip")
+    (skipped,) = (case for case in found if case.result == "skip")
     assert f"the site's file names {APPTAINER} in container_platforms, and node1 has Docker" in skipped.skip_reason
 
 
 def test_where_one_of_them_is_there_and_where_nothing_is_known_they_stand_as_reframe_says():
     both = answer("Docker", platforms=(APPTAINER, "Docker"))
-    for one in (answer(APPTAINER), both, answer(platforms=()), Answer("cluster:compute", False, problem="no job")):
-        assert doctor.can_compare(doctor.with_runtimes([one], cases()))
+    for told in (answer(APPTAINER), both, answer(platforms=()), Answer("cluster:compute", False, problem="no job")):
+        assert doctor.can_compare(doctor.with_runtimes([told], cases()))

@@ -87,8 +87,8 @@ def test_a_case_that_was_not_run_has_none(report):
 
 
 def test_another_report_is_another_session(report):
-    one, other = report([case(measured=[ROUND])]), report([case(measured=[ROUND] * 2)], name="other.json")
-    found = [len(rounds_of(path, "HPL_1", "cluster:compute")) for path in (one, other, one)]
+    first, other = report([case(measured=[ROUND])]), report([case(measured=[ROUND] * 2)], name="other.json")
+    found = [len(rounds_of(path, "HPL_1", "cluster:compute")) for path in (first, other, first)]
     assert found == [1, 2, 1]
 
 

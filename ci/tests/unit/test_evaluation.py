@@ -162,19 +162,19 @@ def test_a_bare_program_by_itself_may_leave_processes(run, evaluated):
 
 
 def test_what_a_failed_run_said_is_in_its_problem(run, evaluated, tmp_path):
-    one = run(1, "subject", "all is well\n", status=3)
-    (tmp_path / one["output"] / "err").write_text("FATAL: it broke\n-----\n")
-    output = tmp_path / one["output"]
-    (problem,) = evaluated(one).final_problems()
+    failed_run = run(1, "subject", "all is well\n", status=3)
+    (tmp_path / failed_run["output"] / "err").write_text("FATAL: it broke\n-----\n")
+    output = tmp_path / failed_run["output"]
+    (problem,) = evaluated(failed_run).final_problems()
     assert problem == f"round 1, subject: exit status 3: FATAL: it broke (its output: {output})"
     (output / "err").write_text("-----\n")
     said = "it printed no error; its last line is: all is well"
-    assert f"exit status 3: {said} (" in evaluated(one).final_problems()[0]
+    assert f"exit status 3: {said} (" in evaluated(failed_run).final_problems()[0]
     (output / "out").write_text("")
     said = f"round 1, subject: exit status 3: it printed nothing (its output: {output})"
-    assert evaluated(one).final_problems() == [said]
+    assert evaluated(failed_run).final_problems() == [said]
     (output / "err").unlink()
-    assert evaluated(one).final_problems() == [said]
+    assert evaluated(failed_run).final_problems() == [said]
 
 
 def planted(case):
@@ -185,9 +185,9 @@ def planted(case):
 def failed(run, tmp_path, number, case, text=None, **facts):
     """Return a run that ended with what is saved of another."""
     saved = planted(case)
-    one = run(number, "subject", saved["out"] if text is None else text, **facts)
-    (tmp_path / one["output"] / "err").write_text(saved["err"])
-    return one
+    made = run(number, "subject", saved["out"] if text is None else text, **facts)
+    (tmp_path / made["output"] / "err").write_text(saved["err"])
+    return made
 
 
 TEARDOWN = "ERROR: container cleanup failed: no instance found with name sharens_instance_18241"
@@ -196,7 +196,7 @@ RATE_LAST = Figure("rate", r"^rate (\S+)", "x", not_applicable_if="^no rate$")
 
 
 def test_a_tear_down_that_fails_after_complete_figures_is_said_to_be_that(run, evaluated, tmp_path):
-    good = [one for number in (1, 2, 4, 5) for one in (run(number, "baseline"), run(number, "subject"))]
+    good = [made for number in (1, 2, 4, 5) for made in (run(number, "baseline"), run(number, "subject"))]
     bad = failed(run, tmp_path, 3, "apptainer/teardown", status=148)
     (problem,) = evaluated(*good[:4], run(3, "baseline"), bad, *good[4:]).final_problems()
     place = tmp_path / bad["output"]
@@ -225,9 +225,9 @@ def test_what_is_not_complete_is_no_tear_down(run, evaluated, tmp_path, text, fa
 
 def test_a_run_that_hangs_says_what_it_had_printed(run, evaluated, tmp_path):
     facts = {"timed_out": True, "status": -9}
-    one = failed(run, tmp_path, 1, "openmpi4/unreachable", "", **facts)
+    failed_run = failed(run, tmp_path, 1, "openmpi4/unreachable", "", **facts)
     said = "round 1, subject: hangs: killed at its limit of 10 s; it had printed: [vm:24514] PMIX ERROR: BAD-PARAM in"
-    assert evaluated(one).final_problems()[0].startswith(said)
+    assert evaluated(failed_run).final_problems()[0].startswith(said)
     assert (
         evaluated(run(1, "subject", **facts))
         .final_problems()[0]
@@ -236,8 +236,8 @@ def test_a_run_that_hangs_says_what_it_had_printed(run, evaluated, tmp_path):
 
 
 def test_an_unreadable_run_says_what_it_had_printed(run, evaluated, tmp_path):
-    one = failed(run, tmp_path, 1, "python/segv", "")
-    (problem,) = evaluated(one).final_problems()
+    failed_run = failed(run, tmp_path, 1, "python/segv", "")
+    (problem,) = evaluated(failed_run).final_problems()
     assert problem.endswith("(pattern: ^rate (\\S+)); it printed: Fatal Python error: Segmentation fault")
     assert "; it printed" not in evaluated(run(1, "subject", "")).final_problems()[0]
 
@@ -246,8 +246,8 @@ def test_an_unreadable_run_says_what_it_had_printed(run, evaluated, tmp_path):
 @pytest.mark.parametrize("text", ["", "rate 1\n"])
 def test_a_launcher_that_ends_with_0_though_a_rank_was_killed_is_no_success(run, evaluated, tmp_path, case, text):
     """MPICH, issue 7057: before its figure and after."""
-    one = failed(run, tmp_path, 1, case, planted(case)["out"] + text)
-    result = evaluated(run(1, "baseline"), one)
+    failed_run = failed(run, tmp_path, 1, case, planted(case)["out"] + text)
+    result = evaluated(run(1, "baseline"), failed_run)
     (problem,) = result.final_problems()
     assert re.match(r"round 1, subject: exit status 0, though a rank died: .*[ (]9[)]|.*\(Killed\)", problem)
     assert (kinds(result), result.rounds) == ([(STATUS, "subject")], [])
@@ -430,7 +430,7 @@ def test_rounds_of_an_earlier_job_come_first(run, evaluated):
 
 
 def test_the_known_spread_of_the_facts_decides_after_two_rounds(run, evaluated):
-    runs = [one for number in (1, 2) for one in pair(run, number, 100, 25)]
+    runs = [made for number in (1, 2) for made in pair(run, number, 100, 25)]
     known = evaluated(*runs, priors={"rate": [5.0, "12 nights"]})
     pairs = known.pairs["subject", "rate"]
     assert (pairs.verdict, pairs.decided_after, pairs.prior.source) == ("fail", 2, "12 nights")
@@ -440,7 +440,7 @@ def test_the_known_spread_of_the_facts_decides_after_two_rounds(run, evaluated):
 
 
 def test_the_accepted_range_is_that_of_the_facts(run, evaluated):
-    runs = [one for number in range(1, 10) for one in pair(run, number, 100, 80)]
+    runs = [made for number in range(1, 10) for made in pair(run, number, 100, 80)]
     assert evaluated(*runs).pairs["subject", "rate"].verdict == "fail"
     result = evaluated(*runs, expected={"rate": (10.0, 30.0)}).pairs["subject", "rate"]
     assert (result.verdict, result.lowest, result.highest) == ("pass", 10, 30)
@@ -495,7 +495,7 @@ ROUNDS = st.integers(1, 3).flatmap(
 
 
 def state(evaluation):
-    pairs = {key: (one.changes, one.verdict, one.decided_after) for key, one in evaluation.pairs.items()}
+    pairs = {key: (pairs.changes, pairs.verdict, pairs.decided_after) for key, pairs in evaluation.pairs.items()}
     return pairs, evaluation.rounds, evaluation.more_would_tell(), evaluation.repeated(), evaluation.replaced
 
 
@@ -513,7 +513,7 @@ def test_the_job_and_what_is_read_afterwards_agree_after_every_round(rounds, bef
             for column, side in enumerate(("baseline", "subject")):
                 run = run_of(side, f"{number}-{side}", number)
                 (place / run["output"]).mkdir()
-                lines = [f"rate{place} {one[column]!r}\n" for place, one in enumerate(values) if one]
+                lines = [f"rate{place} {sides[column]!r}\n" for place, sides in enumerate(values) if sides]
                 (place / run["output"] / "out").write_text("".join(lines))
                 runs.append(run)
                 in_job.add(run)

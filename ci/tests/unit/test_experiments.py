@@ -36,7 +36,7 @@ def evaluation(tmp_path):
     return make
 
 
-def one(bare, container, remedy):
+def printed_by_side(bare, container, remedy):
     printed = {"baseline": bare, "subject": container, "remedy1": remedy}
     return {side: f"rate {rate}\nsum 42\n" for side, rate in printed.items() if rate is not None}
 
@@ -50,23 +50,23 @@ def verdicts(made):
 
 
 def test_a_remedy_that_takes_all_away_is_a_proof(evaluation):
-    made = evaluation([one(100 + n, 130 + n, 100.5 + n) for n in range(3)])
+    made = evaluation([printed_by_side(100 + n, 130 + n, 100.5 + n) for n in range(3)])
     assert verdicts(made) == [("fail", "pass")]
     assert not made.experiments.more_would_tell(3)
 
 
 def test_a_remedy_that_does_nothing_is_none(evaluation):
-    made = evaluation([one(100 + n, 130 + n, 130.5 + n) for n in range(4)])
+    made = evaluation([printed_by_side(100 + n, 130 + n, 130.5 + n) for n in range(4)])
     assert verdicts(made) == [("pass", "fail")]
 
 
 def test_a_remedy_that_takes_a_part_away_helps_and_is_not_all(evaluation):
-    made = evaluation([one(100 + n, 140 + n, 112.5 + n) for n in range(4)])
+    made = evaluation([printed_by_side(100 + n, 140 + n, 112.5 + n) for n in range(4)])
     assert verdicts(made) == [("fail", "fail")]
 
 
 def test_remedies_change_no_verdict(evaluation):
-    rounds = [one(100 + n % 2, 130 + n % 2, 100) for n in range(4)]
+    rounds = [printed_by_side(100 + n % 2, 130 + n % 2, 100) for n in range(4)]
     made, alone = evaluation(rounds), evaluation([{k: v for k, v in r.items() if k != "remedy1"} for r in rounds], ())
     assert made.rounds == alone.rounds
     assert [pairs.verdict for pairs in made.pairs.values()] == [pairs.verdict for pairs in alone.pairs.values()]
@@ -74,7 +74,11 @@ def test_remedies_change_no_verdict(evaluation):
 
 
 def test_a_remedy_that_fails_is_left_out_and_no_problem(evaluation):
-    rounds = [{**one(100, 130, 100), "remedy1": None}, one(101, 131, None), one(100, 130, None)]
+    rounds = [
+        {**printed_by_side(100, 130, 100), "remedy1": None},
+        printed_by_side(101, 131, None),
+        printed_by_side(100, 130, None),
+    ]
     made = evaluation(rounds)
     assert made.final_problems() == []
     assert "exit status 1" in made.experiments.failed["remedy1"]
@@ -84,7 +88,7 @@ def test_a_remedy_that_fails_is_left_out_and_no_problem(evaluation):
 
 
 def test_a_remedy_with_other_answers_proves_nothing(evaluation):
-    rounds = [{**one(100, 130, 100), "remedy1": "rate 100\nsum 43\n"} for _ in range(3)]
+    rounds = [{**printed_by_side(100, 130, 100), "remedy1": "rate 100\nsum 43\n"} for _ in range(3)]
     made = evaluation(rounds)
     assert "answers differ" in made.experiments.failed["remedy1"]
     assert verdicts(made) == []
@@ -93,7 +97,7 @@ def test_a_remedy_with_other_answers_proves_nothing(evaluation):
 
 def test_what_is_not_slow_without_the_remedy_is_never_proven(evaluation):
     """A container that was slow by chance, and is not any more: the remedy helps with nothing."""
-    made = evaluation([one(100 + n % 2, 100.5 + n % 2, 100) for n in range(6)])
+    made = evaluation([printed_by_side(100 + n % 2, 100.5 + n % 2, 100) for n in range(6)])
     assert all(helps != "fail" for helps, _ in verdicts(made))
 
 
@@ -101,7 +105,7 @@ def test_noise_proves_nothing(evaluation):
     """A remedy that does nothing, of 100 slow containers whose rounds spread as is known."""
     coin, proofs = random.Random(1), 0
     for _ in range(100):
-        rounds = [one(*(base * coin.gauss(1, 0.014) for base in (100, 108, 108))) for _ in range(6)]
+        rounds = [printed_by_side(*(base * coin.gauss(1, 0.014) for base in (100, 108, 108))) for _ in range(6)]
         remedy = {**REMEDY, "figures": {"rate": 8.0}}
         proofs += verdicts(evaluation(rounds, [remedy])) == [("fail", "pass")]
     assert proofs == 0

@@ -21,8 +21,8 @@ TWO = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor
 def machine(root, *cores):
     """Write down which processors are hardware threads of one core: of each core its socket and its processors."""
     for socket, siblings in cores:
-        for one in siblings:
-            place = root / halves.TOPOLOGY.format(one)
+        for processor in siblings:
+            place = root / halves.TOPOLOGY.format(processor)
             place.mkdir(parents=True)
             (place / "thread_siblings_list").write_text(",".join(map(str, siblings)) + "\n")
             (place / "physical_package_id").write_text(f"{socket}\n")
@@ -43,7 +43,7 @@ def machine(root, *cores):
 )
 def test_halves_are_whole_cores_that_are_neighbours(tmp_path, cores, first, second):
     machine(tmp_path, *cores)
-    usable = {one for _, siblings in cores for one in siblings}
+    usable = {processor for _, siblings in cores for processor in siblings}
     assert halves.halves(1, usable, tmp_path) == (first, second)
 
 
@@ -56,7 +56,7 @@ def test_a_node_without_two_halves_of_the_size_is_told(tmp_path):
 
 
 def test_processors_are_listed_as_linux_does():
-    assert [halves.listed(one) for one in ({0}, {0, 1, 2, 8}, {1, 3}, set())] == ["0", "0-2,8", "1,3", ""]
+    assert [halves.listed(processors) for processors in ({0}, {0, 1, 2, 8}, {1, 3}, set())] == ["0", "0-2,8", "1,3", ""]
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ def told(found):
 
 
 def test_a_change_is_proposed_in_its_first_night_after_three():
-    others = [replace(one, points=one.points[:4]) for one in QUIET]
+    others = [replace(figure, points=figure.points[:4]) for figure in QUIET]
     found = standing([*others, with_shift(10, 3, 4)])
     assert told(found) == [("shifted0", 3, True, False)]
     assert found[0].size == pytest.approx(10, abs=2)
@@ -42,7 +42,7 @@ def test_a_change_is_proposed_in_its_first_night_after_three():
 
 def test_with_fewer_nights_or_one_check_alone_nothing_is_guessed():
     for nights in (1, 2, 3):
-        few = [replace(one, points=one.points[:nights]) for one in QUIET]
+        few = [replace(figure, points=figure.points[:nights]) for figure in QUIET]
         assert standing([*few, with_shift(50, nights - 1, nights)]) == []
     assert standing([made_series([1.0, 1.3, 0.9, 4.0], None)]) == []
     assert standing([made_series([1.0, 1.3, 0.9, 4.0], 0.5)]) == []
@@ -124,14 +124,14 @@ def test_a_confirmation_that_says_the_same_makes_it_an_alarm_and_one_that_does_n
 
 
 def test_what_is_run_again_because_of_another_figure_is_no_alarm():
-    again = [made_series([point.value for point in one.points], 0.25, again={11: 9.0}) for one in QUIET]
+    again = [made_series([point.value for point in figure.points], 0.25, again={11: 9.0}) for figure in QUIET]
     assert standing(again) == []
 
 
 def test_an_alarm_stands_as_long_as_its_level_does():
     confirmed = {8: 10.0}
     for nights in (9, 10, 12):
-        few = [replace(one, points=one.points[:nights]) for one in QUIET]
+        few = [replace(figure, points=figure.points[:nights]) for figure in QUIET]
         found = standing([*few, with_shift(10, 8, nights, again=confirmed)])
         assert told(found) == [("shifted0", 8, True, True)]
     # One night that was off, and no more.
@@ -151,7 +151,7 @@ def test_a_return_to_the_old_level_is_a_change_of_its_own():
 
 def test_a_second_step_is_compared_with_the_level_that_the_first_began():
     values = [0.3, -0.2, 0.4, 0.1, 10.2, 9.8, 10.1, 9.9, 0.2, 0.1, -0.3, 0.1]
-    few = [replace(one, points=one.points[:9]) for one in QUIET]
+    few = [replace(figure, points=figure.points[:9]) for figure in QUIET]
     _, second = standing([*few, made_series([*values[:8], 20.1], 0.25, again={4: 10.0})])
     assert (second.at, second.since, second.worse, second.confirmed) == (8, 4, True, False)
     assert (second.before, second.after) == (pytest.approx(10, abs=0.1), 20.1)
@@ -186,27 +186,29 @@ def some(shifts, seed, kind="overhead"):
     ]
 
 
-def scaled(one, factor, least=None):
-    points = tuple(replace(point, value=factor * point.value, error=abs(factor) * point.error) for point in one.points)
-    return replace(one, points=points, least=abs(factor) * one.least if least is None else least)
+def scaled(figure, factor, least=None):
+    points = tuple(
+        replace(point, value=factor * point.value, error=abs(factor) * point.error) for point in figure.points
+    )
+    return replace(figure, points=points, least=abs(factor) * figure.least if least is None else least)
 
 
 @settings(max_examples=15)
 @given(SHIFTS, st.integers(0, 50), st.sampled_from([1e-6, 0.3, 1024.0]))
 def test_units_do_not_matter(shifts, seed, factor):
     found = standing(some(shifts, seed))
-    other = standing([scaled(one, factor) for one in some(shifts, seed)])
+    other = standing([scaled(figure, factor) for figure in some(shifts, seed)])
     assert told(other) == told(found)
     assert [change.size for change in other] == pytest.approx([factor * change.size for change in found])
     bare = some(shifts, seed, BARE)
-    assert told(standing([scaled(one, factor, one.least) for one in bare])) == told(standing(bare))
+    assert told(standing([scaled(figure, factor, figure.least) for figure in bare])) == told(standing(bare))
 
 
 @settings(max_examples=15)
 @given(SHIFTS, st.integers(0, 50))
 def test_the_other_sign_is_the_mirror_image(shifts, seed):
     found = standing(some(shifts, seed))
-    mirrored = standing([scaled(one, -1) for one in some(shifts, seed)])
+    mirrored = standing([scaled(figure, -1) for figure in some(shifts, seed)])
     assert told(mirrored) == [(figure, at, not worse, confirmed) for figure, at, worse, confirmed in told(found)]
 
 

@@ -329,7 +329,7 @@ def test_a_journal_goes_with_the_damaged_database(mode, path, store, soon):
     """Of a writer that was killed: SQLite would apply it to the new database of that name."""
     store(raw(row(), name="First"))
     subprocess.run([sys.executable, "-c", DIES, str(path), mode], check=False)
-    left = {one.name.rpartition("-")[2] for one in path.parent.glob("results.db-*")}
+    left = {file.name.rpartition("-")[2] for file in path.parent.glob("results.db-*")}
     assert left == ({"journal"} if mode == "DELETE" else {"wal", "shm"})
     path.write_bytes(b"no database at all" * 1000)
     aside = database.set_aside(path)

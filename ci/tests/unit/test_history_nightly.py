@@ -45,7 +45,10 @@ def stored(count, applications=12, since=99, until=99, confirmed=True, **change)
 
 def told(sessions):
     found = standing(series(nights(sessions)))
-    return [(one.series.kind, one.series.application, one.first.night.name, one.worse, one.confirmed) for one in found]
+    return [
+        (change.series.kind, change.series.application, change.first.night.name, change.worse, change.confirmed)
+        for change in found
+    ]
 
 
 @pytest.mark.parametrize("applications", [1, 4, 12])
@@ -74,7 +77,7 @@ def test_a_regression_in_the_fourth_night_is_an_alarm_in_the_fourth_and_the_fift
 def test_a_slower_machine_is_one_cause_of_all_that_it_slows():
     found = standing(series(nights(stored(5, since=3, bare=0.8))))
     (cause,) = causes(found)
-    assert (len(cause.changes), {one.confirmed for one in cause.changes}) == (12, {True})
+    assert (len(cause.changes), {change.confirmed for change in cause.changes}) == (12, {True})
     assert cause.sentence.startswith("the machine changed on here:one since night 3: bare moved (App")
 
 

@@ -195,7 +195,7 @@ def test_what_crays_mpi_opens_by_name_is_bound_and_for_no_other(tmp_path, monkey
     for name, expected in (("libmpi_cray.so.12", {str(places[0])}), ("libmpich.so.12", set())):
         shutil.copy("/bin/true", tmp_path / name)
         plan = host_mpi.plan("true", "-B{source}:{target}", "subject", str(tmp_path / name))
-        assert {one for one in plan["binds"] if one in map(str, places)} == expected
+        assert {bind for bind in plan["binds"] if bind in map(str, places)} == expected
 
 
 @pytest.mark.parametrize("program", ["no-such", "true"])

@@ -27,7 +27,7 @@ def class_of(check):
 
 
 def names_in(facts):
-    return {one.name for one in facts}
+    return {fact.name for fact in facts}
 
 
 # The tables.
@@ -187,7 +187,7 @@ def test_where_nothing_is_judged_nothing_counts_as_passed():
 
 def test_partitions_are_told_apart():
     cases = twice.read({"runs": [{"testcases": [raw("pass"), raw("pass", partition="other")]}]})
-    assert [one.check for one in cases] == ["HPL on one", "HPL on other"]
+    assert [case.check for case in cases] == ["HPL on one", "HPL on other"]
 
 
 # Arithmetic of the noise.
@@ -227,7 +227,7 @@ def test_noise_that_does_not_fit_the_model_has_no_negative_part():
     assert noise.parts(1, 4, 4.0, 0.5) == (0.0, 3.0)
     assert noise.soonest(Cost(1.0, 1.0), 1.0, 0.0) == 0
     assert noise.soonest(Cost(1.0, 1.0), 0.0, 1.0) == math.inf
-    assert [noise.of_length(one, noise.LENGTHS["HPL"]) for one in (0, math.inf, 3.21)] == [
+    assert [noise.of_length(seconds, noise.LENGTHS["HPL"]) for seconds in (0, math.inf, 3.21)] == [
         "shortest",
         "longest",
         "3.2 solutions",

@@ -37,7 +37,7 @@ def case(spread, count, seed, **more):
 
 def nights(*cases):
     """Return sessions, one a night."""
-    return [session(one, began=NOON + number * DAY) for number, one in enumerate(cases)]
+    return [session(case, began=NOON + number * DAY) for number, case in enumerate(cases)]
 
 
 # Nights.
@@ -115,7 +115,7 @@ def test_the_other_variant_of_the_session_tells_after_six_rounds():
 
 
 def test_nights_count_before_the_other_variant():
-    night, variant = ({"p": {"c": {"rate": {"spread": one, "source": "", "unit": "%"}}}} for one in (1.0, 2.0))
+    night, variant = ({"p": {"c": {"rate": {"spread": spread, "source": "", "unit": "%"}}}} for spread in (1.0, 2.0))
     assert spreads.merged(night, variant) == night
     assert spreads.merged({}, variant) == variant
     assert spreads.merged(night, {"p": {"c": {"other": {}}}})["p"]["c"].keys() == {"rate", "other"}

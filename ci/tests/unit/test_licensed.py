@@ -114,7 +114,7 @@ def test_an_input_is_put_into_the_working_directory(tmp_path, kind):
 
 def test_assembly_and_solver_are_the_means_of_all_steps(tmp_path):
     (tmp_path / "out").write_text(convergence(20))
-    assert {one.name: read_figure(one, tmp_path) for one in Alya.figures} == pytest.approx(
+    assert {figure.name: read_figure(figure, tmp_path) for figure in Alya.figures} == pytest.approx(
         {"assembly": 1.105, "solver": 0.605}
     )
     assert read_answer(Alya.answers[0], tmp_path) == 20

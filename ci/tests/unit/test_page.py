@@ -27,7 +27,9 @@ LEFT = "the node is down"
 
 def read(sessions):
     """Return the nights of sessions, as if they came from a database."""
-    return nights(StoredSession(one["session_info"], tuple(one["runs"][0]["testcases"])) for one in sessions)
+    return nights(
+        StoredSession(session["session_info"], tuple(session["runs"][0]["testcases"])) for session in sessions
+    )
 
 
 def rendered(found, changes=(), problems=()):
@@ -43,19 +45,19 @@ def text(element):
 
 def part(root, name):
     """Return what can be read in the part of the page with this heading."""
-    (found,) = [one for one in root.iter("section") if one.get("aria-labelledby") == name]
+    (found,) = [section for section in root.iter("section") if section.get("aria-labelledby") == name]
     return text(found)
 
 
 def moved(found):
     """Return the change of one overhead in the fourth of five nights."""
-    (one,) = [
-        one
-        for one in series(found)
-        if (one.kind, one.application, one.variant, one.nodes, one.figure)
+    (figure,) = [
+        figure
+        for figure in series(found)
+        if (figure.kind, figure.application, figure.variant, figure.nodes, figure.figure)
         == (OVERHEAD, "PingPong", "generic", 2, "figure_1")
     ]
-    return Change(one, 3, 3.0, 15.0, 12.0, 1e-6, True, True)
+    return Change(figure, 3, 3.0, 15.0, 12.0, 1e-6, True, True)
 
 
 def sessions():
@@ -175,7 +177,7 @@ def test_a_night_like_the_others_says_so_in_a_sentence_each():
 def test_of_very_many_failures_only_the_first_are_told_in_full():
     down = [made.case("Odd", nodes=nodes, result="abort", fail_reason="down") for nodes in range(1, 101)]
     _, root = rendered(read([made.session(0, down)]))
-    assert len([one for one in root.iter("details") if one.get("id", "").startswith("failure-")]) == 40
+    assert len([details for details in root.iter("details") if details.get("id", "").startswith("failure-")]) == 40
     assert "60 more, with their reasons only" in part(root, "open")
     assert "Odd generic, 100 nodes, cluster:compute: down" in part(root, "open")
 
@@ -189,7 +191,7 @@ def test_a_series_that_was_broken_on_purpose_says_why():
 
 def test_a_failure_has_its_reason_its_command_and_what_its_job_ran(shown):
     _, root = shown
-    (failed,) = [one for one in root.iter("details") if one.get("id") == "failure-1"]
+    (failed,) = [details for details in root.iter("details") if details.get("id") == "failure-1"]
     blocks = [text(block) for block in failed.iter("pre")]
     assert any(block.startswith("containercheck run --system=cluster:compute -n ") for block in blocks)
     assert 'mpirun apptainer exec image.sif code "$HOME" && true' in blocks
@@ -271,7 +273,7 @@ def test_the_data_lie_beside_the_page_as_csv(tmp_path):
     assert len(rows) == sum(max(1, len(case.rows)) for case in found[-1].cases)
     assert ('kind=a&b\'s "c" <i>', "fail") in {(row["axes"], row["state"]) for row in rows}
     points = list(csv.DictReader(files[2].open()))
-    assert len(points) == sum(len(one.points) for one in series(found))
+    assert len(points) == sum(len(figure.points) for figure in series(found))
     for path in files[1:]:
         assert f'href="{path.name}"' in files[0].read_text()
 
@@ -297,9 +299,9 @@ def test_numbers_stay_numbers_in_cells(tmp_path):
 def test_series_are_those_that_are_handed_in(tmp_path):
     """Who writes the page has judged them: they are not put together once more."""
     found = read(sessions())
-    one, *_ = series(found)
-    files = page.write(found, [one], [], tmp_path / "night.html")
-    assert len(list(csv.DictReader(files[2].open()))) == len(one.points) == 5
+    figure, *_ = series(found)
+    files = page.write(found, [figure], [], tmp_path / "night.html")
+    assert len(list(csv.DictReader(files[2].open()))) == len(figure.points) == 5
     assert "5 nights of history, 1 series" in " ".join(files[0].read_text().split())
 
 
@@ -337,7 +339,9 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(tmp_path):
 
 def test_commands_are_one_line_of_a_shell_and_select_one_case(shown):
     _, root = shown
-    names = [one["display_name"].replace(" ", "") for session in sessions() for one in session["runs"][0]["testcases"]]
+    names = [
+        case["display_name"].replace(" ", "") for session in sessions() for case in session["runs"][0]["testcases"]
+    ]
     blocks = [block for block in map(text, root.iter("pre")) if block.startswith("containercheck run ")]
     assert len(blocks) > 2
     for block in blocks:

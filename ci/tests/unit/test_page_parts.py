@@ -46,24 +46,24 @@ def cases(*raw):
     ],
 )
 def test_a_case_comes_to_one_of_these_things(facts, state):
-    (one,) = cases(made.case(**facts))
-    assert states.state(one) is state
+    (case,) = cases(made.case(**facts))
+    assert states.state(case) is state
 
 
 def test_no_two_states_share_word_or_sign():
     for what in ("word", "sign", "meaning"):
-        assert len({getattr(one, what) for one in states.ALL}) == len(states.ALL)
+        assert len({getattr(known, what) for known in states.ALL}) == len(states.ALL)
 
 
 def test_a_command_names_what_is_needed_and_no_more():
-    one, full = cases(made.case("A", axes=" %size=1.5"), made.case("A", axes=" %who=x@y-z", tags=["full"]))
-    assert rerun.command([one], [one]) == (
+    short, full = cases(made.case("A", axes=" %size=1.5"), made.case("A", axes=" %who=x@y-z", tags=["full"]))
+    assert rerun.command([short], [short]) == (
         "containercheck run --system=cluster:compute -n '^A%variant=generic%num_nodes=1%size=1\\.5$'"
     )
     assert rerun.command([full], [full]).endswith("%who=x.y-z$' -S full=yes")
     (other,) = cases(made.case("A", environ="gnu", axes=" %size=1.5"))
-    assert "-p '^builtin$' -n" in rerun.command([one], [one, other])
-    assert rerun.command([], [one]) == ""
+    assert "-p '^builtin$' -n" in rerun.command([short], [short, other])
+    assert rerun.command([], [short]) == ""
 
 
 def report(words, *raw, files=("<builtin>",)):
@@ -74,8 +74,8 @@ def report(words, *raw, files=("<builtin>",)):
 
 def again(*reports):
     """Return the command of the only case of some reports."""
-    (one,) = collect(reports)
-    return rerun.command([one], [one])
+    (case,) = collect(reports)
+    return rerun.command([case], [case])
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_what_a_session_does_not_tell_is_left_out(info):
 
 def test_scripts_are_found_among_what_a_job_does():
     commands = ["cat >baseline.sh <<'END'\na\nb\nEND", "cat >x.ranks.sh <<'END'\nc\nEND", "d"]
-    (one,) = cases(made.case(prerun_cmds=commands))
-    assert rerun.scripts(one) == [("baseline.sh", "a\nb")]
+    (case,) = cases(made.case(prerun_cmds=commands))
+    assert rerun.scripts(case) == [("baseline.sh", "a\nb")]
 
 
 def test_cases_are_named_as_short_as_that_can_be_said():
@@ -143,19 +143,19 @@ def test_a_matrix_has_a_cell_for_variant_and_nodes_and_reasons_for_what_is_not_t
     down = made.case("B", "generic", 2, result="skip", skip_reason="down")
     found = cases(made.case("A", "bare", 1, [made.alone()]), made.case("A", "generic", 1, [made.row()]), full, down)
     reasons = matrix.skips(found)
-    (one,) = matrix.matrices(found, reasons, {"A": "application-1"})
-    assert one.partition == "cluster:compute"
-    assert one.groups == (("bare", (1,)), ("generic", (1, 2)))
-    words = {row.name: [[entry.state.word for entry in cell] for cell in row.cells] for row in one.rows}
+    (table,) = matrix.matrices(found, reasons, {"A": "application-1"})
+    assert table.partition == "cluster:compute"
+    assert table.groups == (("bare", (1,)), ("generic", (1, 2)))
+    words = {row.name: [[entry.state.word for entry in cell] for cell in row.cells] for row in table.rows}
     # A case of the full axes makes no row of its own.
     assert words == {"A": [["measured"], ["pass"], []], "B": [[], [], ["skipped"]]}
-    assert one.rows[1].cells[2][0].target == reasons["down"].anchor
+    assert table.rows[1].cells[2][0].target == reasons["down"].anchor
     assert [(skip.reason, skip.count) for skip in reasons.values()] == [("full", 1), ("down", 1)]
 
 
 def test_plots_are_drawn_where_they_say_something():
-    one = [made.case("A", variant, 1, [made.row()]) for variant in ("integrated", "generic")]
-    titles = [chart.title for chart in plots.plots("p", "A", cases(*one), 9)]
+    pair = [made.case("A", variant, 1, [made.row()]) for variant in ("integrated", "generic")]
+    titles = [chart.title for chart in plots.plots("p", "A", cases(*pair), 9)]
     assert titles == ["A: overhead in %"]
     more = [made.case("A", "generic", nodes, [scaling(100.0 / nodes)]) for nodes in (1, 2, 4)]
     titles = [chart.title for chart in plots.plots("p", "A", cases(*more), 9)]
@@ -202,7 +202,7 @@ def test_a_variant_without_the_smallest_run_begins_on_the_line_of_the_ideal(monk
     runs = [made.case("A", "bare", n, [made.alone(bare=10.0 * n, scaling="strong")], expected=work) for n in (1, 2, 4)]
     runs += [made.case("A", "generic", n, [scaling(10.0 * n)], expected=work) for n in (2, 4)]
     runs.append(made.case("A", "generic", 1, [], expected=work, **FAILED))
-    (chart,) = [one for one in plots.plots("p", "A", cases(*runs), 9) if "speed-up" in one.title]
+    (chart,) = [drawn for drawn in plots.plots("p", "A", cases(*runs), 9) if "speed-up" in drawn.title]
     assert [point[:2] for point in curves["bare"]] == [(1, 1.0), (2, 2.0), (4, 4.0)]
     assert [point[:2] for point in curves["generic"]] == [(2, 2.0), (4, 4.0)]
     assert "generic is compared with 2 nodes, where it begins on that line." in chart.description
@@ -227,7 +227,7 @@ def test_contrast_is_that_of_the_guidelines():
 
 def test_series_differ_by_more_than_their_color():
     for what in range(3):
-        assert len({str(one[what]) for one in palette.SERIES}) == len(palette.SERIES)
+        assert len({str(look[what]) for look in palette.SERIES}) == len(palette.SERIES)
     light = [values[0] for values in palette.COLORS.values()]
     assert len(light) == len(set(light))
 

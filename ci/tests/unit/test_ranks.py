@@ -163,7 +163,9 @@ def test_launchers_tell_their_version_and_their_pmix(tmp_path, version, expected
 
 
 @pytest.mark.parametrize("host", releases.TABLE, ids=lambda release: release.title)
-@pytest.mark.parametrize("image", [one for one in releases.TABLE if one.image], ids=lambda release: release.title)
+@pytest.mark.parametrize(
+    "image", [release for release in releases.TABLE if release.image], ids=lambda release: release.title
+)
 def test_what_is_tried_on_each_host_with_each_image(host, image):
     """Ubuntu's two are known by their versions only."""
     seen = rank_trial.Seen(1, [], f"Open MPI v{image.openmpi}", image.pmix, host.pmix, "abort")

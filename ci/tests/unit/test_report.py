@@ -175,8 +175,8 @@ def test_only_slowness_is_repeated():
     whole = {**report([slow, *others]), "session_info": {"version": "4.10"}, "restored_cases": []}
     cases = collect([whole])
     chosen = selections.to_repeat(cases)
-    assert [one.nodes for one in chosen] == [1]
-    assert len([one for one in cases if selections.failure(one)]) == 5
+    assert [case.nodes for case in chosen] == [1]
+    assert len([case for case in cases if selections.failure(case)]) == 5
     assert only(whole, chosen) == {**report([slow]), "session_info": {"version": "4.10"}, "restored_cases": []}
 
 

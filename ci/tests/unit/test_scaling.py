@@ -60,8 +60,8 @@ def told(*raw):
 
 def ups(*raw):
     """Return speed-up and efficiency of the subject, by nodes, of test cases of one variant."""
-    (one,) = scaling.of(read(raw))
-    return {point.nodes: (point.speed_up, point.efficiency) for point in one.sides[-1].points}
+    (group,) = scaling.of(read(raw))
+    return {point.nodes: (point.speed_up, point.efficiency) for point in group.sides[-1].points}
 
 
 def test_a_variant_has_a_line_beneath_the_table():
@@ -174,9 +174,9 @@ def test_without_the_smallest_run_the_next_one_is_the_measure():
 def test_a_case_that_failed_is_left_out_and_named(nodes, with_figures):
     values = {1: 10.0, 2: 19.0, 4: 36.0}
     raw = ran("generic", values)
-    for one in raw:
-        if one["num_nodes"] == nodes:
-            one.update(FAILED, **({} if with_figures else {"results": []}))
+    for raw_case in raw:
+        if raw_case["num_nodes"] == nodes:
+            raw_case.update(FAILED, **({} if with_figures else {"results": []}))
     (line,) = told(*raw)
     assert line.endswith(f"; left out: {scaling.nodes(nodes)} (failed)")
     assert f"{scaling.nodes(nodes)} {values[nodes]:g} ns/day" not in line
@@ -216,25 +216,25 @@ def test_lines_that_differ_in_figure_axes_or_partition_say_so():
     values = {1: 10.0, 2: 20.0}
     names = [line.partition(":")[0] for line in told(*ran("bare", values), *ran("bare", values, partition="other"))]
     assert names == ["Code bare, compute", "Code bare, other"]
-    raw = [one for size in (1, 2) for one in ran("bare", values, axes=f" %size={size}")]
+    raw = [raw_case for size in (1, 2) for raw_case in ran("bare", values, axes=f" %size={size}")]
     assert [line.partition(":")[0] for line in told(*raw)] == ["Code size=1 bare", "Code size=2 bare"]
     raw = ran("bare", values)
-    for one in raw:
-        one["results"].append({**one["results"][0], "figure": "other"})
+    for raw_case in raw:
+        raw_case["results"].append({**raw_case["results"][0], "figure": "other"})
     assert [line.partition(":")[0] for line in told(*raw)] == ["Code bare, rate", "Code bare, other"]
 
 
 def test_several_subjects_have_a_line_each():
     raw = ran("generic", {1: 10.0, 2: 20.0})
-    for one in raw:
-        one["results"] = [{**one["results"][0], "subject_label": name} for name in ("old", "new")]
+    for raw_case in raw:
+        raw_case["results"] = [{**raw_case["results"][0], "subject_label": name} for name in ("old", "new")]
     assert [line.partition(":")[0] for line in told(*raw)] == ["Code generic (old)", "Code generic (new)"]
 
 
 def test_a_speed_up_is_as_uncertain_as_both_of_its_values():
     """Each is known to half a percent."""
-    (one,) = scaling.of(read(ran("bare", {1: 10.0, 2: 18.0})))
-    first, last = one.sides[0].points
+    (group,) = scaling.of(read(ran("bare", {1: 10.0, 2: 18.0})))
+    first, last = group.sides[0].points
     assert first.error is None
     assert last.error == pytest.approx(1.8 * 0.005 * math.sqrt(2))
 
@@ -258,5 +258,5 @@ def test_rows_get_what_belongs_to_them():
     [(GROMACS, ["rate"]), (QuantumEspresso, ["PWSCF"]), (WordCount, ["seconds_compute"]), (HPCC, [])],
 )
 def test_checks_declare_what_their_documents_show_over_nodes(check, figures):
-    assert [one.name for one in check.figures if one.scaling == "strong"] == figures
-    assert not any(one.scaling == "weak" for one in check.figures)
+    assert [figure.name for figure in check.figures if figure.scaling == "strong"] == figures
+    assert not any(figure.scaling == "weak" for figure in check.figures)

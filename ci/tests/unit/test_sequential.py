@@ -36,17 +36,17 @@ def test_swapping_the_sides_of_a_difference_mirrors_its_estimate(rounds):
 
 @given(some_rounds, st.floats(1e-6, 1e6))
 def test_units_do_not_matter_to_a_ratio(rounds, unit):
-    one, other = judged(rounds), judged([(a * unit, b * unit) for a, b in rounds])
-    assert other.estimate == pytest.approx(one.estimate, abs=1e-9)
-    assert (other.verdict, other.decided_after) == (one.verdict, one.decided_after)
+    plain, other = judged(rounds), judged([(a * unit, b * unit) for a, b in rounds])
+    assert other.estimate == pytest.approx(plain.estimate, abs=1e-9)
+    assert (other.verdict, other.decided_after) == (plain.verdict, plain.decided_after)
 
 
 @given(some_rounds, st.sampled_from([2.0**-10, 0.25, 4.0, 2.0**20]))
 def test_units_do_not_matter_to_a_difference(rounds, unit):
-    one = judged(rounds, compare="difference", highest=0.1)
+    plain = judged(rounds, compare="difference", highest=0.1)
     other = judged([(a * unit, b * unit) for a, b in rounds], compare="difference", highest=0.1 * unit)
-    assert other.estimate == one.estimate * unit
-    assert (other.verdict, other.decided_after) == (one.verdict, one.decided_after)
+    assert other.estimate == plain.estimate * unit
+    assert (other.verdict, other.decided_after) == (plain.verdict, plain.decided_after)
 
 
 @given(some_rounds)
@@ -61,11 +61,11 @@ def test_a_rate_and_its_time_have_the_same_verdict_at_bounds_that_are_the_same(r
 def test_the_order_of_rounds_does_not_matter_to_estimate_and_interval(rounds, design, source):
     shuffled = list(rounds)
     source.shuffle(shuffled)
-    one, other = judged(rounds, *design), judged(shuffled, *design)
-    assert other.estimate == pytest.approx(one.estimate, abs=1e-9)
-    assert other.interval == pytest.approx(one.interval, abs=1e-9)
-    assert other.spread == pytest.approx(one.spread, abs=1e-9)
-    assert other.above_tolerance == one.above_tolerance
+    plain, other = judged(rounds, *design), judged(shuffled, *design)
+    assert other.estimate == pytest.approx(plain.estimate, abs=1e-9)
+    assert other.interval == pytest.approx(plain.interval, abs=1e-9)
+    assert other.spread == pytest.approx(plain.spread, abs=1e-9)
+    assert other.above_tolerance == plain.above_tolerance
 
 
 def test_what_passes_at_the_first_chance_passes_in_any_order():
@@ -292,7 +292,7 @@ def test_the_spread_is_a_standard_deviation_and_no_wild_round_matters():
 
 def test_correlation_of_successive_rounds():
     assert judged(ratios(*[1, 1.1] * 4)).correlation < -0.8
-    assert judged(ratios(*[1 + one / 10 for one in range(20)])).correlation > 0.8
+    assert judged(ratios(*[1 + number / 10 for number in range(20)])).correlation > 0.8
     assert abs(judged(noisy(0, 0.1, 400)).correlation) < 0.15
     assert judged(noisy(0, 0.1, 5)).correlation is None
     assert judged(ratios(*[1] * 9)).correlation is None

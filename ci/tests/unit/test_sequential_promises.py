@@ -71,10 +71,10 @@ def test_what_may_still_fail_is_not_hopeless():
 @pytest.mark.parametrize("kind", ["fail", "zero", "t_fail", "t_zero"])
 def test_more_figures_need_more(kind):
     """In every round: Holm's step-down takes it for granted."""
-    rows = [[math.inf if one is None else one for one in TABLE[kind][key]] for key in TABLE[kind]]
+    rows = [[math.inf if least is None else least for least in TABLE[kind][key]] for key in TABLE[kind]]
     assert [int(key) for key in TABLE[kind]] == sorted(made.FIGURES)
     for row, larger in zip(rows, rows[1:]):
-        assert all(one <= other for one, other in zip(row, larger))
+        assert all(fewer <= other for fewer, other in zip(row, larger))
 
 
 def test_the_table_is_sane():
@@ -87,7 +87,7 @@ def test_the_table_is_sane():
     ]
     for kind, key, row, alpha in every:
         assert len(row) == HORIZON
-        first = next(index for index, one in enumerate(row) if one is not None)
+        first = next(index for index, least in enumerate(row) if least is not None)
         assert None not in row[first:] and row[first:] == sorted(row[first:]), (kind, key)
         for index in range(first, HORIZON):
             rounds = index + 1
@@ -95,7 +95,7 @@ def test_the_table_is_sane():
             # A boundary's own tail is no more than what is spent by then.
             assert made.marginal(rounds)[row[index]] <= alpha * math.sqrt(rounds / HORIZON)
     for key, row in TABLE["zero"].items():
-        assert all(one is None or one >= other for one, other in zip(row, TABLE["fail"][key]))
+        assert all(least is None or least >= other for least, other in zip(row, TABLE["fail"][key]))
     assert TABLE["pass"] == TABLE["fail"]["1"]
 
 
@@ -168,15 +168,15 @@ def test_the_simulation_judges_as_the_job_does(figures, known):
     changes = overheads + draw.choice([0.01, 0.05, 0.2], many) * noise
     fast = simulation.judge(changes, figures, give_up=True, known=known)
     prior = Prior(100 * known, "simulated") if known else None
-    for one in range(many):
+    for sample in range(many):
         pairs = Pairs("lower", "ratio", NONE, simulation.TOLERANCE, figures, prior=prior)
-        for number, change in enumerate(changes[:, one]):
+        for number, change in enumerate(changes[:, sample]):
             pairs.add(1.0, math.exp(change))
-            assert pairs.hopeless == fast.hopeless[number, one]
-        assert NUMBERS[pairs.verdict] == fast.verdict[one]
-        assert bool(fast.asks[one]) == (pairs.open_kind == "faster" and pairs.decided_after is not None)
+            assert pairs.hopeless == fast.hopeless[number, sample]
+        assert NUMBERS[pairs.verdict] == fast.verdict[sample]
+        assert bool(fast.asks[sample]) == (pairs.open_kind == "faster" and pairs.decided_after is not None)
         after = pairs.decided_after if pairs.verdict != INCONCLUSIVE else None
-        assert (after or HORIZON + 1) == fast.after[one]
+        assert (after or HORIZON + 1) == fast.after[sample]
 
 
 @pytest.mark.parametrize("figures", [1, 4])
@@ -212,7 +212,7 @@ def false_verdicts(noise, known):
     wide, narrow = (None if known is None else known * spread for spread in (0.5, 0.06))
     fair = simulation.judge(0.5 * sample, 1, known=wide)
     slow = simulation.judge(simulation.BOUND + 0.06 * sample, 1, known=narrow)
-    return [np.mean(one) for one in (fair.verdict < 0, slow.verdict < 0, slow.verdict > 0, fair.asks)]
+    return [np.mean(share) for share in (fair.verdict < 0, slow.verdict < 0, slow.verdict > 0, fair.asks)]
 
 
 @pytest.mark.parametrize("known", [None, 1, 2])

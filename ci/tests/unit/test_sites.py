@@ -402,7 +402,7 @@ def extras_of_template():
 
 
 def test_the_template_has_every_extra_that_is_read_and_none_else():
-    assert set(extras_of_template()) == {one.name for one in fields(Site) if "type" in one.metadata}
+    assert set(extras_of_template()) == {field.name for field in fields(Site) if "type" in field.metadata}
 
 
 def test_the_template_says_of_every_extra_what_it_is_for():
@@ -415,7 +415,7 @@ def test_the_template_says_of_every_extra_what_it_is_for():
 
 def test_the_template_has_every_key_of_the_sites_own_software():
     (entry,) = extras_of_template()["software"].values()
-    assert set(entry) == {one.name for one in fields(Software)}
+    assert set(entry) == {field.name for field in fields(Software)}
 
 
 def test_the_template_is_a_site_file_that_loads():

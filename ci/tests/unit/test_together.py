@@ -89,8 +89,8 @@ def test_who_failed_leaves_its_share_of_the_error_to_the_others():
     assert first.verdict == second.verdict == INCONCLUSIVE
     failed = [judged(noisy(300, 0.03, 4), figures=14, prior=prior(3.0)) for _ in range(11)]
     together.step_down([*failed, first, second])
-    assert [one.verdict for one in (first, second)] == [FAIL, FAIL]
-    assert (first.decided_after, [one.decided_after for one in failed]) == (4, [2] * 11)
+    assert [pairs.verdict for pairs in (first, second)] == [FAIL, FAIL]
+    assert (first.decided_after, [pairs.decided_after for pairs in failed]) == (4, [2] * 11)
     # As if there had been three from the start.
     alone = judged(rounds, figures=3, prior=prior(20.0))
     assert (alone.verdict, alone.interval) == (FAIL, first.interval)
@@ -99,10 +99,10 @@ def test_who_failed_leaves_its_share_of_the_error_to_the_others():
 def test_one_failure_may_lead_to_the_next():
     """Each is too slow for one figure less than the one before."""
     chain = [judged(noisy(overhead, 0.003, 4), figures=4, prior=prior(15.0)) for overhead in (300, 49, 45, 41)]
-    before = [one.verdict for one in chain]
+    before = [pairs.verdict for pairs in chain]
     together.step_down(chain)
     assert before[0] == FAIL and before[-1] == INCONCLUSIVE
-    assert [one.verdict for one in chain] == [FAIL] * 4
+    assert [pairs.verdict for pairs in chain] == [FAIL] * 4
 
 
 def test_no_more_of_the_others_fail_falsely_than_is_promised():
@@ -130,7 +130,7 @@ OF_HPCC = (15, 20, 15, 20, 20, 15, 20, 40, 30, 15, 10, 10, 10, 10)
 def check_of(spreads, known, seed, most=HORIZON):
     """Return a check's evaluation, and its outcome, after as many rounds as the job runs."""
     source = random.Random(seed)
-    facts = facts_of(FIGURES, priors={one.name: (spread, "the check") for one, spread in zip(FIGURES, known)})
+    facts = facts_of(FIGURES, priors={figure.name: (spread, "the check") for figure, spread in zip(FIGURES, known)})
     evaluation = Evaluation(Facts(facts), Path())
     while evaluation.more_would_tell() and len(evaluation.rounds) < most:
         values = {"baseline": {}, "subject": {}}
@@ -145,7 +145,7 @@ def check_of(spreads, known, seed, most=HORIZON):
 
 
 def failed_in(outcome):
-    return tuple(one.figure.name for one in outcome.comparisons if one.failed)
+    return tuple(comparison.figure.name for comparison in outcome.comparisons if comparison.failed)
 
 
 @pytest.mark.parametrize("known", [[3] * 14, [20] * 14, [1] * 14], ids=["known", "default", "too small"])

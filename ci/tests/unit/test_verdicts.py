@@ -26,7 +26,7 @@ def case(name, *rows, result="pass", variant="generic", **facts):
 
 
 def chosen(plan):
-    return [one.application for one in plan.cases]
+    return [case.application for case in plan.cases]
 
 
 def test_a_case_needs_what_its_slowest_figure_needs():
@@ -100,7 +100,7 @@ def test_the_seconds_of_a_class_are_those_of_its_slowest_case():
     cases = [case("A", row(needed=14)), case("A", row(needed=22), variant="integrated")]
     plan = open_verdicts.plan(cases)
     assert (plan.seconds, plan.takes) == ({"A": 83}, 186)
-    assert [one.variant for one in open_verdicts.plan(cases, left=185).cases] == ["generic"]
+    assert [case.variant for case in open_verdicts.plan(cases, left=185).cases] == ["generic"]
 
 
 def test_what_closes_most_in_its_time_goes_first():
@@ -316,7 +316,7 @@ def test_later_runs_of_the_cases_that_were_asked_for_are_appended():
     cases = collect([first])[:1]
     later = report([raw("pass", results=[row("pass")], notes=["a note"]), raw("fail", "Other")])
     final = merged(first, later, cases)
-    assert [[one["result"] for one in run["testcases"]] for run in final["runs"]] == [["pass", "pass"], ["pass"]]
+    assert [[case["result"] for case in run["testcases"]] for run in final["runs"]] == [["pass", "pass"], ["pass"]]
     assert [run["run_index"] for run in final["runs"]] == [0, 1]
     code, other = collect([final])
     assert [code.rows[0].verdict, code.earlier[0].rows[0].verdict] == ["pass", "inconclusive"]
@@ -330,7 +330,7 @@ def test_reframe_selects_what_is_marked_as_failed_with_the_rounds_it_has():
     whole = report([raw("pass", measured=[1, 2]), raw("pass", "Other")], [raw("abort", measured=[])])
     case = collect([whole])[0]
     (run,) = selection(whole, [case])["runs"]
-    assert [(one["result"], one["measured"]) for one in run["testcases"]] == [("fail", [1, 2])]
+    assert [(case["result"], case["measured"]) for case in run["testcases"]] == [("fail", [1, 2])]
     assert only(whole, [case])["runs"][0]["testcases"][0]["result"] == "pass"
 
 
@@ -341,4 +341,4 @@ def test_a_report_is_written_in_one_step(tmp_path):
         save(path, {"runs": []})
         assert reader.read() == "old"
     assert json.loads(path.read_text()) == {"runs": []}
-    assert [one.name for one in tmp_path.iterdir()] == ["report.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["report.json"]
