@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -203,3 +204,49 @@ def test_a_variable_without_which_nothing_changes_is_not_named(start, monkeypatc
     assert done.returncode == 1
     assert "APPTAINER_CONTAIN" not in done.stderr
     assert "proven" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("working", "options", "said_of"),
+    [
+        ("pmix", [], "with --mpi=pmix they come up as one job. Put it into the site's extras: image_launcher_options"),
+        ("pmix", ["--host-mpi"], "Put it into the site's extras: launcher_options: ['--mpi=pmix']"),
+        ("pmix_v9", [], ""),
+    ],
+)
+def test_another_pmi_plugin_is_tried_and_proven(tmp_path, working, options, said_of):
+    """The script stands for a real srun, which test_like.py has."""
+    (tmp_path / "subject.start").write_text("\n")
+    plain = "./srun --mpi=pmi2 -n 2 mpi-ranks\n"
+    (tmp_path / "subject.ranks.sh").write_text(plain)
+    (tmp_path / "subject.lookup.sh").write_text("true\n")
+    srun = tmp_path / "srun"
+    srun.write_text(
+        "#!/bin/sh\ncase $1 in\n"
+        "--version) echo 'slurm 22.05.8' ;;\n"
+        "--mpi=list) printf 'MPI plugin types are...\\n\\tnone\\n\\tpmi2\\n\\tpmix\\n\\tcray_shasta\\n' ;;\n"
+        f"--mpi={working}) {ONE_JOB};;\n*) {SINGLETONS};;\nesac\n"
+    )
+    srun.chmod(0o755)
+    program = [
+        sys.executable,
+        str(REPOSITORY / "checks" / "containercheck" / "node"),
+        "ranks",
+        "--ranks=2",
+        "--nodes=2",
+    ]
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [*program, f"--launcher={srun} --mpi=pmi2 -n 2", *options, "subject"],
+        cwd=tmp_path,
+        env=environment,
+        text=True,
+        capture_output=True,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert ("The PMI plugin of srun is the cause, proven" in done.stderr) == bool(said_of), done.stderr
+    assert said_of in done.stderr
+    # What the rounds would run is as it was.
+    assert (tmp_path / "subject.ranks.sh").read_text() == plain
+    assert (tmp_path / "subject.start").read_text() == "\n"

@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from containercheck.node import container_runtimes, contract, texts
+from containercheck.node import container_runtimes, contract, inventory, texts
 from containercheck.node.job import processes
 from containercheck.node.job.single_run import run_once
 from containercheck.node.outputs import reasons
@@ -89,8 +89,10 @@ _OF_CONTAINERS = (
     "ENV_FILE",
 )
 _SET_IN_CONTAINERS = re.compile(r"(OMPI|OPAL|PMIX|PRTE|PMI|UCX|FI|MPICH|I_MPI|HWLOC|HYDRA)_|LD_(LIBRARY_PATH|PRELOAD)$")
-#: Most variables that are tried one by one.
-MOST_TRIED = 6
+#: The option of srun that chooses a PMI plugin.
+_PLUGIN = re.compile(r"--mpi[= ](\S+)")
+#: Most variables that are tried one by one, and most PMI plugins.
+MOST_TRIED, MOST_PLUGINS = 6, 3
 
 
 def suspects(names: Iterable[str]) -> List[str]:
@@ -108,6 +110,29 @@ def suspects(names: Iterable[str]) -> List[str]:
             if is_option or (name.startswith(inside) and _SET_IN_CONTAINERS.match(name[len(inside) :])):
                 found.append(name)
     return found[:MOST_TRIED]
+
+
+def other_plugins(launcher: str, plugins: Iterable[str], library: str) -> List[str]:
+    """Return the PMI plugins of srun that a launcher does not use, the likeliest for an image's MPI first.
+
+    >>> other_plugins("srun --mpi=pmi2", ["cray_shasta", "none", "pmi2", "pmix", "pmix_v4"], "Open MPI v4.1.4")
+    ['pmix', 'pmix_v4', 'cray_shasta']
+    """
+    used = _PLUGIN.findall(launcher) or [os.environ.get("SLURM_MPI_TYPE", "")]
+    likely = "pmix" if "Open MPI" in library else "pmi2"
+    others = [name for name in plugins if name != "none" and name not in used]
+    return sorted(others, key=lambda name: (not name.startswith(likely), name))[:MOST_PLUGINS]
+
+
+def with_plugin(command: str, plugin: str) -> str:
+    """Return a command of srun with another PMI plugin.
+
+    >>> with_plugin("srun --mpi=pmi2 -n 2 code", "pmix"), with_plugin("srun -n 2 code", "pmix")
+    ('srun --mpi=pmix -n 2 code', 'srun --mpi=pmix -n 2 code')
+    """
+    if _PLUGIN.search(command):
+        return _PLUGIN.sub(f"--mpi={plugin}", command)
+    return re.sub(r"\bsrun(?= )", f"srun --mpi={plugin}", command, count=1)
 
 
 class Host(NamedTuple):
@@ -222,10 +247,14 @@ class Trial:
 
     def start(self, way: Way) -> Seen:
         """Start the ranks this way, and return what they printed."""
-        Path(contract.start_file(self.side)).write_text(f"{self.words} {way.words}".strip() + "\n")
+        self._set(way)
         script = contract.ranks_file(self.side)
         status, text = self._run(contract.inside_file(script) if way is INSIDE else script)
         return read(text, status)
+
+    def _set(self, way: Way) -> None:
+        """Have the side's commands start the ranks this way."""
+        Path(contract.start_file(self.side)).write_text(f"{self.words} {way.words}".strip() + "\n")
 
     def _run(self, script: str) -> Tuple[Optional[int], str]:
         """Run a script; return its status (None if it was ended at its limit) and its output."""
@@ -270,7 +299,31 @@ class Trial:
                 f"{why}. {culprit} is the cause, proven: without it they come up as one job. Unset it where jobs are "
                 "started: a module, a profile or the site's file sets it (singularity#1110)"
             )
+        plugin = self._plugin(launcher, first.library)
+        if plugin:
+            key = "image_launcher_options" if brings_own else "launcher_options"
+            raise RanksError(
+                f"{why}. The PMI plugin of srun is the cause, proven: with --mpi={plugin} they come up as one job. Put "
+                f"it into the site's extras: {key}: ['--mpi={plugin}']"
+            )
         raise RanksError(f"{why}. {ADVICE}")
+
+    def _plugin(self, launcher: str, library: str) -> str:
+        """Return the PMI plugin of srun by which the ranks come up as one job; empty where there is none."""
+        if Path(shlex.split(launcher)[0]).name != "srun":
+            return ""
+        self._set(PLAIN)
+        script = Path(contract.ranks_file(self.side))
+        plain = script.read_text()
+        try:
+            for name in other_plugins(launcher, inventory.pmi_plugins(), library):
+                script.write_text(with_plugin(plain, name))
+                status, text = self._run(str(script))
+                if is_one_job(read(text, status), self.ranks):
+                    return name
+        finally:
+            script.write_text(plain)
+        return ""
 
     def _culprit(self) -> str:
         """Return the variable of the job without which the ranks come up as one job; empty where there is none."""
