@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from containercheck.application.facts import Figure
@@ -35,12 +35,35 @@ def causes(
     :param failed: the figures that are too slow; none for a run that failed otherwise.
     :param ranks: of the application: where it has one, messages slow no figure that does not say so.
     """
-    found = [cause for rule in RULES for cause in rule(bare, container)] if bare and container else []
+    found = differences(bare, container) if bare and container else []
     found += [cause for rule in RULES_OF_USE for cause in rule(*uses)]
     families = families_of(uses)
     concerned = [cause for cause in found if _concerns(cause, bare, families)]
     scored = [(_explained(cause, failed, ranks) * cause.weight, cause) for cause in concerned]
     return [cause for score, cause in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
+
+
+def differences(bare: Observation, container: Observation) -> list[Cause]:
+    """Return the causes on all nodes of the job; the sentence of one that only other nodes have names these."""
+    found = _by_rules(bare.at(container.host) or bare, container)
+    elsewhere: dict[tuple[str, str], tuple[Cause, list[str]]] = {}
+    for host in container.nodes:
+        both = bare.at(host), container.at(host)
+        for cause in _by_rules(*both) if both[0] and both[1] else []:
+            elsewhere.setdefault((cause.rule, cause.about), (cause, []))[1].append(host)
+    for key, (cause, hosts) in elsewhere.items():
+        if not any(key == (known.rule, known.about) for known in found):
+            found.append(replace(cause, sentence=f"on {_named(hosts)}: {cause.sentence}"))
+    return found
+
+
+def _by_rules(bare: Observation, container: Observation) -> list[Cause]:
+    return [cause for rule in RULES for cause in rule(bare, container)]
+
+
+def _named(hosts: Sequence[str]) -> str:
+    """Return the first of some nodes, and how many more there are."""
+    return hosts[0] + (f" and {len(hosts) - 1} more node(s)" if len(hosts) > 1 else "")
 
 
 def _concerns(cause: Cause, bare: Observation | None, families: set[str]) -> bool:
@@ -97,8 +120,7 @@ def took_effect(cause: Mapping[str, Any], bare: Observation | None, remedy: Obse
     if experiment.kind in (SET, UNSET):
         name, _, value = experiment.value.partition("=")
         return remedy.environment.get(name) == (value if experiment.kind == SET else None)
-    left = [found for rule in RULES for found in rule(bare, remedy)]
-    return not any(_same(asdict(found), cause) for found in left)
+    return not any(_same(asdict(found), cause) for found in differences(bare, remedy))
 
 
 def is_proven(cause: Mapping[str, Any]) -> bool:

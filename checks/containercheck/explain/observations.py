@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from containercheck.node import contract
 class Observation:
     """What one side saw.
 
+    :ivar host: node on which it was seen; empty where that is not known.
+    :ivar nodes: values that are others on the job's other nodes, by the node's name and then by their field here.
     :ivar environment: variables, with their value or a fingerprint of it.
     :ivar set_by: by name, the variable of the job by which a runtime sets another one in containers.
     :ivar image_variables: names of the variables that the image sets by itself.
@@ -29,6 +31,8 @@ class Observation:
     :ivar priority: nice value and number of the kernel's policy of its processes.
     """
 
+    host: str = ""
+    nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     set_by: Mapping[str, str] = field(default_factory=dict)
     image_variables: Sequence[str] = ()
@@ -52,6 +56,12 @@ class Observation:
     def from_json(cls, stored: Mapping[str, Any]) -> Observation:
         """Return an observation as the job stored it; fields that it lacks are empty."""
         return cls(**{name: stored[name] for name in cls.__dataclass_fields__ if name in stored})
+
+    def at(self, host: str) -> Observation | None:
+        """Return what the side saw on one of the job's nodes; None where that is not known."""
+        if host == self.host:
+            return self
+        return replace(self, host=host, nodes={}, **self.nodes[host]) if host in self.nodes else None
 
 
 @dataclass(frozen=True)

@@ -62,13 +62,23 @@ REMARKS: Sequence[Callable[[Observation], Iterator[str]]] = (
 )
 
 
+def _of_node(seen: Observation | None) -> list[str]:
+    return [text for rule in REMARKS for text in rule(seen)] if seen else []
+
+
 def remarks(sides: Mapping[str, Observation | None]) -> list[str]:
-    """Return what is wrong on a job's first node, each once, with the sides that it concerns.
+    """Return what is wrong on a job's nodes, each once, with the sides and nodes that it concerns.
 
     :param sides: what each saw, by its label; None where it is not known.
     """
     concerned: dict[str, list[str]] = {}
     for label, seen in sides.items():
-        for remark in (text for rule in REMARKS for text in rule(seen)) if seen else ():
+        if not seen:
+            continue
+        known = _of_node(seen)
+        for remark in known:
             concerned.setdefault(remark, []).append(label)
+        for host in seen.nodes:
+            for remark in (text for text in _of_node(seen.at(host)) if text not in known):
+                concerned.setdefault(remark, []).append(f"{label} on {host}")
     return [f"{' and '.join(labels)}: {remark}" for remark, labels in concerned.items()]

@@ -15,6 +15,7 @@ from containercheck.sides.sides import Container, Program, Side
 USED = (Use(), Use())
 SPEED = Figure("speed", r"^speed (\S+)", "x", measures=("computing",))
 LATENCY = Figure("latency", r"^latency (\S+)", "us", better="lower", measures=("network",))
+BETWEEN = replace(LATENCY, measures=("messages",))
 TIME = Figure("time", r"^time (\S+)", "s", better="lower")
 BARE = Observation(
     environment={"OMP_NUM_THREADS": "1", "UCX_NET_DEVICES": "mlx5_0:1"},
@@ -356,3 +357,22 @@ def test_a_remedy_is_the_container_with_one_change(experiment, prefix, options):
     assert (side.container.prefix, side.container.options) == (prefix, options)
     assert (side.name, side.remedy_of, side.compared_with) == ("remedy1", "subject", None)
     assert side.label == f"generic with {experiment.label}"
+
+
+def test_a_difference_on_other_nodes_only_is_named_with_them():
+    small = {"space": {"/dev/shm": [64 << 20, 60 << 20]}}
+    bare = replace(BARE, host="node1", nodes={"node2": {}, "node3": {}})
+    container = replace(CONTAINER, host="node1", nodes={"node2": small, "node3": small, "node9": small})
+    (cause,) = explanation.causes(bare, container, USED, [LATENCY, BETWEEN])
+    assert cause.sentence == "on node2 and 1 more node(s): /dev/shm holds 64 MiB in the container, 11 GiB on the host"
+    entry = asdict(cause)
+    assert explanation.took_effect(entry, bare, replace(container, nodes={"node2": {}}))
+    assert not explanation.took_effect(entry, bare, container)
+    # What the first node has too is said of it alone, whichever node the other side was seen on.
+    everywhere = replace(container, **small, nodes={"node2": small})
+    for host in ("node1", "node2"):
+        (cause,) = explanation.causes(replace(bare, host=host, nodes={"node1": {}}), everywhere, USED, [BETWEEN])[:1]
+        assert cause.sentence.startswith("/dev/shm holds")
+    # A node's name in a container of its own namespace says nothing.
+    named = replace(everywhere, host="4f2a", nodes={"77b1": small})
+    assert explanation.causes(bare, named, USED, [BETWEEN])[0].sentence.startswith("/dev/shm holds")

@@ -147,3 +147,27 @@ def test_a_connection_is_of_the_interface_with_the_longest_route(tmp_path):
     addresses = ("10.2.0.1", "10.0.1.7", "127.19.0.1", "127.0.0.1", "192.168.0.1")
     found = [run_observation.interface_of(address, tmp_path) for address in addresses]
     assert found == ["eth0", "eth1", "fab0", "lo", ""]
+
+
+def test_what_differs_on_other_nodes_is_kept_without_their_environment(tmp_path, printed):
+    (text,) = printed()
+    first = observation.read(text, KEY, {})
+    assert first["host"] == os.uname().nodename
+    # The shell of another node finds that one prints already.
+    gathering = tmp_path / "others"
+    (gathering / "printer").mkdir(parents=True)
+    (gathering / "expected").write_text("1\n")
+    script = f"ulimit -l 64; exec sh {tmp_path / 'observe.sh'} {gathering}"
+    done = subprocess.run(
+        ["sh", "-c", script], env={**os.environ, "MY_TOKEN": "hunter2"}, text=True, stdout=-1, stderr=-3
+    )
+    assert done.stdout == ""
+    (seen,) = gathering.glob("node.*/seen")
+    assert "hunter2" not in seen.read_text()
+    seen.parent.rename(gathering / "node.node2")
+    (gathering / "node.unfinished").mkdir()
+    (gathering / "node.unfinished" / "seen").write_text(f"{observation.TITLE}limits\n")
+    found = observation.of_other_nodes(gathering, first)
+    assert list(found) == ["node2"]
+    assert found["node2"]["limits"]["Max locked memory"] == "65536"
+    assert "environment" not in found["node2"] and "libc" not in found["node2"]

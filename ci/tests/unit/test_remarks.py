@@ -62,3 +62,12 @@ def test_devices_that_the_container_lacks_explain_what_needs_them():
     (gpu,) = explanation.causes(replace(HEALTHY, devices=["/dev/nvidia0"]), lacking, (Use(), Use()), [SPEED])
     assert "NVIDIA's GPUs" in gpu.sentence
     assert gpu.experiment is None
+
+
+def test_what_is_wrong_on_another_node_is_said_of_it():
+    wrong = {"kernel": {"ptrace_scope": "2"}}
+    seen = replace(HEALTHY, host="node1", nodes={"node2": wrong, "node3": {}})
+    (remark,) = remarks({"bare": seen, "generic": seen})
+    assert remark.startswith("bare on node2 and generic on node2: kernel.yama.ptrace_scope is 2")
+    # What the first node has too is said once.
+    assert len(remarks({"bare": replace(seen, **wrong)})) == 1

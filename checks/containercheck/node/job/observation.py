@@ -4,7 +4,8 @@
 
 runs ``subject.observe.sh``: the launcher of the side's own commands, its container, and in it ``observe.sh``, a script
 for any POSIX shell. One rank prints variables, limits, mounts, what is free in /dev/shm, capabilities, cgroups, network
-interfaces, devices, settings of the kernel and the C library. ``subject.observed.json`` has what may be published:
+interfaces, devices, settings of the kernel and the C library; on each other node, one writes down what may differ
+there. ``subject.observed.json`` has what may be published:
 values of variables that are known to hold settings, of others a fingerprint (node/variables.py). Whole environments
 never reach the disk. An observation that fails is left out, and the rounds begin all the same.
 """
@@ -45,21 +46,21 @@ SETTINGS = (
     "/etc/pmix-mca-params.conf",
     "/etc/ucx/ucx.conf",
 )
-#: Prints what a rank sees. Ranks of Apptainer's shared namespace fail if another one ends before they join: each waits
-#: until all are there, two seconds at most. ``$1`` is a directory for that, with the number of ranks in it.
+#: Prints what a rank sees, and on each other node of the job writes into a file what may differ there; never the
+#: environment, which stays off the disk. Ranks of Apptainer's shared namespace fail if another one ends before they
+#: join: each waits until all are there, two seconds at most. ``$1`` is a directory for that, with the number of ranks.
 SCRIPT = (
     r"""
 here=$1
-: >"$here/rank.$(cat /proc/sys/kernel/hostname).$$"
+host=$(cat /proc/sys/kernel/hostname)
+: >"$here/rank.$host.$$"
 tries=0
 until [ "$(ls "$here" | grep -c '^rank')" -ge "$(cat "$here/expected")" ] || [ $tries -ge 40 ]; do
     sleep 0.05 2>/dev/null || sleep 1
     tries=$((tries + 1))
 done
-mkdir "$here/printer" 2>/dev/null || exit 0
 title() { printf '\n%s\n' "TITLE$1"; }
-title environment
-cat /proc/self/environ
+node() {
 title limits
 cat /proc/self/limits
 title status
@@ -77,12 +78,29 @@ for place in "${TMPDIR:-/tmp}" "${HOME:-/}" "$PWD"; do
     if [ ! -d "$place" ]; then word=missing; elif [ ! -w "$place" ]; then word=unwritable; else word=usable; fi
     printf '%s %s\n' "$word" "$place"
 done
-title user
-id
 title interfaces
 cat /proc/net/dev
 title devices
 ls -d /dev/infiniband/* /dev/nvidia[0-9]* /dev/kfd /dev/dri/render* /dev/knem /dev/xpmem /dev/fuse /dev/cxi* /dev/hfi1*
+title kernel
+for name in KERNEL; do [ ! -r "$name" ] || printf '%s %s\n' "$name" "$(cat "$name")"; done
+title libc
+ls /lib/ld-musl-* /usr/lib/libmusl* || getconf GNU_LIBC_VERSION || ldd --version | head -n 1
+title system
+cat /etc/os-release
+}
+mkdir "$here/node.$host" 2>/dev/null || exit 0
+if ! mkdir "$here/printer" 2>/dev/null; then
+    { node; title end; } >"$here/node.$host/part" && mv "$here/node.$host/part" "$here/node.$host/seen"
+    exit 0
+fi
+title environment
+cat /proc/self/environ
+node
+title host
+echo "$host"
+title user
+id
 title settings
 for name in SETTINGS; do
     [ ! -r "$name" ] || sed -n "s|^ *\([A-Za-z][A-Za-z_0-9]*\) *= *\(.*\)|$name \1 \2|p" "$name"
@@ -90,12 +108,6 @@ for name in SETTINGS; do
 done
 title namespaces
 for name in user mnt pid net ipc uts cgroup; do printf '%s %s\n' "$name" "$(readlink /proc/self/ns/$name)"; done
-title kernel
-for name in KERNEL; do [ ! -r "$name" ] || printf '%s %s\n' "$name" "$(cat "$name")"; done
-title libc
-ls /lib/ld-musl-* /usr/lib/libmusl* || getconf GNU_LIBC_VERSION || ldd --version | head -n 1
-title system
-cat /etc/os-release
 title image
 grep -hoE '^ *(export +)?[A-Za-z_][A-Za-z_0-9]*=' /METADATA/env/*.sh
 title end
@@ -126,10 +138,8 @@ def read(text: str, key: bytes, job: Mapping[str, str]) -> Dict[str, Any]:
     if "end" not in parts or "environment" not in parts:
         return {}
 
-    def words(section: str) -> List[List[str]]:
-        return [line.split() for line in parts.get(section, "").splitlines() if line.strip()]
-
     seen = {
+        "host": parts.get("host", "").strip(),
         "environment": _environment(parts["environment"], key),
         "set_by": {
             name[len(prefix) :]: name
@@ -138,27 +148,54 @@ def read(text: str, key: bytes, job: Mapping[str, str]) -> Dict[str, Any]:
             if name.startswith(prefix) and name != prefix
         },
         "image_variables": sorted({found[0] for found in map(_name_of, parts.get("image", "").splitlines()) if found}),
+        "user": parts.get("user", "").strip(),
+        "settings": {
+            f"{row[0]} {row[1]}": variables.redacted(f"OMPI_MCA_{row[1]}", " ".join(row[2:]), key)
+            for row in _words(parts, "settings")
+            if len(row) > 2
+        },
+        "namespaces": {row[0]: row[1] for row in _words(parts, "namespaces") if len(row) == 2},
+    }
+    return texts.cleaned({**seen, **_node(parts)})
+
+
+def _words(parts: Mapping[str, str], section: str) -> List[List[str]]:
+    return [line.split() for line in parts.get(section, "").splitlines() if line.strip()]
+
+
+def _node(parts: Mapping[str, str]) -> Dict[str, Any]:
+    """Return what may be another on each node."""
+    return {
         "limits": _limits(parts.get("limits", "")),
         "priority": _priority(parts.get("priority", "")),
         "status": dict(_status(parts.get("status", ""))),
         "mounts": dict(_mounts(parts.get("mounts", ""))),
         "cgroup": [line for line in parts.get("cgroup", "").splitlines() if line],
-        "space": {row[-1]: [_bytes(row[1]), _bytes(row[3])] for row in words("space") if len(row) >= 6},
-        "directories": {" ".join(row[1:]): row[0] for row in words("directories")},
-        "user": parts.get("user", "").strip(),
+        "space": {row[-1]: [_bytes(row[1]), _bytes(row[3])] for row in _words(parts, "space") if len(row) >= 6},
+        "directories": {" ".join(row[1:]): row[0] for row in _words(parts, "directories")},
         "interfaces": re.findall(r"^ *([\w.@-]+):", parts.get("interfaces", ""), re.MULTILINE),
-        "devices": [row[0] for row in words("devices")],
-        "settings": {
-            f"{row[0]} {row[1]}": variables.redacted(f"OMPI_MCA_{row[1]}", " ".join(row[2:]), key)
-            for row in words("settings")
-            if len(row) > 2
-        },
-        "namespaces": {row[0]: row[1] for row in words("namespaces") if len(row) == 2},
-        "kernel": {row[0].rpartition("/")[2]: " ".join(row[1:]) for row in words("kernel")},
+        "devices": [row[0] for row in _words(parts, "devices")],
+        "kernel": {row[0].rpartition("/")[2]: " ".join(row[1:]) for row in _words(parts, "kernel")},
         "libc": _libc(parts.get("libc", "")),
         "system": "".join(re.findall(r'^PRETTY_NAME="?([^"\n]+)', parts.get("system", ""), re.MULTILINE)[:1]),
     }
-    return texts.cleaned(seen)
+
+
+def of_other_nodes(gathering: Path, first: Mapping[str, Any]) -> Dict[str, Dict[str, Any]]:
+    """Return what differs from the first observation on each other node of the job, by the node's name.
+
+    :param gathering: the directory into which a rank of each wrote.
+    """
+    nodes = {}
+    for path in sorted(gathering.glob("node.*/seen")):
+        with path.open("rb") as stream:
+            parts = sections(os.fsdecode(stream.read(MOST)))
+        if "end" in parts:
+            found = texts.cleaned(_node(parts))
+            nodes[path.parent.name[len("node.") :]] = {
+                name: value for name, value in found.items() if value != first.get(name)
+            }
+    return nodes
 
 
 def _environment(text: str, key: bytes) -> Dict[str, str]:
@@ -206,7 +243,7 @@ def _libc(text: str) -> str:
 
 
 def observe(side: str, ranks: int) -> Dict[str, Any]:
-    """Start the side once, and return what its first rank saw.
+    """Start the side once, and return what one of its ranks saw, and ``nodes``: what differs on each other node.
 
     :param ranks: number of ranks that its launcher starts.
     :raises OSError: a file cannot be written, or the script not be started.
@@ -217,8 +254,11 @@ def observe(side: str, ranks: int) -> Dict[str, Any]:
     gathering.mkdir()
     Path(gathering, "expected").write_text(f"{max(1, ranks)}\n")
     text = _output(contract.observe_file(side))
+    seen = read(text, variables.key_of(Path(contract.KEY)), os.environ)
+    if seen:
+        seen["nodes"] = of_other_nodes(gathering, seen)
     shutil.rmtree(str(gathering), ignore_errors=True)
-    return read(text, variables.key_of(Path(contract.KEY)), os.environ)
+    return seen
 
 
 def _output(script: str) -> str:
