@@ -48,8 +48,8 @@ def differences(bare: Observation, container: Observation) -> list[Cause]:
     found = _by_rules(bare.at(container.host) or bare, container)
     elsewhere: dict[tuple[str, str], tuple[Cause, list[str]]] = {}
     for host in container.nodes:
-        both = bare.at(host), container.at(host)
-        for cause in _by_rules(*both) if both[0] and both[1] else []:
+        here, inside = bare.at(host), container.at(host)
+        for cause in _by_rules(here, inside) if here and inside else []:
             elsewhere.setdefault((cause.rule, cause.about), (cause, []))[1].append(host)
     for key, (cause, hosts) in elsewhere.items():
         if not any(key == (known.rule, known.about) for known in found):

@@ -68,6 +68,8 @@ class Observation:
 class Use:
     """What the runs of a side used, on the job's first node: medians of seconds, and all that was seen of the rest.
 
+    Libraries, interfaces and shared memory are those of all nodes, where a scheduler lets them be watched.
+
     :ivar seconds: of a run, by the clock.
     :ivar user, system: processor time of its own processes.
     :ivar helpers: processor time of the runtime's helpers.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import eventually
 from containercheck.node import contract
-from containercheck.node.job import disturbance, node_watch
+from containercheck.node.job import disturbance, node_watch, run_observation
 from containercheck.node.job.disturbance import HYPERVISOR, Look, Usage, taken_between, verdict
 
 #: Ticks that all processors have in a second.
@@ -219,36 +219,36 @@ def test_who_disturbs_other_nodes_is_named_with_the_node(watched):
     watched("node3", *((when, {"sshd (pid 5)": 1.0, HYPERVISOR: 0.0}) for when in range(100, 120)))
     # This one, on which the runner looks itself.
     watched(os.uname().nodename, *((when, {"stress (pid 9)": 100.0}) for when in range(100, 120)))
-    assert node_watch.disturbers(103, 110) == ["stress (pid 9) on node2: 25 %"]
+    assert node_watch.seen(103, 110).disturbers == ["stress (pid 9) on node2: 25 %"]
 
 
 def test_what_was_before_or_after_the_run_disturbs_nobody(watched):
     busy, quiet = {"stress (pid 9)": 400.0, HYPERVISOR: 0.0}, {HYPERVISOR: 0.0}
     # A line is about the second before it.
     watched("node2", (102, busy), (103.5, busy), (104.5, quiet), (109.5, quiet), (110.5, busy))
-    assert node_watch.disturbers(103, 110) == []
+    assert node_watch.seen(103, 110).disturbers == []
     watched("node2", (104.5, quiet), (105.5, {"stress (pid 9)": 40.0}))
-    assert node_watch.disturbers(103, 110) == ["stress (pid 9) on node2: 5 %"]
+    assert node_watch.seen(103, 110).disturbers == ["stress (pid 9) on node2: 5 %"]
 
 
 def test_a_line_that_is_being_written_is_left_for_later(watched, tmp_path):
     watched("node2", (105, {"stress (pid 9)": 100.0}))
     with (tmp_path / "watch" / "node2.lines").open("a") as lines:
         lines.write('{"when": 106, "capa')
-    assert node_watch.disturbers(103, 110) == ["stress (pid 9) on node2: 25 %"]
+    assert node_watch.seen(103, 110).disturbers == ["stress (pid 9) on node2: 25 %"]
 
 
 def test_each_line_is_read_once(watched, tmp_path):
     """A job of hours has as many lines as seconds, on each node."""
     path = tmp_path / "watch" / "node2.lines"
     watched("node2", *((when, {"stress (pid 9)": 100.0}) for when in range(100, 108)))
-    assert node_watch.disturbers(101, 105) == ["stress (pid 9) on node2: 25 %"]
+    assert node_watch.seen(101, 105).disturbers == ["stress (pid 9) on node2: 25 %"]
     # What was read is not looked at again, whatever stands there by now.
     path.write_bytes(b"x" * path.stat().st_size)
-    assert node_watch.disturbers(105, 107) == ["stress (pid 9) on node2: 25 %"]
+    assert node_watch.seen(105, 107).disturbers == ["stress (pid 9) on node2: 25 %"]
     with path.open("a") as lines:
         lines.write("\n" + json.dumps({"when": 110, "capacity": 400.0, "taken": {"cc1 (pid 7)": 40.0}}) + "\n")
-    assert node_watch.disturbers(108, 111) == ["cc1 (pid 7) on node2: 10 %"]
+    assert node_watch.seen(108, 111).disturbers == ["cc1 (pid 7) on node2: 10 %"]
 
 
 @pytest.mark.parametrize(
@@ -271,18 +271,44 @@ def test_a_bad_line_of_another_nodes_watch_ends_nothing(watched, tmp_path, line)
     with (tmp_path / "watch" / "node2.lines").open("ab") as lines:
         lines.write(line.encode(errors="surrogateescape") + b"\n")
         lines.write(json.dumps({"when": 107, "capacity": 400.0, "taken": {}}).encode() + b"\n")
-    assert node_watch.disturbers(103, 110) == ["stress (pid 9) on node2: 12 %"]
+    assert node_watch.seen(103, 110).disturbers == ["stress (pid 9) on node2: 12 %"]
     # Nor does one that cannot be read at all.
     (tmp_path / "watch" / "node3.lines").mkdir()
-    assert node_watch.disturbers(110, 120) == []
+    assert node_watch.seen(110, 120).disturbers == []
 
 
 def test_nodes_that_nobody_watches_are_not_judged(watched, tmp_path):
     watched("node2")
-    assert node_watch.disturbers(103, 110) == []
+    assert node_watch.seen(103, 110).disturbers == []
     (tmp_path / "watch" / "node2.lines").unlink()
     (tmp_path / "watch").rmdir()
-    assert node_watch.disturbers(103, 110) == []
+    assert node_watch.seen(103, 110).disturbers == []
+
+
+def test_what_ranks_use_on_other_nodes_is_added_to_what_was_seen_here(watched, tmp_path):
+    def line(when, **used):
+        return json.dumps({"when": when, "capacity": 400.0, "taken": {}, **({"used": used} if used else {})}) + "\n"
+
+    lines = [line(105, interfaces=["eth0"], libraries=["/a/libmpi.so.40"]), line(106), line(111, interfaces=["ib0"])]
+    (tmp_path / "watch" / "node2.lines").write_text("".join(lines))
+    (tmp_path / "watch" / "node3.lines").write_text(line(104.5, interfaces=["eth1"]))
+    elsewhere = node_watch.seen(103, 110).used
+    assert elsewhere == {"interfaces": {"eth0", "eth1"}, "libraries": {"/a/libmpi.so.40"}}
+    here = {"user": 1.0, "interfaces": ["lo"], "libraries": []}
+    both = {"user": 1.0, "interfaces": ["eth0", "eth1", "lo"], "libraries": ["/a/libmpi.so.40"]}
+    assert run_observation.together(here, elsewhere) == both
+    assert run_observation.together({}, elsewhere) == {}
+
+
+def test_ranks_of_another_node_are_looked_at_while_they_compute():
+    ranks = run_observation.Ranks()
+    busy = subprocess.Popen(["python3", "-c", "while True: pass"])
+    try:
+        assert eventually(lambda: any("/libc" in path for path in ranks.look().get("libraries", [])))
+    finally:
+        busy.kill()
+        busy.wait()
+    assert ranks.look() == {}
 
 
 @pytest.mark.parametrize("number", ["", "1"])

@@ -156,7 +156,7 @@ def run_both(both: Sequence[Half], collect: List[str], local_ranks: int) -> List
     finally:
         # Also if the job is to end.
         _end(living)
-    disturbers = disturbed_by(began, before, disturbance.look())
+    disturbers, _ = disturbed_by(began, before, disturbance.look())
     return [{**runs[half.side], "disturbed_by": disturbers, "processors": listed(half.processors)} for half in both]
 
 

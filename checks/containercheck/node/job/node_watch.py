@@ -1,10 +1,10 @@
-"""Watch for disturbance on the job's other nodes, each by a process (standard library only, Python 3.6 or newer).
+"""Watch the job's other nodes, each by a process (standard library only, Python 3.6 or newer).
 
     python3 checks/containercheck watch
 
-writes a line a second into ``watch/<node>.lines`` until the job ends: the time, and who took how much of the node since
-the last line. Slurm starts it on every node of a job, beside the job's own steps. Under other schedulers only the first
-node, where the runner is, is watched.
+writes a line a second into ``watch/<node>.lines`` until the job ends: the time, who took how much of the node since the
+last line, and what the job's ranks use there: libraries, interfaces, shared memory. Slurm starts it on every node of a
+job, beside the job's own steps. Under other schedulers only the first node, where the runner is, is watched.
 """
 
 import json
@@ -14,10 +14,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Set
 
 from containercheck.node import contract
-from containercheck.node.job import disturbance
+from containercheck.node.job import disturbance, run_observation
 
 #: Seconds between two looks. One look takes milliseconds.
 INTERVAL = 1.0
@@ -41,6 +41,22 @@ def start() -> None:
         )
 
 
+class Line(NamedTuple):
+    """A second of a node: its end in seconds since 1970, capacity and what others took in ticks, what ranks use."""
+
+    when: float
+    capacity: float
+    taken: Dict[str, float]
+    used: Dict[str, List[str]]
+
+
+class Seen(NamedTuple):
+    """What happened on the other nodes during a run: who disturbed them, and what its ranks used on all together."""
+
+    disturbers: List[str]
+    used: Dict[str, Set[str]]
+
+
 class Lines:
     """The lines that the watch on a node writes, one a second; each is read once.
 
@@ -50,19 +66,19 @@ class Lines:
     def __init__(self, path: Path) -> None:
         """Begin at the start of the file."""
         self._path, self._offset = path, 0
-        self._waiting: List[Tuple[float, float, Dict[str, float]]] = []
+        self._waiting: List[Line] = []
 
-    def between(self, first: float, last: float) -> List[Tuple[float, float, Dict[str, float]]]:
-        """Return time, capacity, and ticks by name of the lines between two moments; forget all up to the last one.
+    def between(self, first: float, last: float) -> List[Line]:
+        """Return the lines between two moments; forget all up to the last one.
 
         Lines that cannot be read are left out: a truncated or damaged file of another node must not end a job.
         """
         self._waiting += self._new()
-        lines = [line for line in self._waiting if first <= line[0] <= last]
-        self._waiting = [line for line in self._waiting if line[0] > last]
+        lines = [line for line in self._waiting if first <= line.when <= last]
+        self._waiting = [line for line in self._waiting if line.when > last]
         return lines
 
-    def _new(self) -> List[Tuple[float, float, Dict[str, float]]]:
+    def _new(self) -> List[Line]:
         try:
             with self._path.open("rb") as stream:
                 if os.fstat(stream.fileno()).st_size < self._offset:
@@ -83,39 +99,44 @@ class Lines:
 _READ: Dict[Path, Lines] = {}
 
 
-def _parsed(line: bytes) -> Optional[Tuple[float, float, Dict[str, float]]]:
-    """Return time, capacity, and ticks by name of a line; None for a damaged one."""
+def _parsed(line: bytes) -> Optional[Line]:
+    """Return a line; None for a damaged one."""
     try:
         entry = json.loads(line.decode())
         taken = {str(who): float(ticks) for who, ticks in entry["taken"].items()}
-        return float(entry["when"]), float(entry["capacity"]), taken
+        used = {str(name): [str(each) for each in seen] for name, seen in entry.get("used", {}).items()}
+        return Line(float(entry["when"]), float(entry["capacity"]), taken, used)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def disturbers(began: float, ended: float) -> List[str]:
-    """Return who disturbed the other nodes between two moments, with the node's name.
+def seen(began: float, ended: float) -> Seen:
+    """Return what happened on the other nodes between two moments; disturbers with the node's name.
 
     :param began, ended: in seconds since 1970: the nodes' clocks are assumed to agree to a second.
     """
     causes = []
+    used: Dict[str, Set[str]] = {}
     for path in sorted(Path(contract.WATCH).glob("*.lines")):
         if path.stem == os.uname().nodename:
             continue
         capacity = 0.0
         taken: Dict[str, float] = {}
-        for _, most, who_took in _READ.setdefault(path.resolve(), Lines(path)).between(began + INTERVAL, ended):
-            capacity += most
-            for who, ticks in who_took.items():
+        for line in _READ.setdefault(path.resolve(), Lines(path)).between(began + INTERVAL, ended):
+            capacity += line.capacity
+            for who, ticks in line.taken.items():
                 taken[who] = taken.get(who, 0.0) + ticks
+            for name, each in line.used.items():
+                used.setdefault(name, set()).update(each)
         cause = disturbance.verdict(taken, capacity, f" on {path.stem}")
         causes += [cause] if cause else []
-    return causes
+    return Seen(causes, used)
 
 
 def main() -> None:
     """Sample this node, and write a line for each second, until the job ends."""
     path = Path(contract.WATCH, os.uname().nodename + ".lines")
+    ranks = run_observation.Ranks()
     before = disturbance.look()
     with path.open("w") as stream:
         while True:
@@ -123,6 +144,8 @@ def main() -> None:
             after = disturbance.look()
             taken = disturbance.taken_between(before, after, set())
             line = {"when": time.time(), "capacity": disturbance.capacity(before, after), "taken": taken}
-            stream.write(json.dumps(line) + "\n")
+            # The runner itself looks at the ranks of the first node.
+            used = {} if os.environ.get("SLURM_NODEID") == "0" else ranks.look()
+            stream.write(json.dumps({**line, "used": used} if used else line) + "\n")
             stream.flush()
             before = after

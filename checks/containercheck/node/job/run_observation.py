@@ -2,7 +2,8 @@
 
 A thread looks at the processes of the run on the job's first node, at growing intervals: processor time, faults,
 threads, memory of all; and, while they compute, what the busiest have mapped, where their threads may run, over which
-interfaces they talk, and whether their cgroup holds them back. Of short runs little is seen. What cannot be read is
+interfaces they talk, and whether their cgroup holds them back. On other nodes the watch there (node_watch.py) looks at
+libraries, shared memory and interfaces. Of short runs little is seen. What cannot be read is
 left out: a run never fails because it is watched.
 """
 
@@ -14,15 +15,15 @@ import socket
 import struct
 import threading
 from pathlib import Path
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Dict, List, Mapping, Set, Tuple
 
 from containercheck.node.container_runtimes import RUNTIMES
 from containercheck.node.job import belonging, processes
 
 #: Seconds before the first look, factor by which pauses grow, and longest pause.
 FIRST, LONGER, LONGEST = 0.2, 1.6, 5.0
-#: Most processes that are looked at closely, and looks after which these are not looked at any more.
-CLOSELY, LOOKS = 16, 3
+#: Most processes that are looked at closely, on the first node and on others, and looks after which these are left.
+CLOSELY, FEW, LOOKS = 16, 4, 3
 #: Processes of container runtimes that serve a container while it runs, by name: they mount images, or wait.
 HELPERS = re.compile(r"squashfuse|fuse2fs|fuse-overlayfs|fuse_|gocryptfs|starter|conmon|fusermount|appinit|slirp|pasta")
 #: Processes that start ranks or containers, and compute nothing. The kernel cuts names.
@@ -151,13 +152,9 @@ class Observer:
     def _look_closely(self, pid: int) -> int:
         """Note what a process has mapped and where its threads may run, and return their number."""
         place = Path("/proc", str(pid))
-        for line in (place / "maps").read_text(errors="replace").splitlines():
-            words = line.split(None, 5)
-            if len(words) == 6 and words[5].startswith("/"):
-                if LIBRARIES.match(words[5].rpartition("/")[2]):
-                    self._libraries.add(words[5])
-                elif words[5].startswith("/dev/shm/"):
-                    self._shared.add(re.sub(r"\d+", "#", words[5]))
+        libraries, shared = mapped(place)
+        self._libraries |= libraries
+        self._shared |= shared
         tasks = os.listdir(str(place / "task"))
         for task in tasks[:64]:
             with contextlib.suppress(OSError):
@@ -167,6 +164,37 @@ class Observer:
         with contextlib.suppress(OSError, ValueError):
             self._memory_limit = memory_limit((place / "cgroup").read_text()) or self._memory_limit
         return len(tasks)
+
+
+class Ranks:
+    """What the job's ranks use on a node where the runner is not: looked at again and again, by node_watch.py."""
+
+    def __init__(self) -> None:
+        """Nothing has been seen yet."""
+        self._ticks: Dict[int, int] = {}
+        self._looks: Dict[int, int] = {}
+
+    def look(self) -> Dict[str, List[str]]:
+        """Return libraries, segments of shared memory and interfaces of the ranks that compute; empty for none."""
+        ticks: Dict[int, int] = {}
+        for pid in belonging.processes_of_run():
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                name, fields = processes.status_of(pid)
+                if fields[0] != "Z" and not HELPERS.search(name) and not LAUNCHERS.fullmatch(name):
+                    ticks[pid] = int(fields[11]) + int(fields[12])
+        spent = {pid: now - self._ticks.get(pid, 0) for pid, now in ticks.items()}
+        self._ticks = ticks
+        self._looks = {pid: count for pid, count in self._looks.items() if pid in ticks}
+        found: Dict[str, Set[str]] = {"libraries": set(), "shared_memory": set(), "interfaces": set()}
+        for pid in [pid for pid in sorted(ticks, key=lambda pid: -spent[pid]) if spent[pid] > 0][:FEW]:
+            with contextlib.suppress(OSError):
+                found["interfaces"] |= interfaces_of(pid)
+                if self._looks.get(pid, 0) < LOOKS:
+                    self._looks[pid] = self._looks.get(pid, 0) + 1
+                    libraries, shared = mapped(Path("/proc", str(pid)))
+                    found["libraries"] |= libraries
+                    found["shared_memory"] |= shared
+        return {name: sorted(each) for name, each in found.items() if each}
 
 
 class Throttling:
@@ -253,6 +281,29 @@ def user_namespace_of(pid: str) -> Set[str]:
     with contextlib.suppress(OSError):
         return {os.readlink(f"/proc/{pid}/ns/user")}
     return set()
+
+
+def together(used: Dict[str, Any], elsewhere: Mapping[str, Set[str]]) -> Dict[str, Any]:
+    """Return what a run used, with what its ranks used on other nodes: libraries, shared memory, interfaces."""
+    if not used:
+        return used
+    return {**used, **{name: sorted({*used[name], *elsewhere[name]}) for name in elsewhere if name in used}}
+
+
+def mapped(place: Path) -> Tuple[Set[str], Set[str]]:
+    """Return the libraries and the segments of shared memory that a process has mapped.
+
+    :param place: directory of the process in /proc.
+    """
+    libraries, shared = set(), set()
+    for line in (place / "maps").read_text(errors="replace").splitlines():
+        words = line.split(None, 5)
+        if len(words) == 6 and words[5].startswith("/"):
+            if LIBRARIES.match(words[5].rpartition("/")[2]):
+                libraries.add(words[5])
+            elif words[5].startswith("/dev/shm/"):
+                shared.add(re.sub(r"\d+", "#", words[5]))
+    return libraries, shared
 
 
 def interfaces_of(pid: int) -> Set[str]:

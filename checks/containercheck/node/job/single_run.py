@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set, Tuple
 
 from containercheck.node import contract
 from containercheck.node.job import (
@@ -147,7 +147,9 @@ def run_once(
     for name in collect:
         if Path(name).exists():
             shutil.move(name, str(output / Path(name).name))
-    disturbers = disturbed_by(began, before, after) if alone else ""
+    disturbers, elsewhere = "", {}  # type: str, Dict[str, Set[str]]
+    if alone:
+        disturbers, elsewhere = disturbed_by(began, before, after)
     return {
         "seconds": seconds,
         "limit": limit,
@@ -160,18 +162,19 @@ def run_once(
         "left_files": left_files.left(shared) if alone else {},
         "disturbed_by": disturbers,
         **seen,
-        "used": used,
+        "used": run_observation.together(used, elsewhere),
         "output": str(output),
     }
 
 
-def disturbed_by(began: float, before: disturbance.Look, after: disturbance.Look) -> str:
-    """Return who disturbed the job's nodes between two looks at this one; empty if they were not disturbed.
+def disturbed_by(began: float, before: disturbance.Look, after: disturbance.Look) -> Tuple[str, Dict[str, Set[str]]]:
+    """Return who disturbed the job's nodes between two looks at this one, and what ranks used on the others.
 
     :param began: time of the first look, in seconds since 1970.
     """
     here = filter(None, [disturbance.between(before, after, log=True)])
-    return "; ".join([*here, *node_watch.disturbers(began, time.time())])
+    others = node_watch.seen(began, time.time())
+    return "; ".join([*here, *others.disturbers]), others.used
 
 
 def remove(path: Path) -> None:
