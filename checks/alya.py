@@ -20,10 +20,10 @@ from containercheck import SITES, Answer, ContainerCheck, Figure, Step, software
 from reframe.core.builtins import parameter, run_after, run_before
 
 
-def column(name, number):
+def column(name, number, more="", **facts):
     """Return the figure for the mean of a column, whose lines begin with three numbers: step and iterations."""
-    pattern = rf"^ *\d+ +\d+ +\d+(?: +\S+){{{number - 4}}} +(\S+)"
-    return Figure(name, pattern, "s", better="lower", reduce="mean")
+    pattern = rf"^ *\d+ +\d+ +\d+(?: +\S+){{{number - 4}}} +(\S+){more}"
+    return Figure(name, pattern, "s", better="lower", reduce="mean", **facts)
 
 
 @rfm.simple_test
@@ -42,6 +42,8 @@ class Alya(ContainerCheck):
 
     rank_count = Answer("ranks", SITES)
     figures = [column("assembly", 20), column("solver", 22)]
+    # Both together, of each step (figure 6.5); the speed-up over nodes is that of steps.
+    figures += [column("step", 20, more=r" +\S+ +(\S+)", scaling="strong")]
     answers = [
         Answer("steps", r"^ *(\d+) +\d+ +\d+(?: +\S+){19}"),
         # A number of the case's log, by the site's pattern.

@@ -18,6 +18,8 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 LOG = "md.log"
 #: Instruction set of a build, in the log.
 SIMD = r"^SIMD instructions: +(\S+)"
+#: GPUs of a node that are used, in the log (GROMACS's source, reportgpuusage.cpp).
+GPUS = r"(\d+) GPUs? (?:auto-|user-)?selected for this run"
 #: The log has energies in columns of 15, and five to a line: a value is 76 characters after its name.
 POTENTIAL = r"Potential(?!-)[\s\S]{61}( *-?\d\.\d+e[+-]\d+)"
 #: Atoms of the box of water that is repeated, in each direction.
@@ -53,14 +55,8 @@ class Dynamics(ContainerCheck):
     @property
     def work(self) -> Work:
         """The atoms of three to twelve boxes in each direction: with more, the input alone takes a minute."""
-        facts = {
-            "unit": "atoms",
-            "cube_unit": BOX,
-            "fixed_seconds": 0.5,
-            "parallel_seconds_per_unit": 3.4e-4,
-            "setup_seconds_per_unit": 3e-5,
-            "bytes_per_unit": 1e3,
-        }
+        facts = {"unit": "atoms", "cube_unit": BOX, "fixed_seconds": 0.5, "bytes_per_unit": 1e3}
+        facts = {**facts, "parallel_seconds_per_unit": 3.4e-4, "setup_seconds_per_unit": 3e-5}
         if self.boxes:
             return Work(min_amount=self.boxes**3 * BOX, **facts)
         return Work(min_amount=3**3 * BOX, amount_per_core=400, max_amount=12**3 * BOX, **facts)
@@ -110,3 +106,9 @@ class GROMACSHybrid(Dynamics):
     threads = 0
     gpu = True
     full_only = True
+
+    @run_before("run")
+    def require_gpus(self):
+        """Require that GPUs were used where the node has any: without one, GROMACS computes on processors."""
+        if self.num_gpus_per_node:
+            self.answers = [*self.answers, Answer("gpus", GPUS, file=LOG)]

@@ -11,6 +11,8 @@ from containercheck import Answer, ContainerCheck, Figure, Identity, Step, Work
 from containercheck.site import sites
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
+#: Parts of a step of HPCG: dot product, sum of vectors, matrix times vector, and the preconditioner.
+KERNELS = ("DDOT", "WAXPBY", "SpMV", "MG")
 RESULTS = "HPCG-Benchmark_*.txt"
 #: Points of a rank in each direction: those of D12.6, and those of a default run.
 PUBLISHED, QUICK = 120, 32
@@ -55,6 +57,13 @@ class HPCG(ContainerCheck):
         """Set the ranks of a node; fewer ranks have more threads each."""
         if self.ranks not in (PLAIN, ALL):
             self.ranks_per_node, self.threads = self.ranks, 0
+
+    @run_after("init")
+    def add_kernels(self):
+        """Add the rates of the kernels to the problem of D12.6, where the dot product alone differed."""
+        if self.ranks != PLAIN:
+            kernels = [Figure(name, rf"^GFLOP/s Summary::Raw {name}=(\S+)", "GFLOPS") for name in KERNELS]
+            self.figures = [*self.figures, *kernels]
 
     @run_before("run")
     def choose_problem(self):

@@ -30,7 +30,7 @@ class PACE3D(ContainerCheck):
     seconds = 600
 
     rank_count = Answer("ranks", SITES)
-    figures = [Figure("LUPS", SITES, "LUPS")]
+    figures = [Figure("LUPS", SITES, "LUPS", scaling="strong")]
     answers = [Answer("answer", SITES, rtol=1e-6)]
 
     @run_after("init")

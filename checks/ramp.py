@@ -66,6 +66,8 @@ class RAMP(OneNodeCheck, ImagePlacement):
     ]
     identity = [Identity("version", r"^TensorFlow (\S+), Keras")]
     answers = [
+        # A container that does not see the GPUs computes all the same, on processors.
+        Answer("device", r"^TensorFlow .*, (CPU|GPU), \d+ threads", words=True),
         Answer("loss_falls", r"^loss falls: (\w+)", equals="yes"),
         Answer("first_loss", r"^epoch 1: loss ([\d.]+)", rtol=0.05),
         Answer("intersection_over_union", r"^intersection over union (\S+)", atol=0.1),

@@ -36,6 +36,8 @@ class TensorFlowCNN(OneNodeCheck):
     figures = [Figure("images_per_second", r"^images/s (\S+)$", "images/s", reduce="mean", spread=4.0)]
     identity = [Identity("version", r"^TensorFlow (\S+), Keras")]
     answers = [
+        # A container that does not see the GPUs computes all the same, on processors.
+        Answer("device", r"^TensorFlow .*, (CPU|GPU), \d+ threads", words=True),
         Answer("loss_falls", r"^loss falls: (\w+)", equals="yes"),
         # Seeded, but sums are rounded in another order with other instructions or threads.
         Answer("first_loss", r"^loss of the first batch (\S+)", rtol=0.01),

@@ -33,7 +33,8 @@ class Figure:
     """A figure of merit: a number that a run reports.
 
     :param name: one word, without blanks or colons; the name in references and reports.
-    :param pattern: regular expression, matched line by line; its group 1 is the number, or a time such as 3m 4.05s.
+    :param pattern: regular expression, matched line by line; its group 1 is the number, or a time such as 3m 4.05s. The
+        numbers of several groups are added up.
     :param unit: as in the source.
     :param better: ``higher`` or ``lower``.
     :param reduce: which of several matches counts, or how they are combined: a key of ``reading.REDUCE``.
@@ -54,6 +55,7 @@ class Figure:
         it measures the program's own computing and memory traffic, and not start-up, files, or what needs the whole
         node.
     :param sides: names of the only sides that have it; empty for all.
+    :param factor: by which the number is multiplied, for a unit that the program does not print.
     :param measures: parts of the machine that the figure depends on, of :data:`MEASURED`: a difference that has nothing
         to do with them is no explanation of its overhead. Empty for an application, which depends on all of them.
     """
@@ -73,13 +75,16 @@ class Figure:
     duet: bool = False
     sides: tuple[str, ...] = ()
     measures: tuple[str, ...] = ()
+    factor: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse mistakes that would only be noticed at the end of a run.
 
         :raises ValueError: the message says what is wrong.
         """
-        _check_common(self.name, self.pattern, self.reduce)
+        _check_common(self.name, self.pattern, self.reduce, most_groups=9)
+        if not 0 < self.factor < math.inf:
+            raise ValueError(f"figure {self.name}: factor is {self.factor!r}, not a positive number")
         unknown = [word for word in self.measures if word not in MEASURED]
         if unknown:
             raise ValueError(f"figure {self.name}: it measures {unknown[0]!r}, which is none of {', '.join(MEASURED)}")
@@ -297,14 +302,18 @@ def by_ratio(figures: list[Figure]) -> list[Figure]:
     ]
 
 
-def _check_common(name: str, pattern: str, reduce: str) -> None:
+def _check_common(name: str, pattern: str, reduce: str, most_groups: int = 1) -> None:
     if not re.fullmatch(r"[\w.+/-]+", name):
         raise ValueError(f"name {name!r}: letters, digits and _ . + / - only")
-    _check_pattern(name, pattern)
+    _check_pattern(name, pattern, most_groups)
     if reduce not in REDUCE:
         raise ValueError(f"{name}: reduce is {reduce!r}, not one of {', '.join(REDUCE)}")
 
 
-def _check_pattern(name: str, pattern: str) -> None:
-    if re.compile(pattern).groups != 1:
-        raise ValueError(f"{name}: the pattern needs exactly one group, for the value")
+def _check_pattern(name: str, pattern: str, most_groups: int = 1) -> None:
+    groups = re.compile(pattern).groups
+    if not 1 <= groups <= most_groups:
+        few = (
+            "exactly one group, for the value" if most_groups == 1 else "a group for the value, or for each part of it"
+        )
+        raise ValueError(f"{name}: the pattern needs {few}")

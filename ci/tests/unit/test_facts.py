@@ -141,3 +141,17 @@ def test_bounded_answers_need_not_agree():
 def test_a_long_time_is_read_in_seconds(saved, printed, seconds):
     directory = saved(f"PWSCF : 1.00s CPU {printed} WALL\n")
     assert read_figure(Figure("PWSCF", r"CPU +(\S.*?) WALL", "s"), directory) == pytest.approx(seconds)
+
+
+def test_numbers_of_several_groups_are_added_and_multiplied(tmp_path):
+    (tmp_path / "out").write_text("step 1 of 2.5\nstep 2 of 1m 3s\n")
+    figure = Figure("time", r"^step (\d) of (\S+(?: \S+)?)$", "ms", better="lower", reduce="max", factor=1000)
+    assert read_figure(figure, tmp_path) == 65000
+    (tmp_path / "out").write_text("step 1 of nan\n")
+    with pytest.raises(UnreadableError, match=r"is not finite: 1 \+ nan"):
+        read_figure(figure, tmp_path)
+    for factor in (0, -1, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="not a positive number"):
+            Figure("time", r"(\d)", "s", factor=factor)
+    with pytest.raises(ValueError, match="a group for the value"):
+        Figure("time", r"\d", "s")

@@ -1,8 +1,10 @@
 """GROMACS's log."""
 
+from argparse import Namespace
+
 import pytest
-from containercheck.node.outputs.reading import read_answer
-from gromacs import GROMACS
+from containercheck.node.outputs.reading import UnreadableError, read_answer
+from gromacs import GROMACS, GROMACSHybrid
 from saved import OUTPUTS, figures, problems, why
 
 
@@ -26,3 +28,28 @@ def test_an_input_of_a_newer_version_is_named():
     """An image of Debian 12 reads no input that Debian 13's GROMACS made."""
     said = why("gromacs/newer_input")
     assert said == "Fatal error: reading tpx file (topol.tpr) version 137 with version 127 program"
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        # As its source writes them (taskassignment/reportgpuusage.cpp): no GPU was here to run it.
+        ("On host node1 1 GPU auto-selected for this run.", 1),
+        ("On host node1 4 GPUs user-selected for this run.", 4),
+        ("On host node1 2 GPUs selected for this run.", 2),
+    ],
+)
+def test_gpus_that_were_used_are_counted(tmp_path, line, count):
+    (tmp_path / "md.log").write_text(f"{line}\nMapping of GPU IDs\n")
+    check = Namespace(num_gpus_per_node=4, answers=[])
+    GROMACSHybrid.require_gpus(check)
+    assert read_answer(check.answers[0], tmp_path) == count
+    # On processors it computes the same, and that is told.
+    with pytest.raises(UnreadableError, match="answer gpus not found"):
+        read_answer(check.answers[0], OUTPUTS / "gromacs/passing")
+
+
+def test_without_gpus_none_is_required():
+    check = Namespace(num_gpus_per_node=None, answers=[])
+    GROMACSHybrid.require_gpus(check)
+    assert check.answers == []

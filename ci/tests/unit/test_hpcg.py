@@ -1,7 +1,9 @@
 """HPCG's output: what it writes into its file, which the check prints."""
 
+from argparse import Namespace
+
 import pytest
-from containercheck.node.outputs.reading import read_answer
+from containercheck.node.outputs.reading import read_answer, read_figure
 from hpcg import HPCG
 from saved import OUTPUTS, build, changed, figures, problems
 
@@ -33,3 +35,13 @@ def test_a_result_that_is_not_valid_is_no_figure(tmp_path):
     rating = "HPCG result is VALID with a GFLOP/s rating of="
     found = problems(HPCG, changed("hpcg/passing", tmp_path, rating, "HPCG result is=INVALID. "), ranks=2)
     assert any(problem.startswith("round 1, baseline: figure HPCG not found") for problem in found), found
+
+
+def test_the_problem_of_the_document_has_the_rates_of_its_kernels():
+    check = Namespace(ranks="all", figures=[])
+    HPCG.add_kernels(check)
+    found = {figure.name: read_figure(figure, OUTPUTS / "hpcg" / "passing") for figure in check.figures}
+    assert found == {"DDOT": 0.831759, "WAXPBY": 3.56196, "SpMV": 1.44062, "MG": 1.28408}
+    check = Namespace(ranks="plain", figures=[])
+    HPCG.add_kernels(check)
+    assert check.figures == []

@@ -19,7 +19,7 @@ from containercheck.software import Misconfigured, Unavailable, licensed
 from reframe.core.exceptions import ReframeError
 
 RANKS = Answer("ranks", SITES)
-LUPS = Figure("LUPS", SITES, "LUPS")
+LUPS = Figure("LUPS", SITES, "LUPS", scaling="strong")
 ENERGY = Answer("answer", SITES, rtol=1e-6)
 PATTERNS = {"LUPS": r"^rate (\S+)", "ranks": r"^ranks (\d+)"}
 
@@ -115,7 +115,7 @@ def test_an_input_is_put_into_the_working_directory(tmp_path, kind):
 def test_assembly_and_solver_are_the_means_of_all_steps(tmp_path):
     (tmp_path / "out").write_text(convergence(20))
     assert {figure.name: read_figure(figure, tmp_path) for figure in Alya.figures} == pytest.approx(
-        {"assembly": 1.105, "solver": 0.605}
+        {"assembly": 1.105, "solver": 0.605, "step": 1.71}
     )
     assert read_answer(Alya.answers[0], tmp_path) == 20
 

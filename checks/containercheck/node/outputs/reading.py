@@ -75,7 +75,7 @@ def read_figure(figure: Any, output: Union[Path, Output]) -> Optional[float]:
     text, place = output.text(figure.file, figure.name), output.directory / figure.file
     if figure.not_applicable_if and re.search(figure.not_applicable_if, text, re.MULTILINE):
         return None
-    value = _number(text, figure.pattern, figure.reduce, f"figure {figure.name}", place)
+    value = figure.factor * _number(text, figure.pattern, figure.reduce, f"figure {figure.name}", place)
     if figure.compare == "ratio" and value <= 0:
         raise UnreadableError(f"figure {figure.name} is {value:g} in {place}: it must be positive")
     return value
@@ -139,11 +139,12 @@ def _number(text: str, pattern: str, reduce: str, what: str, place: Path) -> flo
     if not matches:
         raise UnreadableError(f"{what} not found in {place} (pattern: {pattern})")
     try:
-        values = [as_number(match) for match in matches]
+        values = [math.fsum(map(as_number, [match] if isinstance(match, str) else match)) for match in matches]
     except ValueError as error:
         raise UnreadableError(f"{what} in {place}: {error}") from None
     if not all(math.isfinite(value) for value in values):
-        raise UnreadableError("{} in {} is not finite: {}".format(what, place, ", ".join(matches)))
+        found = ", ".join(match if isinstance(match, str) else " + ".join(match) for match in matches)
+        raise UnreadableError(f"{what} in {place} is not finite: {found}")
     return REDUCE[reduce](values)
 
 
