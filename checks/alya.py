@@ -43,7 +43,7 @@ class Alya(ContainerCheck):
     rank_count = Answer("ranks", SITES)
     figures = [column("assembly", 20), column("solver", 22)]
     # Both together, of each step (figure 6.5); the speed-up over nodes is that of steps.
-    figures += [column("step", 20, more=r" +\S+ +(\S+)", scaling="strong")]
+    figures += [column("step", 20, more=r" +\S+ +(\S+)", parts=2, scaling="strong")]
     answers = [
         Answer("steps", r"^ *(\d+) +\d+ +\d+(?: +\S+){19}"),
         # A number of the case's log, by the site's pattern.

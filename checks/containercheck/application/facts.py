@@ -33,8 +33,7 @@ class Figure:
     """A figure of merit: a number that a run reports.
 
     :param name: one word, without blanks or colons; the name in references and reports.
-    :param pattern: regular expression, matched line by line; its group 1 is the number, or a time such as 3m 4.05s. The
-        numbers of several groups are added up.
+    :param pattern: regular expression, matched line by line; its group 1 is the number, or a time such as 3m 4.05s.
     :param unit: as in the source.
     :param better: ``higher`` or ``lower``.
     :param reduce: which of several matches counts, or how they are combined: a key of ``reading.REDUCE``.
@@ -55,6 +54,7 @@ class Figure:
         it measures the program's own computing and memory traffic, and not start-up, files, or what needs the whole
         node.
     :param sides: names of the only sides that have it; empty for all.
+    :param parts: groups of the pattern, whose numbers are added up.
     :param factor: by which the number is multiplied, for a unit that the program does not print.
     :param measures: parts of the machine that the figure depends on, of :data:`MEASURED`: a difference that has nothing
         to do with them is no explanation of its overhead. Empty for an application, which depends on all of them.
@@ -75,6 +75,7 @@ class Figure:
     duet: bool = False
     sides: tuple[str, ...] = ()
     measures: tuple[str, ...] = ()
+    parts: int = 1
     factor: float = 1.0
 
     def __post_init__(self) -> None:
@@ -82,7 +83,7 @@ class Figure:
 
         :raises ValueError: the message says what is wrong.
         """
-        _check_common(self.name, self.pattern, self.reduce, most_groups=9)
+        _check_common(self.name, self.pattern, self.reduce, self.parts)
         if not 0 < self.factor < math.inf:
             raise ValueError(f"figure {self.name}: factor is {self.factor!r}, not a positive number")
         unknown = [word for word in self.measures if word not in MEASURED]
@@ -302,18 +303,15 @@ def by_ratio(figures: list[Figure]) -> list[Figure]:
     ]
 
 
-def _check_common(name: str, pattern: str, reduce: str, most_groups: int = 1) -> None:
+def _check_common(name: str, pattern: str, reduce: str, parts: int = 1) -> None:
     if not re.fullmatch(r"[\w.+/-]+", name):
         raise ValueError(f"name {name!r}: letters, digits and _ . + / - only")
-    _check_pattern(name, pattern, most_groups)
+    _check_pattern(name, pattern, parts)
     if reduce not in REDUCE:
         raise ValueError(f"{name}: reduce is {reduce!r}, not one of {', '.join(REDUCE)}")
 
 
-def _check_pattern(name: str, pattern: str, most_groups: int = 1) -> None:
-    groups = re.compile(pattern).groups
-    if not 1 <= groups <= most_groups:
-        few = (
-            "exactly one group, for the value" if most_groups == 1 else "a group for the value, or for each part of it"
-        )
-        raise ValueError(f"{name}: the pattern needs {few}")
+def _check_pattern(name: str, pattern: str, parts: int = 1) -> None:
+    if re.compile(pattern).groups != parts:
+        count = "exactly one group, for the value" if parts == 1 else f"{parts} groups, for the parts of the value"
+        raise ValueError(f"{name}: the pattern needs {count}")

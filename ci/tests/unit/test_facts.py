@@ -145,7 +145,7 @@ def test_a_long_time_is_read_in_seconds(saved, printed, seconds):
 
 def test_numbers_of_several_groups_are_added_and_multiplied(tmp_path):
     (tmp_path / "out").write_text("step 1 of 2.5\nstep 2 of 1m 3s\n")
-    figure = Figure("time", r"^step (\d) of (\S+(?: \S+)?)$", "ms", better="lower", reduce="max", factor=1000)
+    figure = Figure("time", r"^step (\d) of (\S+(?: \S+)?)$", "ms", better="lower", reduce="max", parts=2, factor=1000)
     assert read_figure(figure, tmp_path) == 65000
     (tmp_path / "out").write_text("step 1 of nan\n")
     with pytest.raises(UnreadableError, match=r"is not finite: 1 \+ nan"):
@@ -153,5 +153,5 @@ def test_numbers_of_several_groups_are_added_and_multiplied(tmp_path):
     for factor in (0, -1, float("inf"), float("nan")):
         with pytest.raises(ValueError, match="not a positive number"):
             Figure("time", r"(\d)", "s", factor=factor)
-    with pytest.raises(ValueError, match="a group for the value"):
-        Figure("time", r"\d", "s")
+    with pytest.raises(ValueError, match="2 groups, for the parts of the value"):
+        Figure("time", r"(\d)", "s", parts=2)

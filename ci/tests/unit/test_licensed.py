@@ -7,6 +7,7 @@ them, and a made form for PACE3D's, of which nothing is published.
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 
 import pytest
 from alya import Alya
@@ -60,7 +61,7 @@ def test_what_the_site_names_is_enough(facts, published, needs_image):
 
 def test_patterns_are_filled_in_and_an_answer_without_one_is_left_out():
     found = licensed.filled_in("PACE3D", site(patterns=PATTERNS), [LUPS], [ENERGY], RANKS)
-    assert found == ([Figure("LUPS", r"^rate (\S+)", "LUPS")], [], Answer("ranks", r"^ranks (\d+)"))
+    assert found == ([replace(LUPS, pattern=r"^rate (\S+)")], [], Answer("ranks", r"^ranks (\d+)"))
     given = {**PATTERNS, "answer": r"^energy (\S+)"}
     _, (answer,), _ = licensed.filled_in("PACE3D", site(patterns=given), [LUPS], [ENERGY], RANKS)
     assert (answer.pattern, answer.rtol) == (r"^energy (\S+)", 1e-6)
