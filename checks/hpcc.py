@@ -66,7 +66,7 @@ class HPCC(ContainerCheck, ReleaseOfImage, RanksOnNode):
     identity = [Identity("version", r"^This is the DARPA/DOE HPC Challenge Benchmark version (\S+)", file=OUTPUT)]
     rank_count = self_check("ranks", r"^CommWorldProcs=(\d+)")
     figures = [
-        figure("HPL", "HPL_Tflops", "TFLOPS", 15.0, measures=("computing", *MESSAGES)),
+        figure("HPL", "HPL_Tflops", "TFLOPS", 15.0, of_peak=True, measures=("computing", *MESSAGES)),
         per_core("SingleDGEMM", "SingleDGEMM_Gflops", "GFLOPS", 20.0, measures=("computing",)),
         per_core("StarDGEMM", "StarDGEMM_Gflops", "GFLOPS", 15.0, measures=("computing",)),
         per_core("StarFFT", "StarFFT_Gflops", "GFLOPS", 20.0, measures=("computing", "memory")),

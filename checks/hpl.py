@@ -54,6 +54,7 @@ class HPL(ContainerCheck):
             file=OUTPUT,
             reduce="median",
             spread=15.0,
+            of_peak=True,
             measures=("computing", "messages", "network"),
         )
     ]

@@ -64,6 +64,8 @@ site_configuration = {
                             # Bytes of memory that a job may have on a node (Slurm's RealMemory), for problem sizes and
                             # requests; what needs more is skipped. Default: this machine's for local jobs.
                             "memory_per_node": 96 << 30,
+                            # Peak of a core in GFLOPS (double precision): HPL and HPCC are told in percent of it too.
+                            "peak_per_core": 51.2,
                             # Longest wait in the queue; then the job is cancelled and the check fails. Default: for
                             # ever.
                             "max_pending_time": "12h",

@@ -16,7 +16,7 @@ from reframe.core.logging import getlogger
 from reframe.utility.sanity import make_performance_function
 
 from containercheck import software
-from containercheck.application import allowance, axes, mpi_times, references
+from containercheck.application import allowance, axes, facts, mpi_times, references
 from containercheck.application.allowance import Allowance
 from containercheck.explain import between, experiments, explanation, observations, remarks
 from containercheck.node import contract, texts
@@ -155,6 +155,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         try:
             self._take_what_only_the_site_has()
             self._add_mpi_times()
+            self._add_peak()
             self.runtime = runtimes.find(self.current_partition) if self.contained else None
             self._lay_out()
             if not self.is_dry_run():
@@ -211,6 +212,12 @@ class ContainerCheck(BuiltCheck, VariantSides):
             raise ReframeError(f"mpi_times: {type(self).__name__} has no ranks of MPI")
         self.figures = [*self.figures, *mpi_times.FIGURES]
         self.output_files = [*self.output_files, contract.MPI_TIMES]
+
+    def _add_peak(self):
+        """Add figures in percent of the nodes' peak where the site knows it."""
+        if self.site.peak_per_core and self.site.cores:
+            peak = self.site.peak_per_core * self.site.cores * self.num_nodes
+            self.figures = [*self.figures, *facts.of_peak(self.figures, peak)]
 
     def _lay_out(self):
         max_cores = self.known_work and self.known_work.max_cores

@@ -16,6 +16,8 @@ PROGRAM = "{program}"
 #: What a figure can measure: arithmetic of the cores, memory, messages between ranks of a node and over the network,
 #: files, and the start of programs.
 MEASURED = ("computing", "memory", "messages", "network", "files", "start")
+#: Units of operations per second, in GFLOPS.
+FLOPS = {"MFLOPS": 1e-3, "GFLOPS": 1.0, "TFLOPS": 1e3}
 #: Command that notes when a run began, for programs that print its time less their computation.
 RUN_BEGAN = "export RUN_BEGAN=$(date +%s.%N)"
 
@@ -54,6 +56,7 @@ class Figure:
         it measures the program's own computing and memory traffic, and not start-up, files, or what needs the whole
         node.
     :param sides: names of the only sides that have it; empty for all.
+    :param of_peak: whether it is told in percent of the cores' peak too, where the site knows that (peak_per_core).
     :param parts: groups of the pattern, whose numbers are added up.
     :param factor: by which the number is multiplied, for a unit that the program does not print.
     :param measures: parts of the machine that the figure depends on, of :data:`MEASURED`: a difference that has nothing
@@ -75,6 +78,7 @@ class Figure:
     duet: bool = False
     sides: tuple[str, ...] = ()
     measures: tuple[str, ...] = ()
+    of_peak: bool = False
     parts: int = 1
     factor: float = 1.0
 
@@ -86,6 +90,8 @@ class Figure:
         _check_common(self.name, self.pattern, self.reduce, self.parts)
         if not 0 < self.factor < math.inf:
             raise ValueError(f"figure {self.name}: factor is {self.factor!r}, not a positive number")
+        if self.of_peak and self.unit not in FLOPS:
+            raise ValueError(f"figure {self.name}: of its peak it needs a unit of {', '.join(FLOPS)}, not {self.unit}")
         unknown = [word for word in self.measures if word not in MEASURED]
         if unknown:
             raise ValueError(f"figure {self.name}: it measures {unknown[0]!r}, which is none of {', '.join(MEASURED)}")
@@ -107,6 +113,25 @@ class Figure:
     def overhead_unit(self) -> str:
         """Unit of the overhead and of the tolerance."""
         return "%" if self.compare == "ratio" else self.unit
+
+
+def of_peak(figures: Sequence[Figure], peak: float) -> list[Figure]:
+    """Return those figures that are told in percent of a peak, in that unit.
+
+    :param peak: of all cores, in GFLOPS.
+    """
+    return [
+        replace(
+            figure,
+            name=f"{figure.name}_of_peak",
+            unit="%",
+            factor=100 * FLOPS[figure.unit] / peak,
+            of_peak=False,
+            duet=False,
+        )
+        for figure in figures
+        if figure.of_peak
+    ]
 
 
 @dataclass(frozen=True)

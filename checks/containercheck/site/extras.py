@@ -50,6 +50,8 @@ class Size:
 #: Memory of a node: no current Linux runs in less than 128 MiB, and no node has more than 128 TiB.
 NODE_MEMORY = Size(1 << 27, 1 << 47, "bytes", "96 << 30 for 96 GiB")
 NODE_COUNT = Size(1, 1 << 20, "nodes", "16 for jobs on up to 16 nodes")
+#: Operations per second of a core: from a slow one's single instructions to two wide vector units.
+CORE_PEAK = Size(0.1, 1000, "GFLOPS", "51.2 for 16 operations at 3.2 GHz")
 #: An accepted overhead: a number below 0.1 is probably a fraction, not a percentage.
 PERCENT = Size(0.1, 1000, "percent", "5.0 for 5 %")
 

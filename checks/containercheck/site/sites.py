@@ -24,7 +24,7 @@ from reframe.core.systems import SystemPartition
 from containercheck.node import architectures, mpi
 from containercheck.node.build.cache import private_directory
 from containercheck.site import extras, processors, releases
-from containercheck.site.extras import NODE_COUNT, NODE_MEMORY, SiteError, Software, extra
+from containercheck.site.extras import CORE_PEAK, NODE_COUNT, NODE_MEMORY, SiteError, Software, extra
 
 #: Node counts of the node axis: powers of two, to the largest published run (D12.6 section 6.9.1, 256 nodes).
 NODE_COUNTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -66,6 +66,7 @@ class Site:
     max_nodes: int = extra(int, 1, NODE_COUNT)
     node_counts: list[int] = extra(typ.List[int], list)
     memory_per_node: int | None = extra(int, size=NODE_MEMORY)
+    peak_per_core: float | None = extra(numbers.Real, size=CORE_PEAK)
     max_pending_time: str | None = extra(str)
     exclusive: bool = extra(bool, True)
     machine_lock: bool | None = extra(bool)
