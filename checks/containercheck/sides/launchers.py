@@ -42,13 +42,22 @@ def family_launcher(family: str, job: Job, site: Site, layout: Layout, options: 
         before=(f"export LD_LIBRARY_PATH=$PWD/{contract.BARE_MPI_LINKS}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",),
         prepare=(lend,),
     )
-    site_options = getattr(site, f"{family}_launcher_options")
-    if site_options is None:
+    launcher = own_launcher(family, job, site, layout, options)
+    return Launcher(launcher.words, needs + launcher.needs, layout.ranks)
+
+
+def own_launcher(family: str, job: Job, site: Site, layout: Layout, options: Sequence[str] = ()) -> Launcher:
+    """Return the launcher of programs that bring an MPI of another family than the partition's themselves.
+
+    :param family: a key of ``mpi.FAMILIES``.
+    :param options: further options.
+    """
+    site_options = getattr(site, f"{family}_launcher_options", None)
+    if site_options is None and family == "mpich":
         # Hydra, the launcher of MPICH and its derivatives, finds the nodes of the job by itself under most schedulers.
         words = ["mpiexec.hydra", f"-n {layout.ranks}", f"-ppn {layout.ranks_per_node}", *options]
-        return Launcher(" ".join(words), needs, layout.ranks)
-    launcher = _started_by(job.launcher, job, layout, [*site_options, *options], family)
-    return Launcher(launcher.words, needs + launcher.needs, layout.ranks)
+        return Launcher(" ".join(words), ranks=layout.ranks)
+    return _started_by(job.launcher, job, layout, [*(site_options or site.image_launcher_options), *options], family)
 
 
 def _started_by(launcher: JobLauncher, job: Job, layout: Layout, options: Sequence[str], family: str) -> Launcher:

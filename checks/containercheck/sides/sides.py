@@ -148,6 +148,8 @@ class Candidate:
     :ivar builds: whether its image is built by this runtime, for it alone.
     :ivar arguments: values of the recipe's own arguments for its image; empty for their defaults. None for the check's
         image.
+    :ivar mpi: family of the MPI in its image, a key of ``mpi.FAMILIES``, by whose launcher its ranks are started; None
+        for the partition's.
     """
 
     name: str
@@ -156,11 +158,12 @@ class Candidate:
     image: str | None = None
     builds: bool = False
     arguments: Mapping[str, str] | None = None
+    mpi: str | None = None
 
     @property
     def has_own_image(self) -> bool:
         """Whether its image is not the check's, which the others share."""
-        return self.builds or self.runtime is not None or self.image is not None or self.arguments is not None
+        return self.builds or any(each is not None for each in (self.runtime, self.image, self.arguments, self.mpi))
 
 
 @dataclass(frozen=True)

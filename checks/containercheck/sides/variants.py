@@ -73,12 +73,18 @@ class VariantSides(RegressionTestPlugin):
                 name=candidate.name,
                 label=candidate.name,
                 container=self._as_candidate(subject, candidate),
+                launcher=self._launcher_of(subject, candidate),
                 replaces=is_successor,
             )
             if candidate.runtime is None:
                 side = side.changed(compared_with=first if is_successor else None)
             sides.append(side)
         return sides
+
+    def _launcher_of(self, subject, candidate):
+        if candidate.mpi in (None, self.site.mpi_family):
+            return subject.launcher
+        return launchers.own_launcher(candidate.mpi, self.job, self.site, self.layout)
 
     def _as_candidate(self, subject, candidate):
         container = subject.container

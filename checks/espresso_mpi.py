@@ -1,0 +1,30 @@
+"""Quantum ESPRESSO with one MPI against another: two images of the same source, each with a library of its own.
+
+D12.6 section 7.4, figure 7.5, MARCONI: with Intel MPI pw.x was about five times faster than with Open MPI, on 1 to 10
+nodes, bare and in containers. Here the image with the partition's family of MPI is the first, and the one with the
+other family is judged as its successor: that it is faster or slower than the accepted range is the answer.
+"""
+
+import reframe as rfm
+from containercheck import Candidate, software
+from containercheck.node.mpi import FAMILIES
+from espresso import QuantumEspresso
+from reframe.core.builtins import parameter
+
+
+@rfm.simple_test
+class QuantumEspressoMPI(QuantumEspresso):
+    """Two images, whose ranks are each started by the launcher of their own MPI."""
+
+    descr = "Quantum ESPRESSO pw.x, one MPI against another"
+    variant = parameter(["generic"], loggable=True)
+    full_only = True
+    # Three runs a round.
+    seconds = 150
+
+    def candidates(self):
+        """Return an image for each family, the partition's first; runtimes are compared by other checks."""
+        if super().candidates():
+            raise software.Unavailable("it compares images of its own, and nothing else")
+        families = sorted(FAMILIES, key=lambda family: family != self.site.mpi_family)
+        return tuple(Candidate(family, mpi=family) for family in families)
