@@ -100,6 +100,11 @@ def test_an_integrated_container_that_loses_the_fabric_fails(on_cluster):
     assert first["sentence"].startswith("OMPI_MCA_btl_tcp_if_include=eth0 is set by APPTAINERENV_"), case["causes"]
     assert first["experiment"]
     assert any(re.match("MPI talks over eth0 in the container, over fab0", each["sentence"]) for each in case["causes"])
+    # What both sides saw is known of both nodes.
+    for side in ("baseline", "subject"):
+        (path,) = on_cluster.place.rglob(f"PingPong_*/{side}.observed.json")
+        seen = json.loads(path.read_text())
+        assert {seen["host"], *seen["nodes"]} == {"node1", "node2"}, seen
 
 
 def test_a_dead_node_fails_its_check_with_that_reason_and_the_session_goes_on(on_cluster):

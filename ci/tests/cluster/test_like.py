@@ -165,3 +165,5 @@ def test_an_image_that_speaks_another_pmi_than_the_host_has_options_of_its_own(c
     # Without them it is named, and no round is run.
     assert "the host starts ranks with no PMIx (Slurm " in own[False]["fail_reason"]
     assert "no rounds were run" in own[False]["fail_reason"]
+    # And with it what works.
+    assert "proven: with --mpi=pmix they come up as one job" in own[False]["fail_reason"]
