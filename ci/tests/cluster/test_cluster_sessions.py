@@ -107,6 +107,18 @@ def test_an_integrated_container_that_loses_the_fabric_fails(on_cluster):
         assert {seen["host"], *seen["nodes"]} == {"node1", "node2"}, seen
 
 
+def test_two_faults_of_mpi_at_once_are_both_named(on_cluster):
+    """Ethernet in place of the fabric, and small buffers of its sockets: neither hides the other."""
+    faults = {"OMPI_MCA_btl_tcp_if_include": "eth0", "OMPI_MCA_btl_tcp_sndbuf": "4096"}
+    planted = ",".join(f"APPTAINERENV_{name}:{value}" for name, value in faults.items())
+    result = on_cluster("-n", PING_PONG.format("integrated"), "-S", "rounds=3", "-S", f"env_vars={planted}")
+    case = result.case("integrated")
+    assert (result.status != 0, case["fail_phase"]) == (True, "performance"), result.output
+    named = [cause["about"] for cause in case["causes"][:2]]
+    assert set(named) == set(faults), case["causes"]
+    assert all(name in case["fail_reason"] for name in faults), case["fail_reason"]
+
+
 def test_a_dead_node_fails_its_check_with_that_reason_and_the_session_goes_on(on_cluster):
     breaking = meanwhile(on_cluster.place, lambda: cluster("kill-node", "node2"))
     # The one-node check comes after it, and runs on the node that is left.
