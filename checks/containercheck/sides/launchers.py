@@ -42,20 +42,25 @@ def family_launcher(family: str, job: Job, site: Site, layout: Layout, options: 
         before=(f"export LD_LIBRARY_PATH=$PWD/{contract.BARE_MPI_LINKS}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}",),
         prepare=(lend,),
     )
-    launcher = own_launcher(family, job, site, layout, options)
+    # Both sides have this launcher: its own rules bind them alike.
+    launcher = own_launcher(family, job, site, layout, options, bound=False)
     return Launcher(launcher.words, needs + launcher.needs, layout.ranks)
 
 
-def own_launcher(family: str, job: Job, site: Site, layout: Layout, options: Sequence[str] = ()) -> Launcher:
+def own_launcher(
+    family: str, job: Job, site: Site, layout: Layout, options: Sequence[str] = (), bound: bool = True
+) -> Launcher:
     """Return the launcher of programs that bring an MPI of another family than the partition's themselves.
 
     :param family: a key of ``mpi.FAMILIES``.
     :param options: further options.
+    :param bound: whether Hydra is told how to bind ranks.
     """
     site_options = getattr(site, f"{family}_launcher_options", None)
     if site_options is None and family == "mpich":
         # Hydra, the launcher of MPICH and its derivatives, finds the nodes of the job by itself under most schedulers.
         words = ["mpiexec.hydra", f"-n {layout.ranks}", f"-ppn {layout.ranks_per_node}", *options]
+        words += layout.bound_by("mpiexec", family) if bound else []
         return Launcher(" ".join(words), ranks=layout.ranks)
     return _started_by(job.launcher, job, layout, [*(site_options or site.image_launcher_options), *options], family)
 

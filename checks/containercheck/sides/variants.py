@@ -82,9 +82,14 @@ class VariantSides(RegressionTestPlugin):
         return sides
 
     def _launcher_of(self, subject, candidate):
-        if candidate.mpi in (None, self.site.mpi_family):
+        if candidate.mpi is None:
             return subject.launcher
-        return launchers.own_launcher(candidate.mpi, self.job, self.site, self.layout)
+        # The launchers of two families bind by rules of their own: here both are told the same.
+        binding = "cores" if self.layout.binding == "launcher" else self.layout.binding
+        layout = replace(self.layout, binding=binding)
+        if candidate.mpi == self.site.mpi_family:
+            return self._launcher(True, layout)
+        return launchers.own_launcher(candidate.mpi, self.job, self.site, layout)
 
     def _as_candidate(self, subject, candidate):
         container = subject.container
@@ -105,17 +110,17 @@ class VariantSides(RegressionTestPlugin):
         mpi_program = mpi_program if preloads or self.rank_count is not None else None
         return Program(executable, *facts, mpi_program, preloads, self.mpi_times)
 
-    def _launcher(self, image_brings_mpi=False):
+    def _launcher(self, image_brings_mpi=False, layout=None):
         if self.started_by or self.rank_count is None:
             return Launcher(self.started_by or "")
-        software = self.prepared.site_software
+        software, layout = self.prepared.site_software, layout or self.layout
         options = software.launcher_options
         if self.mpi_family:
-            return launchers.family_launcher(self.mpi_family, self.job, self.site, self.layout, options)
+            return launchers.family_launcher(self.mpi_family, self.job, self.site, layout, options)
         if image_brings_mpi:
             options = [*options, *self.site.image_launcher_options, *software.image_launcher_options]
-            return launchers.partition_launcher(self.job, self.site, self.layout, options, self.site.image_launcher)
-        return launchers.partition_launcher(self.job, self.site, self.layout, options)
+            return launchers.partition_launcher(self.job, self.site, layout, options, self.site.image_launcher)
+        return launchers.partition_launcher(self.job, self.site, layout, options)
 
     def _container(self, program, runtime):
         software, host_mpi = self.prepared.site_software, None
