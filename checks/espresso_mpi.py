@@ -4,7 +4,7 @@ D12.6 section 7.4, figure 7.5, MARCONI: with Intel MPI pw.x was about five times
 nodes, bare and in containers. Here the image with the partition's family of MPI is the first, and the one with the
 other family is judged as its successor: that it is faster or slower than the accepted range is the answer.
 
-For Open MPI the image has Debian's own build, for MPICH one that is compiled from the same source (images/espresso.def):
+For Open MPI the image has Debian's own build, for MPICH one that is compiled from that source (images/espresso.def):
 what they differ by on one rank (``-S QuantumEspressoMPI.ranks_per_node=1``) is the build's, and no MPI's.
 """
 
