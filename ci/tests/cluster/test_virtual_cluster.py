@@ -130,6 +130,11 @@ def test_another_size_needs_down_first(up):
     assert "virtual-cluster down" in said
 
 
+def test_one_that_needs_compilers_is_not_made_without(up):
+    said = cluster("up", "--like", "chpce", "--small", check=False)
+    assert said == "virtual-cluster: error: --like chpce needs compilers on its nodes: leave out --small\n"
+
+
 @pytest.mark.parametrize("name", ["", "nobody", "../layout", "cray.sh"])
 def test_it_is_like_what_there_is_a_file_for(name):
     said = cluster("up", "--like", name, check=False)
