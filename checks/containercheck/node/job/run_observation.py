@@ -129,7 +129,7 @@ class Observer:
                 before = self._used.get(pid, (name, 0.0, 0.0, 0, 0))
                 self._used[pid] = (name, user, system, int(fields[7]), int(fields[9]))
                 memory += int(fields[21]) * _PAGE
-                if fields[0] != "Z" and not HELPERS.search(name) and not LAUNCHERS.fullmatch(name):
+                if may_compute(name, fields[0]):
                     busy.append((user + system - before[1] - before[2], pid))
         self._memory = max(self._memory, memory)
         ranks = [pid for spent, pid in sorted(busy, reverse=True) if spent > 0][:CLOSELY]
@@ -180,7 +180,7 @@ class Ranks:
         for pid in belonging.processes_of_run():
             with contextlib.suppress(OSError, ValueError, IndexError):
                 name, fields = processes.status_of(pid)
-                if fields[0] != "Z" and not HELPERS.search(name) and not LAUNCHERS.fullmatch(name):
+                if may_compute(name, fields[0]):
                     ticks[pid] = int(fields[11]) + int(fields[12])
         spent = {pid: now - self._ticks.get(pid, 0) for pid, now in ticks.items()}
         self._ticks = ticks
@@ -288,6 +288,14 @@ def together(used: Dict[str, Any], elsewhere: Mapping[str, Set[str]]) -> Dict[st
     if not used:
         return used
     return {**used, **{name: sorted({*used[name], *elsewhere[name]}) for name in elsewhere if name in used}}
+
+
+def may_compute(name: str, state: str) -> bool:
+    """Return whether a process of a run can be one of its ranks: it lives, and is no helper and no launcher.
+
+    :param state: a letter, as in /proc/<pid>/stat.
+    """
+    return state != "Z" and not HELPERS.search(name) and not LAUNCHERS.fullmatch(name)
 
 
 def mapped(place: Path) -> Tuple[Set[str], Set[str]]:
