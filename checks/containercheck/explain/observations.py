@@ -74,6 +74,7 @@ class Use:
     :ivar user, system: processor time of its own processes.
     :ivar helpers: processor time of the runtime's helpers.
     :ivar threads: most threads of a process that computed, in half of the runs.
+    :ivar watched: seconds of a run after which faults and switches were last counted.
     :ivar libraries: paths of libraries that were mapped.
     :ivar interfaces: of its connections.
     :ivar throttled: in how many of how many periods it was held back, and the processors allowed; empty for no quota.
@@ -99,6 +100,7 @@ class Use:
     switched_out: float = 0.0
     shared_memory: frozenset[str] = frozenset()
     user_namespaces: int = 0
+    watched: float = 0.0
 
     @classmethod
     def of(cls, runs: Sequence[Mapping[str, Any]]) -> Use:
@@ -112,7 +114,7 @@ class Use:
         held_back = [each["throttled"] for each in used if each["throttled"]]
         quota = min((each[2] for each in held_back), default=0.0)
         limits = [each["memory_limit"] for each in used if each.get("memory_limit")]
-        numbers = ("user", "system", "helpers", "faults", "major_faults", "memory")
+        numbers = ("user", "system", "helpers", "faults", "major_faults", "memory", "watched")
         return cls(
             seconds=statistics.median(run["seconds"] for run in runs),
             **{name: statistics.median(each[name] for each in used) for name in numbers},

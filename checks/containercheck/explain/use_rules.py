@@ -256,6 +256,9 @@ MORE_READS, MANY_READS = 5, 200
 #: The same of processes that were switched out because another one wanted their processor.
 MORE_SWITCHES, MANY_SWITCHES = 5, 200
 
+#: Seconds for which both have to be watched before such rates are compared: those of a start say nothing of a run.
+SHORTEST = 1.0
+
 
 def faults(bare: Use, container: Use) -> Iterator[Cause]:
     """Yield a cause where the container's processes fault far more pages in, or read far more from files."""
@@ -285,9 +288,9 @@ def _more(container: Use, bare: Use, name: str, factor: float, least: float) -> 
     :param factor: times bare's rate from which on it is not.
     :param least: rate from which on it is not.
     """
-    if not bare.seconds or not container.seconds:
+    if min(bare.watched, container.watched) < SHORTEST:
         return None
-    own, other = getattr(container, name) / container.seconds, getattr(bare, name) / bare.seconds
+    own, other = getattr(container, name) / container.watched, getattr(bare, name) / bare.watched
     return (own, other) if own > factor * other and own > least else None
 
 

@@ -36,7 +36,7 @@ def test_a_program_of_the_sites_is_run_with_its_input(session, site_file, stand_
     assert result.status == 0, result.output
     case = result.case("bare", "Alya")
     assert {row["figure"]: row["baseline"] for row in case["results"]} == pytest.approx(
-        {"assembly": 1.105, "solver": 0.605}
+        {"assembly": 1.105, "solver": 0.605, "step": 1.71}
     )
     assert case["provenance"]["input"] == stand_in["input"]
 

@@ -131,7 +131,16 @@ def test_an_image_read_through_fuse_explains_files_and_start_only():
 
 
 def test_what_the_runs_used_is_named():
-    bare = Use(10.0, 19.0, 1.0, 0.0, 1, frozenset(["/usr/lib/openblas-serial/libopenblas-r0.so"]), frozenset(["fab0"]))
+    bare = Use(
+        10.0,
+        19.0,
+        1.0,
+        0.0,
+        1,
+        frozenset(["/usr/lib/openblas-serial/libopenblas-r0.so"]),
+        frozenset(["fab0"]),
+        watched=10.0,
+    )
 
     def found(**facts):
         return [cause.sentence for cause in explanation.causes(BARE, CONTAINER, (bare, replace(bare, **facts)), [TIME])]
@@ -153,6 +162,10 @@ def test_what_the_runs_used_is_named():
     assert found(faults=9000.0) == [] and found(faults=90000.0)[0].startswith("processes take 9000 page faults")
     assert found(major_faults=9000.0) == []
     assert found(switched_out=9000.0)[0].startswith("processes are switched out 900 times a second")
+    # A run that ended before bare's was looked at, or that was seen at its start only, has no rates.
+    assert found(switched_out=9000.0, watched=0.5) == []
+    bare = replace(bare, watched=0.0)
+    assert found(switched_out=9000.0, watched=10.0) == []
 
 
 @pytest.mark.parametrize(
@@ -215,7 +228,8 @@ def test_without_what_the_runs_loaded_no_library_is_missing():
 
 def test_pages_that_are_read_from_files_explain_files_and_start_only():
     files = Figure("files", r"^files (\S+)", "1/s", measures=("files",))
-    uses = Use(10.0, 19.0), Use(10.0, 19.0, major_faults=9000.0)
+    bare = Use(10.0, 19.0, watched=10.0)
+    uses = bare, replace(bare, major_faults=9000.0)
     assert sentences(CONTAINER, files, uses=uses)[0].startswith("900 pages a second are read from files")
 
 
@@ -237,7 +251,7 @@ def test_messages_slow_no_application_of_one_rank_unless_the_figure_says_so():
 
 def test_the_first_run_of_a_side_does_not_count_where_there_are_others():
     def run(faults):
-        used = {name: 0 for name in ("user", "system", "helpers", "faults", "memory")}
+        used = {name: 0 for name in ("user", "system", "helpers", "faults", "memory", "watched")}
         used.update(threads=[1], throttled=[], switches=[0, 0], libraries=[], interfaces=[], shared_memory=[])
         return {"status": 0, "seconds": 1.0, "used": {**used, "major_faults": faults}}
 

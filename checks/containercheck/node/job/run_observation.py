@@ -14,6 +14,7 @@ import resource
 import socket
 import struct
 import threading
+import time
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Set, Tuple
 
@@ -66,15 +67,21 @@ class Observer:
         self._memory_limit = 0.0
         self._throttled = Throttling()
         self._looks = 0
+        self._begin = time.monotonic()
+        self._watched = 0.0
         # Whether daemons start processes of the run: finding these costs most of a look.
         self._has_strangers = True
 
     def start(self) -> None:
         """Begin to watch."""
+        self._begin = time.monotonic()
         self._thread.start()
 
     def result(self) -> Dict[str, Any]:
         """Wait for the watch to end, and return what was seen; empty where nothing was.
+
+        What is counted, as faults and switches, is so until the last look at which something computed: ``watched``
+        says after how many seconds that was.
 
         Call it when all processes of the run have been waited for: their time is then known to the end.
         """
@@ -93,6 +100,7 @@ class Observer:
             "user": round(user, 2),
             "system": round(system, 2),
             "helpers": round(sum(of_helpers), 2),
+            "watched": round(self._watched, 2),
             "faults": sum(used[3] for used in own),
             "major_faults": sum(used[4] for used in own),
             "memory": self._memory,
@@ -134,6 +142,7 @@ class Observer:
         self._memory = max(self._memory, memory)
         ranks = [pid for spent, pid in sorted(busy, reverse=True) if spent > 0][:CLOSELY]
         if ranks:
+            self._watched = time.monotonic() - self._begin
             self._throttled.look(ranks[0])
         if self._looks < LOOKS and ranks:
             self._looks += 1
