@@ -25,6 +25,7 @@ fab=127.19.0
 packages=()             # further packages of Debian
 parts=()                # further parts, started before the nodes: login, or one whose daemon is daemon_PART, and whose
                         # readiness PART_answers tells
+needs_compilers=''      # not empty where nodes without compilers (up --small) will not do
 usual_size=''           # nodes, and cores of each
 special_conf() { cat; } # changes slurm.conf, for $1 nodes of $2 cores
 special_env() { :; }    # adds to the environment of users' shells

@@ -85,9 +85,10 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
     if candidate and candidate.image:
         return _ready(candidate.image, f"is compared as {candidate.name}", wanted.runtime, site, link)
     arguments = candidate.arguments if candidate else None
-    family = (candidate.mpi if candidate else None) or site.mpi_family
+    # Two MPIs are compared by images of one build each: a ready one next to a built one would be another comparison.
+    family = candidate.mpi if candidate else None
     ready = wanted.image or (site.images or {}).get(recipe)
-    if ready is not None and arguments is None and family == site.mpi_family:
+    if ready is not None and arguments is None and family is None:
         named_as = f"the site's extras, or --image, name for {wanted.check if wanted.image else recipe}"
         return _ready(ready, named_as, wanted.runtime, site, link)
     try:
@@ -114,7 +115,7 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
     builder = ["--runtime", candidate.command, "--own"] if candidate and candidate.builds else ["--runtime", command]
     words = ["--recipes", RECIPES, *builder, "--architecture", architecture_of(site)]
     words += [f"--argument={name}={value}" for name, value in (arguments or {}).items()]
-    words += ["--release", _release(wanted, site), "--mpi", family]
+    words += ["--release", _release(wanted, site), "--mpi", family or site.mpi_family]
     words += ["--cache", site.cache("image_cache"), "--jar-cache", site.cache("jar_cache"), "--link", link]
     words += ["--mirror", site.image_mirror] if site.image_mirror else []
     words += spack.for_image(wanted, site) if recipes.environment_of(RECIPES, text) else []

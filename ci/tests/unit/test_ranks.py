@@ -210,7 +210,7 @@ def test_a_variable_without_which_nothing_changes_is_not_named(start, monkeypatc
     ("working", "options", "said_of"),
     [
         ("pmix", [], "with --mpi=pmix they come up as one job. Put it into the site's extras: image_launcher_options"),
-        ("pmix", ["--host-mpi"], "Put it into the site's extras: launcher_options: ['--mpi=pmix']"),
+        ("pmix", ["--host-mpi"], "Put it into the partition's env_vars: [['SLURM_MPI_TYPE', 'pmix']]"),
         ("pmix_v9", [], ""),
     ],
 )

@@ -230,6 +230,15 @@ def test_a_ready_image_file_is_converted_too(on_path, tmp_path):
     assert " pull --runtime podman " in pull
 
 
+def test_two_mpis_are_compared_by_images_of_one_build_each(on_path):
+    """Not the site's ready image beside one that is built here, which would be another comparison."""
+    on_path()
+    both = tuple(Candidate(family, mpi=family) for family in ("openmpi", "mpich"))
+    site = Site("cluster:compute", False, "x86_64", 4, 0, release="trixie", images={"hpcc": "oras://registry/hpcc"})
+    first, second = images.provide(replace(WANTED, candidates=both), site).build
+    assert " --mpi openmpi " in first and " --mpi mpich " in second
+
+
 def test_a_runtime_that_builds_no_images_needs_a_ready_one(on_path):
     docker = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Docker"))
     on_path()

@@ -6,6 +6,8 @@
 # shellcheck source=ci/virtual_cluster/accounting.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../accounting.sh"
 usual_emulated=([power]=1)
+# Its MPI is chosen among those with compilers.
+needs_compilers=yes
 
 # Debian's MPICH knows no PMIx.
 special_conf() { as_partition openpower power 2 8 8 | sed 's/^MpiDefault=.*/MpiDefault=pmi2/'; accounting_conf; }

@@ -4,7 +4,7 @@
 
 writes a line a second into ``watch/<node>.lines`` until the job ends: the time, who took how much of the node since the
 last line, and what the job's ranks use there: libraries, interfaces, shared memory. Slurm starts it on every node of a
-job, beside the job's own steps. Under other schedulers only the first node, where the runner is, is watched.
+job but the first, beside the job's own steps: the runner watches the first, and under other schedulers no other one.
 """
 
 import json
@@ -24,17 +24,18 @@ INTERVAL = 1.0
 
 
 def start() -> None:
-    """Start the watch on all nodes of a Slurm job that has several. A node where it does not start is not watched."""
-    if int(os.environ.get("SLURM_JOB_NUM_NODES", 1)) < 2 or not shutil.which("srun"):
+    """Start the watch on all other nodes of a Slurm job. A node where it does not start is not watched."""
+    others = int(os.environ.get("SLURM_JOB_NUM_NODES", 1)) - 1
+    if others < 1 or not shutil.which("srun"):
         return
     shutil.rmtree(contract.WATCH, ignore_errors=True)
     Path(contract.WATCH).mkdir()
     # It shares the processors with the job's own steps, and does not use MPI.
-    words = ["srun", "--overlap", "--ntasks-per-node=1", "--ntasks=" + os.environ["SLURM_JOB_NUM_NODES"], "--mpi=none"]
+    words = ["srun", "--overlap", "--relative=1", f"--nodes={others}", f"--ntasks={others}", "--ntasks-per-node=1"]
     programs = str(Path(__file__).resolve().parents[1])
     with Path(contract.WATCH, "err").open("wb") as err:
         subprocess.Popen(
-            [*words, "--mem=0", sys.executable, programs, "watch"],
+            [*words, "--mpi=none", "--mem=0", sys.executable, programs, "watch"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=err,
@@ -118,8 +119,6 @@ def seen(began: float, ended: float) -> Seen:
     causes = []
     used: Dict[str, Set[str]] = {}
     for path in sorted(Path(contract.WATCH).glob("*.lines")):
-        if path.stem == os.uname().nodename:
-            continue
         capacity = 0.0
         taken: Dict[str, float] = {}
         for line in _READ.setdefault(path.resolve(), Lines(path)).between(began + INTERVAL, ended):
@@ -144,8 +143,7 @@ def main() -> None:
             after = disturbance.look()
             taken = disturbance.taken_between(before, after, set())
             line = {"when": time.time(), "capacity": disturbance.capacity(before, after), "taken": taken}
-            # The runner itself looks at the ranks of the first node.
-            used = {} if os.environ.get("SLURM_NODEID") == "0" else ranks.look()
+            used = ranks.look()
             stream.write(json.dumps({**line, "used": used} if used else line) + "\n")
             stream.flush()
             before = after

@@ -301,10 +301,15 @@ class Trial:
             )
         plugin = self._plugin(launcher, first.library)
         if plugin:
-            key = "image_launcher_options" if brings_own else "launcher_options"
+            # The host's MPI is that of bare too: what starts it is the partition's, and srun reads the variable.
+            where = (
+                f"the site's extras: image_launcher_options: ['--mpi={plugin}']"
+                if brings_own
+                else f"the partition's env_vars: [['SLURM_MPI_TYPE', '{plugin}']]"
+            )
             raise RanksError(
                 f"{why}. The PMI plugin of srun is the cause, proven: with --mpi={plugin} they come up as one job. Put "
-                f"it into the site's extras: {key}: ['--mpi={plugin}']"
+                f"it into {where}"
             )
         raise RanksError(f"{why}. {ADVICE}")
 
