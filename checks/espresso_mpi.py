@@ -4,8 +4,7 @@ D12.6 section 7.4, figure 7.5, MARCONI: with Intel MPI pw.x was about five times
 nodes, bare and in containers. Here the image with the partition's family of MPI is the first, and the one with the
 other family is judged as its successor: that it is faster or slower than the accepted range is the answer.
 
-For Open MPI the image has Debian's own build, for MPICH one that is compiled from that source (images/espresso.def):
-what they differ by on one rank (``-S QuantumEspressoMPI.ranks_per_node=1``) is the build's, and no MPI's.
+Both are compiled alike, from Debian's source (images/espresso.def): they differ by MPI alone.
 """
 
 import reframe as rfm
@@ -30,4 +29,4 @@ class QuantumEspressoMPI(QuantumEspresso):
         if super().candidates():
             raise software.Unavailable("it compares images of its own, and nothing else")
         families = sorted(FAMILIES, key=lambda family: family != self.site.mpi_family)
-        return tuple(Candidate(family, mpi=family) for family in families)
+        return tuple(Candidate(family, mpi=family, arguments={"BUILD": "source"}) for family in families)

@@ -69,6 +69,11 @@ class Page:
         """Whether there is a regression: a confirmed change for the worse, or a case that failed."""
         return bool(self.failed.told) or any(cause.alarms for cause in self.causes)
 
+    @property
+    def anchors(self) -> dict[str, str]:
+        """Where each application's part is on the page, by its name."""
+        return {application.name: application.anchor for application in self.applications}
+
 
 def page(nights: Sequence[Night], series: Sequence[Series], changes: Sequence[Change], problems: Sequence[str]) -> Page:
     """Return the contents of the page.
