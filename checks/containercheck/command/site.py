@@ -270,7 +270,7 @@ def _launcher(known: Surroundings, facts: Mapping[str, Any]) -> str:
 def _family(known: Surroundings, facts: Mapping[str, Any]) -> str:
     """Return the family of the nodes' MPI where it is not the default; empty for that, or where it is not known."""
     families = [library["family"] for library in facts.get("mpi", ()) if library["family"] in mpi.FAMILIES]
-    return families[0] if families and "openmpi" not in families else ""
+    return families[0] if families and families[0] != "openmpi" else ""
 
 
 def _this_machine(known: Surroundings) -> list[str]:

@@ -276,6 +276,15 @@ def test_what_a_job_saw_completes_what_the_scheduler_does_not_tell(tmp_path):
     }
     assert part["extras"]["containercheck"]["memory_per_node"] == 64 << 30
     assert part["extras"]["containercheck"]["mpi"] == "mpich"
+    both = [*NODE["mpi"], {"family": "openmpi", "title": "Open MPI", "library": "libmpi.so.40"}]
+    (part,) = partitions_of(
+        cluster, tmp_path, answers={"default": replace(answers["default"], facts={**NODE, "mpi": both})}
+    )
+    assert part["extras"]["containercheck"]["mpi"] == "mpich"
+    (part,) = partitions_of(
+        cluster, tmp_path, answers={"default": replace(answers["default"], facts={**NODE, "mpi": both[::-1]})}
+    )
+    assert "mpi" not in part["extras"]["containercheck"]
     assert part["container_platforms"] == [{"type": "Apptainer"}]
 
 

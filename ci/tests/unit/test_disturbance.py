@@ -344,7 +344,9 @@ def test_a_watch_is_started_on_every_other_node_and_writes_a_line_a_second(tmp_p
     finally:
         started[0].kill()
         started[0].wait()
-    assert {"--overlap", "--relative=1", "--ntasks=2", "--ntasks-per-node=1"} <= set((tmp_path / "words").read_text().split())
+    assert {"--overlap", "--relative=1", "--ntasks=2", "--ntasks-per-node=1"} <= set(
+        (tmp_path / "words").read_text().split()
+    )
     assert not (tmp_path / "watch" / "old.lines").exists()
     first = json.loads(lines.read_text().splitlines()[0])
     assert first["when"] > began

@@ -153,6 +153,25 @@ def test_mpi_libraries_with_the_versions_of_their_programs(programs):
     ]
 
 
+@pytest.mark.parametrize(
+    ("linked", "library", "first"),
+    [("mpich", "libmpich.so.12", "mpich"), ("mpi", "libmpi.so.12", "mpich"), ("mpi", "libmpi.so.40", "openmpi")],
+)
+def test_of_several_mpis_the_one_that_programs_are_compiled_with_comes_first(
+    programs, tmp_path, linked, library, first
+):
+    write_program(
+        programs / "ldconfig",
+        "echo '	libmpi.so.40 (libc6,x86-64) => /lib/libmpi.so.40'; echo '	libmpich.so.12 (libc6) => x'",
+    )
+    lib = tmp_path / "lib"
+    lib.mkdir()
+    (lib / library).touch()
+    (lib / f"lib{linked}.so").symlink_to(library)
+    write_program(programs / "mpicc", f"[ $1 = -show ] && echo gcc -I/usr/include/mpi -L{lib} -l{linked}")
+    assert inventory.mpi_libraries()[0]["family"] == first
+
+
 def test_gpus_by_their_tool_and_without_it(programs, tmp_path):
     file_(tmp_path, "dev/nvidia0", "")
     file_(tmp_path, "dev/nvidiactl", "")
