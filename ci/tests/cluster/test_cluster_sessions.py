@@ -119,6 +119,38 @@ def test_two_faults_of_mpi_at_once_are_both_named(on_cluster):
     assert all(name in case["fail_reason"] for name in faults), case["fail_reason"]
 
 
+@pytest.fixture
+def settings_of_node2(on_cluster):
+    """Have containers of the second node see settings of MPI that are not the node's: its program is a script."""
+    path = Path(shutil.which("apptainer")).resolve()
+    script, program, settings = (on_cluster.place / name for name in ("apptainer", "programs", "settings"))
+    program.mkdir()
+    shutil.copytree(STATE / "openmpi", settings)
+    script.write_text(
+        "#!/bin/sh\n"
+        f"for word do shift; case $word in -B/etc/openmpi:*) word=-B{settings}:/etc/openmpi ;; esac\n"
+        'set -- "$@" "$word"; done\n'
+        f'exec {program}/bin/apptainer "$@"\n'
+    )
+    script.chmod(0o755)
+    # The program finds its own files from where it lies.
+    cluster("exec", "node2", "mount", "--bind", str(path.parents[1]), str(program))
+    cluster("exec", "node2", "mount", "--bind", str(script), str(path))
+    yield settings / "openmpi-mca-params.conf"
+    cluster("exec", "node2", "umount", str(path))
+    cluster("exec", "node2", "umount", str(program))
+
+
+def test_a_fault_of_the_second_node_only_is_named_with_that_node(on_cluster, settings_of_node2):
+    """There the container sees small buffers of sockets in a file; a rank of the first node sees nothing wrong."""
+    with settings_of_node2.open("a") as file:
+        file.write("btl_tcp_sndbuf = 4096\n")
+    result = on_cluster("-n", PING_PONG.format("integrated"), "-S", "rounds=3")
+    case = result.case("integrated")
+    assert (result.status != 0, case["fail_phase"]) == (True, "performance"), result.output
+    assert re.search("on node2: btl_tcp_sndbuf", case["fail_reason"]), case["fail_reason"]
+
+
 def test_a_dead_node_fails_its_check_with_that_reason_and_the_session_goes_on(on_cluster):
     breaking = meanwhile(on_cluster.place, lambda: cluster("kill-node", "node2"))
     # The one-node check comes after it, and runs on the node that is left.

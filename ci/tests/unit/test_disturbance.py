@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import eventually
 from containercheck.node import contract
-from containercheck.node.job import disturbance, node_watch, run_observation
+from containercheck.node.job import belonging, disturbance, node_watch, run_observation
 from containercheck.node.job.disturbance import HYPERVISOR, Look, Usage, taken_between, verdict
 
 #: Ticks that all processors have in a second.
@@ -300,13 +300,17 @@ def test_what_ranks_use_on_other_nodes_is_added_to_what_was_seen_here(watched, t
 
 def test_ranks_of_another_node_are_looked_at_while_they_compute():
     ranks = run_observation.Ranks()
+
+    def seen():
+        return ranks.look(belonging.processes_of_run())
+
     busy = subprocess.Popen(["python3", "-c", "while True: pass"])
     try:
-        assert eventually(lambda: any("/libc" in path for path in ranks.look().get("libraries", [])))
+        assert eventually(lambda: any("/libc" in path for path in seen().get("libraries", [])))
     finally:
         busy.kill()
         busy.wait()
-    assert ranks.look() == {}
+    assert seen() == {}
 
 
 @pytest.mark.parametrize("number", ["", "1"])

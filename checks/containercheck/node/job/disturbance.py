@@ -15,7 +15,7 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import Dict, NamedTuple, Optional, Set
+from typing import Dict, FrozenSet, NamedTuple, Optional, Set
 
 from containercheck.node import texts
 from containercheck.node.job import belonging, processes
@@ -50,16 +50,18 @@ class Usage(NamedTuple):
 
 
 class Look(NamedTuple):
-    """The processor time that all processes, and a hypervisor (steal), had taken at a moment."""
+    """The processor time that processes, and a hypervisor (steal), had taken at a moment, and the run's processes."""
 
     when: float
     usage: Dict[int, Usage]
     steal: int
+    of_run: FrozenSet[int] = frozenset()
 
 
 def look() -> Look:
     """Return the processor time, in ticks, of all processes but the run's and kernel threads, and the steal."""
-    own = {os.getpid(), *processes.HELPERS, *belonging.processes_of_run()}
+    of_run = frozenset(belonging.processes_of_run())
+    own = {os.getpid(), *processes.HELPERS, *of_run}
     usage: Dict[int, Usage] = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) in own:
@@ -70,7 +72,7 @@ def look() -> Look:
                 user, system, child_user, child_system = (int(field) for field in fields[11:15])
                 owner = _whose(os.stat("/proc/" + entry).st_uid)
                 usage[int(entry)] = Usage(name, fields[19], user + system, child_user + child_system, owner)
-    return Look(time.monotonic(), usage, _steal())
+    return Look(time.monotonic(), usage, _steal(), of_run)
 
 
 def _whose(uid: int) -> str:

@@ -143,7 +143,7 @@ def main() -> None:
             after = disturbance.look()
             taken = disturbance.taken_between(before, after, set())
             line = {"when": time.time(), "capacity": disturbance.capacity(before, after), "taken": taken}
-            used = ranks.look()
+            used = ranks.look(after.of_run)
             stream.write(json.dumps({**line, "used": used} if used else line) + "\n")
             stream.flush()
             before = after

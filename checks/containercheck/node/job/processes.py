@@ -77,7 +77,12 @@ def status_of(pid: int) -> Tuple[str, List[str]]:
 
     :raises OSError: it is gone.
     """
-    status = Path("/proc", str(pid), "stat").read_text(errors="replace")
+    # All processes of a node are read once a second: a path of pathlib's and a stream cost more than the reading.
+    file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+    try:
+        status = os.read(file, 4096).decode(errors="replace")
+    finally:
+        os.close(file)
     # The name may hold anything, brackets too: the fields follow the last one.
     name, _, fields = status.partition("(")[2].rpartition(")")
     return name, fields.split()
@@ -148,6 +153,8 @@ def descendants(*roots: int, ended: bool = False) -> Set[int]:
 
     :param ended: whether to add zombie processes, whose processor time still shows.
     """
+    if not roots:
+        return set()
     children: Dict[int, List[int]] = {}
     for pid, parent in _parents(ended).items():
         children.setdefault(parent, []).append(pid)

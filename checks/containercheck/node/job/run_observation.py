@@ -16,7 +16,7 @@ import struct
 import threading
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Set, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Set, Tuple
 
 from containercheck.node.container_runtimes import RUNTIMES
 from containercheck.node.job import belonging, processes
@@ -183,10 +183,13 @@ class Ranks:
         self._ticks: Dict[int, int] = {}
         self._looks: Dict[int, int] = {}
 
-    def look(self) -> Dict[str, List[str]]:
-        """Return libraries, segments of shared memory and interfaces of the ranks that compute; empty for none."""
+    def look(self, pids: Iterable[int]) -> Dict[str, List[str]]:
+        """Return libraries, segments of shared memory and interfaces of the ranks that compute; empty for none.
+
+        :param pids: the run's processes on this node.
+        """
         ticks: Dict[int, int] = {}
-        for pid in belonging.processes_of_run():
+        for pid in pids:
             with contextlib.suppress(OSError, ValueError, IndexError):
                 name, fields = processes.status_of(pid)
                 if may_compute(name, fields[0]):
