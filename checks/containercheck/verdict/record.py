@@ -254,7 +254,9 @@ class Record:
         pairs = [
             (side, by_name[side.compared_with])
             for side in sides
-            if side.program.mpi and side.compared_with in by_name and not side.shares_cores
+            # A program that only loads the library has no ranks.
+            if side.program.mpi and not side.program.preloads_mpi
+            if side.compared_with in by_name and not side.shares_cores
         ]
         lines = [binding.unseen(own.label, best[own.name], other.label, best[other.name]) for own, other in pairs]
         return [line for line in lines if line]

@@ -88,6 +88,9 @@ def test_ranks_that_were_not_all_seen_are_told(bare, container, tmp_path):
     assert record.unseen_bindings(mpi[:1]) == []
     serial = [replace(side, program=Program("serial")) for side in mpi]
     assert record.unseen_bindings(serial) == []
+    # Nor are there ranks where the host's library is only loaded into a program, as StartUp does it.
+    loads = [replace(side, program=Program("cat", mpi="program", preloads_mpi=True)) for side in mpi]
+    assert record.unseen_bindings(loads) == []
 
 
 @pytest.fixture
