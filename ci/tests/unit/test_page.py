@@ -182,6 +182,16 @@ def test_of_very_many_failures_only_the_first_are_told_in_full():
     assert "Odd generic, 100 nodes, cluster:compute: down" in part(root, "open")
 
 
+def test_what_explains_a_failure_is_seen_before_it_is_opened():
+    cause = {"rule": "limit", "about": "stack", "sentence": "the stack is smaller in the container", "result": None}
+    failed = made.case(result="fail", fail_reason="slower\nmore", rows=[made.row(verdict="fail")], causes=[cause])
+    _, root = rendered(read([made.session(0, [failed])]))
+    (summary,) = [
+        details.find("summary") for details in root.iter("details") if details.get("id", "").startswith("failure-")
+    ]
+    assert text(summary).endswith("what differs, and may be the cause: the stack is smaller in the container")
+
+
 def test_a_series_that_was_broken_on_purpose_says_why():
     broken = [made.session(night, [made.case(rows=[made.row()])]) for night in range(3)]
     broken[2]["session_info"]["changed"] = "another kernel"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from containercheck.explain import explanation
 from containercheck.report import summary
 from containercheck.report.page import rerun, wording
 from containercheck.report.page.states import ALL, UNMEASURED, State, state
@@ -24,6 +25,7 @@ class Failure:
 
     :ivar anchor: identifies it on the page.
     :ivar first: the first line of the reason.
+    :ivar why: what explains it, in a line; empty where nothing is known.
     :ivar remark: further remarks.
     :ivar scripts: name and text of the scripts that its job ran.
     """
@@ -32,6 +34,7 @@ class Failure:
     name: str
     state: State
     first: str
+    why: str
     reason: str
     remark: str
     command: str
@@ -86,6 +89,7 @@ def _failure(place: int, case: Case, run: Case, cases: Sequence[Case]) -> Failur
         wording.name(case, where=True),
         state(case),
         wording.shortened(reason, FIRST_LINE),
+        wording.shortened(next(iter(explanation.lines(run.causes)), ""), FIRST_LINE),
         reason,
         _remark(case, run),
         rerun.command([case], cases),
