@@ -38,13 +38,16 @@ def table(cases: Sequence[Case]) -> list[str]:
     bare = all(row.baseline_label == "bare" for _, row in measured)
     usual = all(row.subject_label in ("", case.variant) for case, row in measured)
     headings = ("bare" if bare else "baseline", "container" if usual else "subject")
+    spread = ("spreads",) if any(spreads(row) for _, row in measured) else ()
     text: list[tuple[str, ...]] = [
-        ("application", "partition", "variant", "nodes", "figure", *headings, "overhead", "verdict")
+        ("application", "partition", "variant", "nodes", "figure", *headings, *spread, "overhead", "verdict")
     ]
     for case, row in measured:
         head = (case.label, case.partition, case.variant, str(case.nodes), row.figure)
         sides = (side(row, "baseline", not bare), side(row, "subject", not usual))
-        text.append((*head, *sides, overhead(row), verdict(row, rounds=True) or in_rounds(case, row, cases)))
+        spread = spread and (spreads(row),)
+        last = verdict(row, rounds=True) or in_rounds(case, row, cases)
+        text.append((*head, *sides, *spread, overhead(row), last))
     if len({case.partition for case in cases if case.result != "skip"}) < 2:
         text = [(row[0], *row[2:]) for row in text]
     return columns(text)
@@ -111,6 +114,22 @@ def side(row: Row, which: str, labelled: bool) -> str:
     if value is None:
         return ""
     return f"{number(value)} {row.unit}" + (f" ({label})" if labelled and label else "")
+
+
+def spreads(row: Row) -> str:
+    """Return the spread of the baseline's values and that of the subject's; empty where they are not known.
+
+    In percent of the side's median, or in the figure's unit where that is what the overhead is told in.
+    """
+    known = [(row.baseline_spread, row.baseline), (row.subject_spread, row.subject)]
+    known = [(spread, middle) for spread, middle in known if spread is not None]
+    if row.overhead_unit == "%" and all(middle for _, middle in known):
+        return _listed([100 * spread / abs(middle) for spread, middle in known], "%")
+    return _listed([spread for spread, _ in known], row.unit)
+
+
+def _listed(values: Sequence[float], unit: str) -> str:
+    return f"{', '.join(number(value, 2) for value in values)} {unit}".strip() if values else ""
 
 
 def verdict(row: Row, rounds: bool = False) -> str:

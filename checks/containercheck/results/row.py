@@ -36,9 +36,10 @@ class Row:
     :ivar baseline: median of the baseline's values.
     :ivar baseline_label: name of the baseline.
     :ivar baseline_error: mean error of its values; None after a single run.
+    :ivar baseline_spread: standard deviation of its values, in ``unit``; None after a single run, and in old rows.
     :ivar subject: the baseline changed by the overhead; None where nothing was compared, as all of the following.
     :ivar subject_label: name of the subject; empty for the case's variant.
-    :ivar subject_error: mean error of its values.
+    :ivar subject_error, subject_spread: mean error and standard deviation of its values.
     :ivar overhead: by how much the subject is worse, in ``overhead_unit``.
     :ivar low, high: ends of the overhead's interval; None where there is none yet.
     :ivar interval: half its width.
@@ -70,9 +71,11 @@ class Row:
     baseline: float | None = None
     baseline_label: str = "bare"
     baseline_error: float | None = None
+    baseline_spread: float | None = None
     subject: float | None = None
     subject_label: str = ""
     subject_error: float | None = None
+    subject_spread: float | None = None
     overhead: float | None = None
     overhead_unit: str = "%"
     low: float | None = None

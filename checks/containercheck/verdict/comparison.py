@@ -208,9 +208,11 @@ class Comparison:
             baseline=statistics.median(self.baseline),
             baseline_label=self.baseline_label,
             baseline_error=mean_error(self.baseline),
+            baseline_spread=spread_of(self.baseline),
             subject=self.centre,
             subject_label=self.subject_label,
             subject_error=mean_error(self.subject),
+            subject_spread=spread_of(self.subject),
             overhead=self.pairs.estimate,
             overhead_unit=self.figure.overhead_unit,
             low=low,
@@ -276,4 +278,14 @@ def in_words(seconds: float) -> str:
 
 def mean_error(values: Sequence[float]) -> float | None:
     """Return sigma / sqrt(n), the mean error (D12.6 section 9.2.1), in the unit of the values; None for one value."""
-    return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+    spread = spread_of(values)
+    return None if spread is None else spread / math.sqrt(len(values))
+
+
+def spread_of(values: Sequence[float]) -> float | None:
+    """Return the standard deviation of one side's values over the rounds, in their unit; None for one value.
+
+    That is the dispersion of D12.6, figures 8.4 and 8.11: of bare and of the container, each by itself. The spread of
+    the overheads, which the verdict needs, is another one: what both sides have in common cancels there.
+    """
+    return statistics.stdev(values) if len(values) > 1 else None

@@ -13,7 +13,7 @@ from containercheck.node.stats.sequential import INCONCLUSIVE, PASS
 from containercheck.results.row import EMULATED, NOT_JUDGED, Row
 from containercheck.sides.sides import Side
 from containercheck.verdict import identities, too_slow
-from containercheck.verdict.comparison import Comparison, mean_error
+from containercheck.verdict.comparison import Comparison, mean_error, spread_of
 from containercheck.verdict.identities import Build
 
 
@@ -107,6 +107,7 @@ class Outcome:
             baseline=statistics.median(values),
             baseline_label=label,
             baseline_error=mean_error(values),
+            baseline_spread=spread_of(values),
             scaling=figure.scaling or "",
             emulated=self._emulated,
         )

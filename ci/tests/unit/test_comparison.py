@@ -289,7 +289,7 @@ def test_one_round_tells_nothing_of_the_spread():
     assert (comparison.verdict, comparison.interval) == ("inconclusive", None)
     assert found.doubts[0].endswith(": 1 s here is too short to tell 5 %; one round tells nothing of the spread")
     (row,) = found.rows()
-    assert row.baseline_error is row.subject_error is None
+    assert row.baseline_error is row.subject_error is row.baseline_spread is row.subject_spread is None
     assert row.low is row.high is row.interval is row.spread is None
 
 
@@ -315,10 +315,12 @@ def test_a_row_has_all_that_reports_read():
         "baseline": 101,
         "baseline_label": "bare",
         "baseline_error": pytest.approx(0.2887, rel=1e-3),
+        "baseline_spread": pytest.approx(0.866, rel=1e-3),
         # What the baseline's median and the overhead come to.
         "subject": pytest.approx(101 * (1 - comparison.pairs.estimate / 100)),
         "subject_label": "generic",
         "subject_error": pytest.approx(0.2887, rel=1e-3),
+        "subject_spread": pytest.approx(0.866, rel=1e-3),
         "overhead": comparison.pairs.estimate,
         "low": low,
         "high": high,
@@ -373,7 +375,18 @@ def test_a_side_by_itself_has_a_row_without_comparison():
         "baseline": 2.0,
         "baseline_label": "bare",
         "baseline_error": pytest.approx(math.sqrt(7 / 3 / 3)),
+        "baseline_spread": pytest.approx(math.sqrt(7 / 3)),
     }
+
+
+def test_each_side_has_its_own_spread():
+    """What both sides have in common is in both of theirs, and not in that of the overheads (D12.6, figure 8.11)."""
+    drifting = [100.0 + 10 * number for number in range(6)]
+    _, found = judged(drifting, [value * factor for value, factor in zip(drifting, (1, 1.01, 0.99, 1, 1.01, 0.99))])
+    (row,) = found.rows()
+    assert row.baseline_spread == pytest.approx(18.71, rel=1e-3)
+    assert row.subject_spread == pytest.approx(18.49, rel=1e-2)
+    assert row.spread < 2
 
 
 def test_a_figures_own_tolerance_and_unit_count():

@@ -105,6 +105,30 @@ def test_overheads_are_short_and_clear(facts, text):
     assert table.overhead(Row.from_json({**COMPARED, **facts})) == text
 
 
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        ({}, ""),
+        ({"baseline_spread": 0.01, "subject_spread": 0.018}, "1, 2 %"),
+        ({"baseline_spread": 0.01, "subject_spread": 0.018, "unit": "s", "overhead_unit": "s"}, "0.01, 0.018 s"),
+        ({"baseline_spread": 0.01, "baseline": 0.0}, "0.01 x"),
+        ({"baseline_spread": 0.0, "subject_spread": 0.0}, "0, 0 %"),
+    ],
+)
+def test_the_spread_of_each_side_is_in_percent_where_the_overhead_is(facts, text):
+    assert table.spreads(Row.from_json({**COMPARED, **facts})) == text
+
+
+def test_the_table_has_spreads_where_rows_have_them():
+    """Rows of before have none."""
+    spread = {**COMPARED, "baseline_spread": 0.01, "subject_spread": 0.018}
+    lines, _ = summarise(case("pass", [spread, COMPARED], variant="generic"))
+    assert lines[0].split()[5:8] == ["container", "spreads", "overhead"]
+    assert [line.split()[8:10] for line in lines[1:3]] == [["1,", "2"], ["+10", "±"]]
+    lines, _ = summarise(case("pass", [COMPARED], variant="generic"))
+    assert "spreads" not in lines[0]
+
+
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e12, max_value=1e12), st.sampled_from([2, 4]))
 def test_numbers_have_no_exponent_and_are_right_to_their_digits(value, digits):
     text = table.number(value, digits)

@@ -24,7 +24,7 @@ from containercheck.results.row import PASS, Row
 START_UP = "StartUp"
 #: Most rows of the table; all are in the CSV. A page with 5000 results loads in a second.
 MOST_ROWS = 60
-FIGURES = ("case", "partition", "figure", "bare", "container", "overhead", "accepted", "rounds", "verdict")
+FIGURES = ("case", "partition", "figure", "bare", "container", "spreads", "overhead", "accepted", "rounds", "verdict")
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _figures(cases: Sequence[Case]) -> Table:
 def _figure(case: Case, row: Row) -> tuple[str, ...]:
     labelled = row.baseline_label != "bare"
     sides = (table.side(row, side, labelled) for side in ("baseline", "subject"))
-    cells = (*sides, table.overhead(row), accepted(row), str(row.rounds or ""))
+    cells = (*sides, table.spreads(row), table.overhead(row), accepted(row), str(row.rounds or ""))
     head = (wording.name(case), wording.partition(case), row.figure)
     return (*head, *cells, table.verdict(row) or state(case).word)
 
