@@ -20,6 +20,7 @@ class QuantumEspressoMPI(QuantumEspresso):
 
     descr = "Quantum ESPRESSO pw.x, one MPI against another"
     variant = parameter(["generic"], loggable=True)
+    ranks, openmp = parameter([0], loggable=True), parameter([1], loggable=True)
     full_only = True
     # Three runs a round.
     seconds = 150

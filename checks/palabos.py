@@ -3,24 +3,25 @@
 D12.6 section 8.1.3, HLRS EXCESS: air around the profile of a car, 10 s of it, on one node (figure 8.7) and on two
 (figures 8.8 and 8.9, seconds and speed-up against one rank). Slightly faster in the container on one node, with a
 slight trend to a slow-down over InfiniBand. The profile is not public: here the obstacle is a sphere, in a program of
-the project's own on Debian's library, which Debian 12 has and Debian 13 has not. The channel has more sites for more
-cores, and the same for any number of ranks on them, which the full axes take; speed-up comes from those cases.
+the project's own on Debian's library, which Debian 12 has and Debian 13 has not. D12.6 has OpenMP within a node: the
+library has none, and the program shares a rank's blocks of the lattice out to its threads. The channel has more sites
+for more cores, and the same for any number of ranks on them, which the full axes take; speed-up comes from those cases.
 """
 
 import reframe as rfm
-from containercheck import Answer, ContainerCheck, Figure, Identity, RanksOnNode, Work
+from containercheck import Answer, ContainerCheck, Figure, Identity, RanksOnNode, ThreadsOfRank, Work
 from reframe.core.builtins import run_before, variable
 
 
 @rfm.simple_test
-class Palabos(ContainerCheck, RanksOnNode):
+class Palabos(ContainerCheck, RanksOnNode, ThreadsOfRank):
     """The flow past a sphere, by the project's own program."""
 
     descr = "Palabos, flow past a sphere"
     executable = "palabos-flow"
     source = "palabos/flow.cpp"
     # The library's own, as Debian builds it, and no other standard of C++ than it was written for.
-    compile_options = ["-O3", "-std=gnu++14", "-DPLB_MPI_PARALLEL", "-DPLB_USE_POSIX", "-DPLB_SMP_PARALLEL"]
+    compile_options = ["-O3", "-std=gnu++14", "-DPLB_MPI_PARALLEL", "-DPLB_USE_POSIX", "-DPLB_SMP_PARALLEL", "-fopenmp"]
     compile_options += ["-isystem/usr/include/palabos", "-isystem/usr/include/eigen3", "-lplb"]
     headers = {"palabos3D.h": "libplb-dev"}
     recipe = "palabos"
@@ -36,7 +37,7 @@ class Palabos(ContainerCheck, RanksOnNode):
         Figure("seconds", r"^seconds (\S+)", "s", better="lower", spread=6.0, duet=True, scaling="strong"),
         Figure("MLUPS", r"^MLUPS (\S+)", "MLUPS", spread=6.0, duet=True),
     ]
-    answers = [Answer(name, rf"^{name} (\d+)") for name in ("sites", "steps")]
+    answers = [Answer(name, rf"^{name} (\d+)") for name in ("threads", "sites", "steps")]
     # Sums over all sites: compilers and MPI libraries differ in the order.
     answers += [Answer(name, rf"^{name} (\S+)", rtol=1e-6) for name in ("drag", "mass", "energy")]
 

@@ -24,6 +24,7 @@ _MODULES = {
     "seconds_of": "application.facts",
     "side_by_side": "application.facts",
     "skip_unless": "application.facts",
+    "skip_without_threads": "application.facts",
     "SITES": "software.licensed",
     "Candidate": "sides.sides",
     "CollocationSides": "sides.collocation",
@@ -31,6 +32,7 @@ _MODULES = {
     "ImagePlacement": "application.axes",
     "RanksOnNode": "application.axes",
     "ReleaseOfImage": "application.axes",
+    "ThreadsOfRank": "application.axes",
     "ContainerCheck": "check",
     "OneNodeCheck": "check",
 }

@@ -275,6 +275,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
     @run_before("run", always_last=True)
     def write_job(self):
         """Write the script of each side into the job, and let the runner alternate them."""
+        # Hooks of the application may have changed its figures: of another input, or of a single rank.
+        self.set_prepared(rounds=self.prepared.rounds.with_figures(self.figures))
         self.set_prepared(sides=self.sides())
         self._plan_experiments()
         needs = Needs(

@@ -10,11 +10,13 @@ from containercheck.node import contract
 from containercheck.site import node_commands, releases, sites
 
 #: Values of the axes in this file in a plain run; a check states those of its own axes in ``plain``.
-PLAIN = {"image_in": "shared", "file_system": "stage", "image_release": "fitting", "ranks": 0}
+PLAIN = {"image_in": "shared", "file_system": "stage", "image_release": "fitting", "ranks": 0, "openmp": 1}
 #: Directory in the stage directory with an unpacked image.
 UNPACKED = contract.UNPACKED
 #: Axes that concern the image: a bare run, which has none, has their plain values only.
 OF_IMAGE = ("image_in", "image_release")
+#: Value of ``openmp``: threads of a rank for all cores that the ranks of a node leave.
+ALL_CORES = "all"
 
 
 def own_directory(directory: str) -> str:
@@ -96,5 +98,22 @@ class RanksOnNode(RegressionTestPlugin):
 
     @run_after("init")
     def choose_ranks(self):
-        """Set the ranks of a node."""
-        self.ranks_per_node = self.ranks or None
+        """Set the ranks of a node; without this axis ``-S ranks_per_node`` counts."""
+        self.ranks_per_node = self.ranks or self.ranks_per_node
+
+
+class ThreadsOfRank(RegressionTestPlugin):
+    """Adds the OpenMP threads of a rank to a check: the mixes of ranks and threads that fill a node.
+
+    D12.6 section 8.1.2 and 8.1.3 (few ranks, with as many threads as there is room for) and D12.5 section 3.3.1 (8
+    ranks with 6 threads each), together with :class:`RanksOnNode`, or an axis of ranks of the check's own.
+    """
+
+    #: Threads of a rank; ``all`` for as many as fill the node, with one rank where nothing says how many.
+    openmp = parameter([1, ALL_CORES], loggable=True)
+
+    @run_after("init")
+    def choose_threads(self):
+        """Set the threads of a rank, and one rank on a node where nothing says how many."""
+        if self.openmp == ALL_CORES:
+            self.threads, self.ranks_per_node = 0, self.ranks_per_node or 1

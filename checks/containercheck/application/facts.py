@@ -30,6 +30,17 @@ def skip_unless(test: str, reason: str) -> str:
     return f'{test} || {{ echo "error: {reason}" >&2; exit {UNSUPPORTED}; }}'
 
 
+def skip_without_threads(program: str) -> str:
+    """Return the command, for ``input_commands``, that skips a check whose program has no threads on the node.
+
+    It has them from OpenMP, or from a BLAS that has threads of its own, which follow OMP_NUM_THREADS too.
+
+    :param program: as a word of the shell.
+    """
+    linked = f'ldd "$(command -v {program})" 2>/dev/null | grep -qE "lib(g|i)?omp|openblas|blis|mkl"'
+    return skip_unless(linked, f"no threads: $(command -v {program}) is linked with no OpenMP: name a build with it")
+
+
 @dataclass(frozen=True)
 class Figure:
     """A figure of merit: a number that a run reports.

@@ -67,6 +67,10 @@ class Choice:
     figures: Sequence[Figure]
     note: str = ""
 
+    def with_figures(self, figures: Sequence[Figure]) -> Choice:
+        """Return the same for figures that the check has changed since; at once, for those that suit that."""
+        return replace(self, figures=[figure for figure in figures if figure.duet or not self.at_once])
+
     def facts(self, stagedir: str) -> dict[str, object] | None:
         """Return the entry for ``facts.json``; None if the sides run one after the other."""
         cores = self.layout.ranks_per_node * self.layout.threads

@@ -175,3 +175,9 @@ def test_ranks_that_leave_their_half_are_told():
     said = binding.stray(run_of("subject", "", bound=["0", "1"], processors="2-3"))
     assert said.startswith("round 1, subject: its ranks are bound to 0 | 1, outside of its half of the node, 2-3: ")
     assert record_of(run_of("subject", "", bound=["0"], processors="1")).binding_problems([]) != []
+
+
+def test_figures_that_a_check_changes_after_its_setup_count():
+    """OpenFOAM takes one away for a single rank, and compares others by ratio in the full axes."""
+    assert choose("no", figures=[RATE, START]).with_figures([START]).figures == [START]
+    assert choose(figures=[RATE, START]).with_figures([TIME, START]).figures == [TIME]
