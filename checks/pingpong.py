@@ -1,7 +1,9 @@
 """Ping Pong between pairs of ranks: the network, and shared memory inside a node.
 
 D12.6 section 8.1.1, HLRS EXCESS: 10000 exchanges of 4 bytes and 50 of 1 MB between every two of 40 cores on two nodes.
-D12.6 saw a larger dispersion between the cores of one socket in the container, and no difference between nodes.
+D12.6 saw a larger dispersion between the cores of one socket in the container, and no difference between nodes: here
+the dispersion is the distance between the quartiles, in percent of the median, of the full axes. The map of its figures
+8.4 and 8.5 is the file ``pairs.csv`` of each run: pair by pair its class, latency and bandwidth.
 SANDIA section VI.B and D12.6 section 6.9.1 show what a container that does not know the fabric loses.
 """
 
@@ -9,7 +11,7 @@ import math
 
 import reframe as rfm
 from containercheck import Answer, ContainerCheck, Figure, ReleaseOfImage, Work
-from reframe.core.builtins import run_before, variable
+from reframe.core.builtins import parameter, run_after, run_before, variable
 
 #: Classes of pairs, with what their figures depend on.
 MEASURES = {"within_socket": ("messages",), "between_sockets": ("messages",), "between_nodes": ("network",)}
@@ -30,6 +32,20 @@ def figure_for_pair_class(name, unit, pair, **facts):
     )
 
 
+def dispersion(name, unit, pair):
+    """Return the figure for the dispersion of one class of pair (figures 8.4 and 8.5), in points of percent."""
+    return Figure(
+        f"{name}_dispersion_{pair}",
+        rf"^{name} {pair} \S+ {unit} dispersion (\S+) %",
+        "%",
+        better="lower",
+        compare="difference",
+        tolerance=20.0,
+        not_applicable_if=rf"^pairs {pair} 0$",
+        measures=MEASURES[pair],
+    )
+
+
 @rfm.simple_test
 class PingPong(ContainerCheck, ReleaseOfImage):
     """All pairs one after the other, by the project's own program."""
@@ -43,6 +59,12 @@ class PingPong(ContainerCheck, ReleaseOfImage):
     seconds_of_pairs = variable(float, int, value=1.5)
     #: Pairs of each class, drawn evenly where there are more; 0 for all, as in D12.6, whatever it takes.
     pairs_of_class = variable(int, value=40)
+    #: Whether the dispersion of the pairs is judged too, beside their medians.
+    dispersion = parameter([False, True], loggable=True)
+    plain = {"dispersion": False}
+    #: The map of the pairs; that of the first round of each side is kept.
+    output_files = ["pairs.csv"]
+    keep_files = ["rounds/01-*"]
     # Three trials of 10 ms inside a node, and of 60 over a fabric.
     work = Work("pairs", min_amount=1, fixed_seconds=1.5, serial_seconds_per_unit=0.15)
     run_limit = 300
@@ -53,6 +75,14 @@ class PingPong(ContainerCheck, ReleaseOfImage):
     figures += [figure_for_pair_class("bandwidth", "MB/s", pair) for pair in CLASSES]
     answers = [Answer("wrong_bytes", r"^wrong bytes (\d+)", at_most=0)]
     answers += [Answer(f"pairs_{pair}", rf"^pairs {pair} (\d+)") for pair in CLASSES]
+
+    @run_after("init")
+    def add_dispersion(self):
+        """Add the dispersion of each class, in the usual image: in a short run with few pairs it is mostly noise."""
+        if self.dispersion:
+            measured = (("latency", "us"), ("bandwidth", "MB/s"))
+            self.figures = [*self.figures, *(dispersion(*one, pair) for one in measured for pair in CLASSES)]
+            self.valid_systems = self.valid_systems if self.image_release == "fitting" else []
 
     @run_before("run")
     def choose_seconds(self):

@@ -8,7 +8,7 @@
  * SECONDS are shared among the pairs: each has trials until its share is used up, at least three. A trial is 10000
  * exchanges of 4 bytes and 50 of 1 MiB, as in the seed (figures 8.4 and 8.5). Reported are, for each class of pair, the
  * median over pairs and trials, and the dispersion: the distance between the quartiles in percent of the median. Every
- * message is checked at both ends.
+ * message is checked at both ends. The file pairs.csv, the map of the pairs, has the median of each one's trials.
  *
  * Latency is half a round trip; bandwidth is the message's size over half a round trip, in 10^6 bytes per second.
  */
@@ -86,6 +86,19 @@ static void report(const char *what, const char *class, const char *unit, struct
     double median = quantile(series, 0.5);
     double dispersion = 100.0 * (quantile(series, 0.75) - quantile(series, 0.25)) / median;
     printf("%s %s %.6g %s dispersion %.3g %%\n", what, class, median, unit, dispersion);
+}
+
+/* The median of the values from a number on. */
+static double median_from(const struct series *series, size_t from)
+{
+    size_t count = series->count - from;
+    double *values = room_for(count, sizeof *values);
+    memcpy(values, series->values + from, count * sizeof *values);
+    struct series part = {values, count, count};
+    qsort(values, count, sizeof *values, by_size);
+    double median = quantile(&part, 0.5);
+    free(values);
+    return median;
 }
 
 /* The socket of the core that this rank runs on; 0 where the system does not say. */
@@ -237,9 +250,17 @@ int main(int argc, char **argv)
     double share = budget / (count ? count : 1);
     struct series latency[CLASSES] = {{0}}, bandwidth[CLASSES] = {{0}};
     long errors = 0;
+    FILE *map = NULL;
+    if (rank == 0 && !(map = fopen("pairs.csv", "w"))) {
+        perror("pingpong: error: pairs.csv");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    if (map)
+        fprintf(map, "first,second,class,latency_us,bandwidth_MB_s\n");
     for (struct pair *pair = pairs; pair < pairs + count; pair++) {
         int first = pair->first, second = pair->second, more = 1;
         taken[pair->class]++;
+        size_t before = latency[pair->class].count;
         double started = MPI_Wtime();
         for (int trial = 1; more; trial++) {
             double seconds[2] = {0.0, 0.0};
@@ -261,6 +282,13 @@ int main(int argc, char **argv)
             }
             MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
         }
+        if (map)
+            fprintf(map, "%d,%d,%s,%.6g,%.6g\n", first, second, class_names[pair->class],
+                    median_from(&latency[pair->class], before), median_from(&bandwidth[pair->class], before));
+    }
+    if (map && fclose(map) != 0) {
+        perror("pingpong: error: pairs.csv");
+        MPI_Abort(MPI_COMM_WORLD, 1);
     }
 
     long all_errors = 0;
