@@ -15,7 +15,7 @@ from pathlib import Path
 from containercheck.command import parsers, run
 from containercheck.command.parsers import Parser
 from containercheck.node import container_runtimes
-from containercheck.node.container_runtimes import METADATA, RUNTIMES
+from containercheck.node.container_runtimes import METADATA, RUNTIMES, WAY
 from containercheck.report import table, versions
 from containercheck.results import selections
 from containercheck.results.cases import Case
@@ -66,8 +66,28 @@ def resolved(word: str) -> str:
     )
 
 
-def version(path: str) -> str:
-    """Return the version that a runtime prints, in one line."""
+def with_way(word: str) -> str:
+    """Return the path of the runtime that a word names, with the way in which it is to run images if one is named.
+
+    :raises UnknownCandidate: no runtime has this name.
+    """
+    name, sign, way = word.rpartition(WAY)
+    if not sign:
+        return resolved(word)
+    try:
+        # The names of commands and modules may contain the sign.
+        return resolved(word)
+    except UnknownCandidate:
+        return f"{resolved(name)}{sign}{way}"
+
+
+def version(word: str) -> str:
+    """Return the version that a runtime prints, in one line, and the way in which it runs images."""
+    path, way = container_runtimes.with_way(word)
+    return ", ".join(filter(None, (_printed_version(path), way)))
+
+
+def _printed_version(path: str) -> str:
     try:
         # Some print it as an error.
         output = subprocess.run(
@@ -157,11 +177,20 @@ def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
     if kinds == {True}:
         paths = [word if "://" in word else str(Path(word).absolute()) for word in words]
         return "compared_images", dict(zip(names, paths))
-    paths = [resolved(word) for word in words]
-    runtimes = [container_runtimes.by_command(path).name.lower() for path in paths]
-    if len(set(runtimes)) > 1 and all(runtimes):
+    # A candidate may have a name of its own, and a way to run images.
+    named = [re.fullmatch(r"(?:([\w-]+)=)?(.+)", word, re.DOTALL).groups() for word in words]
+    paths = [with_way(word) for _, word in named]
+    try:
+        runtimes = [container_runtimes.chosen(path) for path in paths]
+    except ValueError as error:
+        raise UnknownCandidate(str(error)) from None
+    kinds = ["-".join(filter(None, (kind.name.lower(), kind.way.name))) for kind in runtimes]
+    if len(set(kinds)) > 1 and all(kinds):
         # Each is compared with bare, and none is the successor of another.
-        names = [name if runtimes.count(name) == 1 else f"{name}{place}" for place, name in enumerate(runtimes, 1)]
+        names = [kind if kinds.count(kind) == 1 else f"{kind}{place}" for place, kind in enumerate(kinds, 1)]
+    names = [own or name for (own, _), name in zip(named, names)]
+    if len({*names}) < len(names):
+        raise UnknownCandidate(f"each candidate needs a name of its own: {', '.join(names)}")
     return "runtimes", dict(zip(names, paths))
 
 

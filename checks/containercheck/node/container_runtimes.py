@@ -17,6 +17,10 @@ METADATA = ".singularity.d"
 #: Forms of images that runtimes run: a SIF file, an OCI image in a storage of the runtime's own, a directory, a file
 #: with nothing but a SquashFS file system.
 SIF, OCI, TREE, SQUASHFS = "sif", "oci", "tree", "sqsh"
+#: Who mounts an image file: the kernel itself, or a program of FUSE.
+KERNEL, FUSE = "kernel", "fuse"
+#: What stands between the command of a runtime and the way in which it is to run images: ``apptainer+unpacked``.
+WAY = "+"
 #: Command that writes the files of an image as an archive, without what the runtime binds in. It skips unreadable ones,
 #: where its tar can (BusyBox's cannot).
 ARCHIVE = (
@@ -52,6 +56,23 @@ class Storage(NamedTuple):
         return bool(self.loaded) and name.startswith(self.loaded)
 
 
+class Way(NamedTuple):
+    """One of several ways in which a runtime runs images; one without a name is its usual one.
+
+    ``form`` is what it runs then. ``mounted_by`` is who has to mount the image file (:data:`KERNEL`, :data:`FUSE`),
+    which is proven on the node; empty where that does not matter. ``user_namespace`` tells whether it runs in a user
+    namespace; None leaves that to the node. ``root_options`` are further options for root. ``requirement`` says what it
+    needs of an installation, for messages.
+    """
+
+    name: str = ""
+    form: str = SIF
+    mounted_by: str = ""
+    user_namespace: Optional[bool] = None
+    root_options: Tuple[str, ...] = ()
+    requirement: str = ""
+
+
 class Runtime(NamedTuple):
     """A container runtime.
 
@@ -77,7 +98,8 @@ class Runtime(NamedTuple):
 
     Images: ``form`` is what it runs (:data:`SIF`, :data:`OCI`, :data:`TREE`, :data:`SQUASHFS`); ``storage`` says how it
     keeps them itself, None for one that runs files and directories. ``builds`` tells whether it builds one from a
-    definition file, and ``build_directory`` is the variable that says where.
+    definition file, and ``build_directory`` is the variable that says where. ``ways`` are other ways in which it runs
+    them; ``way`` is the one that is chosen.
 
     Its settings: ``configuration`` are the words that print the path of its configuration file, and ``settings`` how
     the names of its variables begin.
@@ -113,11 +135,28 @@ class Runtime(NamedTuple):
     storage: Optional[Storage] = None
     builds: bool = False
     build_directory: str = ""
+    ways: Tuple[Way, ...] = ()
+    way: Way = Way()
     configuration: Tuple[str, ...] = ()
     settings: str = ""
     follow_ups: Tuple[str, ...] = ()
     causes: Tuple[str, ...] = ()
     noise: Tuple[str, ...] = ()
+
+    def in_way(self, way: str) -> "Runtime":
+        """Return the runtime as it runs images in one of its ways; an empty name is its usual one.
+
+        :raises KeyError: it has no such way.
+        """
+        if not way:
+            return self
+        known = {each.name: each for each in self.ways}[way]
+        return self._replace(way=known, form=known.form, builds=self.builds and known.form == self.form)
+
+    @property
+    def title(self) -> str:
+        """Name for people, with the way in which it runs images where that is not its usual one."""
+        return WAY.join(filter(None, (self.command, self.way.name)))
 
     def bind_words(self, binds: Iterable[Tuple[str, str]]) -> Tuple[str, ...]:
         """Return the options, quoted, that bind sources of the host at targets in the container."""
@@ -209,6 +248,19 @@ _APPTAINER = Runtime(
     starts_containers=True,
     builds=True,
     build_directory="APPTAINER_TMPDIR",
+    # Without a way, the installation decides who mounts the file: its setuid part, the kernel for root, or FUSE.
+    ways=(
+        Way("unpacked", form=TREE),
+        Way("fuse", mounted_by=FUSE, user_namespace=True, requirement="squashfuse_ll or squashfuse on the nodes"),
+        # What root gives up are privileges in the container: root without all of them may not hand them on.
+        Way(
+            "kernel",
+            mounted_by=KERNEL,
+            user_namespace=False,
+            root_options=("--no-privs",),
+            requirement="an installation with setuid and `allow setuid-mount squashfs = yes`, or root",
+        ),
+    ),
     configuration=("buildcfg",),
     settings="APPTAINER_",
     follow_ups=(
@@ -348,6 +400,32 @@ def by_name(name: str) -> Runtime:
 def by_command(command: str) -> Runtime:
     """Return the runtime with this command, a name or a path; :data:`UNKNOWN` where no row has it."""
     return next((runtime for runtime in RUNTIMES if runtime.command == Path(command).name), UNKNOWN)
+
+
+def with_way(word: str) -> Tuple[str, str]:
+    """Return the command in a word, and the way in which it is to run images; that is empty where none is named.
+
+    Only what follows the command of a runtime that has ways is one: names of files and modules may contain the sign.
+
+    >>> with_way("/usr/bin/apptainer+unpacked"), with_way("gcc+cuda"), with_way("podman")
+    (('/usr/bin/apptainer', 'unpacked'), ('gcc+cuda', ''), ('podman', ''))
+    """
+    command, sign, way = word.rpartition(WAY)
+    return (command, way) if sign and by_command(command).ways else (word, "")
+
+
+def chosen(word: str) -> Runtime:
+    """Return the runtime that a word names by its command, in the way that it names; :data:`UNKNOWN` for none.
+
+    :raises ValueError: the runtime has no such way; the message says which it has.
+    """
+    command, way = with_way(word)
+    runtime = by_command(command)
+    try:
+        return runtime.in_way(way)
+    except KeyError:
+        names = ", ".join(known.name for known in runtime.ways)
+        raise ValueError(f"{command} has no way {way} to run images: after the {WAY}, write one of {names}") from None
 
 
 def recognized(command: str, answer: str) -> Runtime:

@@ -265,6 +265,7 @@ class _InContainer:
         ranks = layout.ranks_per_node if self._program.mpi else 0
         own = [] if container.host_mpi else ["--own-environment"]
         words = [f"--command={container.typed}", f"--ranks={ranks}", *own]
+        words += [f"--way={container.runtime.way.name}"] if container.runtime.way.name else []
         words += [] if container.runtime.storage else [f"--image={container.image}"]
         words += [f"--required-option={container.runtime.required_option}"] * bool(container.runtime.required_option)
         if container.copied_to:

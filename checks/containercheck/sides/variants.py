@@ -52,11 +52,20 @@ class VariantSides(RegressionTestPlugin):
         """
         if self.runtimes and self.compared_images:
             raise ReframeError("runtimes and images are two comparisons: name one of them")
-        kinds = {name: container_runtimes.by_command(command) for name, command in self.runtimes.items()}
+        try:
+            kinds = {name: container_runtimes.chosen(word) for name, word in self.runtimes.items()}
+        except ValueError as error:
+            raise ReframeError(f"runtimes: {error}") from None
         several = len(set(kinds.values())) > 1 and container_runtimes.UNKNOWN not in kinds.values()
         named = [
-            Candidate(name, command, kinds[name] if several else None, builds=self.built_by_each and not several)
-            for name, command in self.runtimes.items()
+            Candidate(
+                name,
+                container_runtimes.with_way(word)[0],
+                kinds[name] if several or kinds[name].way.name else None,
+                builds=self.built_by_each and not several,
+                against_bare=several,
+            )
+            for name, word in self.runtimes.items()
         ]
         return (*named, *(Candidate(name, image=path) for name, path in self.compared_images.items()))
 
@@ -68,7 +77,7 @@ class VariantSides(RegressionTestPlugin):
         """
         first, sides = self.candidates()[0].name, []
         for candidate in self.candidates():
-            is_successor = candidate.runtime is None and candidate.name != first
+            is_successor = not candidate.against_bare and candidate.name != first
             side = subject.changed(
                 name=candidate.name,
                 label=candidate.name,
@@ -76,7 +85,7 @@ class VariantSides(RegressionTestPlugin):
                 launcher=self._launcher_of(subject, candidate),
                 replaces=is_successor,
             )
-            if candidate.runtime is None:
+            if not candidate.against_bare:
                 side = side.changed(compared_with=first if is_successor else None)
             sides.append(side)
         return sides

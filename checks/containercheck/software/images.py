@@ -69,7 +69,7 @@ def _refuse_place(wanted: Wanted) -> None:
     used = [wanted.runtime, *(candidate.runtime for candidate in wanted.candidates)]
     for runtime in filter(None, used):
         if (wanted.unpacked or wanted.copied) and runtime.form != SIF:
-            raise Unavailable(f"no image: {runtime.command} keeps images in its own way, not where the check wants it")
+            raise Unavailable(f"no image: {runtime.title} keeps images in its own way, not where the check wants it")
         if wanted.nodes > 1 and runtime.storage and runtime.storage.per_node:
             raise Unavailable(
                 f"no image: {runtime.command} keeps images on each node, and a job brings them to its first only"
@@ -111,7 +111,7 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
             raise Unavailable(f"no image: {command} cannot build {recipe}{instead}")
         unnamed = candidate and replace(candidate, command=None, builds=False)
         source = _image(replace(wanted, runtime=converter), site, link, unnamed)
-        return _converted(source, wanted.runtime, converter, site)
+        return _converted(source, wanted.runtime, converter, site, candidate.command if candidate else None)
     builder = ["--runtime", candidate.command, "--own"] if candidate and candidate.builds else ["--runtime", command]
     words = ["--recipes", RECIPES, *builder, "--architecture", architecture_of(site)]
     words += [f"--argument={name}={value}" for name, value in (arguments or {}).items()]
@@ -129,21 +129,26 @@ def _builder(runtime: Runtime) -> Runtime | None:
     return next((known for known in RUNTIMES if known.builds and shutil.which(known.command)), None)
 
 
-def _converted(source: Provision, runtime: Runtime, builder: Runtime, site: Site) -> Provision:
+def _converted(
+    source: Provision, runtime: Runtime, builder: Runtime, site: Site, command: str | None = None
+) -> Provision:
     """Return an image file as what a runtime runs: a directory, or an image in its storage.
 
     :param builder: the runtime that runs the file.
+    :param command: the runtime as it is typed; its storage may be another one than the usual command's.
     """
     file = str(source.image)
     link = file[: -len(SUFFIXES[SIF])] + SUFFIXES[runtime.form]
     words: list[Any] = ["convert", "--source", file, "--builder", builder.command, "--runtime", runtime.command]
-    words += ["--cache", site.cache("image_cache"), "--link", link]
+    words += ["--way", runtime.way.name] if runtime.way.name else []
+    typed = ["--command", command] if command and runtime.storage else []
+    words += [*typed, "--cache", site.cache("image_cache"), "--link", link]
     if runtime.form in (TREE, SQUASHFS):
         return replace(source, image=link, build=(*source.build, node_commands.in_build(site, *words)))
     name = f"$(cat {contract.image_name_file(link)})"
     if site.is_here:
         return replace(source, image=name, build=(*source.build, node_commands.in_build(site, *words)))
-    load = f"{node_commands.in_job(site, 'convert', '--load', link, '--runtime', runtime.command)} || exit 1"
+    load = f"{node_commands.in_job(site, 'convert', '--load', link, '--runtime', runtime.command, *typed)} || exit 1"
     build = (*source.build, node_commands.in_build(site, *words, "--no-load"))
     return replace(source, image=name, build=build, activate=(*source.activate, load))
 

@@ -225,9 +225,10 @@ def digests_of(layout: Path) -> Tuple[str, str]:
     return digest.partition(":")[2], manifest["config"]["digest"].partition(":")[2]
 
 
-def load(runtime: Runtime, facts: Dict[str, Any]) -> None:
+def load(runtime: Runtime, facts: Dict[str, Any], command: str = "") -> None:
     """Read an archive into the storage of a runtime, unless it has the image.
 
+    :param command: the runtime as it is typed; by default its usual command.
     :raises CacheError: the runtime does not take it.
     """
     storage, name = runtime.storage, facts["path"]
@@ -235,14 +236,16 @@ def load(runtime: Runtime, facts: Dict[str, Any]) -> None:
         raise CacheError(
             f"{runtime.command} reads no archives: push {facts['archive']} to a registry, and name it there"
         )
-    if _identifier(storage.look, name) == facts["id"]:
+    typed = [command] if command else storage.look[:1]
+    look = (*typed, *storage.look[1:])
+    if _identifier(look, name) == facts["id"]:
         return
-    words = [word.format(archive=facts["archive"], name=name) for word in storage.load]
+    words = [*typed, *(word.format(archive=facts["archive"], name=name) for word in storage.load[1:])]
     try:
         process = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     except OSError as error:
         raise CacheError(f"{name} cannot be loaded: {words[0]}: {error.strerror}") from None
-    if _identifier(storage.look, name) != facts["id"]:
+    if _identifier(look, name) != facts["id"]:
         lines = os.fsdecode(process.stdout).split("\n")
         why = next((line for line in reversed(lines) if line.strip()), "it printed nothing")
         raise CacheError(f"{runtime.command} does not load {name} on {os.uname().nodename}: {why}")
@@ -266,15 +269,17 @@ def main() -> None:
     what.add_argument("--source", type=Path, help="link to the image file, with its record beside it")
     what.add_argument("--load", type=Path, help="link to an archive, with its record beside it")
     parser.add_argument("--runtime", required=True, help="command of the runtime that the image is for")
+    parser.add_argument("--way", default="", help="how the runtime is to run the image, where it has several ways")
+    parser.add_argument("--command", default="", help="the runtime as it is typed, if that is not its usual command")
     parser.add_argument("--builder", help="command of a runtime that runs the image file")
     parser.add_argument("--cache", type=Path, help="directory of the images")
     parser.add_argument("--link", type=Path, help="make this a symbolic link to the image")
     parser.add_argument("--no-load", action="store_true", help="load it into no storage: each node does that")
     arguments = parser.parse_args()
-    runtime = container_runtimes.by_command(arguments.runtime)
+    runtime = container_runtimes.by_command(arguments.runtime).in_way(arguments.way)
     if arguments.load:
         try:
-            load(runtime, json.loads(arguments.load.with_suffix(".json").read_text()))
+            load(runtime, json.loads(arguments.load.with_suffix(".json").read_text()), arguments.command)
         except (CacheError, OSError, ValueError, KeyError) as error:
             sys.exit(f"error: {error}")
         return
@@ -292,7 +297,7 @@ def main() -> None:
         entry.ensure()
         converted = entry.facts()
         if runtime.form == OCI and not arguments.no_load:
-            load(runtime, converted)
+            load(runtime, converted, arguments.command)
         return converted
 
     def deliver_path() -> Path:

@@ -3,25 +3,35 @@
     python3 checks/containercheck runtime --command apptainer --ranks 4 --own-environment subject
 
 writes ``subject.options`` and ``subject.start``, which the side's commands include, and ``subject.runtime.json`` with
-the runtime's version. ``subject.start`` has the words before the runtime, which keep the host's settings out of an
+the runtime's version. With ``--way``, it is one of several ways in which the runtime runs images, and that it does so
+is proven. ``subject.start`` has the words before the runtime, which keep the host's settings out of an
 image with its own.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import re
 import shutil
+import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Tuple
 
 from containercheck.node import container_runtimes, contract
-from containercheck.node.container_runtimes import Runtime
+from containercheck.node.container_runtimes import FUSE, KERNEL, Runtime
 from containercheck.node.job import image_file, processes
 
 #: Variables with settings of the host's MPI, loader and Python.
 OF_THE_HOST = re.compile(r"(OMPI_MCA|OPAL|PMIX_MCA|PRTE_MCA|UCX|UCC|FI|MPICH|MPIR_CVAR|I_MPI|MV2|LD)_|PYTHON")
+#: Programs of FUSE that mount image files, by the beginning of their names.
+MOUNTERS = re.compile("squashfuse")
+#: What a runtime does with an image file that nothing mounts.
+UNPACKED = "unpacked"
+#: Seconds that a container may take to start for :func:`mounted_by`.
+PATIENCE = 120
 #: Of these, the variables that the library sets for every container.
 OURS = ("PMIX_MCA_gds",)
 
@@ -40,7 +50,10 @@ def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
     chosen = [*runtime.environment, *([*runtime.variable, contract.RUN] if runtime.variable else [])]
     if runtime.same_user and os.geteuid() != 0:
         chosen.append(runtime.same_user)
-    if runtime.user_namespace and is_crippled_root():
+    way = runtime.way
+    chosen += way.root_options if os.geteuid() == 0 else ()
+    in_namespace = is_crippled_root() if way.user_namespace is None else way.user_namespace
+    if runtime.user_namespace and in_namespace:
         chosen.append(runtime.user_namespace)
     shared = runtime.shared_namespace
     if shared and ranks > 1 and shared in processes.output_of([command, *runtime.help]):
@@ -99,6 +112,64 @@ def configuration(runtime: Runtime, command: str) -> Dict[str, str]:
     return {name: ", ".join(values) for name, values in directives.items()}
 
 
+def mounted_by(words: List[str], image: str) -> Tuple[str, str]:
+    """Return who mounts an image file, and the last line that the runtime printed.
+
+    While the container lives, a program of FUSE runs, or the kernel has the file as a loop device.
+
+    :param words: the runtime with its options.
+    :return: for who, :data:`KERNEL`, :data:`FUSE`, :data:`UNPACKED`, or empty where no container starts.
+    """
+    command = [*words, image, "sh", "-c", "echo; read -r line"]
+    pipes: Dict[str, Any] = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+    process = subprocess.Popen(command, start_new_session=True, **pipes)
+    limit = threading.Timer(PATIENCE, process.kill)
+    limit.start()
+    try:
+        started = process.stdout.readline() if process.stdout else b""
+        names = [processes.status_of(pid)[0] for pid in processes.descendants(process.pid)]
+        is_loop = os.path.realpath(image) in _files_of_loop_devices()
+        _, printed = process.communicate(b"\n")
+    finally:
+        limit.cancel()
+        processes.end(process.pid, 1.0)
+    lines = [line for line in os.fsdecode(printed).splitlines() if line.strip()]
+    who = KERNEL if is_loop else UNPACKED
+    who = FUSE if any(MOUNTERS.match(name) for name in names) else who
+    return who if started else "", lines[-1] if lines else "it printed nothing"
+
+
+def _files_of_loop_devices() -> List[str]:
+    files = []
+    for path in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with contextlib.suppress(OSError):
+            files.append(path.read_text(errors="replace").strip())
+    return files
+
+
+def prove(runtime: Runtime, words: List[str], image: str) -> None:
+    """Check that a runtime mounts an image file in the chosen way.
+
+    :param words: the runtime with its options.
+    :raises SystemExit: it does not run the image, or something else mounts it.
+    """
+    way = runtime.way
+    if not way.mounted_by:
+        return
+    who, line = mounted_by(words, image)
+    if who != way.mounted_by:
+        problems = {
+            "": f"it starts no container: {line}",
+            FUSE: "a program of FUSE mounts the image",
+            KERNEL: "the kernel mounts the image",
+            UNPACKED: "it unpacks the image at every start",
+        }
+        sys.exit(
+            f"error: {runtime.title} on {os.uname().nodename}: {problems[who]}\n"
+            f"it needs {way.requirement}: have that, or leave {runtime.title} out"
+        )
+
+
 def is_crippled_root() -> bool:
     """Tell whether we are root without all capabilities (in a sandbox, say), who needs a user namespace for images."""
     if os.geteuid() != 0:
@@ -117,6 +188,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--command", required=True, help="the runtime, as it is typed")
     parser.add_argument("--ranks", type=int, required=True, help="ranks of MPI on a node; 0 without MPI")
+    parser.add_argument("--way", default="", help="how the runtime is to run images, where it has several ways")
     parser.add_argument("--own-environment", action="store_true", help="the image brings its own MPI and settings")
     parser.add_argument("--stored-image", help="name of the image in the storage of the runtime")
     parser.add_argument("--image", type=Path, help="link to the image, where that is a file: it is compared")
@@ -139,9 +211,18 @@ def main() -> None:
     elif arguments.image:
         image_file.verify(arguments.image)
     runtime, version = identify(arguments.command)
+    try:
+        runtime = runtime.in_way(arguments.way)
+    except KeyError:
+        node = os.uname().nodename
+        sys.exit(f"error: {arguments.command} on {node} has no way {arguments.way} to run images: {version}")
     words = options(runtime, arguments.command, arguments.ranks)
     if arguments.stored_image and runtime.variables:
         words += image_variables(runtime, arguments.command, arguments.stored_image, arguments.side)
+    if arguments.way and arguments.image:
+        alone = options(runtime, arguments.command, 0)
+        prove(runtime, [arguments.command, runtime.launch[0], *alone], str(arguments.copy_to or arguments.image))
+        version = f"{version} ({arguments.way})"
     Path(contract.options_file(arguments.side)).write_text(" ".join(words) + "\n")
     kept_out = hidden(runtime, os.environ, arguments.own_environment)
     start = ["env", *(f"-u{name}" for name in kept_out)] if kept_out else []
