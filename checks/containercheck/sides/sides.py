@@ -148,8 +148,8 @@ class Candidate:
     :ivar builds: whether its image is built by this runtime, for it alone.
     :ivar arguments: values of the recipe's own arguments for its image; empty for their defaults. None for the check's
         image.
-    :ivar against_bare: whether it is compared with bare, as runtimes of several kinds are; otherwise it is judged as the
-        successor of the first candidate.
+    :ivar against_bare: whether it is compared with bare, as runtimes of several kinds are; otherwise it is judged as
+        the successor of the first candidate.
     :ivar mpi: family of the MPI in its image, a key of ``mpi.FAMILIES``, by whose launcher its ranks are started; None
         for the partition's.
     """

@@ -83,7 +83,8 @@ def podman(tmp_path, monkeypatch):
 
 def convert(stage, cache, runtime, *options):
     """Convert the image for a runtime; return its facts, with the source's record in place again."""
-    link = stage / f"image.{by_name(runtime).form}"
+    way = options[options.index("--way") + 1] if "--way" in options else ""
+    link = stage / f"image.{by_name(runtime).in_way(way).form}"
     record = (stage / "image.json").read_text()
     words = ["--source", "image.sif", "--builder", "apptainer", "--runtime", by_name(runtime).command]
     with pytest.MonkeyPatch.context() as patch:
@@ -156,6 +157,45 @@ def test_a_node_loads_the_archive_that_the_build_step_made(image, podman, tmp_pa
     (stage / "image.json").write_text(json.dumps({**facts, "id": "0" * 64}))
     refused = subprocess.run(load, cwd=stage, capture_output=True, text=True)
     assert refused.returncode == 1 and refused.stderr.startswith("error: podman does not load localhost/")
+
+
+def test_apptainer_runs_a_directory_as_it_runs_the_file(image, tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "7")
+    stage = image / "stage"
+    convert(stage, tmp_path / "cache", "Apptainer", "--way", "unpacked")
+    assert (stage / "image.tree" / "opt" / "own" / "bin").is_dir()
+    for form in ("image.tree", "image.sif"):
+        check_output(run("Apptainer", form, stage, PROGRAM), stage)
+
+
+@pytest.mark.parametrize(
+    ("way", "given", "problem"),
+    [
+        ("fuse", "fuse", None),
+        ("kernel", "kernel", None),
+        ("fuse", "kernel", "the kernel mounts the image"),
+        ("kernel", "fuse", "a program of FUSE mounts the image"),
+    ],
+)
+def test_who_mounts_an_image_is_proven(image, way, given, problem):
+    """And it is no proof where something else does: with the options of the other way, the gate is shut."""
+    if os.geteuid() != 0:
+        pytest.skip("only root mounts by the kernel, where Apptainer has no setuid part")
+    row = by_name("Apptainer").in_way(way)
+    options = runtime_start.options(by_name("Apptainer").in_way(given), "apptainer", 0)
+    if problem is None:
+        runtime_start.prove(row, ["apptainer", "exec", *options], str(image / "stage" / "image.sif"))
+        return
+    with pytest.raises(
+        SystemExit, match=rf"error: apptainer\+{way} on .*: {problem}\nit needs .*leave apptainer\+{way} out"
+    ):
+        runtime_start.prove(row, ["apptainer", "exec", *options], str(image / "stage" / "image.sif"))
+
+
+def test_an_image_that_does_not_start_is_no_proof(tmp_path):
+    row = by_name("Apptainer").in_way("fuse")
+    with pytest.raises(SystemExit, match="it starts no container: .*no such file"):
+        runtime_start.prove(row, ["apptainer", "exec", "--userns"], str(tmp_path / "none.sif"))
 
 
 def test_charliecloud_runs_a_directory(image, tmp_path, monkeypatch):

@@ -39,18 +39,27 @@ def test_two_images_take_turns_each_from_its_own_file(session, tmp_path):
 
 
 def test_runtimes_of_several_kinds_each_run_beside_bare_from_one_recipe(session, tmp_path):
-    """Apptainer the file itself, Charliecloud the directory that was made from it."""
+    """Apptainer the file itself or a directory that was made from it, which Charliecloud runs too."""
     if shutil.which("ch-run") is None:
         pytest.skip("needs ch-run (Debian: charliecloud)")
-    few = ("-S", "rounds=1", "-S", "strict_check=no", "-S", "runtimes=apptainer:apptainer,charliecloud:ch-run")
+    few = (
+        "-S",
+        "rounds=1",
+        "-S",
+        "strict_check=no",
+        "-S",
+        "runtimes=apptainer:apptainer,flat:apptainer+unpacked,charliecloud:ch-run",
+    )
     result = session("-n", "Planted%variant=generic", *few, checks=PLANTED, USER="somebody")
     passed = result.case("generic")
     assert passed["result"] == "pass", passed["fail_reason"]
     compared = {(row["subject_label"], row["baseline_label"]) for row in passed["results"]}
-    assert compared == {("apptainer", "bare"), ("charliecloud", "bare")}
+    assert compared == {(name, "bare") for name in ("apptainer", "flat", "charliecloud")}
     images = passed["provenance"]["images"]
     assert images["charliecloud"]["image_source"]["sha256"] == images["apptainer"]["image_sha256"]
     assert Path(images["charliecloud"]["image"]).is_dir()
+    assert images["flat"]["image"] == images["charliecloud"]["image"]
+    assert passed["provenance"]["runtimes"]["flat"]["version"].endswith(" (unpacked)")
     scripts = {name: next(result.stage.rglob(f"{name}.sh")).read_text() for name in images}
     assert " apptainer exec " in scripts["apptainer"] and " ch-run " in scripts["charliecloud"]
 

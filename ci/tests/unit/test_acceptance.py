@@ -119,6 +119,11 @@ def test_the_whole_is_what_its_worst_case_is(cases, problems, status, said, caps
             "no container runtime no-such-runtime: neither a command, nor a path",
         ),
         (["sh", "a b; rm -rf"], "no container runtime a b; rm -rf"),
+        (
+            ["apptainer", "apptainer+flat"],
+            "apptainer has no way flat to run images: after the +, write one of unpacked",
+        ),
+        (["one=sh", "one=sh"], "each candidate needs a name of its own: one, one"),
         (["sh", "sh", "--minutes=x"], "acceptance: error: argument --minutes: 'x' is no number above 0"),
     ],
 )
@@ -199,6 +204,13 @@ def test_runtimes_of_several_kinds_are_no_versions_of_each_other(tmp_path, monke
     # Two of a kind are versions.
     assert [*acceptance.candidates(["apptainer", "apptainer"])[1]] == ["old", "new"]
     assert [*acceptance.candidates(["apptainer", "apptainer", "podman"])[1]] == ["apptainer1", "apptainer2", "podman"]
+    # The ways of one runtime are several kinds; and a person may say what they are called.
+    assert acceptance.candidates(["apptainer", "apptainer+unpacked", "mine=podman"])[1] == {
+        "apptainer": str(tmp_path / "apptainer"),
+        "apptainer-unpacked": f"{tmp_path}/apptainer+unpacked",
+        "mine": str(tmp_path / "podman"),
+    }
+    assert [*acceptance.candidates(["apptainer+kernel", "apptainer+kernel"])[1]] == ["old", "new"]
     images = {"apptainer": {"image_bytes": 142 << 20}, "podman": {"image_bytes": 109 << 20}}
     measured = ({"baseline": {"rate": 100.0}, "apptainer": {"rate": 99.0}, "podman": {"rate": 98.0}},)
     compared = replace(

@@ -258,6 +258,16 @@ def test_runtimes_of_centres_stand_before_the_program(runtime, command):
     assert found.script == f"srun $(cat subject.start) {command}"
 
 
+def test_the_node_is_told_in_which_way_images_are_to_run():
+    container = replace(IMAGE, runtime=by_name("Apptainer").in_way("kernel"), command="/opt/apptainer")
+    found = made(GENERIC.changed(container=container))
+    (line,) = (command for command in found.needs.prepare if " runtime " in command)
+    assert line == (
+        f"{OWN} runtime --command=/opt/apptainer --ranks=4 --own-environment --way=kernel --image=image.sif subject"
+    )
+    assert found.script == f"srun $(cat subject.start) /opt/apptainer {EXEC} $(cat subject.options) image.sif hpcc -v"
+
+
 def test_a_container_may_be_an_option_of_the_launcher():
     """As Pyxis has it (args.c): then a process alone needs the launcher too."""
     image = replace(IMAGE, runtime=by_name("Pyxis"), image="image.sqsh", options=("--container-mounts=/data:/data",))

@@ -12,7 +12,7 @@ import pytest
 from conftest import REPOSITORY, write_program
 from containercheck.node import container_runtimes
 from containercheck.node.build import image_builder
-from containercheck.node.container_runtimes import OCI, RUNTIMES, Runtime, Storage, by_command, by_name
+from containercheck.node.container_runtimes import OCI, RUNTIMES, SIF, TREE, Runtime, Storage, by_command, by_name
 from reframe.core.containers import ContainerPlatform
 
 #: Runtimes that ReFrame has no commands for.
@@ -95,6 +95,19 @@ def test_a_new_runtime_is_a_row():
         "'/opt/my podman' run --rm '-v=/my stage:/rfm_workdir' --device=nvidia.com/gpu=all -w /rfm_workdir "
         "$(cat options) --tty host/hpcc@sha256:0 hpcc -v"
     )
+
+
+def test_a_way_to_run_images_is_part_of_a_runtime():
+    assert container_runtimes.chosen("apptainer") == container_runtimes.chosen("/opt/bin/apptainer") == RUNTIMES[0]
+    unpacked = container_runtimes.chosen("/opt/bin/apptainer+unpacked")
+    assert (unpacked.form, unpacked.builds, unpacked.title) == (TREE, False, "apptainer+unpacked")
+    kernel = container_runtimes.chosen("apptainer+kernel")
+    assert (kernel.form, kernel.builds, kernel.title) == (SIF, True, "apptainer+kernel")
+    assert len({RUNTIMES[0], unpacked, kernel, container_runtimes.chosen("apptainer+fuse")}) == 4
+    # Nothing else has any: another runtime's command may have the sign in its name.
+    assert container_runtimes.chosen("podman+unpacked") is container_runtimes.UNKNOWN
+    with pytest.raises(ValueError, match="apptainer has no way flat .* write one of unpacked, fuse, kernel"):
+        container_runtimes.chosen("apptainer+flat")
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES, ids=lambda runtime: runtime.name)

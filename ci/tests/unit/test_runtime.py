@@ -108,6 +108,65 @@ def test_a_root_that_may_not_mount_runs_images_in_a_user_namespace(on_path, monk
     assert options_of("apptainer", 2) == ["--userns", "--sharens"]
 
 
+@pytest.mark.parametrize(
+    ("way", "root", "user"),
+    [
+        ("unpacked", ["--userns"], []),
+        ("fuse", ["--userns"], ["--userns"]),
+        # Neither would mount anything in a namespace of its own.
+        ("kernel", ["--no-privs"], []),
+    ],
+)
+def test_each_way_to_run_images_has_its_options(on_path, monkeypatch, way, root, user):
+    on_path()
+    runtime = by_name("Apptainer").in_way(way)
+    for number, expected in ((0, root), (1000, user)):
+        monkeypatch.setattr(os, "geteuid", lambda number=number: number)
+        monkeypatch.setattr(runtime_start, "is_crippled_root", lambda number=number: number == 0)
+        assert runtime_start.options(runtime, "apptainer", 1) == expected
+
+
+def test_a_runtime_that_runs_no_images_in_a_way_is_one_line(on_path, tmp_path):
+    command = [
+        sys.executable,
+        str(REPOSITORY / "checks" / "containercheck" / "node"),
+        "runtime",
+        "--ranks=0",
+        "subject",
+    ]
+    on_path("podman", says="podman version 4.3.1")
+    done = subprocess.run(
+        [*command, "--command=podman", "--way=kernel"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and not done.stdout
+    line = f"error: podman on {os.uname().nodename} has no way kernel to run images: podman version 4.3.1"
+    assert done.stderr.splitlines() == [line]
+
+
+def test_an_image_is_unpacked_for_a_runtime_that_could_run_the_file(on_path):
+    on_path()
+    here = Site("here:compute", True, "x86_64", 4, 0, release="trixie")
+    unpacked = by_name("Apptainer").in_way("unpacked")
+    several = (
+        Candidate("file", "/opt/apptainer", by_name("Apptainer"), against_bare=True),
+        Candidate("unpacked", "/opt/apptainer", unpacked, against_bare=True),
+        Candidate("rootful", "/opt/podman", by_name("Podman"), against_bare=True),
+    )
+    found = images.provide(replace(WANTED, candidates=several), here)
+    assert found.images == {
+        "file": "file.image.sif",
+        "unpacked": "unpacked.image.tree",
+        "rootful": "$(cat rootful.image.name)",
+    }
+    convert = next(line for line in found.build if line.endswith(" --link unpacked.image.tree"))
+    assert " convert --source unpacked.image.sif --builder apptainer --runtime apptainer --way unpacked " in convert
+    # Another podman may have another storage.
+    (load,) = (line for line in found.build if " --runtime podman " in line)
+    assert " --runtime podman --command /opt/podman " in load
+    with pytest.raises(Unavailable, match="apptainer\\+unpacked keeps images in its own way"):
+        images.provide(replace(WANTED, candidates=several[:2], copied=True), here)
+
+
 def test_other_runtimes_get_no_options_of_apptainers(on_path, monkeypatch):
     on_path("docker", options="--userns --sharens")
     monkeypatch.setattr(runtime_start, "is_crippled_root", lambda: True)
