@@ -178,17 +178,17 @@ def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
         paths = [word if "://" in word else str(Path(word).absolute()) for word in words]
         return "compared_images", dict(zip(names, paths))
     # A candidate may have a name of its own, and a way to run images.
-    named = [re.fullmatch(r"(?:([\w-]+)=)?(.+)", word, re.DOTALL).groups() for word in words]
-    paths = [with_way(word) for _, word in named]
+    own = [re.match(r"([\w-]+)=(?=.)", word) for word in words]
+    paths = [with_way(word[match.end() if match else 0 :]) for word, match in zip(words, own)]
     try:
         runtimes = [container_runtimes.chosen(path) for path in paths]
     except ValueError as error:
         raise UnknownCandidate(str(error)) from None
-    kinds = ["-".join(filter(None, (kind.name.lower(), kind.way.name))) for kind in runtimes]
-    if len(set(kinds)) > 1 and all(kinds):
+    known = ["-".join(filter(None, (runtime.name.lower(), runtime.way.name))) for runtime in runtimes]
+    if len(set(known)) > 1 and all(known):
         # Each is compared with bare, and none is the successor of another.
-        names = [kind if kinds.count(kind) == 1 else f"{kind}{place}" for place, kind in enumerate(kinds, 1)]
-    names = [own or name for (own, _), name in zip(named, names)]
+        names = [name if known.count(name) == 1 else f"{name}{place}" for place, name in enumerate(known, 1)]
+    names = [match[1] if match else name for name, match in zip(names, own)]
     if len({*names}) < len(names):
         raise UnknownCandidate(f"each candidate needs a name of its own: {', '.join(names)}")
     return "runtimes", dict(zip(names, paths))
