@@ -17,6 +17,8 @@ PROGRAMS = {
     "runtime": "job.runtime_start",
     "ranks": "job.rank_trial",
     "watch": "job.node_watch",
+    "each-node": "job.each_node",
+    "containers": "job.daemon_containers",
     "place": "job.own_directories",
     "neighbours": "job.neighbours",
     "surroundings": "job.container_view",

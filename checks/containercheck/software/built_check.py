@@ -65,6 +65,7 @@ class BuiltCheck(ApplicationFacts):
             portable=self.variant == "generic",
             unpacked=self.unpacked,
             nodes=self.num_nodes,
+            each_node=slurm.is_slurm(self.job),
             copied=bool(self.image_directory),
             runtime_modules=self.prepared.runtime_needs.modules,
             release=self.release,

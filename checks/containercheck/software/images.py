@@ -70,9 +70,9 @@ def _refuse_place(wanted: Wanted) -> None:
     for runtime in filter(None, used):
         if (wanted.unpacked or wanted.copied) and runtime.form != SIF:
             raise Unavailable(f"no image: {runtime.title} keeps images in its own way, not where the check wants it")
-        if wanted.nodes > 1 and runtime.storage and runtime.storage.per_node:
+        if wanted.nodes > 1 and runtime.storage and runtime.storage.per_node and not wanted.each_node:
             raise Unavailable(
-                f"no image: {runtime.command} keeps images on each node, and a job brings them to its first only"
+                f"no image: {runtime.command} keeps images on each node, and only a job of Slurm's brings them to all"
             )
 
 
@@ -83,14 +83,14 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
     """
     recipe, command = wanted.recipe, wanted.runtime.command
     if candidate and candidate.image:
-        return _ready(candidate.image, f"is compared as {candidate.name}", wanted.runtime, site, link)
+        return _ready(candidate.image, f"is compared as {candidate.name}", wanted, site, link)
     arguments = candidate.arguments if candidate else None
     # Two MPIs are compared by images of one build each: a ready one next to a built one would be another comparison.
     family = candidate.mpi if candidate else None
     ready = wanted.image or (site.images or {}).get(recipe)
     if ready is not None and arguments is None and family is None:
         named_as = f"the site's extras, or --image, name for {wanted.check if wanted.image else recipe}"
-        return _ready(ready, named_as, wanted.runtime, site, link)
+        return _ready(ready, named_as, wanted, site, link)
     try:
         text = recipes.read_recipe(RECIPES, recipe)
     except CacheError:
@@ -111,7 +111,7 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
             raise Unavailable(f"no image: {command} cannot build {recipe}{instead}")
         unnamed = candidate and replace(candidate, command=None, builds=False)
         source = _image(replace(wanted, runtime=converter), site, link, unnamed)
-        return _converted(source, wanted.runtime, converter, site, candidate.command if candidate else None)
+        return _converted(source, wanted, converter, site, candidate.command if candidate else None)
     builder = ["--runtime", candidate.command, "--own"] if candidate and candidate.builds else ["--runtime", command]
     words = ["--recipes", RECIPES, *builder, "--architecture", architecture_of(site)]
     words += [f"--argument={name}={value}" for name, value in (arguments or {}).items()]
@@ -130,14 +130,14 @@ def _builder(runtime: Runtime) -> Runtime | None:
 
 
 def _converted(
-    source: Provision, runtime: Runtime, builder: Runtime, site: Site, command: str | None = None
+    source: Provision, wanted: Wanted, builder: Runtime, site: Site, command: str | None = None
 ) -> Provision:
-    """Return an image file as what a runtime runs: a directory, or an image in its storage.
+    """Return an image file as what the wanted runtime runs: a directory, or an image in its storage.
 
     :param builder: the runtime that runs the file.
     :param command: the runtime as it is typed; its storage may be another one than the usual command's.
     """
-    file = str(source.image)
+    runtime, file = wanted.runtime, str(source.image)
     link = file[: -len(SUFFIXES[SIF])] + SUFFIXES[runtime.form]
     words: list[Any] = ["convert", "--source", file, "--builder", builder.command, "--runtime", runtime.command]
     words += ["--way", runtime.way.name] if runtime.way.name else []
@@ -148,9 +148,15 @@ def _converted(
     name = f"$(cat {contract.image_name_file(link)})"
     if site.is_here:
         return replace(source, image=name, build=(*source.build, node_commands.in_build(site, *words)))
-    load = f"{node_commands.in_job(site, 'convert', '--load', link, '--runtime', runtime.command, *typed)} || exit 1"
-    build = (*source.build, node_commands.in_build(site, *words, "--no-load"))
-    return replace(source, image=name, build=build, activate=(*source.activate, load))
+    convert = node_commands.in_build(site, *words, "--no-load")
+    words = [*_on_each_node(wanted), "convert", "--load", link, "--runtime", runtime.command, *typed]
+    load = f"{node_commands.in_job(site, *words)} || exit 1"
+    return replace(source, image=name, build=(*source.build, convert), activate=(*source.activate, load))
+
+
+def _on_each_node(wanted: Wanted) -> list[str]:
+    """Return the program that runs another one on each node of a job; empty where that has one node."""
+    return ["each-node"] if wanted.nodes > 1 else []
 
 
 def _release(wanted: Wanted, site: Site) -> str:
@@ -172,11 +178,12 @@ def _release(wanted: Wanted, site: Site) -> str:
         ) from None
 
 
-def _ready(ready: str, named_as: str, runtime: Runtime, site: Site, link: str) -> Provision:
+def _ready(ready: str, named_as: str, wanted: Wanted, site: Site, link: str) -> Provision:
     """Return a ready image, a path or a name in a registry.
 
     :param named_as: clause for messages: who names it.
     """
+    runtime = wanted.runtime
     architecture = ["--architecture", site.architecture] if site.architecture else []
     words = ["pull", "--runtime", runtime.command, "--cache", site.cache("image_cache")]
     is_file = ready.startswith(("/", "~")) and path_of(ready).is_file()
@@ -184,9 +191,10 @@ def _ready(ready: str, named_as: str, runtime: Runtime, site: Site, link: str) -
         builder = _builder(runtime)
         if builder is None:
             raise Unavailable(f"no image: {runtime.command} does not run {ready}, and it cannot be converted here")
-        return _converted(_ready(ready, named_as, builder, site, link), runtime, builder, site)
+        source = _ready(ready, named_as, replace(wanted, runtime=builder), site, link)
+        return _converted(source, wanted, builder, site)
     if runtime.storage:
-        return _stored(ready, runtime.storage, words, site)
+        return _stored(ready, runtime.storage, words, site, _on_each_node(wanted))
     if "://" in ready:
         return Provision(
             image=link, build=(node_commands.in_build(site, *words, *architecture, "--link", link, ready),)
@@ -198,14 +206,18 @@ def _ready(ready: str, named_as: str, runtime: Runtime, site: Site, link: str) -
     return Provision(image=link, build=(node_commands.in_build(site, "image", *words),))
 
 
-def _stored(ready: str, storage: Storage, words: list[Any], site: Site) -> Provision:
-    """Return an image that the runtime stores itself."""
+def _stored(ready: str, storage: Storage, words: list[Any], site: Site, each_node: list[str]) -> Provision:
+    """Return an image that the runtime stores itself.
+
+    :param words: the program that pulls it, with options.
+    :param each_node: the program that runs another one on each node, where there are several.
+    """
     name = re.sub(f"^{REGISTRY_SCHEME}:(//)?", "", ready)
     image = storage.run.format(name=name, identifier=f"$(cat {contract.IMAGE_ID})")
     provenance = {"image": texts.without_credentials(name)}
     if storage.is_loaded(name):
         return Provision(image=image, provenance=provenance)
     if storage.per_node and not site.is_here:
-        pull = f"{node_commands.in_job(site, *words, name)} || exit 1"
+        pull = f"{node_commands.in_job(site, *each_node, *words, name)} || exit 1"
         return Provision(image=image, activate=(pull,), provenance=provenance)
     return Provision(image=image, build=(node_commands.in_build(site, *words, name),), provenance=provenance)

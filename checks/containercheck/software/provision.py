@@ -45,6 +45,7 @@ class Wanted:
     :ivar portable: whether what is built for the image is to run on any machine of the partition's architecture.
     :ivar unpacked: whether the image is to be unpacked.
     :ivar nodes: nodes of the job.
+    :ivar each_node: whether the job can run a command on each of its nodes (node/job/each_node.py).
     :ivar copied: whether the image is to be copied to the memory of the node.
     :ivar runtime_modules: modules that the job loads for the runtime.
     :ivar release: code name of the image's Debian; empty for the one that fits the partition's hosts.
@@ -77,6 +78,7 @@ class Wanted:
     portable: bool = False
     unpacked: bool = False
     nodes: int = 1
+    each_node: bool = False
     copied: bool = False
     runtime_modules: tuple[str, ...] = ()
     release: str = ""

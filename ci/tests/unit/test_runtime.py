@@ -267,8 +267,10 @@ def test_an_image_is_converted_for_a_runtime_that_builds_none(on_path):
     on_path("ch-run", says="0.31")
     found = images.provide(replace(podman, runtime=by_name("Charliecloud")), here)
     assert (found.image, found.activate) == ("image.tree", ())
-    with pytest.raises(Unavailable, match="podman keeps images on each node, and a job brings them to its first only"):
-        images.provide(replace(podman, nodes=2), here)
+    with pytest.raises(Unavailable, match="podman keeps images on each node, and only a job of Slurm's brings them to"):
+        images.provide(replace(podman, nodes=2), elsewhere)
+    (load,) = images.provide(replace(podman, nodes=2, each_node=True), elsewhere).activate
+    assert load.endswith(" each-node convert --load image.oci --runtime podman || exit 1")
     for wish in ({"unpacked": True}, {"copied": True}):
         with pytest.raises(Unavailable, match="keeps images in its own way"):
             images.provide(replace(podman, **wish), here)
@@ -286,7 +288,10 @@ def test_a_ready_image_file_is_converted_too(on_path, tmp_path):
     assert f" --ready {tmp_path}/hpcc.sif " in ready and " convert --source image.sif " in convert
     # What is in a registry is pulled by the runtime itself.
     (pull,) = images.provide(podman, with_images(hpcc="registry.example/hpcc@sha256:0")).activate
-    assert " pull --runtime podman " in pull
+    assert " pull --runtime podman " in pull and " each-node " not in pull
+    two = replace(podman, nodes=2, each_node=True)
+    (pull,) = images.provide(two, with_images(hpcc="registry.example/hpcc@sha256:0")).activate
+    assert " each-node pull --runtime podman " in pull
 
 
 def test_two_mpis_are_compared_by_images_of_one_build_each(on_path):

@@ -1,18 +1,24 @@
 """Remove containers of a daemon, which outlive the command that started them (standard library only, Python 3.6).
 
 A container of Docker or Podman goes on when ``docker run`` is killed, and need not have its environment. So each has a
-label that names its runner (see belonging.py), and containers with the label are removed when their run is over. Only
-the daemon of this node is asked: on a job's other nodes, containers end with their commands or not at all. All engines
-understand the same commands.
+label that names its runner (see belonging.py), and containers with the label are removed when their run is over. The
+engines of a Slurm job's other nodes are asked too (see each_node.py); elsewhere, containers there end with their
+commands or not at all. All engines understand the same commands.
+
+    python3 checks/containercheck containers LABEL
+
+removes those of one node, and prints a line for each that still ran.
 """
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import List, Set
 
 from containercheck.node import container_runtimes, contract, texts
-from containercheck.node.job import belonging, processes
+from containercheck.node.job import belonging, each_node, processes
 
 #: Seconds that an engine may take to list or remove containers.
 PATIENCE = 60.0
@@ -25,17 +31,31 @@ def remove(left: List[str]) -> None:
 
     :param left: list to which a description of each container that still ran is appended.
     """
-    for engine in sorted(_engines()):
-        for line in _listed(engine, "{{.ID}} {{.Image}}"):
+    engines = _engines()
+    if not engines:
+        return
+    left += _removed(engines, belonging.MARK)
+    words = each_node.launcher(first=1)
+    if words:
+        words += [sys.executable, each_node.PROGRAMS, "containers", belonging.MARK]
+        left += processes.output_of(words, PATIENCE, stderr=subprocess.DEVNULL).splitlines()
+
+
+def _removed(engines: Set[str], label: str) -> List[str]:
+    """Remove this node's containers that have a label, and return a description of each that still ran."""
+    left = []
+    for engine in sorted(engines):
+        for line in _listed(engine, label, "{{.ID}} {{.Image}}"):
             number, _, image = texts.printable(line).partition(" ")
             left.append(f"container of {image} ({Path(engine).name} {number})")
             _call(engine, "kill", number)
-        for number in _listed(engine, "{{.ID}}", "--all"):
+        for number in _listed(engine, label, "{{.ID}}", "--all"):
             _call(engine, "rm", "--force", number)
+    return left
 
 
-def _listed(engine: str, columns: str, *options: str) -> List[str]:
-    words = [engine, "ps", *options, f"--filter=label={belonging.MARK}", f"--format={columns}"]
+def _listed(engine: str, label: str, columns: str, *options: str) -> List[str]:
+    words = [engine, "ps", *options, f"--filter=label={label}", f"--format={columns}"]
     return processes.output_of(words, PATIENCE, stderr=subprocess.DEVNULL).splitlines()
 
 
@@ -55,3 +75,13 @@ def _engines() -> Set[str]:
         if container_runtimes.recognized(command, runtime.get("version", "")).is_engine:
             engines.add(command)
     return engines
+
+
+def main() -> None:
+    """Remove this node's containers with the label that the command line names, and print what still ran."""
+    for line in _removed(_engines(), sys.argv[1]):
+        print(f"{line} on {os.uname().nodename}")
+
+
+if __name__ == "__main__":
+    main()

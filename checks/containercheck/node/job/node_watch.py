@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Set
 
 from containercheck.node import contract
-from containercheck.node.job import disturbance, run_observation
+from containercheck.node.job import disturbance, each_node, run_observation
 
 #: Seconds between two looks. One look takes milliseconds.
 INTERVAL = 1.0
@@ -25,17 +25,14 @@ INTERVAL = 1.0
 
 def start() -> None:
     """Start the watch on all other nodes of a Slurm job. A node where it does not start is not watched."""
-    others = int(os.environ.get("SLURM_JOB_NUM_NODES", 1)) - 1
-    if others < 1 or not shutil.which("srun"):
+    words = each_node.launcher(first=1)
+    if not words:
         return
     shutil.rmtree(contract.WATCH, ignore_errors=True)
     Path(contract.WATCH).mkdir()
-    # It shares the processors with the job's own steps, and does not use MPI.
-    words = ["srun", "--overlap", "--relative=1", f"--nodes={others}", f"--ntasks={others}", "--ntasks-per-node=1"]
-    programs = str(Path(__file__).resolve().parents[1])
     with Path(contract.WATCH, "err").open("wb") as err:
         subprocess.Popen(
-            [*words, "--mpi=none", "--mem=0", sys.executable, programs, "watch"],
+            [*words, sys.executable, each_node.PROGRAMS, "watch"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=err,

@@ -1,0 +1,41 @@
+"""A program that runs on each node of a job: which words start it. The cluster's tests run it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from conftest import REPOSITORY, write_program
+from containercheck.node.job import each_node
+
+NODE = str(REPOSITORY / "checks" / "containercheck" / "node")
+
+
+@pytest.fixture
+def srun(tmp_path, monkeypatch):
+    """Have a srun that prints its words, and fails as the commands of a job may."""
+    (tmp_path / "bin").mkdir()
+    write_program(tmp_path / "bin" / "srun", 'echo "$@"; exit 3')
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
+
+
+def test_a_command_starts_once_on_each_node(srun, monkeypatch):
+    assert each_node.launcher()[2:5] == ["--relative=0", "--nodes=3", "--ntasks=3"]
+    assert each_node.launcher(first=1)[2:5] == ["--relative=1", "--nodes=2", "--ntasks=2"]
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "1")
+    assert each_node.launcher(first=1) == []
+    monkeypatch.delenv("SLURM_JOB_NUM_NODES")
+    assert each_node.launcher() == []
+
+
+def test_what_fails_on_a_node_fails(srun, monkeypatch):
+    command = [sys.executable, NODE, "each-node", "convert", "--load", "image.oci"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 3
+    assert done.stdout.endswith(f"--mpi=none --mem=0 {sys.executable} {NODE} convert --load image.oci\n")
+    monkeypatch.delenv("SLURM_JOB_NUM_NODES")
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: a program is to run on each node of a job, and this is no job of Slurm's")
