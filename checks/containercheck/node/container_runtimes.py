@@ -29,6 +29,33 @@ ARCHIVE = (
 )
 
 
+#: Script of a runtime in the stage directory.
+SCRIPT = "container-runtime.sh"
+#: Script that writes an environment file for an image, a working directory and mounts, and prints its path (CSCS
+#: documentation, "EDF reference": entries image, workdir, mounts). The same words make the same file.
+ENVIRONMENT_FILE = r"""# usage: sh container-runtime.sh IMAGE WORKDIR SOURCE:TARGET...
+# Without a container the program would run on the host: after an error, the launcher gets a file that is not there.
+fail() { echo "error: $1" >&2; echo "$PWD/environment-missing.toml"; exit 1; }
+quoted() { printf '"%s"' "$(printf '%s' "$1" | sed 's/[\\"]/\\&/g')"; }
+text="image = $(quoted "$1")
+workdir = $(quoted "$2")"
+shift 2
+mounts=
+for mount; do
+    case $mount in
+        -* | [!/]*) fail "an environment file has mounts, SOURCE:TARGET, and no option $mount" ;;
+        *:/*) mounts="$mounts${mounts:+, }$(quoted "$mount")" ;;
+        *) fail "no mount is $mount: SOURCE:TARGET" ;;
+    esac
+done
+made=$(mktemp "$PWD/environment.XXXXXX") || fail "no environment file can be written into $PWD"
+printf '%s\nmounts = [%s]\n' "$text" "$mounts" >"$made"
+name=$PWD/environment-$(cksum <"$made" | cut -d ' ' -f 1).toml
+mv "$made" "$name" || fail "no environment file can be written into $PWD"
+echo "$name"
+"""
+
+
 class Storage(NamedTuple):
     """How a runtime keeps images itself, in a place that only it knows.
 
@@ -92,9 +119,10 @@ class Runtime(NamedTuple):
     tells whether it gives containers an ``LD_LIBRARY_PATH`` of its own.
 
     Who runs it: ``alone`` are the words that start one process, where the container is an option of the launcher
-    instead of a word before the program; the launcher's help must have ``required_option`` then. ``starts_containers``
-    tells whether its command starts the container itself, so that all processes of that are its descendants;
-    ``is_engine`` whether a container may outlive its command, and is found by its label.
+    instead of a word before the program; the launcher's help must have ``required_option`` then. ``script`` is the text
+    of a shell script that the words after the command call by the name :data:`SCRIPT`; empty for none.
+    ``starts_containers`` tells whether its command starts the container itself, so that all processes of that are its
+    descendants; ``is_engine`` whether a container may outlive its command, and is found by its label.
 
     Images: ``form`` is what it runs (:data:`SIF`, :data:`OCI`, :data:`TREE`, :data:`SQUASHFS`); ``storage`` says how it
     keeps them itself, None for one that runs files and directories. ``builds`` tells whether it builds one from a
@@ -129,6 +157,7 @@ class Runtime(NamedTuple):
     own_library_path: bool = False
     alone: str = ""
     required_option: str = ""
+    script: str = ""
     starts_containers: bool = False
     is_engine: bool = False
     form: str = SIF
@@ -367,6 +396,22 @@ RUNTIMES = (
         bind="--container-mounts={source}:{target}",
         alone="srun --nodes=1 --ntasks=1",
         required_option="--container-image",
+        form=SQUASHFS,
+    ),
+    # CSCS's, an option of Slurm's srun too; Enroot makes the containers, and hands on the environment. All else stands
+    # in a file (CSCS documentation, "Container Engine": "Running containerized environments").
+    Runtime(
+        name="ContainerEngine",
+        command="srun",
+        answer="",
+        launch=(
+            f'--environment="$(sh {SCRIPT} "$PWD"/{{image}} {{workdir}} {{binds}} {{options}})"',
+            "{program}",
+        ),
+        bind="{source}:{target}",
+        alone="srun --nodes=1 --ntasks=1",
+        required_option="--environment",
+        script=ENVIRONMENT_FILE,
         form=SQUASHFS,
     ),
     Runtime(

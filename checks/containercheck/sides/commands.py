@@ -121,6 +121,8 @@ def side_commands(
         scripts = {ranks: container.parallel(RANKS), contract.inside_file(ranks): inside.parallel(RANKS)}
         scripts[contract.lookup_file(side.name)] = container.words(LOOKUP)
         scripts[contract.inside_file(contract.script_file(side.name))] = _script(side, inside, site)
+    if side.container.runtime.script:
+        scripts[container_runtimes.SCRIPT] = side.container.runtime.script
     scripts.update(container.mpi_scripts())
     scripts.update(_observing(side, container) if observed else {})
     return Commands(_script(side, container, site), needs, scripts)
@@ -265,6 +267,9 @@ class _InContainer:
         ranks = layout.ranks_per_node if self._program.mpi else 0
         own = [] if container.host_mpi else ["--own-environment"]
         words = [f"--command={container.typed}", f"--ranks={ranks}", *own]
+        # Several have the launcher's command, which then does not tell them apart.
+        is_known = container_runtimes.by_command(container.runtime.command).name == container.runtime.name
+        words += [] if is_known else [f"--runtime={container.runtime.name}"]
         words += [f"--way={container.runtime.way.name}"] if container.runtime.way.name else []
         words += [] if container.runtime.storage else [f"--image={container.image}"]
         words += [f"--required-option={container.runtime.required_option}"] * bool(container.runtime.required_option)

@@ -188,6 +188,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--command", required=True, help="the runtime, as it is typed")
     parser.add_argument("--ranks", type=int, required=True, help="ranks of MPI on a node; 0 without MPI")
+    parser.add_argument("--runtime", help="name of the runtime, where its command is that of several")
     parser.add_argument("--way", default="", help="how the runtime is to run images, where it has several ways")
     parser.add_argument("--own-environment", action="store_true", help="the image brings its own MPI and settings")
     parser.add_argument("--stored-image", help="name of the image in the storage of the runtime")
@@ -211,6 +212,8 @@ def main() -> None:
     elif arguments.image:
         image_file.verify(arguments.image)
     runtime, version = identify(arguments.command)
+    if arguments.runtime:
+        runtime = container_runtimes.by_name(arguments.runtime)
     try:
         runtime = runtime.in_way(arguments.way)
     except KeyError:
