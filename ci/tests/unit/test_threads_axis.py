@@ -21,7 +21,8 @@ def layout(ranks, openmp, cores=48, ranks_per_node=None):
         check = SimpleNamespace(ranks=ranks, openmp=openmp, threads=1, ranks_per_node=ranks_per_node)
         for hook in (*hooks, RanksOnNode.choose_ranks):
             hook(check)
-        laid_out.append(Layout.on(Site("cluster:compute", False, "x86_64", cores, 0), 1, check.ranks_per_node, check.threads, 1))
+        site = Site("cluster:compute", False, "x86_64", cores, 0)
+        laid_out.append(Layout.on(site, 1, check.ranks_per_node, check.threads, 1))
     assert laid_out[0] == laid_out[1]
     return laid_out[0].ranks_per_node, laid_out[0].threads
 
