@@ -3,7 +3,7 @@
 D12.6 section 6.5, BSC: a pulsating artery filled with blood, as CFD on Lenox (112 cores as 4 x 28 to 112 x 1 ranks x
 threads), CTE-POWER and ThunderX, as FSI on MareNostrum4. A step is the assembly and the solver; reported are the mean
 seconds of each over 20 steps, and the speed-up against the smallest run. Integrated equals bare everywhere; generic is
-slower in the solver beyond 32 nodes of MareNostrum4, and did not start on 256.
+slower beyond 32 nodes of MareNostrum4, and hung at a barrier on 256; on CTE-POWER its solver is slower from the start.
 
 Nobody can download it: the site's file names program, input (with the files of the case, for 20 steps), options (the
 case comes last) and the pattern of the rank count, which is read from the case's log. The seconds are those of the

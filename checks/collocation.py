@@ -3,7 +3,8 @@
 D12.5 section 3.2, BSC on MareNostrum4: BT-MZ with its uneven zones left as they are. One program on a socket in five
 mixes of ranks and threads, bare and in Singularity (table 1, figure 11); two of them, with DLB (table 2, figures 13 and
 14: a speed-up of 1.58 at most, for 8x3); and five (3x2 6x3 2x2 2x5 5x2) that fill the node, under each of the policies
-of DLB (figures 16 to 21: 1.04 to 2.3). Bare and container took the same time in all.
+of DLB (figures 16 to 21: 1.04 to 2.3). Bare and container took the same time; of the five,
+only the case without DLB was run bare.
 
 DLB comes from the site's modules, a directory or Spack, and is loaded into bare and container alike; without it, the
 check is skipped. Any machine runs a program of ours, whose last rank works three times as much as its first.

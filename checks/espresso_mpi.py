@@ -1,8 +1,8 @@
 """Quantum ESPRESSO with one MPI against another: two images of the same source, each with a library of its own.
 
-D12.6 section 7.4, figure 7.5, MARCONI: with Intel MPI pw.x was about five times faster than with Open MPI, on 1 to 10
-nodes, bare and in containers. Here the image with the partition's family of MPI is the first, and the one with the
-other family is judged as its successor: that it is faster or slower than the accepted range is the answer.
+D12.6 section 7.4, figure 7.5, MARCONI: with Intel MPI pw.x was about five times faster than with Open MPI, on 1 to 4
+nodes, 24 atoms, bare and in containers. Here the image with the partition's family of MPI is the first, and the one
+with the other family is judged as its successor: that it is faster or slower than the accepted range is the answer.
 
 Both are compiled alike, from Debian's source (images/espresso.def): they differ by MPI alone.
 """

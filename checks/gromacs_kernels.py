@@ -1,9 +1,9 @@
 """GROMACS with one instruction set after the other, on one core.
 
 D12.6 section 4.4.1: kernels of C, SSE2 and AVX_256 run like 1 : 4.9 : 6.1 on Ivy Bridge (figure 4.1), and of C, SSE2,
-AVX_256 and AVX2 like 1 : 4.8 : 6.1 : 7.8 on Haswell (figure 4.2), and the same kernels
-as fast in a container as bare. A set is a build: ``gmx_mpi_<set>``, as D12.6 named its own, or ``gmx_mpi`` where it was
-built for it. Plain C is there in every build, but only for the non-bonded forces: the rest is slower in D12.6's build.
+AVX_256 and AVX2 like 1 : 4.8 : 6.1 : 7.8 on Haswell (figure 4.2), and the same kernels as fast in a container as bare.
+A set is a build: ``gmx_mpi_<set>`` (``gmx_<set>`` in D12.6), or ``gmx_mpi`` where it was built for it. Plain C is there
+in every build, but only for the non-bonded forces: the rest is slower in D12.6's build.
 """
 
 import reframe as rfm

@@ -1,8 +1,8 @@
 """HPCG: preconditioned conjugate gradients on a sparse matrix (memory), with a sum over all ranks in each step.
 
 D12.6 sections 6.7 and 6.8.3, BSC on Lenox: 120 points in each direction for a rank, all mixes of ranks and threads; in
-Singularity and Shifter as bare, in GFLOPS and in GB/s. SANDIA section VI.C, weak scaling to 768 ranks on Volta: with
-the host's MPI within 0.5 % on one node, and 18.1 % slower at scale with an MPI over TCP. Debian does not have it: it
+Singularity and Shifter as bare, in GFLOPS and in GB/s. SANDIA section VI.C, weak scaling to 768 ranks on Volta: within
+0.5 % on one node, and 18.1 % slower at scale with an MPI over TCP. Debian does not have it: it
 comes from Spack, or from the site (its modules, or a program).
 """
 

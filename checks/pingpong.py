@@ -80,8 +80,9 @@ class PingPong(ContainerCheck, ReleaseOfImage):
     def add_dispersion(self):
         """Add the dispersion of each class, in the usual image: in a short run with few pairs it is mostly noise."""
         if self.dispersion:
-            measured = (("latency", "us"), ("bandwidth", "MB/s"))
-            self.figures = [*self.figures, *(dispersion(*one, pair) for one in measured for pair in CLASSES)]
+            units = {"latency": "us", "bandwidth": "MB/s"}
+            more = [dispersion(name, unit, pair) for name, unit in units.items() for pair in CLASSES]
+            self.figures = [*self.figures, *more]
             self.valid_systems = self.valid_systems if self.image_release == "fitting" else []
 
     @run_before("run")

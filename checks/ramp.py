@@ -1,10 +1,10 @@
 """RAMP astro: a U-Net learns to find where galaxies overlap; GPU or CPU, memory, IO.
 
 D12.6 section 9.2, CC-IN2P3: 12000 images train, 4000 validate, 4000 evaluate, 2 GB in /dev/shm; 26 runs each on V100,
-K80 and CPU, with the container image in RAM or on a shared file system. The wall-clock time less that of the
-computation, which D12.6 calls overhead, is ``outside`` here. A container added 1 to 2 s to it (5 to 12 %), and the
-shared file system 0.5 s more; memory and computing time stayed the same. Mean errors, sigma / sqrt(n), stand beside the
-figures in the results.
+with the container image in RAM and on a shared file system, and on K80 with a shared one. The wall-clock time less
+that of the computation, which D12.6 calls overhead, is ``outside`` here. A container added 1 to 2 s to it (5 to 12 %),
+and the shared file system 0.5 s more; memory and computing time stayed the same. Mean errors, sigma / sqrt(n), stand
+beside the figures in the results.
 
 Pinned here is TensorFlow for processors, of which those numbers of a V100 say nothing: they are in no reference.
 

@@ -47,7 +47,7 @@ class WordCount(ContainerCheck, RanksOnNode):
         time_of("merging", compare="difference", tolerance=0.1),
         time_of("reading", compare="difference", tolerance=0.5),
         time_of("counting", spread=18.0, duet=True),
-        # Mostly the start of the container, 0.15 to 0.3 s here; D12.6 section 9.2.1 saw one second at best.
+        # Mostly the start of the container, 0.15 to 0.3 s here; D12.6 section 9.2.1 saw one second at best, of RAMP.
         time_of("outside", compare="difference", tolerance=0.7, not_applicable_if=r"^outside unknown"),
         Figure("efficiency", r"^efficiency (\S+) %", "%", spread=15.0),
         Figure("memory", r"^memory (\S+) MB", "MB", better="lower", compare="difference", tolerance=16.0),

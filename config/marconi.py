@@ -33,7 +33,7 @@ site_configuration = {
                     "extras": {
                         "containercheck": {
                             "max_nodes": 10,
-                            # Of D12.6 figure 7.4.
+                            # Of D12.6 figures 7.5 (3) and 7.3, 7.4 (10).
                             "node_counts": [3, 10],
                             "memory_per_node": 192 << 30,
                             "mpi": "mpich",

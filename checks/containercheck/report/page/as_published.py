@@ -58,7 +58,7 @@ SHAPES = (
     Shape("D12.6", "figure 6.8, table 6.3", "BT-MZ in mixes of ranks and threads", "BTMZ", AS_FAST, "integrated"),
     Shape("D12.6", "figure 6.9", "HPCG in mixes of ranks and threads", "HPCG", AS_FAST, "integrated"),
     Shape("D12.6", "figures 7.1, 7.2", "CNNs, an image without the processor's instructions", "TensorFlowCNN", SLOWER),
-    Shape("D12.6", "figures 7.3, 7.4", "Quantum ESPRESSO over nodes", "QuantumEspresso", AS_FAST, "integrated"),
+    Shape("D12.6", "figures 7.3, 7.4", "Quantum ESPRESSO over nodes", "QuantumEspresso"),
     Shape("D12.6", "figure 7.5", "one MPI against another", "QuantumEspressoMPI", SLOWER, subject="openmpi"),
     Shape("D12.6", "figures 8.4, 8.5", "Ping Pong between all cores", "PingPong", AS_FAST, "integrated"),
     Shape("D12.6", "figure 8.6", "OpenFOAM, up to 4 % faster in the container", "OpenFOAM"),
