@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from containercheck.results import selections
 from containercheck.results.cases import Case
+from containercheck.results.formatting import size
 
 #: Most cases that are named for an image.
 NAMED = 3
@@ -18,7 +20,7 @@ def lines(cases: Sequence[Case]) -> list[str]:
 
 
 def images(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each image that ran: path, digest, and the cases that ran it."""
+    """Return a line for each image that ran: path, digest, size (D12.6 section 8.2), and the cases that ran it."""
     users: dict[tuple[str, str], list[str]] = {}
     for case in cases:
         for image, side in _images(case):
@@ -38,10 +40,18 @@ def _images(case: Case) -> Iterator[tuple[tuple[str, str], str]]:
     if "image" in provenance:
         digest = provenance.get("image_sha256")
         ident = provenance.get("image_id")
-        yield (provenance["image"], f"sha256 {digest}" if digest else ident or "no digest: it is a directory"), ""
+        shown = f"sha256 {digest}" if digest else ident or "no digest: it is a directory"
+        yield (provenance["image"], shown + _size(provenance)), ""
     for side, image in (provenance.get("images") or {}).items():
         digest = image.get("image_sha256")
-        yield (image["image"], f"sha256 {digest}" if digest else "no digest: it is a directory"), side
+        shown = f"sha256 {digest}" if digest else "no digest: it is a directory"
+        yield (image["image"], shown + _size(image)), side
+
+
+def _size(facts: Mapping[str, Any]) -> str:
+    """Return the size of an image, to be put after its digest; empty where it is not known."""
+    count = facts.get("image_bytes")
+    return f", {size(count)}" if count else ""
 
 
 def reproducers(cases: Sequence[Case]) -> list[str]:

@@ -116,6 +116,8 @@ class Record:
         if (stagedir / contract.IMAGE_RECORD).exists():
             image = json.loads((stagedir / contract.IMAGE_RECORD).read_text())
             provenance.update({"image": image["path"], "image_sha256": image["sha256"]})
+            # That of a directory has no size.
+            provenance.update({"image_bytes": image["bytes"]} if image.get("bytes") else {})
             # The record of a site's own image has no release.
             provenance.update({"image_release": image["release"]} if "release" in image else {})
             provenance.update({"image_id": image["id"]} if "id" in image else {})

@@ -6,7 +6,7 @@ import made
 from containercheck.report import ran, table
 from containercheck.results.cases import collect
 
-KNOWN = {"image": "/images/hpl.sif", "image_sha256": "ab" * 32}
+KNOWN = {"image": "/images/hpl.sif", "image_sha256": "ab" * 32, "image_bytes": 90 << 20}
 PAIR = {name: {"image": f"/images/{name}.sif", "image_sha256": name * 4} for name in ("old", "new")}
 
 
@@ -23,7 +23,7 @@ def test_each_image_is_named_once_with_its_digest_and_a_failure_with_what_repeat
     ]
     found = collect([{"runs": [{"testcases": cases}]}])
     assert ran.lines(found) == [
-        f"image: /images/hpl.sif, sha256 {'ab' * 32}: HPL integrated, HPL generic",
+        f"image: /images/hpl.sif, sha256 {'ab' * 32}, 90 MiB: HPL integrated, HPL generic",
         "image: /images/old.sif, sha256 oldoldoldold: GROMACS generic (old)",
         "image: /images/new.sif, sha256 newnewnewnew: GROMACS generic (new)",
         "image: /images/imb, no digest: it is a directory: IMB generic",
