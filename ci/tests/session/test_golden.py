@@ -62,6 +62,36 @@ def compare(name, script, tmp_path):
     assert said == golden.read_text()
 
 
+#: Runtimes of centres that are not installed here, each with the image that its site names; None for the recipe's.
+ENGINES = {
+    "Pyxis": None,
+    "ContainerEngine": None,
+    "Podman-HPC": "registry.example.org/hpcc@sha256:" + 64 * "0",
+    "Sarus": "registry.example.org/hpcc@sha256:" + 64 * "0",
+    "Shifter": "registry.example.org/hpcc@sha256:" + 64 * "0",
+    "Podman": None,
+    "Charliecloud": None,
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_job_of_each_runtime_is_what_it_was(engine, session, site, tmp_path):
+    image = ENGINES[engine]
+    settings = site(
+        scheduler="slurm",
+        launcher="srun",
+        container_platforms=[{"type": engine}],
+        processor={"arch": "zen3", "num_cpus": 64, "num_cpus_per_core": 1, "num_cpus_per_socket": 32, "num_sockets": 2},
+        extras={"max_nodes": 2, "memory_per_node": 64 << 30, "exclusive": True, "release": "bookworm"}
+        | ({"images": {"pingpong": image}} if image else {}),
+    )
+    case = "PingPong%variant=integrated%num_nodes=2%image_release=fitting"
+    result = session("--dry-run", "-S", "full=yes", "-C", settings, "-n", f"^{case}$", checks=file_of(case))
+    scripts = list(result.stage.rglob("rfm_job.sh"))
+    assert len(scripts) == 1, result.output
+    compare(f"engine-{engine.lower()}", scripts[0].read_text(), tmp_path)
+
+
 @pytest.mark.parametrize(("exclusive", "asked"), [(True, ["--exclusive", "--mem=65536M"]), (False, ["--mem=14702M"])])
 def test_a_job_asks_for_memory_where_the_site_says_how(session, site, exclusive, asked):
     settings = site(

@@ -285,6 +285,21 @@ def test_a_container_may_be_an_option_of_the_launcher():
     assert found.script == f"startup.py -- $(cat subject.start) srun --nodes=1 --ntasks=1 {options} hpcc -v"
 
 
+def test_what_the_launcher_runs_in_may_stand_in_a_file():
+    """As CSCS's container engine has it; its command is Pyxis' too, so the node is told which of them it is."""
+    engine = by_name("ContainerEngine")
+    image = replace(IMAGE, runtime=engine, image="image.sqsh", options=("/data:/data",))
+    found = made(GENERIC.changed(launcher=Launcher("srun --mpi=pmix", ranks=4), container=image))
+    words = '"$PWD"/image.sqsh /rfm_workdir /stage:/rfm_workdir $(cat subject.options) /data:/data'
+    file = f'"$(sh container-runtime.sh {words})"'
+    assert found.script == f"$(cat subject.start) srun --mpi=pmix --environment={file} hpcc -v"
+    assert found.scripts["container-runtime.sh"] == engine.script
+    (line,) = (command for command in found.needs.prepare if " runtime " in command)
+    assert " --runtime=ContainerEngine " in line and " --required-option=--environment " in line
+    pyxis = made(GENERIC.changed(container=replace(image, runtime=by_name("Pyxis"))))
+    assert not any("--runtime=" in command for command in pyxis.needs.prepare)
+
+
 def test_mount_points_are_made_before_the_rounds_and_only_ranks_are_joined():
     charliecloud = by_name("Charliecloud")
     launcher = replace(INTEGRATED.launcher, ranks=4)

@@ -7,16 +7,27 @@ import doctest
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, write_program
 from containercheck.node import container_runtimes
 from containercheck.node.build import image_builder
-from containercheck.node.container_runtimes import OCI, RUNTIMES, SIF, TREE, Runtime, Storage, by_command, by_name
+from containercheck.node.container_runtimes import (
+    OCI,
+    RUNTIMES,
+    SCRIPT,
+    SIF,
+    TREE,
+    Runtime,
+    Storage,
+    by_command,
+    by_name,
+)
 from reframe.core.containers import ContainerPlatform
 
 #: Runtimes that ReFrame has no commands for.
-OURS_ONLY = ("Podman", "Podman-HPC", "Charliecloud", "Pyxis")
+OURS_ONLY = ("Podman", "Podman-HPC", "Charliecloud", "Pyxis", "ContainerEngine")
 HELP = "command/parsers.py"
 TABLE = "node/container_runtimes.py"
 PACKAGE = REPOSITORY / "checks" / "containercheck"
@@ -62,19 +73,53 @@ def test_a_name_in_a_program_would_be_found():
 
 def test_the_table_is_whole():
     assert doctest.testmod(container_runtimes).failed == 0
-    for what in ("name", "command"):
-        assert len({getattr(runtime, what) for runtime in RUNTIMES}) == len(RUNTIMES)
+    assert len({runtime.name for runtime in RUNTIMES}) == len(RUNTIMES)
+    # Where the container is an option, the command is the launcher's.
+    commands = [runtime.command for runtime in RUNTIMES if not runtime.alone]
+    assert len({*commands, *(runtime.command for runtime in RUNTIMES if runtime.alone)}) == len(commands) + 1
     # What site files call them is ReFrame's, where ReFrame has them.
     for runtime in RUNTIMES:
         assert by_name(runtime.name) is runtime
         if runtime.name not in OURS_ONLY:
             assert ContainerPlatform.create(runtime.name).name == runtime.name
-        assert by_command(f"/opt/bin/{runtime.command}") is runtime
+        assert runtime.alone or by_command(f"/opt/bin/{runtime.command}") is runtime
+        assert bool(runtime.script) == any(SCRIPT in word for word in runtime.launch)
         assert "{source}" in runtime.bind and "{target}" in runtime.bind
         assert (runtime.form == OCI) == (runtime.storage is not None)
         # Where something else starts the container, it is known by what it was given.
         assert bool(runtime.variable) == bool(runtime.label) == runtime.is_engine
         assert not (runtime.builds and runtime.storage)
+
+
+def container_engine(directory, *words):
+    """Run the script that makes an environment file; return what it prints, and its error."""
+    (directory / SCRIPT).write_text(by_name("ContainerEngine").script)
+    command = ["sh", SCRIPT, *words]
+    done = subprocess.run(command, cwd=directory, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True)
+    assert (done.returncode != 0) == bool(done.stderr)
+    return Path(done.stdout.strip()), done.stderr
+
+
+def test_an_environment_file_has_image_mounts_and_working_directory(tmp_path):
+    tomllib = pytest.importorskip("tomllib", reason="reads the file with the tomllib of Python 3.11")
+    words = ('/my "stage/image.sqsh', "/rfm_workdir", "/my stage:/rfm_workdir", "/a=b:/c")
+    path, _ = container_engine(tmp_path, *words)
+    assert path.parent == tmp_path and tomllib.loads(path.read_text()) == {
+        "image": '/my "stage/image.sqsh',
+        "workdir": "/rfm_workdir",
+        "mounts": ["/my stage:/rfm_workdir", "/a=b:/c"],
+    }
+    # Ranks and rounds have the same one, and another container another.
+    assert container_engine(tmp_path, *words)[0] == path != container_engine(tmp_path, *words[:3])[0]
+    assert len([*tmp_path.iterdir()]) == 3
+
+
+@pytest.mark.parametrize("word", ["--container-writable", "/no-target", "name"])
+def test_what_no_environment_file_can_have_starts_nothing_on_the_host(tmp_path, word):
+    """An empty option would be no option: srun would run the program without any container."""
+    path, error = container_engine(tmp_path, "/image.sqsh", "/rfm_workdir", "/a:/b", word)
+    assert path.name == "environment-missing.toml" and not path.exists()
+    assert error.startswith("error: ") and word in error and len(error.splitlines()) == 1
 
 
 def test_a_new_runtime_is_a_row():

@@ -1,0 +1,165 @@
+"""All container runtimes over two nodes of the virtual cluster: real containers, MPI between them, nothing left."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+import pytest
+from conftest import REPOSITORY, STATE, cluster, eventually, reframe_command, shared_directory
+from engine_srun import write_srun
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="the virtual cluster is started as root"),
+]
+
+FEW = ("-S", "rounds=1", "-S", "strict_check=no", "-S", "quiet=0")
+#: Candidates by name: Apptainer in all its ways, and runtimes of other kinds.
+RUNTIMES = {
+    "file": "apptainer",
+    "unpacked": "apptainer+unpacked",
+    "kernel": "apptainer+kernel",
+    "podman": "podman",
+    "charliecloud": "ch-run",
+}
+#: Each node has images of its own in its memory: its /tmp is no other's.
+STORAGE = """
+[storage]
+driver = "overlay"
+graphroot = "/tmp/runtimes-storage"
+runroot = "/tmp/runtimes-run"
+"""
+#: What this machine's cgroups and limits need.
+CONTAINERS = """
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+"""
+#: A site file whose nodes have another runtime.
+SITE = """
+import runpy
+site_configuration = runpy.run_path({path!r})["site_configuration"]
+for system in site_configuration["systems"]:
+    for partition in system["partitions"]:
+        partition["container_platforms"] = [{{"type": {engine!r}}}]
+"""
+CONFIGURATION = str(REPOSITORY / "config" / "virtual_cluster.py")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def up():
+    missing = [tool for tool in ("apptainer", "podman", "runc", "ch-run", "skopeo", "umoci") if not shutil.which(tool)]
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}")
+    if STATE.exists():
+        pytest.skip("a virtual cluster is up already: ci/virtual-cluster down")
+    cluster("up")
+    yield
+    cluster("down")
+
+
+@pytest.fixture
+def place(up):
+    """Have a directory that the nodes see, with the settings of Podman."""
+    with shared_directory() as directory:
+        (directory / "storage.conf").write_text(STORAGE)
+        (directory / "containers.conf").write_text(CONTAINERS)
+        yield directory
+
+
+def environment(place, configuration=CONFIGURATION):
+    return {
+        "SLURM_CONF": str(STATE / "slurm.conf"),
+        "RFM_CONFIG_FILES": configuration,
+        "RFM_SYSTEM": "virtual-cluster",
+        "CONTAINERS_STORAGE_CONF": str(place / "storage.conf"),
+        "CONTAINERS_CONF": str(place / "containers.conf"),
+        # ch-run refuses to start without it.
+        "USER": "root",
+    }
+
+
+def left(place):
+    """Return what is left on the nodes: containers, their processes, mounts."""
+    found = {}
+    for node in ("node1", "node2"):
+        settings = [f"{name}={value}" for name, value in environment(place).items() if name.startswith("CONTAINERS")]
+        containers = cluster("exec", node, "env", *settings, "podman", "ps", "--all", "--quiet").split()
+        names = cluster("exec", node, "ps", "-e", "-o", "comm=").split()
+        helpers = [name for name in names if name.startswith(("conmon", "squashfuse", "pingpong", "podman", "ch-run"))]
+        mounts = [
+            line
+            for line in cluster("exec", node, "cat", "/proc/self/mountinfo").splitlines()
+            if "runtimes-storage/overlay/" in line or "squashfuse" in line
+        ]
+        if containers or helpers or mounts:
+            found[node] = (containers, helpers, mounts)
+    return found
+
+
+def test_mpi_runs_over_two_nodes_in_all_runtimes_and_leaves_nothing(session, place):
+    """Integrated is proven as ever: a rank that loads another library than the host's would be a failure."""
+    words = ",".join(f"{name}:{word}" for name, word in RUNTIMES.items())
+    arguments = (f"--prefix={place}", "-n", "PingPong%variant=(integrated|generic)%num_nodes=2", *FEW)
+    result = session(*arguments, "-S", f"runtimes={words}", checks=REPOSITORY / "checks", **environment(place))
+    for variant in ("integrated", "generic"):
+        case = result.case(variant)
+        assert case["result"] == "pass", case["fail_reason"]
+        labels = {row["subject_label"] for row in case["results"] if row["figure"] == "bandwidth_between_nodes"}
+        assert labels == {*RUNTIMES}
+        started = case["provenance"]["started"]
+        assert {started[name] for name in RUNTIMES} == {"by the job's launcher"}
+        # The host's directories are bound below /host; what a generic container loads is its own.
+        loaded = {name: case["provenance"]["mpi"][name] for name in RUNTIMES}
+        assert all(
+            path.startswith("/host/") == (variant == "integrated") for paths in loaded.values() for path in paths
+        )
+        versions = case["provenance"]["runtimes"]
+        assert versions["kernel"]["version"].endswith(" (kernel)")
+        assert versions["unpacked"]["version"].endswith(" (unpacked)")
+    assert left(place) == {}
+
+
+def test_a_terminated_session_leaves_no_container_on_any_node(place):
+    arguments = (f"--prefix={place}", "-n", "PingPong%variant=generic%num_nodes=2", "-S", "rounds=50", "-S", "quiet=0")
+    more = ("-S", "runtimes=podman:podman,kernel:apptainer+kernel")
+    command, facts = reframe_command(place, *arguments, *more, checks=REPOSITORY / "checks", **environment(place))
+    session = subprocess.Popen(command, **facts)
+    try:
+
+        def is_running():
+            names = [cluster("exec", node, "ps", "-e", "-o", "comm=").split() for node in ("node1", "node2")]
+            return all({"conmon", "pingpong"} <= {*each} for each in names)
+
+        assert eventually(is_running, 300)
+        session.send_signal(signal.SIGTERM)
+        session.communicate(timeout=120)
+    finally:
+        session.kill()
+        session.wait()
+    assert eventually(lambda: left(place) == {}, 60), left(place)
+
+
+@pytest.mark.parametrize("engine", ["Pyxis", "ContainerEngine"])
+def test_containers_may_be_an_option_of_srun(session, place, engine):
+    """The options are the engine's, the launcher is Slurm's, and the containers are real."""
+    write_srun(place / "bin", engine, slurm=True)
+    (place / "site.py").write_text(SITE.format(path=CONFIGURATION, engine=engine))
+    variables = {**environment(place, str(place / "site.py")), "PATH": f"{place}/bin:{os.environ['PATH']}"}
+    arguments = (f"--prefix={place}", "-n", "PingPong%variant=(integrated|generic)%num_nodes=2", *FEW)
+    result = session(*arguments, checks=REPOSITORY / "checks", **variables)
+    for variant in ("integrated", "generic"):
+        case = result.case(variant)
+        assert case["result"] == "pass", case["fail_reason"]
+    scripts = [path.read_text() for path in result.stage.rglob("subject.sh")]
+    option = {"Pyxis": "--container-image=", "ContainerEngine": "--environment="}[engine]
+    assert len(scripts) == 2 and all(f" {option}" in text for text in scripts)
+    assert left(place) == {}
+    records = [json.loads(path.read_text()) for path in result.stage.rglob("rounds.json")]
+    assert {run["side"] for record in records for run in record["runs"]} == {"baseline", "subject"}
