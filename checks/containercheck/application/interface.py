@@ -76,7 +76,8 @@ class ApplicationFacts(rfm.RegressionTest):
     #: Directory on the node to which the image is copied for the job; by default it is not copied.
     image_directory = variable(str, value="")
     #: Commands of container runtimes to compare, by name: the later ones are judged as successors of the first
-    #: (ci/acceptance). None are compared by default.
+    #: (ci/acceptance). Of several kinds, each is compared with bare; apptainer+unpacked is one of the ways of a runtime
+    #: (node/container_runtimes.py). None are compared by default.
     runtimes = variable(typ.Dict[str, str], value={}, loggable=True)
     #: Whether each runtime runs an image that it built itself; else all run the same file.
     built_by_each = variable(typ.Bool, value=False)

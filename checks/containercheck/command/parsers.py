@@ -170,6 +170,7 @@ COMMANDS: Mapping[str, Command] = {
             ("OLD NEW --built-by-each", "each with an image that it built itself"),
             ("old.sif new.sif -n GROMACS", "images of one application"),
             ("apptainer podman charliecloud", "runtimes of several kinds, each against bare"),
+            ("apptainer apptainer+unpacked apptainer+kernel", "ways to run an image: as a directory, by the kernel"),
         ),
         {0: "accepted", 1: "rejected", 2: "undecided, which is not accepted either, or the command line is wrong"},
         words="OLD NEW...",
@@ -177,7 +178,8 @@ COMMANDS: Mapping[str, Command] = {
             "dest": "candidates",
             "nargs": "+",
             "metavar": "CANDIDATE",
-            "help": "commands, paths or modules of runtimes, or images: OLD first, then each that is judged against it",
+            "help": "commands, paths or modules of runtimes, or images: OLD first, then each that is judged against it; "
+            "NAME=CANDIDATE names one",
         },
         note="Bare, OLD and NEW take turns in one job, with the same image file where not said otherwise.",
     ),
