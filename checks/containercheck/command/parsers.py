@@ -178,8 +178,8 @@ COMMANDS: Mapping[str, Command] = {
             "dest": "candidates",
             "nargs": "+",
             "metavar": "CANDIDATE",
-            "help": "commands, paths or modules of runtimes, or images: OLD first, then each that is judged against it; "
-            "NAME=CANDIDATE names one",
+            "help": "commands, paths or modules of runtimes, or images: OLD first, then each that is judged against "
+            "it; NAME=CANDIDATE names one",
         },
         note="Bare, OLD and NEW take turns in one job, with the same image file where not said otherwise.",
     ),
