@@ -58,4 +58,4 @@ $(cat subject.start) sarus run --mount=type=bind,source=$TMP/stage/here/only/bui
 python3 $REPOSITORY/checks/containercheck/node hostmpi verify subject
 python3 $REPOSITORY/checks/containercheck/node ranks --ranks=128 --nodes=2 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' --host-mpi subject
 END
-python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 --local-ranks=64 --prepare=prepare.sh --prepare-limit=600 --alone
+python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone

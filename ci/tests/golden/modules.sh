@@ -1,5 +1,5 @@
 #!/bin/bash
-#SBATCH --job-name="rfm_QuantumEspresso_747a018f"
+#SBATCH --job-name="rfm_QuantumEspresso_7dc51f84"
 #SBATCH --ntasks=96
 #SBATCH --ntasks-per-node=48
 #SBATCH --cpus-per-task=1
@@ -22,23 +22,23 @@ srun --cpus-per-task=1 --cpu-bind=cores pw.x -in SiH4.in
 END
 cat >subject.sh <<'END'
 rm -rf scratch
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh pw.x -in SiH4.in
+srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh pw.x -in SiH4.in
 END
 cat >baseline.observe.sh <<'END'
 srun --cpus-per-task=1 --cpu-bind=cores sh ./observe.sh ./baseline.observing
 END
 cat >subject.ranks.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpi-ranks
+srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpi-ranks
 END
 cat >subject.ranks.inside.sh <<'END'
-$(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpirun -np 96 --bind-to core mpi-ranks
+$(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpirun -np 96 --bind-to core mpi-ranks
 END
 cat >subject.lookup.sh <<'END'
-$(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh -c 'command -v mpi-ranks'
+$(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh -c 'command -v mpi-ranks'
 END
 cat >subject.inside.sh <<'END'
 rm -rf scratch
-$(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpirun -np 96 --bind-to core pw.x -in SiH4.in
+$(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpirun -np 96 --bind-to core pw.x -in SiH4.in
 END
 cat >subject.host-mpi.sh <<'END'
 export LD_LIBRARY_PATH=/rfm_workdir/subject.host-mpi${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -54,14 +54,14 @@ case $first in
 esac
 END
 cat >subject.observe.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing
+srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing
 END
 cat >prepare.sh <<'END'
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=96 baseline || true
 python3 $REPOSITORY/checks/containercheck/node runtime --command=singularity --ranks=48 --image=image.sif subject
 python3 $REPOSITORY/checks/containercheck/node hostmpi plan '--bind=-B{source}:{target}' --side=subject pw.x
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=96 subject || true
-$(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_747a018f:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/subject.preflight.sh pw.x >subject.preflight.out 2>&1 || true
+$(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/subject.preflight.sh pw.x >subject.preflight.out 2>&1 || true
 python3 $REPOSITORY/checks/containercheck/node hostmpi verify subject
 python3 $REPOSITORY/checks/containercheck/node ranks --ranks=96 --nodes=2 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' --host-mpi subject
 cp "${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"/Si.pz-vbc.UPF "${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"/H.pz-vbc.UPF .

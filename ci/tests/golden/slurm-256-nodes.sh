@@ -60,4 +60,4 @@ $(cat subject.start) singularity exec -B$TMP/stage/marenostrum4/main/openmpi/Pin
 python3 $REPOSITORY/checks/containercheck/node hostmpi verify subject
 python3 $REPOSITORY/checks/containercheck/node ranks --ranks=12288 --nodes=256 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' --host-mpi subject
 END
-python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 --local-ranks=48 --prepare=prepare.sh --prepare-limit=600 --alone
+python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 --local-ranks=48 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone

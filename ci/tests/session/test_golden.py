@@ -21,7 +21,7 @@ CASES = {
     "cray": ("cray_ex", "cpu", "IMB%variant=integrated%num_nodes=2%sizes=few"),
     "power": ("cte_power", "main", "HPCC%variant=generic%num_nodes=16%image_release=fitting%ranks=0"),
     "grid-engine": ("cc_in2p3", "cpu", "DB12%variant=generic%num_nodes=1%slots=all"),
-    "modules": ("marconi", "skylake", "QuantumEspresso%variant=integrated%num_nodes=2%material=SiH4"),
+    "modules": ("marconi", "skylake", "QuantumEspresso%variant=integrated%num_nodes=2%ranks=0%openmp=1%material=SiH4"),
     "gpu": ("aris", "gpu", "GROMACSHybrid%variant=generic%num_nodes=8"),
 }
 
@@ -101,7 +101,7 @@ def test_a_job_asks_for_memory_where_the_site_says_how(session, site, exclusive,
         resources=[{"name": "memory", "options": ["--mem={size}"]}],
         extras={"max_nodes": 2, "memory_per_node": 64 << 30, "exclusive": exclusive},
     )
-    case = "QuantumEspresso%variant=bare%num_nodes=2%material=SiH4"
+    case = "QuantumEspresso%variant=bare%num_nodes=2%ranks=0%openmp=1%material=SiH4"
     result = session("--dry-run", "-C", settings, "-n", case, checks=file_of(case))
     (script,) = result.stage.rglob("rfm_job.sh")
     words = [line.split()[1] for line in script.read_text().splitlines() if line.startswith("#SBATCH")]
