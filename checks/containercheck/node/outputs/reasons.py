@@ -46,10 +46,10 @@ SIGNALS = {
 #: Escape sequences of a terminal, such as colours.
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 #: Tags of launchers and libraries before a line: ``[1,0]<stderr>:``, ``[n1:4711]``, ``[[1,0],0]``, ``[0]``, ``0:``, a
-#: time.
+#: time; and ours of programs beside each other, ``program1:`` (neighbours.py).
 _TAGS = re.compile(
     r"(?:\[\d+,\d+\](?:<\w+>)?: ?|\[[\w.-]+:\d+(?::\d+)*\] ?|\[\[\d+,\d+\],\d+\] |\[ ?\d+\] |\d+: "
-    r"|\[?\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\]?:? |\[\d+\.\d+\] )+"
+    r"|\[?\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\]?:? |\[\d+\.\d+\] |program\d+: )+"
 )
 _RULER = re.compile(r"\W*$")
 #: The rulers around a help text of Open MPI.
