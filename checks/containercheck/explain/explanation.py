@@ -44,17 +44,21 @@ def causes(
 
 
 def differences(bare: Observation, container: Observation) -> list[Cause]:
-    """Return the causes on all nodes of the job; the sentence of one that only other nodes have names these."""
-    found = _by_rules(bare.at(container.host) or bare, container)
-    elsewhere: dict[tuple[str, str], tuple[Cause, list[str]]] = {}
-    for host in container.nodes:
-        here, inside = bare.at(host), container.at(host)
-        for cause in _by_rules(here, inside) if here and inside else []:
-            elsewhere.setdefault((cause.rule, cause.about), (cause, []))[1].append(host)
-    for key, (cause, hosts) in elsewhere.items():
-        if not any(key == (known.rule, known.about) for known in found):
-            found.append(replace(cause, sentence=f"on {_named(hosts)}: {cause.sentence}"))
-    return found
+    """Return the causes on all nodes of the job; the sentence of one that only some nodes have names these."""
+    compared = []
+    found: dict[tuple[str, str], tuple[Cause, list[str]]] = {}
+    for host in (container.host, *container.nodes):
+        here, inside = bare.at(host) or (bare if host == container.host else None), container.at(host)
+        if here and inside:
+            compared.append(host)
+            for cause in _by_rules(here, inside):
+                found.setdefault((cause.rule, cause.about), (cause, []))[1].append(host)
+    return [
+        cause
+        if len({*hosts}) == len(compared)
+        else replace(cause, sentence=f"on {_named(sorted({*hosts}))}: {cause.sentence}")
+        for cause, hosts in found.values()
+    ]
 
 
 def _by_rules(bare: Observation, container: Observation) -> list[Cause]:

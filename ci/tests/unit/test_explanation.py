@@ -387,6 +387,10 @@ def test_a_difference_on_other_nodes_only_is_named_with_them():
     for host in ("node1", "node2"):
         (cause,) = explanation.causes(replace(bare, host=host, nodes={"node1": {}}), everywhere, USED, [BETWEEN])[:1]
         assert cause.sentence.startswith("/dev/shm holds")
+    # Nor does it matter whose rank printed: what only its node has is said of that node.
+    here = replace(container, **small, nodes={name: {"space": CONTAINER.space} for name in ("node2", "node3")})
+    (cause,) = explanation.causes(bare, here, USED, [BETWEEN])
+    assert cause.sentence.startswith("on node1: /dev/shm holds")
     # A node's name in a container of its own namespace says nothing.
     named = replace(everywhere, host="4f2a", nodes={"77b1": small})
     assert explanation.causes(bare, named, USED, [BETWEEN])[0].sentence.startswith("/dev/shm holds")

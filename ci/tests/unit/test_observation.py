@@ -158,16 +158,20 @@ def test_what_differs_on_other_nodes_is_kept_without_their_environment(tmp_path,
     (gathering / "printer").mkdir(parents=True)
     (gathering / "expected").write_text("1\n")
     script = f"ulimit -l 64; exec sh {tmp_path / 'observe.sh'} {gathering}"
-    done = subprocess.run(
-        ["sh", "-c", script], env={**os.environ, "MY_TOKEN": "hunter2"}, text=True, stdout=-1, stderr=-3
-    )
+    settings = tmp_path / "home" / ".openmpi" / "mca-params.conf"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("btl_tcp_if_include = eth0\n")
+    environment = {**os.environ, "MY_TOKEN": "hunter2", "HOME": str(tmp_path / "home")}
+    done = subprocess.run(["sh", "-c", script], env=environment, text=True, stdout=-1, stderr=-3)
     assert done.stdout == ""
     (seen,) = gathering.glob("node.*/seen")
     assert "hunter2" not in seen.read_text()
+    assert seen.stat().st_mode & 0o077 == 0
     seen.parent.rename(gathering / "node.node2")
     (gathering / "node.unfinished").mkdir()
     (gathering / "node.unfinished" / "seen").write_text(f"{observation.TITLE}limits\n")
-    found = observation.of_other_nodes(gathering, first)
+    found = observation.of_other_nodes(gathering, first, KEY)
     assert list(found) == ["node2"]
     assert found["node2"]["limits"]["Max locked memory"] == "65536"
+    assert found["node2"]["settings"][f"{settings} btl_tcp_if_include"] == "eth0"
     assert "environment" not in found["node2"] and "libc" not in found["node2"]

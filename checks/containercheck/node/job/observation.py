@@ -88,9 +88,15 @@ title libc
 ls /lib/ld-musl-* /usr/lib/libmusl* || getconf GNU_LIBC_VERSION || ldd --version | head -n 1
 title system
 cat /etc/os-release
+title settings
+for name in SETTINGS; do
+    [ ! -r "$name" ] || sed -n "s|^ *\([A-Za-z][A-Za-z_0-9]*\) *= *\(.*\)|$name \1 \2|p" "$name"
+    echo
+done
 }
 mkdir "$here/node.$host" 2>/dev/null || exit 0
 if ! mkdir "$here/printer" 2>/dev/null; then
+    umask 077
     { node; title end; } >"$here/node.$host/part" && mv "$here/node.$host/part" "$here/node.$host/seen"
     exit 0
 fi
@@ -101,11 +107,6 @@ title host
 echo "$host"
 title user
 id
-title settings
-for name in SETTINGS; do
-    [ ! -r "$name" ] || sed -n "s|^ *\([A-Za-z][A-Za-z_0-9]*\) *= *\(.*\)|$name \1 \2|p" "$name"
-    echo
-done
 title namespaces
 for name in user mnt pid net ipc uts cgroup; do printf '%s %s\n' "$name" "$(readlink /proc/self/ns/$name)"; done
 title image
@@ -149,23 +150,23 @@ def read(text: str, key: bytes, job: Mapping[str, str]) -> Dict[str, Any]:
         },
         "image_variables": sorted({found[0] for found in map(_name_of, parts.get("image", "").splitlines()) if found}),
         "user": parts.get("user", "").strip(),
-        "settings": {
-            f"{row[0]} {row[1]}": variables.redacted(f"OMPI_MCA_{row[1]}", " ".join(row[2:]), key)
-            for row in _words(parts, "settings")
-            if len(row) > 2
-        },
         "namespaces": {row[0]: row[1] for row in _words(parts, "namespaces") if len(row) == 2},
     }
-    return texts.cleaned({**seen, **_node(parts)})
+    return texts.cleaned({**seen, **_node(parts, key)})
 
 
 def _words(parts: Mapping[str, str], section: str) -> List[List[str]]:
     return [line.split() for line in parts.get(section, "").splitlines() if line.strip()]
 
 
-def _node(parts: Mapping[str, str]) -> Dict[str, Any]:
+def _node(parts: Mapping[str, str], key: bytes) -> Dict[str, Any]:
     """Return what may be another on each node."""
     return {
+        "settings": {
+            f"{row[0]} {row[1]}": variables.redacted(f"OMPI_MCA_{row[1]}", " ".join(row[2:]), key)
+            for row in _words(parts, "settings")
+            if len(row) > 2
+        },
         "limits": _limits(parts.get("limits", "")),
         "priority": _priority(parts.get("priority", "")),
         "status": dict(_status(parts.get("status", ""))),
@@ -181,17 +182,18 @@ def _node(parts: Mapping[str, str]) -> Dict[str, Any]:
     }
 
 
-def of_other_nodes(gathering: Path, first: Mapping[str, Any]) -> Dict[str, Dict[str, Any]]:
+def of_other_nodes(gathering: Path, first: Mapping[str, Any], key: bytes) -> Dict[str, Dict[str, Any]]:
     """Return what differs from the first observation on each other node of the job, by the node's name.
 
     :param gathering: the directory into which a rank of each wrote.
+    :param key: for fingerprints of settings.
     """
     nodes = {}
     for path in sorted(gathering.glob("node.*/seen")):
         with path.open("rb") as stream:
             parts = sections(os.fsdecode(stream.read(MOST)))
         if "end" in parts:
-            found = texts.cleaned(_node(parts))
+            found = texts.cleaned(_node(parts, key))
             nodes[path.parent.name[len("node.") :]] = {
                 name: value for name, value in found.items() if value != first.get(name)
             }
@@ -254,9 +256,10 @@ def observe(side: str, ranks: int) -> Dict[str, Any]:
     gathering.mkdir()
     Path(gathering, "expected").write_text(f"{max(1, ranks)}\n")
     text = _output(contract.observe_file(side))
-    seen = read(text, variables.key_of(Path(contract.KEY)), os.environ)
+    key = variables.key_of(Path(contract.KEY))
+    seen = read(text, key, os.environ)
     if seen:
-        seen["nodes"] = of_other_nodes(gathering, seen)
+        seen["nodes"] = of_other_nodes(gathering, seen, key)
     shutil.rmtree(str(gathering), ignore_errors=True)
     return seen
 
