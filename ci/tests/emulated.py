@@ -50,6 +50,7 @@ LACKING = {
     "ImageTransfer": None,
     "Isolation": None,
     "MueLu": None,
+    "NewerProcessor": None,
     "OpenFOAM": None,
     "PACE3D": BROUGHT,
     "Palabos": None,

@@ -15,6 +15,10 @@ class Architecture(NamedTuple):
     format, ``elf`` is the number in a program. ``processor`` matches the line of ``/proc/cpuinfo`` that names the
     processor. ``kernels`` are GROMACS's instruction sets, the oldest first, besides plain C, and ``portable`` is the
     one that every machine of today has.
+
+    ``instructions`` are one of each instruction set, by the kernel's name of it, in the machine's code, the oldest
+    first; the first is one that no processor has. ``end`` is the code that ends a program with exit status 0. (Intel's
+    and Arm's manuals; Power ISA 3.1.)
     """
 
     name: str
@@ -25,6 +29,8 @@ class Architecture(NamedTuple):
     processor: str
     kernels: Tuple[str, ...]
     portable: str
+    instructions: Tuple[Tuple[str, bytes], ...]
+    end: bytes
 
 
 #: Architectures that images are made for, by name. The digits are those of sylabs/sif (arch.go), the numbers those of
@@ -41,6 +47,15 @@ KNOWN = {
             r"model name\s*: *(.+)",
             ("SSE2", "SSE4.1", "AVX_256", "AVX2_256", "AVX_512"),
             "SSE4.1",
+            (
+                ("undefined", b"\x0f\x0b"),  # ud2
+                ("avx", b"\xc5\xfc\x57\xc0"),  # vxorps ymm0, ymm0, ymm0
+                ("avx2", b"\xc5\xfd\xfe\xc0"),  # vpaddd ymm0, ymm0, ymm0
+                ("avx512f", b"\x62\xf1\x7d\x48\xfe\xc0"),  # vpaddd zmm0, zmm0, zmm0
+                ("amx_tile", b"\xc4\xe2\x78\x49\xc0"),  # tilerelease
+            ),
+            # mov eax, 60; xor edi, edi; syscall
+            b"\xb8\x3c\x00\x00\x00\x31\xff\x0f\x05",
         ),
         Architecture(
             "aarch64",
@@ -51,6 +66,13 @@ KNOWN = {
             r"CPU implementer\s*: *(\S+)(?:\n.*)*?\nCPU part\s*: *(\S+)",
             ("ARM_NEON_ASIMD", "ARM_SVE"),
             "ARM_NEON_ASIMD",
+            (
+                ("undefined", b"\x00\x00\x00\x00"),  # udf #0
+                ("sve", b"\xe0\xe3\x18\x25"),  # ptrue p0.b
+                ("sme", b"\x7f\x47\x03\xd5"),  # smstart
+            ),
+            # mov x0, #0; mov x8, #93; svc #0
+            b"\x00\x00\x80\xd2\xa8\x0b\x80\xd2\x01\x00\x00\xd4",
         ),
         Architecture(
             "ppc64le",
@@ -61,6 +83,12 @@ KNOWN = {
             r"cpu\s*: *(.+)",
             ("IBM_VSX",),
             "IBM_VSX",
+            (
+                ("undefined", b"\x00\x00\x00\x00"),
+                ("arch_3_1", b"\xb6\x01\x63\x7c"),  # brh r3, r3, of POWER10
+            ),
+            # li r0, 1; li r3, 0; sc
+            b"\x01\x00\x00\x38\x00\x00\x60\x38\x02\x00\x00\x44",
         ),
     )
 }

@@ -18,6 +18,7 @@ SCRIPTS = {
     "imagefiles/imagefiles.py",
     "imagetransfer/imagetransfer.py",
     "isolation/isolation.py",
+    "newerprocessor/newerprocessor.py",
     "startup/startup.py",
     "text/make_text.py",
 }

@@ -53,6 +53,7 @@ SHAPES = (
     Shape("D12.6", "section 4.4.1", "GROMACS kernels, bare and in containers", "GROMACSKernels"),
     Shape("D12.6", "section 4.4.3", "GROMACS over nodes without the fabric", "GROMACS", SLOWER, "generic", 2),
     Shape("D12.6", "section 4.4.4", "GROMACS on GPUs over nodes", "GROMACSHybrid", SLOWER, "generic", 2),
+    Shape("D12.6", "section 4.5", "an image for a newer processor", "NewerProcessor"),
     Shape("D12.6", "figure 5.1", "WRF over nodes", "WRF", AS_FAST, "integrated"),
     Shape("D12.6", "figures 6.5 to 6.7, 6.10 to 6.13", "Alya over nodes", "Alya", AS_FAST, "integrated"),
     Shape("D12.6", "figure 6.8, table 6.3", "BT-MZ in mixes of ranks and threads", "BTMZ", AS_FAST, "integrated"),

@@ -1,0 +1,42 @@
+"""Newer processor: an image built for a newer processor than the node's ends at once, and says why.
+
+D12.6 section 4.5: an image that was built on new processors "simply doesn't run on older CPUs". Here that is expected:
+a program of one instruction that the node's processor lacks is started bare and in the container, and both have to end
+by the signal for an illegal instruction, which is the reason that any other check names then. A runtime that hides the
+signal, or that starts programs by an emulator without saying so, is found by it.
+"""
+
+import shlex
+
+import reframe as rfm
+from containercheck import Answer, OneNodeCheck, Work
+from containercheck.node import architectures
+from reframe.core.builtins import run_after
+
+
+@rfm.simple_test
+class NewerProcessor(OneNodeCheck):
+    """Answers only: it takes seconds."""
+
+    descr = "a program for a newer processor ends with its reason"
+    executable = "sh"
+    recipe = "debian"
+    only_runs = True
+    rounds = 1
+    run_limit = 120
+    work = Work("programs", min_amount=1, fixed_seconds=2)
+    answers = [
+        # 128 and the number of SIGILL, as shells tell it.
+        Answer("exit_status", r"^status (\d+)", equals="132"),
+        Answer("lacking", r"^lacking (\w+)", words=True),
+    ]
+
+    @run_after("setup")
+    def start_program(self):
+        """Let our program write the other one, and start it in the shell; skip where no instruction is known."""
+        known = architectures.KNOWN.get(self.site.architecture or "")
+        if known is None:
+            self.skip_because("no instruction is known of the partition's architecture: name it, processor, arch")
+        words = [f"--elf={known.elf}", f"--end={known.end.hex()}"]
+        words += [f"--instruction={name}={code.hex()}" for name, code in known.instructions]
+        self.started_by = f"{self.python} {self.own('newerprocessor/newerprocessor.py')} {shlex.join(words)} --"
