@@ -37,6 +37,7 @@ class NewerProcessor(OneNodeCheck):
         known = architectures.KNOWN.get(self.site.architecture or "")
         if known is None:
             self.skip_because("no instruction is known of the partition's architecture: name it, processor, arch")
+            return
         words = [f"--elf={known.elf}", f"--end={known.end.hex()}"]
         words += [f"--instruction={name}={code.hex()}" for name, code in known.instructions]
         self.started_by = f"{self.python} {self.own('newerprocessor/newerprocessor.py')} {shlex.join(words)} --"
