@@ -146,6 +146,7 @@ def test_a_terminated_session_leaves_no_container_on_any_node(place):
     assert eventually(lambda: left(place) == {}, 60), left(place)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["Pyxis", "ContainerEngine"])
 def test_containers_may_be_an_option_of_srun(session, place, engine):
     """The options are the engine's, the launcher is Slurm's, and the containers are real."""
