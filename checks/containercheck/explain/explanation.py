@@ -46,17 +46,17 @@ def causes(
 def differences(bare: Observation, container: Observation) -> list[Cause]:
     """Return the causes on all nodes of the job; the sentence of one that only some nodes have names these."""
     compared = []
-    found: dict[tuple[str, str], tuple[Cause, list[str]]] = {}
+    found: dict[tuple[str, str], tuple[Cause, set[str]]] = {}
     for host in (container.host, *container.nodes):
         here, inside = bare.at(host) or (bare if host == container.host else None), container.at(host)
         if here and inside:
             compared.append(host)
             for cause in _by_rules(here, inside):
-                found.setdefault((cause.rule, cause.about), (cause, []))[1].append(host)
+                found.setdefault((cause.rule, cause.about), (cause, set()))[1].add(host)
     return [
         cause
-        if len({*hosts}) == len(compared)
-        else replace(cause, sentence=f"on {_named(sorted({*hosts}))}: {cause.sentence}")
+        if len(hosts) == len(compared)
+        else replace(cause, sentence=f"on {_named(sorted(hosts))}: {cause.sentence}")
         for cause, hosts in found.values()
     ]
 

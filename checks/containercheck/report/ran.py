@@ -38,20 +38,16 @@ def _images(case: Case) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield path and digest of each image that a case ran, and the side that ran it; empty where all sides did."""
     provenance = case.provenance
     if "image" in provenance:
-        digest = provenance.get("image_sha256")
-        ident = provenance.get("image_id")
-        shown = f"sha256 {digest}" if digest else ident or "no digest: it is a directory"
-        yield (provenance["image"], shown + _size(provenance)), ""
+        yield (provenance["image"], _identity(provenance)), ""
     for side, image in (provenance.get("images") or {}).items():
-        digest = image.get("image_sha256")
-        shown = f"sha256 {digest}" if digest else "no digest: it is a directory"
-        yield (image["image"], shown + _size(image)), side
+        yield (image["image"], _identity(image)), side
 
 
-def _size(facts: Mapping[str, Any]) -> str:
-    """Return the size of an image, to be put after its digest; empty where it is not known."""
-    count = facts.get("image_bytes")
-    return f", {size(count)}" if count else ""
+def _identity(facts: Mapping[str, Any]) -> str:
+    """Return what identifies an image, and its size where that is known."""
+    digest, count = facts.get("image_sha256"), facts.get("image_bytes")
+    shown = f"sha256 {digest}" if digest else facts.get("image_id") or "no digest: it is a directory"
+    return f"{shown}, {size(count)}" if count else shown
 
 
 def reproducers(cases: Sequence[Case]) -> list[str]:

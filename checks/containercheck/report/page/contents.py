@@ -72,7 +72,7 @@ class Page:
     @property
     def anchors(self) -> dict[str, str]:
         """Where each application's part is on the page, by its name."""
-        return {application.name: application.anchor for application in self.applications}
+        return _anchors(self.applications)
 
 
 def page(nights: Sequence[Night], series: Sequence[Series], changes: Sequence[Change], problems: Sequence[str]) -> Page:
@@ -90,7 +90,7 @@ def page(nights: Sequence[Night], series: Sequence[Series], changes: Sequence[Ch
     application_parts = applications(nights, left)
     failed = failures.failures(cases)
     reasons = matrix.skips(cases)
-    targets: dict[Any, str] = {application.name: application.anchor for application in application_parts}
+    targets: dict[Any, str] = _anchors(application_parts)
     kinds = {kind: Failures.of([failure for _, failure in failed if failure.state is kind]) for kind in states.FAILED}
     detailed = {failure.anchor for kind in kinds.values() for failure in kind.told}
     targets.update({case.key: failure.anchor for case, failure in failed if failure.anchor in detailed})
@@ -118,6 +118,10 @@ def page(nights: Sequence[Night], series: Sequence[Series], changes: Sequence[Ch
         unchanged=tuple(trends.unchanged(all_trends, nights)),
         provenance=provenance(_ran(cases)),
     )
+
+
+def _anchors(parts: Sequence[Application]) -> dict[str, str]:
+    return {application.name: application.anchor for application in parts}
 
 
 def _ran(cases: Sequence[Case]) -> list[Case]:
