@@ -146,7 +146,6 @@ def test_a_terminated_session_leaves_no_container_on_any_node(place):
     assert eventually(lambda: left(place) == {}, 60), left(place)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("engine", ["Pyxis", "ContainerEngine"])
 def test_containers_may_be_an_option_of_srun(session, place, engine):
     """The options are the engine's, the launcher is Slurm's, and the containers are real."""
@@ -158,9 +157,9 @@ def test_containers_may_be_an_option_of_srun(session, place, engine):
     for variant in ("integrated", "generic"):
         case = result.case(variant)
         assert case["result"] == "pass", case["fail_reason"]
-    scripts = [path.read_text() for path in result.stage.rglob("subject.sh")]
+    scripts = [path.read_text() for path in place.rglob("subject.sh")]
     option = {"Pyxis": "--container-image=", "ContainerEngine": "--environment="}[engine]
     assert len(scripts) == 2 and all(f" {option}" in text for text in scripts)
     assert left(place) == {}
-    records = [json.loads(path.read_text()) for path in result.stage.rglob("rounds.json")]
+    records = [json.loads(path.read_text()) for path in place.rglob("rounds.json")]
     assert {run["side"] for record in records for run in record["runs"]} == {"baseline", "subject"}
