@@ -160,11 +160,14 @@ class Progress:
             return ""
         mark = f"/{job.rpartition('_')[2]} @"
         name = next((case.name for key, case in self._known.items() if key.startswith(mark)), job)
-        return f"{name}: {line}"
+        return f"{name}: {line or 'no output yet'}"
 
 
 def sign_of_life(stage: Path, seconds: float) -> tuple[str, str]:
-    """Return the job that printed last, within the last seconds, and its last line; two empty texts for none."""
+    """Return the job that printed last, within the last seconds, and its last line; two empty texts for none.
+
+    The last line is empty while the job has printed nothing.
+    """
     newest, changed = None, time.time() - seconds
     # system/partition/environment/check/, also below repeat/; deeper directories have files of the applications.
     for pattern in ("*/*/*/*/rfm_*.out", "repeat/*/*/*/*/rfm_*.out"):

@@ -65,6 +65,8 @@ def test_the_job_that_printed_last_is_named_with_its_last_line(current, tmp_path
     output_of(tmp_path, "HPCC_75264ae9", "", age=60)
     output_of(tmp_path, "Other_0", "building")
     assert current.line(30) == "0 of 3 done; Other_0: building"
+    output_of(tmp_path, "Other_0", "")
+    assert current.line(30) == "0 of 3 done; Other_0: no output yet"
 
 
 def test_a_sign_of_life_is_the_last_line_of_the_newest_output(tmp_path):
