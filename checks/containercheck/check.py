@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from containercheck.application.allowance import Allowance
 from containercheck.explain import between, experiments, explanation, observations, remarks
 from containercheck.node import contract, texts
 from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.outputs.problems import UNREADABLE
+from containercheck.node.outputs.problems import HANG, RANKS, STATUS, UNREADABLE
 from containercheck.node.outputs.reading import UnreadableError
 from containercheck.results import announcements, earlier_rounds
 from containercheck.sides import commands, duets, rounds_command, runtimes
@@ -368,27 +368,30 @@ class ContainerCheck(BuiltCheck, VariantSides):
         try:
             job_record = record.Record.read(stagedir)
         except UnreadableError as error:
-            raise NotMeasured(texts.sanitized(f"{error}: {end}")) from None
+            self.causes = self._explain_start(end)
+            said = texts.sanitized(f"{error}: {end}")
+            raise NotMeasured("\n".join([said, *explanation.lines(self.causes)])) from None
         self.set_prepared(evaluation=job_record.evaluate(self.prepared.facts, stagedir), runs=job_record.runs)
         self.application_seconds, self.job_seconds = self.prepared.evaluation.seconds, job_record.took
         self.provenance = texts.cleaned(
             {**self.prepared.provision.provenance, **job_record.provenance(stagedir, self.identity)}
         )
-        sides = {side.label: observations.read(stagedir, side.name) for side in self.prepared.sides}
+        left = [side for side in self.prepared.sides if side.name not in self.prepared.evaluation.lost]
+        sides = {side.label: observations.read(stagedir, side.name) for side in left}
         seen = {label: between.kept(observation) for label, observation in sides.items() if observation}
         self.provenance.update({between.SEES: texts.cleaned(seen)} if seen else {})
-        faults, changes = job_record.changes(self.prepared.sides, stagedir)
+        faults, changes = job_record.changes(left, stagedir)
         problems = self.prepared.evaluation.final_problems()
         if problems:
             # Ranks that wait for one another on a core may never end.
-            problems += job_record.binding_problems(self.prepared.sides)
-        problems = problems or job_record.start_problems(self.prepared.sides, stagedir) or faults
+            problems += job_record.binding_problems(left)
+        problems = problems or job_record.start_problems(left, stagedir) or faults
         early = job_record.early_end(self.prepared.evaluation, slurm.met_limit(self.prepared.job_state))
         self.notes = texts.cleaned(
             [*filter(None, [self.prepared.rounds.note]), *early, *self.prepared.evaluation.left_out]
         )
         self.notes += texts.cleaned(job_record.disturbances)
-        self.notes += texts.cleaned([*job_record.remarks(self.prepared.sides, stagedir), *changes])
+        self.notes += texts.cleaned([*job_record.remarks(left, stagedir), *changes])
         self.notes += texts.cleaned(remarks.remarks(sides))
         broken = not job_record.complete and not early
         if broken:
@@ -397,9 +400,15 @@ class ContainerCheck(BuiltCheck, VariantSides):
         elif problems and (lost := slurm.lost_node(self.job)):
             problems.insert(0, f"the job lost a node: {lost}")
         if problems:
+            if self.prepared.evaluation.lost and not broken:
+                # Those that are left have their figures.
+                self.measured = self.prepared.evaluation.rounds
+                self.results = [row.to_json() for row in self._outcome().rows()]
             if not self.contained and any(problem.kind == UNREADABLE for problem in self.prepared.evaluation.problems):
                 _UNREADABLE[self._twins] = problems[0]
-            raise (NotMeasured if broken else SanityError)(texts.first(problems, 4))
+            self.causes = [] if broken else self._explain_end()
+            said = "\n".join([texts.first(problems, 4), *explanation.lines(self.causes)])
+            raise (NotMeasured if broken else SanityError)(said)
         self.measured = self.prepared.evaluation.rounds
         return True
 
@@ -413,15 +422,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Hand the figures to ReFrame: the subject's value, and for containers the bare one and the overhead."""
         if self.is_dry_run():
             return
-        self.set_prepared(
-            outcome=Outcome(
-                self.figures,
-                self.prepared.sides,
-                self.prepared.evaluation,
-                self.prepared.with_reference,
-                self.provenance["builds"],
-            )
-        )
+        self.set_prepared(outcome=self._outcome())
         self.results = [row.to_json() for row in self.prepared.outcome.rows()]
         self.causes = self._explain()
         place = self.current_partition.fullname, self.current_environ.name
@@ -429,16 +430,42 @@ class ContainerCheck(BuiltCheck, VariantSides):
         for name, value, unit in self.prepared.outcome.performance():
             self.perf_variables[name] = make_performance_function(lambda value=value: float(f"{value:.6g}"), unit)
 
+    def _outcome(self) -> Outcome:
+        """Return the comparisons of the runs."""
+        case = self.prepared
+        return Outcome(self.figures, case.sides, case.evaluation, case.with_reference, self.provenance["builds"])
+
+    def _explain_start(self, end: str) -> list[dict[str, Any]]:
+        """Return why ranks may not have come up before the rounds, where what was tried there has not proven it."""
+        pair, tried = self._pair(), Path(self.stagedir, contract.TRIALS).exists()
+        if not pair or not tried or contract.PROVEN in end or Path(self.stagedir, contract.RECORD).exists():
+            return []
+        return self._ended(pair, [])
+
+    def _explain_end(self) -> list[dict[str, Any]]:
+        """Return why runs of the container may have ended or hung, where those of bare did not."""
+        pair, problems = self._pair(), self.prepared.evaluation.problems
+        ended = {problem.side for problem in problems if problem.kind in (HANG, RANKS, STATUS)}
+        return self._ended(pair, self.prepared.runs) if pair and ended == {pair.name} else []
+
+    def _ended(self, pair: Side, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        host, inside, uses = observations.of_pair(Path(self.stagedir), runs, (pair.compared_with, pair.name))
+        return texts.cleaned(explanation.stored(explanation.causes_of_end(host, inside, uses, self.layout.ranks)))
+
+    def _pair(self) -> Side | None:
+        """Return the container that is compared with bare; None where it is not one."""
+        sides = self.prepared.sides
+        pairs = [side for side in sides if side.container and side.compared_with and not side.replaces]
+        return pairs[0] if len(pairs) == 1 else None
+
     def _explain(self) -> list[dict[str, Any]]:
         """Return what can explain the figures that failed, with what experiments proved."""
         stagedir, outcome = Path(self.stagedir), self.prepared.outcome
-        failed = [pair.figure for pair in outcome.comparisons if pair.failed and not pair.vanished]
-        sides = self.prepared.sides
-        pairs = [side for side in sides if side.container and side.compared_with and not side.replaces]
-        if not failed or len(pairs) != 1:
+        failed = [figure.figure for figure in outcome.comparisons if figure.failed and not figure.vanished]
+        pair = self._pair()
+        if not failed or not pair:
             return []
-        names = (pairs[0].compared_with, pairs[0].name)
-        host, inside, uses = observations.of_pair(stagedir, self.prepared.runs, names)
+        host, inside, uses = observations.of_pair(stagedir, self.prepared.runs, (pair.compared_with, pair.name))
         worst = max((pair for pair in outcome.comparisons if pair.figure in failed), key=lambda pair: pair.loss)
         if worst.figure.compare == "ratio":
             cores = self.layout.ranks_per_node * self.layout.threads

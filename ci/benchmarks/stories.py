@@ -32,7 +32,7 @@ KNOWN = {field.name for field in fields(Figure)}
 
 
 def stories(stage: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yield the figures of a job with the causes that they would be told if they had failed.
+    """Yield the figures of a job with the causes that they would be told if they had failed; then the end of a run.
 
     :param stage: of the job.
     """
@@ -47,6 +47,8 @@ def stories(stage: Path) -> Iterator[tuple[str, list[str]]]:
             figure = Figure(**{name: value for name, value in stated.items() if name in KNOWN})
             found = explanation.causes(host, inside, uses, [figure], facts["ranks"])
             yield figure.name, [cause.sentence for cause in found]
+        ended = explanation.causes_of_end(host, inside, uses, facts["ranks"])
+        yield "if its runs ended", [cause.sentence for cause in ended]
 
 
 def run(arguments: Sequence[str], directory: Path) -> list[Case]:

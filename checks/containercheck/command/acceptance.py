@@ -20,7 +20,7 @@ from containercheck.report import table, versions
 from containercheck.results import selections
 from containercheck.results.cases import Case
 from containercheck.results.formatting import columns, say, speak_as
-from containercheck.results.row import EMULATED, NOT_JUDGED, PASS
+from containercheck.results.row import EMULATED, FAIL, NOT_JUDGED, PASS
 from containercheck.session.reframe_process import Workplace
 
 #: Commands of runtimes that a module may provide.
@@ -134,6 +134,7 @@ def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequenc
     rows = [("application", "variant", "nodes", "verdict", "because")]
     rows += [(case.label, case.variant, str(case.nodes), word, reason(case, word)) for case, word in verdicts]
     print("\n".join(["", *columns(rows)]), flush=True)
+    print("\n".join(by_candidate(titles, ran)), flush=True)
     words = [word for _, word in verdicts]
     whole = next((word for word in (REJECTED, UNDECIDED) if word in words), ACCEPTED)
     if whole == ACCEPTED and (problems or not ran):
@@ -142,6 +143,36 @@ def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequenc
     hint = ": not accepted; the same with --open goes on with what is open" if whole == UNDECIDED else ""
     say(f"{whole}: {counts}{hint}")
     return STATUS[whole]
+
+
+def by_candidate(titles: Mapping[str, str], cases: Sequence[Case]) -> list[str]:
+    """Return a table with the verdict on each runtime, where each is compared with bare; empty otherwise.
+
+    One that a case has nothing of, as its runs failed there, is rejected in it.
+
+    :param titles: the compared runtimes, by the name of their side.
+    """
+    judged = [case for case in cases if case.rows]
+    if next(iter(titles), None) not in {row.subject_label for case in judged for row in case.rows}:
+        return []
+    text = [("", *STATUS, "not in")]
+    for name in titles:
+        verdicts = [_verdict_on(name, case) for case in judged]
+        counts = (str(verdicts.count(word)) for word in STATUS)
+        against = [
+            f"{case.label} {case.variant}, {case.nodes} node(s)"
+            for case, word in zip(judged, verdicts)
+            if word == REJECTED
+        ]
+        text.append((name, *counts, ", ".join(against)))
+    return ["", *columns(text)]
+
+
+def _verdict_on(name: str, case: Case) -> str:
+    verdicts = {row.verdict for row in case.rows if row.subject_label == name}
+    if not verdicts or FAIL in verdicts:
+        return REJECTED
+    return ACCEPTED if verdicts == {PASS} else UNDECIDED
 
 
 def reason(case: Case, word: str) -> str:

@@ -1,4 +1,4 @@
-"""A difference between a container and bare that can cost time, as rules yield it."""
+"""A difference between a container and bare that can cost time or end a run, as rules yield it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ MPI, CORES = (MESSAGES, NETWORK), (COMPUTING, MEMORY)
 UNPACKING = "unpack the image into a directory, or have the runtime installed so that the kernel mounts it (setuid)"
 #: Families of MPI.
 OPEN_MPI, MPICH = "Open MPI", "MPICH's family"
+#: Rules on what a program may find too little of, whatever it measures: it then ends, or waits for it.
+ENDING = ("limit", "memory limit", "shared memory", "device")
 
 
 @dataclass(frozen=True)
 class Cause:
-    """A difference between a container and bare that can cost time.
+    """A difference between a container and bare that can cost time or end a run.
 
     :ivar rule: name of the rule.
     :ivar about: what differs: the name of a variable, a limit or a setting, or a path; with ``rule`` it identifies the
@@ -46,3 +48,10 @@ class Cause:
     experiment: Experiment | None = None
     family: str = ""
     devices: tuple[str, ...] = ()
+
+    def ends_runs(self, ranks: int) -> bool:
+        """Return whether it can also end a run, or keep it waiting: what MPI does, or what a program needs.
+
+        :param ranks: of the application: one talks to nobody.
+        """
+        return not self.narrow and (self.rule in ENDING or (ranks > 1 and bool({*self.kinds} & {*MPI})))

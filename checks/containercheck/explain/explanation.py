@@ -35,12 +35,27 @@ def causes(
     :param failed: the figures that are too slow; none for a run that failed otherwise.
     :param ranks: of the application: where it has one, messages slow no figure that does not say so.
     """
+    scored = [(_explained(cause, failed, ranks) * cause.weight, cause) for cause in _concerning(bare, container, uses)]
+    return [cause for score, cause in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
+
+
+def causes_of_end(
+    bare: Observation | None, container: Observation | None, uses: tuple[Use, Use], ranks: int = 2
+) -> list[Cause]:
+    """Return the differences that can end or hang runs of a container, where those of bare end well; likeliest first.
+
+    :param bare, container, uses, ranks: see :func:`causes`.
+    """
+    found = [cause for cause in _concerning(bare, container, uses) if cause.ends_runs(ranks)]
+    return sorted(found, key=lambda cause: -cause.weight)
+
+
+def _concerning(bare: Observation | None, container: Observation | None, uses: tuple[Use, Use]) -> list[Cause]:
+    """Return what differs, and is about an MPI and devices that are there."""
     found = differences(bare, container) if bare and container else []
     found += [cause for rule in RULES_OF_USE for cause in rule(*uses)]
     families = families_of(uses)
-    concerned = [cause for cause in found if _concerns(cause, bare, families)]
-    scored = [(_explained(cause, failed, ranks) * cause.weight, cause) for cause in concerned]
-    return [cause for score, cause in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
+    return [cause for cause in found if _concerns(cause, bare, families)]
 
 
 def differences(bare: Observation, container: Observation) -> list[Cause]:

@@ -42,6 +42,8 @@ RECORD, RUNS = "rounds.json", "rounds"
 DUET = "duet"
 #: Directories with what was sampled on each node during the runs, and with the trial starts of the ranks.
 WATCH, TRIALS = "watch", "trials"
+#: Words of a trial start whose message names a cause that it has proven.
+PROVEN = "is the cause, proven"
 #: Files in a run's directory with its standard output and its standard error.
 OUT, ERR = "out", "err"
 #: The job script, by ReFrame's name; and the script that repeats a single run of a side.
@@ -174,6 +176,11 @@ def inside_file(script):
 def started_file(side):
     """Return the name of the file that says how a side's ranks are started. JSON."""
     return f"{side}.started.json"
+
+
+def lost_file(side):
+    """Return the name of the file that says why a candidate could not be prepared; the others are run without it."""
+    return f"{side}.lost"
 
 
 def mpi_plan_file(side):

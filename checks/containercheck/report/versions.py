@@ -13,16 +13,18 @@ from containercheck.results.row import Row
 def lines(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str]:
     """Return the table: for each figure, the medians of bare and of each version, with the difference from bare.
 
+    One that was not measured, as its runs failed, has a dash.
+
     :param titles: the compared runtimes or images, by the name of their side.
     """
     text = [("application", "variant", "nodes", "figure", "bare", *titles)]
     for case in cases:
         for row in {row.figure: row for row in case.rows}.values():
             sides = [_median(case, side, row.figure) for side in ("baseline", *titles)]
-            if None not in sides:
+            bare, *others = sides
+            if bare is not None and others.count(None) < len(others):
                 head = (case.label, case.variant, str(case.nodes), row.figure)
-                bare, *others = sides
-                cells = (f"{number(value)} ({_more(row, bare, value)})" for value in others)
+                cells = ("-" if value is None else f"{number(value)} ({_more(row, bare, value)})" for value in others)
                 text.append((*head, f"{number(bare)} {row.unit}", *cells))
         sizes = [_image_size(case, side) for side in titles]
         if case.rows and None not in sizes:

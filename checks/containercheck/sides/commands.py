@@ -125,7 +125,15 @@ def side_commands(
         scripts[container_runtimes.SCRIPT] = side.container.runtime.script
     scripts.update(container.mpi_scripts())
     scripts.update(_observing(side, container) if observed else {})
+    if side.may_fail:
+        needs = replace(needs, prepare=(_tried(side.name, needs.prepare),))
     return Commands(_script(side, container, site), needs, scripts)
+
+
+def _tried(name: str, prepare: Sequence[str]) -> str:
+    """Return the command that prepares a side, and notes why that failed instead of ending the job."""
+    said, lost = (shlex.quote(file) for file in (f"{name}.prepare.err", contract.lost_file(name)))
+    return f"bash -ec {shlex.quote(chr(10).join(prepare))} 2>{said} || cp {said} {lost}; cat {said} >&2"
 
 
 def _observation(side: Side, site: Site) -> str:

@@ -180,6 +180,7 @@ class Side:
     :ivar replaces: whether it is judged as the successor of that side, by the figures' margins, and not as a container
         against the host.
     :ivar shares_cores: whether its ranks use each other's cores on purpose: where they are bound then proves nothing.
+    :ivar may_fail: whether the others are run on without it, as of several runtimes that are each compared with bare.
     :ivar remedy_of: name of the side that it repeats with one change, to see whether that helps; it is not judged.
     """
 
@@ -192,6 +193,7 @@ class Side:
     compared_with: str | None = None
     replaces: bool = False
     shares_cores: bool = False
+    may_fail: bool = False
     remedy_of: str | None = None
 
     def facts(self, margins: Mapping[str, tuple[float, float]]) -> dict[str, object]:
@@ -200,7 +202,8 @@ class Side:
         :param margins: the range that is accepted of a successor, by figure.
         """
         accepted = margins if self.replaces else {}
-        return {"name": self.name, "label": self.label, "compared_with": self.compared_with, "accepted": accepted}
+        facts = {"name": self.name, "label": self.label, "compared_with": self.compared_with}
+        return {**facts, "accepted": accepted, **({"may_fail": True} if self.may_fail else {})}
 
     def changed(self, **facts) -> Side:
         """Return this side with other values for some of its fields."""

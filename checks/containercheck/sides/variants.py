@@ -84,6 +84,7 @@ class VariantSides(RegressionTestPlugin):
                 container=self._as_candidate(subject, candidate),
                 launcher=self._launcher_of(subject, candidate),
                 replaces=is_successor,
+                may_fail=candidate.against_bare,
             )
             if not candidate.against_bare:
                 side = side.changed(compared_with=first if is_successor else None)

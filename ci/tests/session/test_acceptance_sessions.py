@@ -64,6 +64,29 @@ def test_runtimes_of_several_kinds_each_run_beside_bare_from_one_recipe(session,
     assert " apptainer exec " in scripts["apptainer"] and " ch-run " in scripts["charliecloud"]
 
 
+def test_a_runtime_that_fails_is_named_and_the_others_are_judged_without_it(session, tmp_path):
+    """One cannot be prepared on the node, one fails in each run of the program."""
+    if (ch_run := shutil.which("ch-run")) is None:
+        pytest.skip("needs ch-run (Debian: charliecloud)")
+    programs = {
+        "broken": 'case "$*" in *--version*) exec "$REAL" "$@" ;; esac; echo "error: no loop devices left" >&2; exit 9',
+        "dying": 'case "$*" in *work.sh*) echo "error: cannot enter the image" >&2; exit 9 ;; esac; exec "$REAL" "$@"',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).mkdir()
+        write_program(tmp_path / name / "ch-run", f"REAL={ch_run}\n{text}\n")
+    paths = {"apptainer": "apptainer", **{name: tmp_path / name / "ch-run" for name in programs}}
+    runtimes = ",".join(f"{name}:{path}" for name, path in paths.items())
+    words = ["-S", "rounds=3", "-S", "strict_check=no", "-S", f"runtimes={runtimes}"]
+    result = session("-n", "Planted%variant=generic", *words, checks=PLANTED, USER="somebody")
+    failed = result.case("generic")
+    assert (failed["result"], failed["fail_phase"]) == ("fail", "sanity")
+    assert "broken: it cannot be prepared: error: no loop devices left" in failed["fail_reason"]
+    assert "rounds 1 and 2, dying: exit status 9: error: cannot enter the image" in failed["fail_reason"]
+    assert {row["subject_label"] for row in failed["results"]} == {"apptainer"}
+    assert {frozenset(values) for values in failed["measured"]} == {frozenset({"baseline", "apptainer"})}
+
+
 @pytest.mark.long
 def test_rounds_of_a_session_that_compared_something_else_begin_anew(session, tmp_path):
     """Before, a plain session's ended in a KeyError in the job, and those of one candidate counted for another."""

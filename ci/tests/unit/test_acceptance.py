@@ -192,6 +192,38 @@ def test_what_is_open_is_named_with_its_runtime_where_there_are_several():
     assert acceptance.reason(replace(case(), rows=rows[:1]), "undecided") == "open: rate"
 
 
+def test_each_runtime_has_a_verdict_of_its_own_where_each_is_compared_with_bare():
+    def row(name, verdict):
+        return Row("rate", "x/s", subject_label=name, verdict=verdict)
+
+    def of(application, *rows, **facts):
+        return replace(case(), application=application, rows=rows, label=application, variant="generic", **facts)
+
+    titles = dict.fromkeys(("apptainer", "podman", "charliecloud"), "")
+    cases = [
+        of("HPL", row("apptainer", "pass"), row("podman", "fail"), row("charliecloud", "open")),
+        # Its runs failed: there is nothing of it.
+        of(
+            "HPCG", row("apptainer", "pass"), row("podman", "pass"), result="fail", reason="charliecloud: exit status 3"
+        ),
+        # Nobody's fault.
+        of("WRF", result="fail", reason="no rounds were run"),
+    ]
+    blank, heading, *rows = acceptance.by_candidate(titles, cases)
+    assert (blank, heading.split()) == ("", ["accepted", "rejected", "undecided", "not", "in"])
+    assert [re.split("  +", line.strip()) for line in rows] == [
+        ["apptainer", "2", "0", "0"],
+        ["podman", "1", "1", "0", "HPL generic, 1 node(s)"],
+        ["charliecloud", "0", "1", "1", "HPCG generic, 1 node(s)"],
+    ]
+    # Of versions, the first is what the others are judged by.
+    assert acceptance.by_candidate({"old": "", "new": ""}, [of("HPL", row("new", "fail"))]) == []
+    measured = ({"baseline": {"rate": 100.0}, "podman": {"rate": 98.0}},)
+    compared = replace(case(), rows=(Row("rate", "x/s", overhead_unit="%"),), measured=measured)
+    _, rate, *_ = versions.lines([compared], {"charliecloud": "", "podman": ""})
+    assert re.split("  +", rate)[3:] == ["rate", "100 x/s", "-", "98 (-2 %)"]
+
+
 def test_runtimes_of_several_kinds_are_no_versions_of_each_other(tmp_path, monkeypatch):
     """The images that each needs are of different sizes, as in D12.6 section 6.5."""
     for command in ("apptainer", "podman", "ch-run"):

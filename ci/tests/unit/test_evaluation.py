@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import BARE, GENERIC, facts_of, record_of, run_of
 from containercheck import Answer, Figure
+from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.outputs.evaluation import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG, Evaluation, Facts
 from containercheck.node.outputs.reading import UnreadableError
@@ -126,6 +127,49 @@ def test_failures_of_different_kinds_or_sides_do_not_end_the_rounds(run, evaluat
     result = evaluated(*runs)
     assert kinds(result) == [(STATUS, "baseline"), (STATUS, "subject"), (HANG, "subject"), (UNREADABLE, "baseline")]
     assert result.repeated() is None
+
+
+CANDIDATES = (
+    {"name": "baseline", "label": "bare", "compared_with": None},
+    *({"name": name, "label": name, "compared_with": "baseline", "may_fail": True} for name in ("one", "two")),
+)
+
+
+def of_round(run, number, *failing, names=("baseline", "one", "two")):
+    return [run(number, name, f"rate {number}\n", status=3 * (name in failing)) for name in names]
+
+
+def test_the_others_go_on_without_a_candidate_that_fails_twice(run, evaluated):
+    runs = [*of_round(run, 1), *of_round(run, 2, "one"), *of_round(run, 3, "one")]
+    result = evaluated(*runs, *of_round(run, 4, names=("baseline", "two")), sides=CANDIDATES)
+    assert result.repeated() is None
+    assert result.lost == {"one": "exit status of one, 2 times"}
+    assert [*result.pairs] == [("two", "rate")]
+    # Nothing is lost with the round in which it was given up.
+    assert [sorted(values) for values in result.rounds] == [["baseline", "one", "two"], *[["baseline", "two"]] * 2]
+    (line,) = result.final_problems()
+    assert line.startswith("rounds 2 and 3, one: ")
+
+
+def test_the_last_candidate_and_bare_end_the_rounds(run, evaluated):
+    runs = [*of_round(run, 1, "one", "two"), *of_round(run, 2, "one", "two")]
+    result = evaluated(*runs, sides=CANDIDATES)
+    assert (result.lost, result.repeated()) == (
+        {"one": "exit status of one, 2 times"},
+        "exit status of two, 2 times",
+    )
+    bare = evaluated(*of_round(run, 1, "baseline"), *of_round(run, 2, "baseline"), sides=CANDIDATES)
+    assert (bare.lost, bare.repeated()) == ({}, "exit status of baseline, 2 times")
+
+
+def test_a_candidate_that_cannot_be_prepared_is_named_and_the_others_are_judged(run, evaluated, tmp_path):
+    (tmp_path / contract.lost_file("one")).write_text("hello\nerror: podman is not on the PATH of node1\n")
+    # And rounds of an earlier job in which it had been there count without it; those that lack another do not.
+    earlier = [{name: {"rate": 1.0} for name in names} for names in (("baseline", "one", "two"), ("baseline", "one"))]
+    result = evaluated(*of_round(run, 1, names=("baseline", "two")), sides=CANDIDATES, earlier=earlier)
+    assert [*result.pairs] == [("two", "rate")]
+    assert len(result.rounds) == 2
+    assert result.final_problems() == ["one: it cannot be prepared: error: podman is not on the PATH of node1"]
 
 
 def test_two_wrong_answers_of_one_run_are_one_failure(run, evaluated):

@@ -249,6 +249,23 @@ def test_messages_slow_no_application_of_one_rank_unless_the_figure_says_so():
     assert len(explanation.causes(BARE, with_variables(UCX_TLS="tcp"), USED, [LATENCY], ranks=1)) == 1
 
 
+def test_what_can_end_a_run_is_named_and_not_what_only_slows_it():
+    container = with_variables(OMPI_MCA_btl="self,tcp", OPENBLAS_CORETYPE="Prescott", MALLOC_ARENA_MAX="1")
+    container = replace(
+        container, limits={**BARE.limits, "Max processes": "10"}, space={"/dev/shm": [64 << 20, 1 << 20]}
+    )
+    container = replace(container, mounts={"/": ["fuse.squashfuse", "squashfuse", "ro"]})
+    bare = replace(BARE, limits={**BARE.limits, "Max processes": "100"})
+
+    def named(ranks):
+        return [cause.about for cause in explanation.causes_of_end(bare, container, USED, ranks)]
+
+    assert named(2) == ["OMPI_MCA_btl", "/dev/shm", "Max processes"]
+    # One rank talks to nobody.
+    assert named(1) == ["/dev/shm", "Max processes"]
+    assert explanation.causes_of_end(BARE, CONTAINER, USED) == explanation.causes_of_end(None, None, USED) == []
+
+
 def test_the_first_run_of_a_side_does_not_count_where_there_are_others():
     def run(faults):
         used = {name: 0 for name in ("user", "system", "helpers", "faults", "memory", "watched")}

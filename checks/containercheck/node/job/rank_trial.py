@@ -296,7 +296,7 @@ class Trial:
         culprit = self._culprit()
         if culprit:
             raise RanksError(
-                f"{why}. {culprit} is the cause, proven: without it they come up as one job. Unset it where jobs are "
+                f"{why}. {culprit} {contract.PROVEN}: without it they come up as one job. Unset it where jobs are "
                 "started: a module, a profile or the site's file sets it (singularity#1110)"
             )
         plugin = self._plugin(launcher, first.library)
@@ -308,7 +308,7 @@ class Trial:
                 else f"the partition's env_vars: [['SLURM_MPI_TYPE', '{plugin}']]"
             )
             raise RanksError(
-                f"{why}. The PMI plugin of srun is the cause, proven: with --mpi={plugin} they come up as one job. Put "
+                f"{why}. The PMI plugin of srun {contract.PROVEN}: with --mpi={plugin} they come up as one job. Put "
                 f"it into {where}"
             )
         raise RanksError(f"{why}. {ADVICE}")

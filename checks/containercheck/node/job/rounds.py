@@ -97,10 +97,17 @@ class Rounds:
         temporary.write_text(json.dumps(self.record, indent=1))
         temporary.replace(contract.RECORD)
 
+    def has_nothing_to_judge(self) -> bool:
+        """Tell whether all that would be compared with bare could not be prepared."""
+        compared = [name for name, baseline in self._baselines.items() if baseline is not None]
+        return bool(compared) and all(name in self._evaluation.lost for name in compared)
+
     def run(self) -> None:
         """Run rounds until :meth:`_over` gives a reason to stop."""
         if self._facts.duet:
             halves.make_directories(self.sides, self._facts.duet["stagedir"])
+        for name, unprepared in self._evaluation.lost.items():
+            print(f"the others are run without {name}: {unprepared}", flush=True)
         self._started = time.monotonic()
         number = 0
         while True:
@@ -132,12 +139,14 @@ class Rounds:
     def _round(self, number: int) -> None:
         """Run each side, and replace the round if something else disturbed it."""
         began = time.monotonic()
-        sides = [*self.sides, *self._remedies_of_round()]
+        sides = [side for side in self.sides if side not in self._evaluation.lost] + self._remedies_of_round()
         self._coin.shuffle(sides)
         disturbers = []
         of_remedies, is_decided = 0.0, not self._evaluation.more_would_tell()
         turns = [sides, sides[::-1]] if self._halves else [[side] for side in sides]
         for turn in turns:
+            if turn[0] in self._evaluation.lost:
+                continue
             runs = self._run_both(number, turn, turn is not sides) if self._halves else [self._run(number, *turn)]
             disturbers += [runs[0]["disturbed_by"]] if runs[0]["disturbed_by"] else []
             of_remedies += runs[0]["seconds"] if runs[0]["side"] not in self.sides else 0.0
@@ -226,7 +235,10 @@ class Rounds:
         self.write()
         where = " on processors {}".format(run["processors"]) if self._halves else ""
         print(f"round {number} {side}{where}: {describe(run)}", flush=True)
+        known = dict(self._evaluation.lost)
         self._evaluation.add(run)
+        for name in [name for name in self._evaluation.lost if name not in known]:
+            print(f"the others are run on without {name}: {self._evaluation.lost[name]}", flush=True)
 
     def _limit(self, side: str) -> float:
         """Return the seconds that a run of this side may take."""
@@ -275,6 +287,8 @@ def main() -> None:
             rounds = Rounds(arguments, began)
         except halves.HalvesError as error:
             sys.exit(f"error: {error}")
+        if rounds.has_nothing_to_judge():
+            sys.exit("error: none of what is compared can be prepared: see what the job printed")
         # The options of the runtimes are known now.
         reproducer.write(rounds.labels, Path(contract.JOB), Path.cwd(), "".join(rounds.record["halves"][:1]))
         for line in rounds.left_out:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from containercheck.node import contract, texts
-from containercheck.node.outputs import problems, reading, run_failures
+from containercheck.node.outputs import problems, reading, reasons, run_failures
 from containercheck.node.outputs.experiments import Experiments
 from containercheck.node.outputs.problems import DIFFER, HANG, OUTPUT, RANKS, STATUS, UNREADABLE, WRONG, Problem
 from containercheck.node.outputs.reading import UnreadableError
@@ -35,7 +35,8 @@ class Facts:
     :ivar rank_count: the answer with the number of ranks of a run; None for a program without MPI.
     :ivar ranks: the number that it must be.
     :ivar sides: ``name``, ``label`` and ``compared_with`` of each side; ``compared_with`` names the side that it is
-        compared with, None for one that is only a measure. ``accepted`` are ranges for this side alone, by figure.
+        compared with, None for one that is only a measure. ``accepted`` are ranges for this side alone, by figure;
+        ``may_fail`` tells whether the others are run on without it.
     :ivar emulated: whether the nodes' processors are emulated, so that no overhead says anything.
     :ivar duet: ``cores`` of each side where both run at the same time, and the ``stagedir`` as their commands name it;
         None where they take turns.
@@ -59,7 +60,7 @@ class Facts:
         self.answers = [types.SimpleNamespace(**answer) for answer in content["answers"]]
         self.rank_count = types.SimpleNamespace(**content["rank_count"]) if content["rank_count"] else None
         self.ranks: int = content["ranks"]
-        self.sides = [types.SimpleNamespace(**{"accepted": {}, **side}) for side in content["sides"]]
+        self.sides = [types.SimpleNamespace(**{"accepted": {}, "may_fail": False, **side}) for side in content["sides"]]
         self.emulated: bool = content["emulated"]
         self.duet: Optional[Dict[str, Any]] = content.get("duet")
         self.remedies = [types.SimpleNamespace(**remedy) for remedy in content.get("remedies", ())]
@@ -89,6 +90,7 @@ class Evaluation:
     :ivar emulated: whether nothing is judged, because the nodes' processors are emulated.
     :ivar duet: whether both sides run at the same time, on each half of the node once a round.
     :ivar left_out: why rounds of an earlier job do not count, in a line; empty where they do, or there are none.
+    :ivar lost: sides that the others are run on without, and why, by their name.
     :ivar experiments: the remedies that run in the same rounds, and change no verdict.
     """
 
@@ -107,10 +109,13 @@ class Evaluation:
         self._answers: Dict[str, Dict[str, Any]] = {}
         self._runs: Dict[str, int] = collections.Counter()
         self._leftovers: Dict[str, List[str]] = {}
+        self.lost: Dict[str, str] = self._unprepared()
         refused = facts.earlier_refused or other_runtime(facts.earlier_runtimes, stagedir)
         self.left_out = [f"earlier rounds do not count, and all begin anew: {refused}"] if refused else []
         for values in [] if refused else facts.earlier:
-            self._count(values)
+            # In one that lacks a side, that side had been lost.
+            if all(side.name in values for side in self._left()):
+                self._count(values)
 
     @property
     def compares_answers(self) -> bool:
@@ -123,8 +128,8 @@ class Evaluation:
         values = None
         if replaced:
             self.replaced += 1
-        elif all(len(self._round.get(side.name, ())) == self._runs_a_round for side in self._facts.sides):
-            values = {side: self._middle(runs) for side, runs in self._round.items()}
+        elif all(len(self._round.get(side.name, ())) == self._runs_a_round for side in self._left()):
+            values = {side.name: self._middle(self._round[side.name]) for side in self._left()}
             self._count(values)
         compared = {side.name: side.compared_with for side in self._facts.sides}
         self.experiments.end_round(values, self._answers, compared)
@@ -147,13 +152,14 @@ class Evaluation:
         together.step_down(self.pairs.values())
 
     def _begin_pairs(self, values: Dict[str, Dict[str, float]]) -> None:
-        compared = [side for side in self._facts.sides if side.compared_with is not None]
-        sides = {side.name: side for side in self._facts.sides}
+        left = self._left()
+        compared = [side for side in left if side.compared_with is not None]
+        sides = {side.name: side for side in left}
         # One that does not apply to a run of one side is reported as missing, and compared in none.
         complete = [
             figure
             for figure in self._facts.figures
-            if all(figure.name in values[side.name] for side in self._facts.sides if self._has(side, figure))
+            if all(figure.name in values[side.name] for side in left if self._has(side, figure))
         ]
         both = [
             (side, figure)
@@ -217,6 +223,31 @@ class Evaluation:
         else:
             self._add_finished(run, output)
         self._compare_answers(run["round"], side)
+        self._lose()
+
+    def _unprepared(self) -> Dict[str, str]:
+        """Return the sides that could not be prepared, and why."""
+        lost = {}
+        for side in self._facts.sides:
+            path = self._stagedir / contract.lost_file(side.name)
+            if side.may_fail and path.exists():
+                why = texts.sanitized(reasons.why(texts.tail(path), ""))
+                lost[side.name] = f"it cannot be prepared: {why}"
+        return lost
+
+    def _left(self) -> List[Any]:
+        """Return the sides that are not lost."""
+        return [side for side in self._facts.sides if side.name not in self.lost]
+
+    def _lose(self) -> None:
+        """Go on without a side that has one problem too often, as long as there is another to judge."""
+        for side, why in self._repeatedly().items():
+            others = [other for other in self._left() if other.compared_with is not None and other.name != side]
+            if others and any(other.may_fail and other.name == side for other in self._left()):
+                self.lost[side] = why
+                # More rounds tell nothing of it.
+                for place in [place for place in self.pairs if place[0] == side]:
+                    del self.pairs[place]
 
     def _add_finished(self, run: Dict[str, Any], output: Path) -> None:
         """Read a run whose launcher ended with status 0."""
@@ -285,16 +316,24 @@ class Evaluation:
 
     def repeated(self) -> Optional[str]:
         """Return the problem that one side has had so often that the check ends; None while there is none."""
+        found = [why for side, why in self._repeatedly().items() if side not in self.lost]
+        return found[0] if found else None
+
+    def _repeatedly(self) -> Dict[str, str]:
+        """Return the problem of each side that has had one too often."""
         runs = {(problem.kind, problem.side, problem.round) for problem in self.problems}
         counts = collections.Counter((kind, side) for kind, side, _ in sorted(runs))
+        found: Dict[str, str] = collections.OrderedDict()
         for (kind, side), count in counts.items():
             if count >= ENOUGH:
-                return f"{kind} of {side}, {count} times"
-        return None
+                found.setdefault(side, f"{kind} of {side}, {count} times")
+        return found
 
     def final_problems(self) -> List[str]:
         """Return the reasons why the runs are invalid, a line each, after the last run."""
-        lines = problems.lines(self.problems, self._runs)
+        unprepared = self._unprepared()
+        lines = [f"{self._facts.label(name)}: {why}" for name, why in unprepared.items()]
+        lines += problems.lines(self.problems, self._runs)
         for side in self._facts.sides:
             left = self._leftovers.get(side.name, [])
             if left and side.compared_with is not None and side.compared_with not in self._leftovers:
@@ -312,7 +351,7 @@ class Evaluation:
         lines = []
         names = {side.name: {figure.name for figure in self._facts.figures_of(side.name)} for side in self._facts.sides}
         for name, sides in self.values().items():
-            having = [side.name for side in self._facts.sides if name in names[side.name]]
+            having = [side.name for side in self._left() if name in names[side.name]]
             counts = {side: len(sides.get(side, [])) for side in having}
             if len(set(counts.values())) > 1:
                 lines.append(f"figure {name} is missing in some runs: {counts}")
