@@ -66,10 +66,12 @@ class Collocated(CollocationSides, ContainerCheck):
     @run_after("init")
     def time_each(self):
         """Add a figure for the seconds of each program."""
-        names = [program.name for program in side_by_side(mixes(self.use_case, MOST_CORES))]
-        pattern = self.seconds_pattern
-        own = [Figure(f"seconds_{name}", f"^{name}: {pattern}", "s", better="lower") for name in names]
-        self.figures = [*self.figures, *own]
+        names = [program.name for program in side_by_side(self.mixes_on(MOST_CORES))]
+        self.figures = [*self.figures, *map(self.time_of, names)]
+
+    def time_of(self, name):
+        """Return the figure for the seconds of a program, whose lines of the output begin with its name."""
+        return Figure(f"seconds_{name}", f"^{name}: {self.seconds_pattern}", "s", better="lower")
 
     @run_after("setup")
     def place_programs(self):

@@ -37,6 +37,7 @@ TENSORFLOW = {"arm": None, "power": "tensorflow is pinned for x86_64, aarch64"}
 LACKING = {
     "Alya": BROUGHT,
     "Amber": BROUGHT,
+    "AmberDLB": BROUGHT,
     "BTMZ": SPACK,
     "BTMZCollocation": SPACK,
     "Collocation": "dlb comes from Spack",
@@ -55,6 +56,7 @@ LACKING = {
     "PACE3D": BROUGHT,
     "Palabos": None,
     "QuantumEspresso": None,
+    "QuantumEspressoDLB": "dlb comes from Spack",
     "RAMP": TENSORFLOW,
     "SemanticSpaces": None,
     "TensorFlowCNN": TENSORFLOW,

@@ -236,6 +236,13 @@ def _release_of_glibc(text: str) -> int:
     return int(found[1]) if found else 0
 
 
+#: Settings of Open MPI that are no matter of its messages, by the beginning of their names: their kinds and weight.
+_OTHER_SETTINGS: Sequence[tuple[str, tuple[str, ...], int]] = (
+    (r"hwloc_|rmaps_|rtc_", CORES, 60),
+    (r"oob_|plm_|ras_|odls_|routed_|grpcomm_|ess_|orte_|prte_", (START,), 50),
+)
+
+
 def settings(bare: Observation, container: Observation) -> Iterator[Cause]:
     """Yield a cause for each setting of MPI in a file that only one of both sees."""
     for key in sorted({*bare.settings, *container.settings}):
@@ -246,16 +253,18 @@ def settings(bare: Observation, container: Observation) -> Iterator[Cause]:
         of_ucx = path.endswith("ucx.conf")
         variable, family = (name, "") if of_ucx else (f"OMPI_MCA_{name}", OPEN_MPI)
         directory = path.rpartition("/")[0]
+        others = (row[1:] for row in _OTHER_SETTINGS if family and re.match(row[0], name))
+        kinds, weight = next(others, (MPI, 92))
         if other is not None and not other.startswith("hidden:"):
             sentence = f"{name} = {other} of {path} on the host does not reach the container"
             remedy = f'"binds": ["{directory}"] in the site\'s file, or {variable}={other} in the container'
             experiment = Experiment(SET, f"{variable}={other}")
-            facts = ("setting", name, sentence, remedy, "D12.6 4.4.3, ompi#7737", MPI, 92)
+            facts = ("setting", name, sentence, remedy, "D12.6 4.4.3, ompi#7737", kinds, weight)
             yield Cause(*facts, experiment=experiment, family=family)
         elif own is not None:
             sentence = f"{name} = {own} of {path} in the container is not what the host has"
             remedy = f"take it out of the image's {path}"
-            yield Cause("setting", name, sentence, remedy, "ompi#7737", MPI, 90, family=family)
+            yield Cause("setting", name, sentence, remedy, "ompi#7737", kinds, weight - 2, family=family)
 
 
 #: Directory of the devices of InfiniBand.

@@ -187,7 +187,7 @@ VARIABLES = (
 )
 #: Variables that launchers give each rank: their values differ between any two.
 OF_RANK = re.compile(
-    r"(RANK|_LOCALID|_NODEID|_PROCID|_PID|_NAMESPACE|_URI|_UUID|_PIN_INFO|_TASK|_STEP|VPID|JOBID|FD|PORT)", re.I
+    r"(RANK|_LOCALID|_NODEID|_PROCID|_PID|_NAMESPACE|_URI|_UUID|_PIN_INFO|_TASK|_STEP|VPID|JOBID|FD$|PORT$)", re.I
 )
 
 

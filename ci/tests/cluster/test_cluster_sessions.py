@@ -151,6 +151,18 @@ def test_a_fault_of_the_second_node_only_is_named_with_that_node(on_cluster, set
     assert re.search("on node2: btl_tcp_", case["fail_reason"]), case["fail_reason"]
 
 
+@pytest.mark.long
+def test_ranks_that_wait_as_a_node_has_other_settings_are_told_which(on_cluster, settings_of_node2):
+    """Each node talks over another network."""
+    with settings_of_node2.open("a") as file:
+        file.write("btl_tcp_if_include = eth0\n")
+    result = on_cluster("-n", PING_PONG.format("integrated"), "-S", "rounds=2")
+    case = result.case("integrated")
+    assert (result.status != 0, case["fail_phase"]) == (True, "sanity"), result.output
+    # Open MPI may also find out, and end.
+    assert re.search("may be the cause: on node2: btl_tcp_if_include", case["fail_reason"]), case["fail_reason"]
+
+
 def test_a_dead_node_fails_its_check_with_that_reason_and_the_session_goes_on(on_cluster):
     breaking = meanwhile(on_cluster.place, lambda: cluster("kill-node", "node2"))
     # The one-node check comes after it, and runs on the node that is left.
@@ -208,6 +220,9 @@ def test_ranks_that_cannot_connect_are_named_as_a_hang_and_the_session_ends(on_c
     case = result.case("generic")
     assert case["result"] == "fail"
     assert "subject: hangs: killed at its limit of 15 s" in case["fail_reason"], case["fail_reason"]
+    # What keeps them from it is the network, and the ports, that the container takes; both are named.
+    for about in ("btl_tcp_if_include = fab0", "OMPI_MCA_btl_tcp_port_min_v4=20000"):
+        assert re.search(f"what differs, and may be the cause: .*{about}", case["fail_reason"]), case["fail_reason"]
     # The bare program, over the fabric, is not touched by it.
     assert "baseline" not in case["fail_reason"]
 

@@ -198,6 +198,23 @@ def test_a_library_that_only_one_side_has_is_named(on_host, in_container, senten
     assert sentences(CONTAINER, TIME, uses=(bare, container)) == ([sentence] if sentence else [])
 
 
+def test_a_setting_explains_what_it_is_about():
+    path = "/etc/openmpi/openmpi-mca-params.conf"
+    names = ("hwloc_base_binding_policy", "oob_tcp_if_include", "btl_tcp_if_include")
+    bare = replace(BARE, settings={f"{path} {name}": "none" for name in names})
+    start = Figure("start", r"^start (\S+)", "s", better="lower", measures=("start",))
+    found = [
+        [cause.about for cause in explanation.causes(bare, CONTAINER, USED, [figure])]
+        for figure in (SPEED, start, LATENCY)
+    ]
+    assert found == [[name] for name in names]
+    # Of a run that hangs, those of messages only.
+    assert [cause.about for cause in explanation.causes_of_end(bare, CONTAINER, USED)] == [*names[-1:]]
+    # A port is a setting like another one; that of a rank's server is not.
+    ports = with_variables(OMPI_MCA_btl_tcp_port_min_v4="20000", PMIX_MCA_ptl_tcp_server_PORT="1")
+    assert [cause.about for cause in explanation.causes_of_end(BARE, ports, USED)] == ["OMPI_MCA_btl_tcp_port_min_v4"]
+
+
 def test_a_setting_of_another_mpi_than_both_have_explains_nothing():
     container = replace(
         with_variables(OMPI_MCA_btl="tcp", I_MPI_FABRICS="shm"), settings={"/etc/openmpi/x.conf pml": "ucx"}

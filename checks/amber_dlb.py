@@ -1,0 +1,60 @@
+"""Amber's pmemd with and without DLB, which lends the cores of ranks that wait to others (D12.5 section 3.3.2).
+
+MARCONI, Amber 16: 8 ranks of 6 threads on a node, the time of the whole run; DLB made no difference to it, though every
+fourth rank has several times the work of the others (figure 22). Program and input are the site's: see ``amber.py``.
+"""
+
+from dataclasses import replace
+
+import reframe as rfm
+from amber import ALL_STEPS, MDOUT, POTENTIAL, time_of
+from collocation import Collocated
+from containercheck import Answer, Figure, Identity
+from reframe.core.builtins import parameter
+
+#: Ranks and threads of D12.5.
+PUBLISHED = "8x6"
+
+
+@rfm.simple_test
+class AmberDLB(Collocated):
+    """The site's own program and input, on a whole node and as D12.5 ran it."""
+
+    descr = "Amber pmemd with DLB"
+    executable = "pmemd.MPI"
+    recipe = "mpi"
+    sites_input = True
+    output_files = [MDOUT]
+    # With one rank it refuses to run.
+    min_ranks = 2
+    use_case = parameter(["one", PUBLISHED], loggable=True)
+    plain = {"use_case": "one"}
+    policies = ["no_dlb", "isolation", "talp"]
+    run_limit = 1800
+    seconds = 600
+    # The site's input may be of any size.
+    work = None
+
+    identity = [Identity("version", r"^ +Amber (\S+) PMEMD", file=MDOUT)]
+    rank_count = Answer("ranks", r"^\| Running AMBER/MPI version on +(\d+)", file=MDOUT)
+    figures = [
+        *Collocated.figures,
+        Figure("rate", rf"{ALL_STEPS}\n.*\n\| +ns/day = +(\S+)", "ns/day", file=MDOUT),
+    ]
+    answers = [
+        Answer("steps", r"^ NSTEP = +(\d+)", file=MDOUT),
+        Answer("potential_energy_first", POTENTIAL, file=MDOUT, reduce="first", rtol=5e-3),
+    ]
+
+    def time_of(self, name):
+        """Return the figure for the seconds of the whole run, which Amber writes into its own file."""
+        return time_of(f"seconds_{name}", "Master Total wall time:")
+
+    def mixes_on(self, cores):
+        """Return ranks and threads of the program; none if they do not fit."""
+        ranks, threads = (8, 6) if self.use_case == PUBLISHED else (cores, 1)
+        return [(ranks, threads)] if 0 < ranks * threads <= cores else []
+
+    def programs(self, programs):
+        """Have the only program overwrite an older output; the site's options come last, and so have priority."""
+        return [replace(program, options=("-O", "-o", MDOUT, *self.executable_opts)) for program in programs]

@@ -1,0 +1,56 @@
+"""Quantum ESPRESSO with and without DLB, which lends the cores of ranks that wait to others (D12.5 section 3.3.1).
+
+MARCONI, QE 6.3 with Open MPI, silane in several mixes of ranks and threads on one node and several, seconds of the run:
+DLB made no difference, as the load of the ranks is even. Here on one node, as DLB shares cores within a node only. A
+build without OpenMP, as Debian's, has no threads that a lent core could run: DLB then costs what it costs, and gains
+nothing.
+"""
+
+from dataclasses import replace
+
+import reframe as rfm
+from collocation import Collocated
+from containercheck import Answer, Identity
+from espresso import EDGE
+from reframe.core.builtins import parameter, run_before
+
+#: Use cases with ranks and threads of a program: a rank on each core, and Amber's of D12.5 on a node of 48 cores.
+MIXED = {"8x6": (8, 6)}
+
+
+@rfm.simple_test
+class QuantumEspressoDLB(Collocated):
+    """Silane, of a cell that does not grow with the node."""
+
+    descr = "Quantum ESPRESSO pw.x with DLB"
+    executable = "pw.x"
+    debian = ["quantum-espresso", "quantum-espresso-data"]
+    recipe = "espresso"
+    reset_commands = ["rm -rf scratch"]
+    use_case = parameter(["one", *MIXED], loggable=True)
+    plain = {"use_case": "one"}
+    policies = ["no_dlb", "isolation", "talp"]
+    seconds_pattern = r" +PWSCF +: .*CPU +(\S.*?) WALL"
+
+    identity = [Identity("version", r"^\w+: +Program PWSCF v\.(\S+) starts")]
+    rank_count = Answer("ranks", r"^\w+: +(?:Parallel version \(MPI\), running on|Number of MPI processes:) +(\d+)")
+    answers = [
+        Answer("total_energy", r"^\w+: ! +total energy += +(\S+) Ry", atol=1e-6),
+        Answer("convergence", r"convergence (has been|NOT) achieved", equals="has been"),
+    ]
+
+    def mixes_on(self, cores):
+        """Return ranks and threads of the program; none if they do not fit."""
+        ranks, threads = MIXED.get(self.use_case, (cores, 1))
+        return [(ranks, threads)] if 0 < ranks * threads <= cores else []
+
+    def programs(self, programs):
+        """Start the only program with its input."""
+        return [replace(program, options=("-in", "SiH4.in")) for program in programs]
+
+    @run_before("run")
+    def copy_input(self):
+        """Copy the input, with pseudopotentials of Debian, or of the site's ESPRESSO_PSEUDO."""
+        pseudo = '"${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"'
+        self.fill_in("espresso/SiH4.in", "SiH4.in", edge=f"{EDGE:.1f}")
+        self.input_commands = [f"cp {pseudo}/Si.pz-vbc.UPF {pseudo}/H.pz-vbc.UPF .", *self.input_commands]
