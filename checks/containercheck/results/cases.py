@@ -52,6 +52,7 @@ class Case:
         that (fractions, None for none), unit, result.
     :ivar commands: commands of its job before the rounds, with the scripts of the sides.
     :ivar stage: directory that its job ran in.
+    :ivar output: directory with the files that it left there; empty where it did not pass.
     :ivar reproducer: script that repeats one run of a side by itself; empty where there is none.
     :ivar compared: what it compared; keys: see ``containercheck.results.earlier_rounds``.
     :ivar asked: configuration files and options of its session.
@@ -87,6 +88,7 @@ class Case:
     performance: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
     stage: str = ""
+    output: str = ""
     reproducer: str = ""
     compared: Mapping[str, Any] = field(default_factory=dict)
     asked: Asked = Asked()
@@ -221,6 +223,7 @@ def _case(raw: dict[str, Any], asked: Asked) -> Case:
         performance=raw.get("perfvalues") or {},
         commands=tuple(raw.get("prerun_cmds") or ()),
         stage=raw.get("stagedir") or "",
+        output=raw.get("outputdir") or "",
         reproducer=raw.get("reproducer") or "",
         compared=raw.get("compared") or {},
         asked=asked,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from containercheck.history.nights import Night
 from containercheck.report import table
-from containercheck.report.page import charts, drawing, over_axis, shapes, wording
+from containercheck.report.page import charts, drawing, over_axis, pair_maps, shapes, wording
 from containercheck.report.page.charts import Chart
 from containercheck.report.page.plots import accepted, plots
 from containercheck.report.page.shapes import Curve
@@ -32,12 +32,14 @@ class Application:
     """The part of the page about an application.
 
     :ivar anchor: identifies it on the page.
+    :ivar remarks: a line on each plot that could not be drawn.
     :ivar figures: the figures of all its cases that ran.
     """
 
     name: str
     anchor: str
     charts: tuple[Chart, ...]
+    remarks: tuple[str, ...]
     figures: Table
 
 
@@ -54,9 +56,15 @@ def applications(nights: Sequence[Night], most: int) -> list[Application]:
     by_application = {name: cases for name, cases in by_application.items() if _have_figures(cases)}
     share = min(charts.MOST_OF_APPLICATION, max(1, most // max(1, len(by_application))))
     return [
-        Application(name, f"application-{place}", _charts(place, cases, nights, share), _figures(cases))
+        _application(place, name, cases, nights, share)
         for place, (name, cases) in enumerate(sorted(by_application.items()), 1)
     ]
+
+
+def _application(place: int, name: str, cases: Sequence[Case], nights: Sequence[Night], most: int) -> Application:
+    maps, problems = pair_maps.maps(f"map-{place}", cases, charts.MOST_OF_MAPS)
+    drawn = (*_charts(place, cases, nights, most), *maps)
+    return Application(name, f"application-{place}", drawn, tuple(problems), _figures(cases))
 
 
 def _charts(number_of: int, cases: Sequence[Case], nights: Sequence[Night], most: int) -> tuple[Chart, ...]:

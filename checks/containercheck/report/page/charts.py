@@ -15,6 +15,8 @@ MOST = 100
 MOST_CHANGED, MOST_OF_APPLICATION = 30, 8
 #: Most plots over the axes of an application, beside those.
 MOST_OF_AXES = 8
+#: Most maps of pairs of an application, beside those.
+MOST_OF_MAPS = 8
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Draw plots with matplotlib: curves over nodes, intervals of overheads, and trends over nights; as SVG.
+"""Draw plots with matplotlib: curves over nodes, intervals of overheads, trends over nights, maps of pairs; as SVG.
 
 The functions get values only; plots.py and trends.py give them their titles, descriptions and tables.
 """
@@ -14,10 +14,12 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path as Outline
 from matplotlib.ticker import FuncFormatter
 
-from containercheck.report.page.palette import SERIES, light
-from containercheck.report.page.shapes import Curve, Interval, Panel
+from containercheck.report.page.palette import SCALE, SERIES, light
+from containercheck.report.page.shapes import Curve, Interval, PairMap, Panel
 from containercheck.report.page.wording import plain, shortened
 from containercheck.results.formatting import number
 
@@ -33,6 +35,10 @@ MOST_TICKS = 12
 NIGHT_NAMES = 6
 #: Most letters of a label beside a row of intervals.
 LONGEST = 34
+#: Most ticks of an axis of ranks, and numbers beside a scale of colors.
+RANK_TICKS, SCALE_TICKS = 8, 4
+#: Height of a scale of colors, in pixels.
+SCALE_HEIGHT = 14
 #: Names in the legend for marks that are no series.
 ACCEPTED, CONFIRMATION = "accepted", "confirmation"
 STYLE: Any = {
@@ -207,6 +213,71 @@ def _draw_panel(plot: Axes, panel: Panel) -> None:
         plot.hlines(level.value, *ends, color=light("bad"), linewidth=3, alpha=0.6)
 
 
+def pair_maps(maps: Sequence[PairMap], label: str) -> str:
+    """Draw a matrix of ranks for each side, two beside each other, with one logarithmic scale of colors below all.
+
+    A pair has the color of its value, in both of its cells; pairs that were not measured have none.
+
+    :param label: what the values are, with their unit.
+    """
+    values = [value for shown in maps for _, _, value in shown.cells]
+    low, high = min(values), max(values)
+    left, gap = 3 * LINE, 2.5 * LINE
+    side = (WIDTH - left - gap - MARGIN) / 2
+    row_height = side + 3.2 * LINE
+    height = math.ceil(len(maps) / 2) * row_height + SCALE_HEIGHT + 3 * LINE
+    with matplotlib.rc_context({**STYLE, "axes.grid": False, "axes.spines.top": True, "axes.spines.right": True}):
+        figure = Figure((WIDTH / INCH, height / INCH))
+        for place, shown in enumerate(maps):
+            x, y = left + place % 2 * (side + gap), height - place // 2 * row_height - 1.3 * LINE - side
+            axes = figure.add_axes((x / WIDTH, y / height, side / WIDTH, side / height))
+            _draw_map(axes, shown, low, high)
+        box = (left / WIDTH, 2 * LINE / height, (2 * side + gap) / WIDTH, SCALE_HEIGHT / height)
+        _draw_scale(figure.add_axes(box), label, low, high)
+        return _svg(figure)
+
+
+def _draw_map(axes: Axes, shown: PairMap, low: float, high: float) -> None:
+    levels: dict[int, list[tuple[int, int]]] = {}
+    for first, second, value in shown.cells:
+        levels.setdefault(_level(value, low, high), []).extend([(first, second), (second, first)])
+    for level, cells in levels.items():
+        _draw_cells(axes, level, [(x - 0.5, y - 0.5, x + 0.5, y + 0.5) for y, x in cells])
+    ticks = range(0, shown.ranks, math.ceil(shown.ranks / RANK_TICKS))
+    axes.set_xticks(ticks, labels=[str(rank) for rank in ticks])
+    axes.set_yticks(ticks, labels=[str(rank) for rank in ticks])
+    axes.set_xlim(-0.5, shown.ranks - 0.5)
+    axes.set_ylim(shown.ranks - 0.5, -0.5)
+    axes.set_xlabel("rank")
+    axes.set_title(plain(shown.label), loc="left", fontsize=11, y=1.0)
+
+
+def _level(value: float, low: float, high: float) -> int:
+    """Return the index of a value's color: the logarithms from the lowest to the highest in equal parts."""
+    part = math.log(value / low) / math.log(high / low) if high > low else 0.0
+    return min(int(part * len(SCALE)), len(SCALE) - 1)
+
+
+def _draw_cells(axes: Axes, level: int, boxes: Sequence[tuple[float, float, float, float]]) -> None:
+    """Draw boxes in a color of the scale, as one shape: hundreds of them would make the page large."""
+    corners = [corner for x, y, to_x, to_y in boxes for corner in ((x, y), (to_x, y), (to_x, to_y), (x, to_y), (x, y))]
+    codes = [Outline.MOVETO, *[Outline.LINETO] * 3, Outline.CLOSEPOLY] * len(boxes)
+    axes.add_patch(PathPatch(Outline(corners, codes), facecolor=light(SCALE[level]), linewidth=0, clip_on=False))
+
+
+def _draw_scale(axes: Axes, label: str, low: float, high: float) -> None:
+    """Draw the scale of colors, with numbers from its lowest to its highest value."""
+    for level in range(len(SCALE)):
+        _draw_cells(axes, level, [(level, 0, level + 1, 1)])
+    places = [place / (SCALE_TICKS - 1) for place in range(SCALE_TICKS)]
+    labels = [number(low * (high / low) ** place, 3) for place in places]
+    axes.set_xticks([place * len(SCALE) for place in places], labels=labels)
+    axes.set_yticks([])
+    axes.set_xlim(0, len(SCALE))
+    axes.set_ylim(0, 1)
+    axes.set_xlabel(plain(label))
+
+
 def _figure(
     panels: int, height: float, left: float = 64, bottom: float = 2 * LINE + MARGIN / 2
 ) -> tuple[Figure, list[Axes]]:
@@ -263,6 +334,11 @@ def _finished(figure: Figure, axes: Sequence[Axes], labels: Sequence[str]) -> st
     figure.legend(
         [named[name] for name in names], names, loc="upper left", ncols=5, borderaxespad=0.2, columnspacing=1.2
     )
+    return _svg(figure)
+
+
+def _svg(figure: Figure) -> str:
+    """Return a drawing as the text of an SVG file."""
     text = io.StringIO()
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with warnings.catch_warnings():

@@ -24,11 +24,25 @@ COLORS = {
     "series-2": ("#d55e00", "#e69f00"),
     "series-3": ("#009e73", "#009e73"),
     "series-4": ("#cc79a7", "#cc79a7"),
+    # Ten steps of cividis (J. Nuñez, C. Anderton, R. Renslow, PLOS ONE, 2018), whose differences look alike to people
+    # with any kind of color vision. Large values stand out most from both grounds, so the dark ones run backwards.
+    "scale-1": ("#f9e03a", "#2f426d"),
+    "scale-2": ("#dac65b", "#48526c"),
+    "scale-3": ("#bdae6c", "#5e626e"),
+    "scale-4": ("#a09875", "#727374"),
+    "scale-5": ("#858279", "#878478"),
+    "scale-6": ("#6d6f72", "#9d9576"),
+    "scale-7": ("#555b6d", "#b6a96f"),
+    "scale-8": ("#3a486c", "#cebc63"),
+    "scale-9": ("#0f3570", "#e7d150"),
+    "scale-10": ("#00224e", "#fee838"),
 }
 #: Colors of text, colors of drawings, and colors of the grounds of both.
 WRITTEN = ("text", "muted", "link", "bad", "good", "doubt")
 DRAWN = ("text", "edge", "bad", "series-1", "series-2", "series-3", "series-4")
 GROUNDS = ("ground", "raised")
+#: Colors of values, from the smallest to the largest.
+SCALE = tuple(name for name in COLORS if name.startswith("scale-"))
 #: Color, marker and line style of each series of a plot.
 SERIES = (
     ("text", "o", "-"),

@@ -64,6 +64,19 @@ class Panel:
     span: float = 0.0
 
 
+@dataclass(frozen=True)
+class PairMap:
+    """The values of pairs of ranks on a side.
+
+    :ivar ranks: number of ranks.
+    :ivar cells: each pair with its value, which is above 0; pairs that were not measured are left out.
+    """
+
+    label: str
+    ranks: int
+    cells: tuple[tuple[int, int, float], ...]
+
+
 def style_of(variant: str, others: Sequence[str] = ()) -> int:
     """Return the index of a variant's style, which is the same in all plots.
 
