@@ -22,6 +22,8 @@ CACHE_OWNERS = "CONTAINERCHECK_CACHE_OWNERS"
 #: JSON. For an image that the runtime stores itself: its name, the digest in the name, and the runtime's ``id``. For a
 #: converted image also the ``source`` that it was made from.
 IMAGE_RECORD = "image.json"
+#: In that record, the bytes of the image's files; missing where they were not counted when it was made.
+CONTENT_BYTES = "content_bytes"
 
 #: File in the stage directory with a container runtime's identifier of an image that it stores itself.
 IMAGE_ID = "image.id"

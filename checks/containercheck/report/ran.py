@@ -20,7 +20,7 @@ def lines(cases: Sequence[Case]) -> list[str]:
 
 
 def images(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each image that ran: path, digest, size (D12.6 section 8.2), and the cases that ran it."""
+    """Return a line for each image that ran: path, digest, sizes (D12.6 section 8.2), and the cases that ran it."""
     users: dict[tuple[str, str], list[str]] = {}
     for case in cases:
         for image, side in _images(case):
@@ -44,10 +44,11 @@ def _images(case: Case) -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def _identity(facts: Mapping[str, Any]) -> str:
-    """Return what identifies an image, and its size where that is known."""
-    digest, count = facts.get("image_sha256"), facts.get("image_bytes")
+    """Return what identifies an image, and its size and that of its files where they are known."""
+    digest, count, content = (facts.get(f"image_{name}") for name in ("sha256", "bytes", "content_bytes"))
     shown = f"sha256 {digest}" if digest else facts.get("image_id") or "no digest: it is a directory"
-    return f"{shown}, {size(count)}" if count else shown
+    shown += f", {size(count)}" if count else ""
+    return f"{shown}, with {size(content)} of files" if content else shown
 
 
 def reproducers(cases: Sequence[Case]) -> list[str]:

@@ -28,7 +28,7 @@ def lines(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str]:
                 text.append((*head, f"{number(bare)} {row.unit}", *cells))
         sizes = [_image_size(case, side) for side in titles]
         if case.rows and None not in sizes:
-            text.append((case.label, case.variant, str(case.nodes), "image", "", *(f"{size} MiB" for size in sizes)))
+            text.append((case.label, case.variant, str(case.nodes), "image", "", *map(str, sizes)))
     if len(text) == 1:
         return []
     legend = [f"{name}: {title}" for name, title in titles.items()]
@@ -40,10 +40,11 @@ def _median(case: Case, side: str, figure: str) -> float | None:
     return statistics.median(values) if values else None
 
 
-def _image_size(case: Case, side: str) -> int | None:
-    """Return the size in MiB of a side's own image: a file, an archive, or the files of a directory."""
-    size = case.provenance.get("images", {}).get(side, {}).get("image_bytes")
-    return size >> 20 if size else None
+def _image_size(case: Case, side: str) -> str | None:
+    """Return the size of a side's own image, a file, an archive or a directory, with that of its files if known."""
+    image = case.provenance.get("images", {}).get(side, {})
+    size, content = image.get("image_bytes"), image.get("image_content_bytes")
+    return f"{size >> 20} MiB" + (f" ({content >> 20} of files)" if content else "") if size else None
 
 
 def _more(row: Row, bare: float, value: float) -> str:

@@ -116,8 +116,7 @@ class Record:
         if (stagedir / contract.IMAGE_RECORD).exists():
             image = json.loads((stagedir / contract.IMAGE_RECORD).read_text())
             provenance.update({"image": image["path"], "image_sha256": image["sha256"]})
-            # That of a directory has no size.
-            provenance.update({"image_bytes": image["bytes"]} if image.get("bytes") else {})
+            provenance.update(_sizes(image))
             # The record of a site's own image has no release.
             provenance.update({"image_release": image["release"]} if "release" in image else {})
             provenance.update({"image_id": image["id"]} if "id" in image else {})
@@ -135,7 +134,7 @@ class Record:
         for path in sorted(stagedir.glob(contract.image_file("*").replace(".sif", ".json"))):
             image = json.loads(path.read_text())
             own_image = {"image": image["path"], "image_sha256": image["sha256"]}
-            own_image.update({"image_bytes": image["bytes"]} if image.get("bytes") else {})
+            own_image.update(_sizes(image))
             own_image.update({"image_source": image["source"]} if "source" in image else {})
             own_image.update({"image_arguments": image["arguments"]} if "arguments" in image else {})
             provenance.setdefault("images", {})[path.name.split(".")[0]] = own_image
@@ -298,6 +297,16 @@ class Record:
                 if wanted is None and from_host and not in_tree:
                     return f"{where}: loaded the host's {path}, though the generic variant must bring its own"
         return None
+
+
+def _sizes(image: Mapping[str, Any]) -> dict[str, int]:
+    """Return the bytes of an image and those of its files, for a provenance; neither where it is not known.
+
+    :param image: its record.
+    """
+    # That of a site's own directory has no size, and what an older library made has none of its files.
+    sizes = {"image_bytes": image.get("bytes"), "image_content_bytes": image.get(contract.CONTENT_BYTES)}
+    return {name: count for name, count in sizes.items() if count}
 
 
 def is_complete(stagedir: Path) -> bool:

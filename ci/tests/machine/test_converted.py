@@ -13,7 +13,7 @@ import sys
 import pytest
 from conftest import REPOSITORY, write_program
 from containercheck.node import contract, locks
-from containercheck.node.build import image_convert
+from containercheck.node.build import image_content, image_convert
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job import runtime_start
 from containercheck.sides import commands
@@ -140,6 +140,17 @@ def test_podman_runs_the_image_that_its_storage_has(image, podman, tmp_path, mon
     # Nothing is made twice.
     again, output = convert(image / "stage", tmp_path / "cache", "Podman")
     assert again == facts and "converted" not in output
+
+
+def test_an_image_is_recorded_with_the_bytes_of_its_files(image, tmp_path):
+    """The program and the variables that the runtime keeps; a directory has no other size than that of its files."""
+    program = os.path.getsize(BUSYBOX)
+    counted = image_content.of_image("apptainer", image / "image.sif")[contract.CONTENT_BYTES]
+    assert program < counted < program + (64 << 10)
+    converted, _ = convert(image / "stage", tmp_path / "cache", "Podman", "--no-load")
+    assert converted[contract.CONTENT_BYTES] == counted > converted["bytes"]
+    unpacked, _ = convert(image / "stage", tmp_path / "cache", "Apptainer", "--way", "unpacked")
+    assert contract.CONTENT_BYTES not in unpacked and abs(unpacked["bytes"] - counted) < 64 << 10
 
 
 def test_a_node_loads_the_archive_that_the_build_step_made(image, podman, tmp_path):

@@ -23,6 +23,8 @@ PROGRAM = REPOSITORY / "checks" / "containercheck" / "node"
 HERE = platform.machine()
 RUNTIME = "apptainer" if shutil.which("apptainer") else "singularity"
 
+#: Where Debian's busybox-static puts a program that needs no library.
+BUSYBOX = "/bin/busybox"
 RECIPE = """Bootstrap: scratch
 
 %arguments
@@ -342,6 +344,28 @@ def test_which_image_it_is_is_written_beside_the_link(recipes, tmp_path):
         made = {"recipe": "tiny", "release": "bookworm", "mpi": "openmpi"}
         assert recorded(tmp_path) == {"path": str(image), "sha256": digest, "bytes": len(content), **made}
         assert (tmp_path / "image.sif").resolve() == image
+
+
+def test_the_bytes_of_its_files_are_counted_when_it_is_built(recipes, tmp_path):
+    """By a container of it; what was built before they were counted is used as it is."""
+    if not os.path.exists(BUSYBOX):
+        pytest.skip("needs busybox-static")
+    root = tmp_path / "root" / "bin"
+    root.mkdir(parents=True)
+    shutil.copy(BUSYBOX, root)
+    for name in ("sh", "tar", "grep", "ls"):
+        (root / name).symlink_to("busybox")
+    (recipes / "tiny.def").write_text(f"Bootstrap: localimage\nFrom: {root.parent}\n")
+    program = os.path.getsize(BUSYBOX)
+    assert build(recipes, tmp_path / "cache").returncode == 0
+    assert program < recorded(tmp_path)[contract.CONTENT_BYTES] < program + (64 << 10)
+    (record,) = (tmp_path / "cache").glob("tiny-*.json")
+    stored = json.loads(record.read_text())
+    del stored[contract.CONTENT_BYTES]
+    record.write_text(json.dumps(stored))
+    again = build(recipes, tmp_path / "cache")
+    assert again.returncode == 0 and "built in" not in again.stdout
+    assert contract.CONTENT_BYTES not in recorded(tmp_path)
 
 
 def test_an_image_for_another_architecture_is_used_and_not_built(recipes, tmp_path):

@@ -244,9 +244,11 @@ def test_runtimes_of_several_kinds_are_no_versions_of_each_other(tmp_path, monke
     }
     assert [*acceptance.candidates(["apptainer+kernel", "apptainer+kernel"])[1]] == ["old", "new"]
     images = {"apptainer": {"image_bytes": 142 << 20}, "podman": {"image_bytes": 109 << 20}}
+    # One was made before the bytes of its files were counted.
+    images["podman"]["image_content_bytes"] = 278 << 20
     measured = ({"baseline": {"rate": 100.0}, "apptainer": {"rate": 99.0}, "podman": {"rate": 98.0}},)
     compared = replace(
         case(), rows=(Row("rate", "x/s", overhead_unit="%"),), measured=measured, provenance={"images": images}
     )
     lines = versions.lines([compared], {"apptainer": "1.4", "podman": "4.3"})
-    assert re.split("  +", lines[2])[3:] == ["image", "142 MiB", "109 MiB"]
+    assert re.split("  +", lines[2])[3:] == ["image", "142 MiB", "109 MiB (278 of files)"]

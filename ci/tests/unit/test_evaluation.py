@@ -434,6 +434,12 @@ def test_the_record_and_the_files_of_the_job_say_what_ran(tmp_path):
     (tmp_path / "image.json").write_text('{"path": "/images/hpcc.sif", "sha256": "abc", "bytes": 3}')
     found = runs.provenance(tmp_path)
     assert (found["image"], found["image_sha256"]) == ("/images/hpcc.sif", "abc")
+    assert found["image_bytes"] == 3 and "image_content_bytes" not in found
+    counted = {"path": "/images/old.sif", "sha256": "def", "bytes": 3, "content_bytes": 5}
+    (tmp_path / "old.image.json").write_text(json.dumps(counted))
+    (own,) = runs.provenance(tmp_path)["images"].values()
+    assert (own["image_bytes"], own["image_content_bytes"]) == (3, 5)
+    (tmp_path / "old.image.json").unlink()
     spack = {"specs": ["hpcg@3.1/abcdefg"], "target": "x86_64", "lock": "def"}
     (tmp_path / "image.json").write_text(json.dumps({"path": "/hpcg.sif", "sha256": "abc", "bytes": 3, "spack": spack}))
     assert runs.provenance(tmp_path)["image_spack"] == spack

@@ -251,6 +251,8 @@ def test_what_may_be_wrong_comes_first_and_cases_are_told_by_their_figures():
 def test_provenance_names_runtimes_images_and_what_differs():
     cases = [made.case("A", rows=[made.row()]), made.case("B", rows=[made.row()])]
     cases[1]["provenance"] = {**made.provenance("generic", "1.4.5"), "host": "node2"}
+    sizes = {"image": "/images/hpcc.sif", "image_bytes": 142 << 20, "image_content_bytes": 278 << 20}
+    cases[1]["provenance"].update(sizes)
     _, root = rendered(read([made.session(0, cases)]))
     cells = {
         text(table.find("caption")): [[text(cell) for cell in row] for row in table.find("tbody")]
@@ -258,7 +260,10 @@ def test_provenance_names_runtimes_images_and_what_differs():
     }
     used = [["apptainer version 1.3.4", "apptainer", "A"], ["apptainer version 1.4.5", "apptainer", "B"]]
     assert cells["Container runtimes"] == used
-    assert cells["Images"] == [["code-bookworm.sif", "bookworm", "ab" * 32, "all 2 cases"]]
+    assert cells["Images"] == [
+        ["code-bookworm.sif", "bookworm", "", "", "ab" * 32, "A"],
+        ["hpcc.sif", "bookworm", "142 MiB", "278 MiB", "ab" * 32, "B"],
+    ]
     assert cells["What differs between cases"] == [["host", "node1", "A"], ["host", "node2", "B"]]
 
 

@@ -34,6 +34,12 @@ def test_each_image_is_named_once_with_its_digest_and_a_failure_with_what_repeat
     assert set(ran.lines(found)) < set(table.lines(found))
 
 
+def test_the_size_of_an_image_stands_beside_that_of_its_files():
+    known = {**KNOWN, "image_content_bytes": 278 << 20}
+    (line,) = ran.lines(collect([{"runs": [{"testcases": [made.case("HPL", "generic", provenance=known)]}]}]))
+    assert line == f"image: /images/hpl.sif, sha256 {'ab' * 32}, 90 MiB, with 278 MiB of files: HPL generic"
+
+
 def test_of_many_users_of_an_image_some_are_named():
     cases = [made.case(name, provenance=KNOWN) for name in made.APPLICATIONS[:5]]
     (line,) = ran.lines(collect([{"runs": [{"testcases": cases}]}]))

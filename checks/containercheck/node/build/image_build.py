@@ -7,10 +7,10 @@
         --spack-cache ~/.cache/containercheck/spacks --link image.sif hpcg
     python3 checks/containercheck image --ready /shared/images/hpcc.sif --link image.sif
 
-makes ``image.sif`` a link to an image that is complete and intact, writes path, digest and size of the image beside the
-link (``image.json``), and prints its path. The key of an image is a digest of its definition file, of the files that
-this copies, of the image that it builds upon, of the release of Debian, the family of MPI and the architecture. An
-image is built under another name and gets its own by an atomic rename.
+makes ``image.sif`` a link to an image that is complete and intact, writes path, digest and size of the image, and the
+bytes of its files, beside the link (``image.json``), and prints its path. The key of an image is a digest of its
+definition file, of the files that this copies, of the image that it builds upon, of the release of Debian, the family
+of MPI and the architecture. An image is built under another name and gets its own by an atomic rename.
 
 Arguments of recipes (``{{ NAME }}``):
 
@@ -36,7 +36,16 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from containercheck.node import architectures, contract, mpi
-from containercheck.node.build import cache, file_trees, image_architecture, jars, machine, pip_settings, spack_packing
+from containercheck.node.build import (
+    cache,
+    file_trees,
+    image_architecture,
+    image_content,
+    jars,
+    machine,
+    pip_settings,
+    spack_packing,
+)
 from containercheck.node.build.cache import CacheError, UnsupportedError
 from containercheck.node.build.image_builder import COMPRESSION, build_environment, builder_of, compression_options
 from containercheck.node.build.recipes import (
@@ -201,7 +210,7 @@ class Image(cache.FileEntry):
         if any(machine.UNSIGNED in line for line in self.lines()):
             raise CacheError(self.failed("its packages' signatures were not checked"))
         installed = {"spack": self.environment.facts()} if self.environment else {}
-        return built, {**self.known(built), **installed}
+        return built, {**self.known(built), **image_content.of_image(runtime, built), **installed}
 
     def last_words(self) -> str:
         """Return the recipe's own error about its environment, if there is one; else the last error."""
@@ -209,15 +218,15 @@ class Image(cache.FileEntry):
         return next(errors, None) or super().last_words()
 
     def facts(self) -> Dict[str, Any]:
-        """Return path, digest, size and recipe of the image, for the provenance of a check; it must be in the cache.
+        """Return path, digest, sizes and recipe of the image, for the provenance of a check; it must be in the cache.
 
         :raises CacheError: the image has been removed.
         """
-        shop = self.workshop
-        installed = {"spack": self.read_record()["spack"]} if self.environment else {}
+        shop, record = self.workshop, self.read_record()
+        installed = {"spack": record["spack"]} if self.environment else {}
         arguments = {"arguments": list(shop.extra_arguments)} if shop.extra_arguments else {}
         recipe = {"recipe": self.name, "release": shop.release, "mpi": shop.family}
-        return {**super().facts(), **recipe, **arguments, **installed}
+        return {**super().facts(), **image_content.known(record), **recipe, **arguments, **installed}
 
 
 def ready(path: Path, architecture: Optional[str] = None) -> Dict[str, Any]:

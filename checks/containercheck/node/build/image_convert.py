@@ -26,10 +26,9 @@ from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
 
 from containercheck.node import container_runtimes, contract
-from containercheck.node.build import cache, file_trees, image_build
+from containercheck.node.build import cache, file_trees, image_build, image_content
 from containercheck.node.build.cache import CacheError, UnsupportedError
 from containercheck.node.container_runtimes import OCI, RUNTIMES, SQUASHFS, TREE, Runtime
-from containercheck.node.job import runtime_start
 
 #: Directories that binds and runtimes need, of those that an archive of an image lacks.
 MOUNT_POINTS = ("dev", "proc", "sys", "tmp", "run", "mnt", "root", "home", contract.WORKDIR[1:], "host")
@@ -86,8 +85,7 @@ class Converted(cache.Entry):
         name = re.sub(r"[^a-z0-9.-]", "-", source.name.split(".")[0].split("-")[0].lower()) or "image"
         super().__init__(f"{name}{self.suffix}", directory / f"{name}-{facts['sha256'][:12]}{self.suffix}")
         self.source, self.source_facts = source, facts
-        runtime, _ = runtime_start.identify(builder)
-        self._inside = [builder, "exec", *runtime_start.options(runtime, builder, 0)]
+        self._inside = image_content.inside(builder)
 
     @property
     def image_name(self) -> str:
@@ -107,11 +105,16 @@ class Converted(cache.Entry):
             raise CacheError(f"the image {self.source} cannot be converted: {error}") from None
         return variables_of(os.fsdecode(output))
 
-    def archive(self, path: Path) -> None:
-        """Write the files of the image into an archive."""
+    def archive(self, path: Path) -> Dict[str, Any]:
+        """Write the files of the image into an archive, and return their bytes as a part of the record.
+
+        :raises CacheError: they cannot be read.
+        """
         script = 'out=$1; shift; exec "$@" >"$out"'
         inside = [*self._inside, "--no-home", str(self.source), "sh", "-c", container_runtimes.ARCHIVE]
         self.run([["sh", "-c", script, "sh", str(path), *inside]])
+        with path.open("rb") as stream:
+            return {contract.CONTENT_BYTES: image_content.of_archive(stream)}
 
     def facts(self) -> Dict[str, Any]:
         """Return which image it is, and which it was made from, for the provenance of a check.
@@ -123,6 +126,7 @@ class Converted(cache.Entry):
         known: Dict[str, Any] = {}
         for name in ("recipe", "release", "mpi"):
             known.update({name: self.source_facts[name]} if name in self.source_facts else {})
+        known.update(image_content.known(record))
         return {**known, "path": str(self.path), "sha256": record["sha256"], "bytes": record["bytes"], "source": source}
 
 
@@ -136,12 +140,21 @@ class Tree(Converted):
         return list(file_trees.content_of(self.path)) == [record["files"], record["bytes"]]
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
-        """Unpack the file, with its variables.
+        """Unpack the file, with its variables; its size is that of its files.
+
+        :raises CacheError: it cannot be read.
+        """
+        tree, _ = self.unpack(work)
+        files, size = file_trees.content_of(tree)
+        return tree, {"files": files, "bytes": size, "sha256": file_trees.digest_of_tree(tree)}
+
+    def unpack(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
+        """Unpack the file, with its variables, and return the directory and the bytes of its files.
 
         :raises CacheError: it cannot be read.
         """
         archive, tree = work / "files.tar", work / "tree"
-        self.archive(archive)
+        content = self.archive(archive)
         tree.mkdir()
         self.run([["tar", "-C", str(tree), "--no-same-owner", "-xf", str(archive)]])
         for name in (*MOUNT_POINTS, Path(ENVIRONMENT).parent):
@@ -152,8 +165,7 @@ class Tree(Converted):
                 path.touch()
         lines = (f"{name}={value}\n" for name, value in sorted(self.variables().items()) if "\n" not in value)
         (tree / ENVIRONMENT).write_text("".join(lines))
-        files, size = file_trees.content_of(tree)
-        return tree, {"files": files, "bytes": size, "sha256": file_trees.digest_of_tree(tree)}
+        return tree, content
 
 
 class SquashFs(Tree):
@@ -171,11 +183,11 @@ class SquashFs(Tree):
         :raises CacheError: it cannot be read.
         :raises UnsupportedError: mksquashfs is not on the PATH.
         """
-        tree, _ = super().build(work)
+        tree, content = self.unpack(work)
         (tree / "etc" / "environment").write_text((tree / ENVIRONMENT).read_text())
         made = work / f"image{self.suffix}"
         self.run([["mksquashfs", str(tree), str(made), "-quiet", "-no-progress", "-all-root", "-comp", "lz4"]])
-        return made, cache.FileEntry.known(made)
+        return made, {**cache.FileEntry.known(made), **content}
 
 
 class Archive(Converted, cache.FileEntry):
@@ -197,7 +209,7 @@ class Archive(Converted, cache.FileEntry):
             if shutil.which(tool) is None:
                 raise UnsupportedError(f"no {self.lacking}: {self.name} is made by {tool}, which is not on the PATH")
         archive, layout, made = work / "files.tar", work / "layout", work / "image.oci"
-        self.archive(archive)
+        content = self.archive(archive)
         copy = ["skopeo", "--insecure-policy", "--tmpdir", str(work), "copy", "--quiet"]
         settings = [f"--config.env={name}={value}" for name, value in sorted(self.variables().items())]
         self.run(
@@ -209,7 +221,8 @@ class Archive(Converted, cache.FileEntry):
         )
         digest, identifier = digests_of(layout)
         known = self.known(made)
-        return made, {"bytes": known["bytes"], "file_sha256": known["sha256"], "sha256": digest, "id": identifier}
+        digests = {"file_sha256": known["sha256"], "sha256": digest, "id": identifier}
+        return made, {"bytes": known["bytes"], **content, **digests}
 
     def facts(self) -> Dict[str, Any]:
         """Return which image it is: its name in the storage of a runtime, and there its identifier."""

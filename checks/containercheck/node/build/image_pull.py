@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
 from containercheck.node import container_runtimes, contract, texts
-from containercheck.node.build import cache, image_architecture, image_build
+from containercheck.node.build import cache, image_architecture, image_build, image_content
 from containercheck.node.build.cache import CacheError, UnsupportedError
 from containercheck.node.container_runtimes import DEFAULT_REGISTRY, REGISTRY_SCHEME, Runtime
 
@@ -118,7 +118,7 @@ class Pulled(OfRegistry, cache.FileEntry):
         # Of a file from a web server nobody else compares it.
         if self.is_file and known["sha256"] != self.digest:
             raise CacheError(self.failed(f"it is not the pinned one, its SHA-256 is {known['sha256']}"))
-        return pulled, {**known, "reference": self.shown}
+        return pulled, {**known, **image_content.of_image(self.runtime, pulled), "reference": self.shown}
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether it is what was pulled, for this very reference: its place has a part of the digest only."""
@@ -129,7 +129,7 @@ class Pulled(OfRegistry, cache.FileEntry):
 
         :raises CacheError: it is gone again.
         """
-        return {**super().facts(), "reference": self.shown}
+        return {**super().facts(), **image_content.known(self.read_record()), "reference": self.shown}
 
 
 class Kept(OfRegistry):

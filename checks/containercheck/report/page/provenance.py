@@ -8,9 +8,10 @@ from typing import Any
 
 from containercheck.report.page.wording import Table, share_of
 from containercheck.results.cases import Case
+from containercheck.results.formatting import size
 
 #: Parts of a provenance that have a table of their own, or differ in nearly every case.
-OWN = ("runtimes", "image", "image_sha256", "image_release", "mpi")
+OWN = ("runtimes", "image", "image_sha256", "image_bytes", "image_content_bytes", "image_release", "mpi")
 #: Beginnings of the names that come first among the others.
 FIRST = ("machine", "host")
 
@@ -36,7 +37,7 @@ def provenance(cases: Sequence[Case]) -> Provenance:
     same, different = _others(ran)
     return Provenance(
         _used("Container runtimes", ("version", "command", "used by"), ran, _runtimes),
-        _used("Images", ("image", "release", "SHA-256", "used by"), ran, _images),
+        _used("Images", ("image", "release", "size", "its files", "SHA-256", "used by"), ran, _images),
         _used("MPI libraries that the ranks loaded", ("side", "library", "used by"), ran, _libraries),
         Table("The same in all cases", ("what", "value"), same, 2),
         Table("What differs between cases", ("what", "value", "cases"), different, 3),
@@ -78,7 +79,8 @@ def _runtimes(facts: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 def _images(facts: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     if facts.get("image"):
         name = str(facts["image"]).rpartition("/")[2]
-        yield name, str(facts.get("image_release") or ""), str(facts.get("image_sha256") or "not recorded")
+        sizes = (size(facts[key]) if facts.get(key) else "" for key in ("image_bytes", "image_content_bytes"))
+        yield name, str(facts.get("image_release") or ""), *sizes, str(facts.get("image_sha256") or "not recorded")
 
 
 def _libraries(facts: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
