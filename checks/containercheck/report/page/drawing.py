@@ -222,9 +222,10 @@ def pair_maps(maps: Sequence[PairMap], label: str) -> str:
     """
     values = [value for shown in maps for _, _, value in shown.cells]
     low, high = min(values), max(values)
-    left, gap = 3 * LINE, 2.5 * LINE
-    side = (WIDTH - left - gap - MARGIN) / 2
-    row_height = side + 3.2 * LINE
+    # On the right there is room for half of the largest number of the scale.
+    left, gap, right = 3 * LINE, 2 * LINE, 1.2 * LINE
+    side = (WIDTH - left - gap - right) / 2
+    row_height = side + 3 * LINE
     height = math.ceil(len(maps) / 2) * row_height + SCALE_HEIGHT + 3 * LINE
     with matplotlib.rc_context({**STYLE, "axes.grid": False, "axes.spines.top": True, "axes.spines.right": True}):
         figure = Figure((WIDTH / INCH, height / INCH))
