@@ -133,6 +133,7 @@ SHAPES = (
     ),
     Shape("D12.5", "section 4", "what containers of a node share", "Isolation"),
     Shape("CHPCE", "compute, memory, interconnect", "HPCC over processes", "HPCC", AS_FAST, "generic"),
+    Shape("CHPCE", "section DGEMM", "DGEMM over sizes of the block and the matrix", "DGEMM"),
     Shape("CHPCE", "figures 18, 19", "IOzone, random write and strided read", "IOzone"),
     Shape("CHPCE", "table 4 and below", "memory of a container", "StartUp", SLOWER, figures=("memory",)),
     Shape("CHPCE", "all", "virtual machines", without="no virtualisation: a virtual machine would be emulated"),
