@@ -2,9 +2,10 @@
 
     ci/benchmark stories [arguments for ReFrame]
 
-runs every application in its containers for two rounds, and pretends of each figure that it had failed. Prints the
-cases whose figures would be told a cause, with the causes: each is a difference between this machine and an image
-that a rule takes for a cause. Then how many figures there were. Exit status 1 where there are such.
+runs every application in its containers for two rounds, or as many as ``-S rounds=`` says, and pretends of each figure
+that it had failed, and of the runs that they had ended: in all rounds together, and in each by itself. Prints the cases
+whose figures would be told a cause, with the causes: each is a difference between this machine and an image that a rule
+takes for a cause. Then how many figures and cases there were. Exit status 1 where there are such.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from containercheck.application.facts import Figure
 from containercheck.explain import explanation, observations
@@ -28,16 +30,29 @@ from containercheck.session import reframe_process
 REPOSITORY = Path(__file__).resolve().parents[2]
 #: Arguments of the session: of how the figures come out nothing depends.
 ARGUMENTS = ("-S", "rounds=2", "-S", "quiet=0", "-S", "strict_check=no", "--keep-stage-files", "--exec-policy=serial")
+#: What is yielded for the end of runs.
+ENDED = "the end of its runs"
 KNOWN = {field.name for field in fields(Figure)}
 
 
 def stories(stage: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the figures of a job with the causes that they would be told if they had failed; then the end of a run.
 
+    Of all rounds together, and of each by itself, as a job of a single round would have it.
+
     :param stage: of the job.
     """
     facts = json.loads((stage / contract.FACTS).read_text())
     runs = json.loads((stage / contract.RECORD).read_text())["runs"]
+    rounds = sorted({run["round"] for run in runs})
+    yield from _of_runs(stage, facts, runs)
+    for number in rounds if len(rounds) > 1 else ():
+        yield from _of_runs(stage, facts, [run for run in runs if run["round"] == number])
+
+
+def _of_runs(
+    stage: Path, facts: Mapping[str, Any], runs: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[str, list[str]]]:
     for side in facts["sides"]:
         against = side.get("compared_with")
         if against is None:
@@ -48,7 +63,7 @@ def stories(stage: Path) -> Iterator[tuple[str, list[str]]]:
             found = explanation.causes(host, inside, uses, [figure], facts["ranks"])
             yield figure.name, [cause.sentence for cause in found]
         ended = explanation.causes_of_end(host, inside, uses, facts["ranks"])
-        yield "if its runs ended", [cause.sentence for cause in ended]
+        yield ENDED, [cause.sentence for cause in ended]
 
 
 def run(arguments: Sequence[str], directory: Path) -> list[Case]:
@@ -68,7 +83,7 @@ def run(arguments: Sequence[str], directory: Path) -> list[Case]:
 
 def main() -> int:
     """Run the session, print what would be told, and return the exit status."""
-    figures = told = 0
+    figures = told = looked_at = 0
     with tempfile.TemporaryDirectory(prefix="stories-") as directory:
         try:
             cases = run(sys.argv[1:] or ["-n", "%variant=(integrated|generic)"], Path(directory))
@@ -78,12 +93,13 @@ def main() -> int:
             by_causes: dict[tuple[str, ...], list[str]] = {}
             for figure, causes in stories(Path(case.stage)):
                 figures += 1
+                looked_at += figure == ENDED
                 by_causes.setdefault(tuple(causes), []).append(figure)
             by_causes.pop((), None)
             for sentences, of_figures in by_causes.items():
                 told += len(of_figures)
                 print(f"{names([case])}: {', '.join(of_figures)}", *sentences, sep="\n    ")
-    print(f"{figures} figures of {len(cases)} cases: {told} would be told a cause")
+    print(f"{figures} figures of {len(cases)} cases, looked at {looked_at} times: {told} would be told a cause")
     return 0 if figures and not told else 1
 
 
