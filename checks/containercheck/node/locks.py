@@ -38,6 +38,8 @@ PATIENCE = 6 * 3600.0
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EBADF, errno.EINVAL, errno.ENOLCK)
 #: Longest time in seconds between the making of a file and the setting of its mode.
 _YOUNG = 2.0
+#: Seconds after which a wait is announced again: whoever watches the session sees what it waits for.
+AGAIN = 25.0
 
 
 class LockError(OSError):
@@ -68,19 +70,23 @@ class _Wait:
     def __init__(self, path: Path, waiting: str, patience: float) -> None:
         self._path, self._waiting, self._patience = path, waiting, patience
         self.began: Optional[float] = None
-        self._announced = ""
+        self._announced, self._printed = "", 0.0
 
     def announce(self, holder: str) -> float:
-        """Print the holder, once for each, and return the seconds that are left.
+        """Print the holder, and again as long as it has the lock; return the seconds that are left.
 
         :raises LockError: no time is left.
         """
+        now = time.monotonic()
         if self.began is None:
-            self.began = time.monotonic()
-        if self._waiting and holder != self._announced:
-            print(f"{self._waiting} ({holder})", flush=True)
+            self.began = now
+        is_new = holder != self._announced
+        if self._waiting and (is_new or now >= self._printed + AGAIN):
+            waited = "" if is_new else f", for {now - self.began:.0f} s"
+            print(f"{self._waiting} ({holder}){waited}", flush=True)
+            self._printed = now
         self._announced = holder
-        left = self.began + self._patience - time.monotonic()
+        left = self.began + self._patience - now
         if left <= 0:
             raise self.too_long(holder)
         return left
@@ -126,7 +132,7 @@ def _flock_within(descriptor: int, operation: int, wait: _Wait) -> None:
     :raises LockError: the time is up; a thread that gets the lock after that releases it.
     """
     holder = holder_of(descriptor)
-    left = wait.announce(holder)
+    end = time.monotonic() + wait.announce(holder)
     guard, state = threading.Lock(), {"done": False, "left": False}
     errors: List[OSError] = []
 
@@ -143,7 +149,10 @@ def _flock_within(descriptor: int, operation: int, wait: _Wait) -> None:
     waiter = threading.Thread(target=get, daemon=True)
     waiter.start()
     try:
-        waiter.join(left)
+        while waiter.is_alive() and time.monotonic() < end:
+            waiter.join(min(AGAIN, end - time.monotonic()))
+            if waiter.is_alive() and time.monotonic() < end:
+                wait.announce(holder_of(descriptor))
     finally:
         with guard:
             state["left"] = not state["done"]

@@ -1,6 +1,7 @@
 """Measurements and builds on one machine."""
 
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -87,3 +88,33 @@ def test_a_measurement_does_not_wait_for_builds_that_come_after_it():
     first.set()
     [thread.join() for thread in threads]
     assert log == ["build", "measurement", "later build"]
+
+
+def test_a_wait_is_told_again_as_long_as_it_lasts(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(locks, "AGAIN", 0.05)
+    path, end, printed = tmp_path / "lock", threading.Event(), []
+
+    def hold():
+        with locks.flocked(path, shared=False, waiting=""):
+            printed.append("held")
+            end.wait(60)
+
+    def told_again():
+        printed.append(capsys.readouterr().out)
+        return any(re.search(r"^waiting \(.*\), for 0 s$", text, re.MULTILINE) for text in printed)
+
+    threads = [threading.Thread(target=hold)]
+    threads[0].start()
+    assert eventually(lambda: printed)
+
+    def wait():
+        with locks.flocked(path, shared=False, waiting="waiting"):
+            printed.append("held too")
+
+    threads.append(threading.Thread(target=wait))
+    threads[1].start()
+    assert eventually(told_again)
+    assert "held too" not in printed
+    end.set()
+    [thread.join() for thread in threads]
+    assert "held too" in printed
