@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import uuid
 from pathlib import Path
 
@@ -57,3 +58,15 @@ def test_what_was_there_before_and_what_is_gone_is_not_told(tmp_path, segment):
 def test_records_of_older_jobs_have_none():
     record = Record([{"round": 1, "side": "subject"}], True, None, "node", {}, "", {}, False, "", 1.0)
     assert record.left_files([GENERIC]) == []
+
+
+def test_what_a_living_process_has_was_not_left(tmp_path):
+    """Mapped by it, or opened: of another session on the machine."""
+    for name in ("left", "mapped", "opened"):
+        (tmp_path / name).write_text("12")
+    with (tmp_path / "mapped").open("r+b") as file:
+        mapped = mmap.mmap(file.fileno(), 0)
+    with (tmp_path / "opened").open():
+        assert left_files.left({}, str(tmp_path))["names"] == ["left"]
+    mapped.close()
+    assert left_files.left({}, str(tmp_path))["names"] == ["left", "mapped", "opened"]

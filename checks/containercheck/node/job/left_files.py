@@ -7,7 +7,7 @@ they take memory of the node, and a later run that meets one of the same name ma
 import contextlib
 import os
 import stat
-from typing import Any, Dict
+from typing import Any, Dict, Set
 
 #: Where shared memory lies, as files; see shm_overview(7).
 PLACE = "/dev/shm"
@@ -28,7 +28,29 @@ def files(place: str = PLACE) -> Dict[str, int]:
     return found
 
 
+def in_use(place: str = PLACE) -> Set[str]:
+    """Return the names of the files in a directory that processes which may be looked at have mapped or opened."""
+    found = set()
+    start = place.rstrip("/") + "/"
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        paths = []
+        with contextlib.suppress(OSError), open(f"/proc/{process}/maps", errors="surrogateescape") as maps:
+            paths += [line.rstrip("\n").split(None, 5)[-1] for line in maps if start in line]
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(f"/proc/{process}/fd"):
+                # One that is closed meanwhile is not in use.
+                with contextlib.suppress(OSError):
+                    paths.append(os.readlink(entry.path))
+        found |= {path[len(start) :] for path in paths if path.startswith(start)}
+    return found
+
+
 def left(before: Dict[str, int], place: str = PLACE) -> Dict[str, Any]:
-    """Return ``count``, ``bytes`` and the first ``names`` of the files that were not there before; empty for none."""
+    """Return ``count``, ``bytes`` and the first ``names`` of the files that were not there before; empty for none.
+
+    One that a living process still has is somebody else's: the run's own have ended.
+    """
     new = {name: size for name, size in files(place).items() if name not in before}
+    for name in in_use(place) if new else ():
+        new.pop(name, None)
     return {"count": len(new), "bytes": sum(new.values()), "names": sorted(new)[:MOST]} if new else {}
