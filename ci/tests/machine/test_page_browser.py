@@ -9,9 +9,11 @@ import re
 import shutil
 import subprocess
 import tarfile
+from dataclasses import replace
 
 import made
 import pytest
+import test_pair_maps
 from containercheck.history.series import series
 from test_page import moved, read, sessions
 
@@ -41,6 +43,15 @@ def axe(tmp_path_factory):
     return script.decode()
 
 
+def with_map(case, place):
+    """Return a case of Ping Pong with the files that its run left; any other case as it is."""
+    if case.application != "PingPong" or case.variant == "bare":
+        return case
+    left = place / f"{case.variant}-{case.nodes}"
+    test_pair_maps.write(left, when=case.when)
+    return replace(case, output=str(left))
+
+
 @pytest.fixture(scope="module")
 def night(tmp_path_factory):
     """Write the page of five nights with everything that a page can have."""
@@ -48,6 +59,8 @@ def night(tmp_path_factory):
 
     path = tmp_path_factory.mktemp("page") / "night.html"
     found = read(sessions())
+    cases = [with_map(case, path.parent) for case in found[-1].cases]
+    found[-1] = replace(found[-1], cases=tuple(cases))
     page.write(found, series(found), [moved(found)], path, ["the last session was cut in half"])
     return path
 
@@ -80,6 +93,10 @@ def violations(path, axe, *options, width=0):
             found.violations.map(one => [one.id, one.nodes.length, one.nodes[0].html, one.nodes[0].failureSummary]),
             found.passes.length, matchMedia('(prefers-color-scheme: dark)').matches, innerWidth]));"""
     return told(path, axe + check, "--virtual-time-budget=100000", *options, width=width)
+
+
+def test_it_has_a_map_of_pairs(night):
+    assert ": latency of the pairs of ranks" in night.read_text()
 
 
 @pytest.mark.parametrize(("options", "width"), [([], 0), ([DARK], 0), ([], PHONE)], ids=["light", "dark", "phone"])
