@@ -55,6 +55,56 @@ mv "$made" "$name" || fail "no environment file can be written into $PWD"
 echo "$name"
 """
 
+#: Network of a container that has none of its own.
+HOST_NETWORK = "host"
+#: Network of a container that has one of its own, on one node: the runtime's usual one.
+NODE_NETWORK = "bridge"
+#: Script that starts ranks in containers with a network of their own, in the stage directory.
+OWN_NETWORK_SCRIPT = "own-network.sh"
+#: Its text: in one container on each node, which have nothing but a network in common, the image's Open MPI starts the
+#: ranks (D12.6 section 6.4.2, where it is Docker's overlay network). Its daemons are started by files in the working
+#: directory, which all see: few images have an ssh server, and Open MPI takes any agent (mpirun(1), plm_rsh_agent).
+OWN_NETWORK = r"""# usage: sh own-network.sh NODES RANKS_PER_NODE MPIRUN...   in one container on each node
+#        sh own-network.sh agent ADDRESS COMMAND...          for mpirun: runs a command in that container
+if [ "$1" = agent ]; then
+    place=$(grep -lxF -e "$2" "$MEETING"/address.*) || { echo "error: no container has the address $2" >&2; exit 1; }
+    number=${place##*.}
+    shift 2
+    printf '%s\n' "$*" >"$MEETING/new.$number" && mv "$MEETING/new.$number" "$MEETING/start.$number"
+    until [ -e "$MEETING/ended.$number" ] || [ -e "$MEETING/done" ]; do sleep 0.1; done
+    exit "$(cat "$MEETING/ended.$number" 2>/dev/null || echo 0)"
+fi
+nodes=$1 ranks=$2 number=${SLURM_PROCID:-0}
+shift 2
+export MEETING="$PWD/own-network.${SLURM_JOB_ID:-0}.${SLURM_STEP_ID:-0}"
+# The names of Slurm's nodes are not those of the containers.
+for name in $(env | sed -n 's/^\(SLURM_[A-Za-z0-9_]*\)=.*/\1/p'); do unset "$name"; done
+[ "$nodes" -gt 1 ] || exec "$@"
+address=$(sed -n "s/^\([0-9][0-9.]*\)[[:space:]].*\b$(uname -n)\b.*/\1/p" /etc/hosts | head -n 1)
+[ -n "$address" ] || { echo "error: the container on node $number has no address in its network" >&2; exit 1; }
+mkdir -p "$MEETING"
+echo "$address" >"$MEETING/new.$number" && mv "$MEETING/new.$number" "$MEETING/address.$number"
+if [ "$number" != 0 ]; then
+    until [ -e "$MEETING/start.$number" ] || [ -e "$MEETING/done" ]; do sleep 0.1; done
+    # The daemon goes into the background. What waits for its end must not disturb the ranks.
+    [ ! -e "$MEETING/start.$number" ] || sh "$MEETING/start.$number"
+    echo $? >"$MEETING/new.$number" && mv "$MEETING/new.$number" "$MEETING/ended.$number"
+    until [ -e "$MEETING/done" ]; do sleep 0.5; done
+    exit
+fi
+trap 'touch "$MEETING/done"' EXIT
+tries=0
+until [ "$(ls "$MEETING" | grep -c '^address\.')" -eq "$nodes" ]; do
+    tries=$((tries + 1))
+    [ $tries -lt 600 ] || { echo "error: not all containers came up: $(ls "$MEETING")" >&2; exit 1; }
+    sleep 0.1
+done
+sed "s/\$/ slots=$ranks/" "$MEETING"/address.* >"$MEETING/hosts"
+export OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent="sh $PWD/own-network.sh agent" OMPI_MCA_plm_rsh_no_tree_spawn=1
+export OMPI_MCA_orte_default_hostfile="$MEETING/hosts"
+"$@"
+"""
+
 
 class Storage(NamedTuple):
     """How a runtime keeps images itself, in a place that only it knows.
@@ -88,8 +138,9 @@ class Way(NamedTuple):
 
     ``form`` is what it runs then. ``mounted_by`` is who has to mount the image file (:data:`KERNEL`, :data:`FUSE`),
     which is proven on the node; empty where that does not matter. ``user_namespace`` tells whether it runs in a user
-    namespace; None leaves that to the node. ``root_options`` are further options for root. ``requirement`` says what it
-    needs of an installation, for messages.
+    namespace; None leaves that to the node. ``root_options`` are further options for root. ``own_network`` tells
+    whether a node has one container, with a network of its own, in which the image's launcher starts the ranks
+    (:data:`OWN_NETWORK`). ``requirement`` says what it needs of an installation, for messages.
     """
 
     name: str = ""
@@ -97,6 +148,7 @@ class Way(NamedTuple):
     mounted_by: str = ""
     user_namespace: Optional[bool] = None
     root_options: Tuple[str, ...] = ()
+    own_network: bool = False
     requirement: str = ""
 
 
@@ -200,6 +252,7 @@ class Runtime(NamedTuple):
         options: Iterable[str] = (),
         gpus: bool = False,
         command: str = "",
+        network: str = HOST_NETWORK,
     ) -> str:
         """Return the command that runs a program in an image, as a line of a shell script.
 
@@ -212,8 +265,10 @@ class Runtime(NamedTuple):
         :param options: more options, quoted.
         :param gpus: whether the container is to see the node's GPUs.
         :param command: what is typed for the runtime; by default its usual command.
+        :param network: the network of the container, by its name in the runtime, for a row that chooses one.
         """
         values = {
+            "network": shlex.quote(network),
             "binds": " ".join(self.bind_words(binds)),
             "gpus": self.gpus if gpus else "",
             "workdir": workdir,
@@ -234,7 +289,7 @@ _PODMAN = Runtime(
     # numbers, /dev/shm and /tmp in common (Podman's blog, "Podman in HPC environments", 2019); --ipc=host would need
     # /dev/mqueue, which not every node has. Under a docker command, it answers by its own name.
     launch=(
-        "run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp",
+        "run --rm --interactive --network={network} --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp",
         "{binds}",
         "{gpus}",
         "-w {workdir}",
@@ -260,6 +315,14 @@ _PODMAN = Runtime(
         pull=("podman", "pull"),
         per_node=True,
         load=("podman", "load", "--quiet", "--input={archive}"),
+    ),
+    ways=(
+        Way(
+            "overlay",
+            form=OCI,
+            own_network=True,
+            requirement="a network that containers on all nodes join (the site's extras, container_network)",
+        ),
     ),
 )
 _APPTAINER = Runtime(
@@ -356,6 +419,7 @@ RUNTIMES = (
         command="podman-hpc",
         # It prints what Podman does.
         answer="",
+        ways=(),
         gpus="--gpu",
         storage=Storage(look=("podman-hpc", "image", "inspect", "--format={{.Id}}"), pull=("podman-hpc", "pull")),
     ),

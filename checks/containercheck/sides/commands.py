@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from reframe.core.exceptions import SkipTestError
+
 from containercheck.application.facts import PROGRAM, Neighbour
 from containercheck.node import container_runtimes, contract
 from containercheck.sides import host_mpi_scripts
@@ -103,7 +105,7 @@ def side_commands(
             return Commands(_script(side, host, site), side.launcher.needs)
         needs = Needs(prepare=(_observation(side, site),), files=(contract.KEY,))
         return Commands(_script(side, host, site), side.launcher.needs + needs, _observing(side, host))
-    container = _InContainer(side, stagedir, layout, observed)
+    container = _InContainer(side, stagedir, layout, observed, _network(side.container, site, layout))
     if side.remedy_of:
         # A remedy that cannot be prepared must not end the job: its own run then fails, and is left out.
         unpacking = shlex.quote(" && ".join(container.unpacking()))
@@ -121,6 +123,8 @@ def side_commands(
         scripts = {ranks: container.parallel(RANKS), contract.inside_file(ranks): inside.parallel(RANKS)}
         scripts[contract.lookup_file(side.name)] = container.words(LOOKUP)
         scripts[contract.inside_file(contract.script_file(side.name))] = _script(side, inside, site)
+    if side.container.runtime.way.own_network:
+        scripts[container_runtimes.OWN_NETWORK_SCRIPT] = container_runtimes.OWN_NETWORK
     if side.container.runtime.script:
         scripts[container_runtimes.SCRIPT] = side.container.runtime.script
     scripts.update(container.mpi_scripts())
@@ -134,6 +138,22 @@ def _tried(name: str, prepare: Sequence[str]) -> str:
     """Return the command that prepares a side, and notes why that failed instead of ending the job."""
     said, lost = (shlex.quote(file) for file in (f"{name}.prepare.err", contract.lost_file(name)))
     return f"bash -ec {shlex.quote(chr(10).join(prepare))} 2>{said} || cp {said} {lost}; cat {said} >&2"
+
+
+def _network(container: Container, site: Site, layout: Layout) -> str:
+    """Return the network of a side's containers, by its name in the runtime.
+
+    :raises SkipTestError: containers with a network of their own cannot run the side.
+    """
+    way = container.runtime.way
+    if not way.own_network:
+        return container_runtimes.HOST_NETWORK
+    title = container.runtime.title
+    if container.host_mpi:
+        raise SkipTestError(f"{title}: the host's MPI needs the host's network: only the generic variant runs there")
+    if layout.nodes > 1 and not site.container_network:
+        raise SkipTestError(f"{title} on {layout.nodes} nodes needs {way.requirement}")
+    return site.container_network or container_runtimes.NODE_NETWORK
 
 
 def _observation(side: Side, site: Site) -> str:
@@ -220,8 +240,9 @@ class _InContainer:
 
     workdir = stage = contract.WORKDIR
 
-    def __init__(self, side: Side, stagedir: str, layout: Layout, observed: bool) -> None:
+    def __init__(self, side: Side, stagedir: str, layout: Layout, observed: bool, network: str) -> None:
         self._side, self._stagedir, self._layout, self._observed = side, stagedir, layout, observed
+        self._network = network
         self._program = side.program
         # A remedy is started as the side that it is to mend, with what was found out for that in the job.
         self._name = side.remedy_of or side.name
@@ -236,10 +257,20 @@ class _InContainer:
         return self._launch(self._entered(command), self._container)
 
     def parallel(self, command: str) -> str:
-        """Return the command that starts the ranks of a program, each in a container."""
+        """Return the command that starts the ranks of a program, each in a container, or those of a node in one."""
+        if self._container.runtime.way.own_network:
+            return self._in_own_network(command)
         joined = self._container.runtime.joined if self._local_ranks > 1 else ""
         options = [joined.format(ranks=self._local_ranks)]
         return self._launch(self._entered(command), self._container, options, self._launcher.words)
+
+    def _in_own_network(self, command: str) -> str:
+        """Return the command that starts one container on each node, and in these the ranks of a program."""
+        layout = self._layout
+        mpirun = " ".join([f"mpirun -np {layout.ranks}", *layout.bound_by("mpirun")])
+        script = f"{contract.WORKDIR}/{container_runtimes.OWN_NETWORK_SCRIPT}"
+        start = f"sh {script} {layout.nodes} {layout.ranks_per_node} {mpirun} {self._entered(command)}"
+        return self._launch(start, self._container, launcher=layout.once_per_node())
 
     def _entered(self, command: str) -> str:
         """Return a command with the words that come before it in the container, and the host's MPI where it is used."""
@@ -257,7 +288,7 @@ class _InContainer:
         pairs = [(source, target) for target, source in neighbour.binds.items()]
         options = (*self._container.options, *self._container.runtime.bind_words(pairs))
         side = self._side.changed(container=replace(self._container, options=options))
-        return _InContainer(side, self._stagedir, self._layout, self._observed)
+        return _InContainer(side, self._stagedir, self._layout, self._observed, self._network)
 
     def mpi_scripts(self) -> dict[str, str]:
         """Return the scripts that bring the host's MPI in, by file name."""
@@ -305,6 +336,7 @@ class _InContainer:
             options = [f"--ranks={layout.ranks}", f"--nodes={layout.nodes}"]
             options += [f"--launcher={self._launcher.words}"]
             options += ["--host-mpi"] if container.host_mpi else []
+            options += ["--own-network"] if container.runtime.way.own_network else []
             prepare.append(node_commands.in_job(site, "ranks", *options, self._name))
         # PMIx's shared-memory store does not work in a container, and prints warnings.
         return Needs(
@@ -345,6 +377,7 @@ class _InContainer:
             filter(None, options),
             container.gpus,
             container.typed,
+            self._network,
         )
         start = f"$(cat {contract.start_file(self._name)})"
         if not container.runtime.alone:

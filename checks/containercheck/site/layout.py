@@ -114,6 +114,18 @@ class Layout:
             return [f"--bind-to core:{self.threads}"]
         return [f"--map-by slot:PE={self.threads}", "--bind-to core"]
 
+    def once_per_node(self) -> str:
+        """Return the words of Slurm's launcher that start a command once on each node, with the cores of its ranks.
+
+        Empty for one node, where the job's script is.
+        """
+        if self.nodes == 1:
+            return ""
+        cores = self.ranks_per_node * self.threads
+        words = f"srun --nodes={self.nodes} --ntasks={self.nodes} --ntasks-per-node=1 --cpus-per-task={cores}"
+        # If a container does not start, the others wait for it.
+        return f"{words} --cpu-bind=none --mpi=none --kill-on-bad-exit=1"
+
     @property
     def grid(self) -> tuple[int, int]:
         """Return rows and columns of a process grid as near to a square as the ranks allow; rows >= columns."""

@@ -82,6 +82,7 @@ class Site:
     mpich_launcher_options: list[str] | None = extra(typ.List[str])
     image_launcher: str | None = extra(str)
     image_launcher_options: list[str] = extra(typ.List[str], list)
+    container_network: str | None = extra(str)
     binds: list[str] = extra(typ.List[str], list)
     images: dict[str, str] | None = extra(typ.Dict[str, str])
     image_mirror: str | None = extra(str)

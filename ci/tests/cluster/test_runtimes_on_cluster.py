@@ -40,6 +40,8 @@ default_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]
 runtime = "runc"
 cgroup_manager = "cgroupfs"
 events_logger = "file"
+[network]
+network_config_dir = "/tmp/runtimes-networks"
 """
 #: A site file whose nodes have another runtime.
 SITE = """
@@ -144,6 +146,43 @@ def test_a_terminated_session_leaves_no_container_on_any_node(place):
         session.kill()
         session.wait()
     assert eventually(lambda: left(place) == {}, 60), left(place)
+
+
+@pytest.fixture
+def overlay(place):
+    """Have a network that the containers of both nodes join: VXLAN over their Ethernet, as overlay networks are."""
+    settings = [f"{name}={value}" for name, value in environment(place).items() if name.startswith("CONTAINERS")]
+    for number, node in enumerate(("node1", "node2"), start=1):
+        tunnel = ("id", "42", "dstport", "4789", "dev", "eth0", "remote", f"198.18.0.{3 - number}")
+        cluster("exec", node, "ip", "link", "add", "overlay0", "type", "vxlan", *tunnel)
+        cluster("exec", node, "ip", "link", "set", "overlay0", "up")
+        # Each node gives its containers addresses of its own.
+        addresses = ("--subnet=10.42.0.0/24", f"--ip-range=10.42.0.{64 * number}/26")
+        network = ("--driver=macvlan", "--opt=parent=overlay0", *addresses, "overlay")
+        cluster("exec", node, "env", *settings, "podman", "network", "create", *network)
+    yield "overlay"
+    for node in ("node1", "node2"):
+        cluster("exec", node, "ip", "link", "delete", "overlay0")
+
+
+def test_containers_may_have_a_network_of_their_own_over_two_nodes(session, place, overlay):
+    """One container on each node, mpirun in them (D12.6 section 6.4.2): what it costs is seen beside Ethernet."""
+    site = SITE.format(path=CONFIGURATION, engine="Podman")
+    extras = f'        partition["extras"]["containercheck"]["container_network"] = {overlay!r}\n'
+    (place / "site.py").write_text(site + extras)
+    arguments = (f"--prefix={place}", "-n", "PingPong%variant=generic%num_nodes=2", *FEW)
+    more = ("-S", "runtimes=host:podman,overlay:podman+overlay")
+    variables = environment(place, str(place / "site.py"))
+    case = session(*arguments, *more, checks=REPOSITORY / "checks", **variables).case("generic")
+    assert case["result"] == "pass", case["fail_reason"]
+    started = case["provenance"]["started"]
+    assert started["host"] == "by the job's launcher"
+    assert started["overlay"] == "by the image's own mpirun, in one container on each node, with a network of its own"
+    rows = {row["subject_label"]: row for row in case["results"] if row["figure"] == "bandwidth_between_nodes"}
+    bandwidth = {name: row["subject"] for name, row in rows.items()}
+    # Each packet of 1500 bytes has 50 of VXLAN's, so 3.4 % is the least that it costs.
+    assert 10 < bandwidth["overlay"] < bandwidth["host"] < 150
+    assert left(place) == {}
 
 
 @pytest.mark.parametrize("engine", ["Pyxis", "ContainerEngine"])

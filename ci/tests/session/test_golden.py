@@ -92,6 +92,23 @@ def test_a_job_of_each_runtime_is_what_it_was(engine, session, site, tmp_path):
     compare(f"engine-{engine.lower()}", scripts[0].read_text(), tmp_path)
 
 
+def test_a_job_whose_containers_have_a_network_of_their_own_is_what_it_was(session, site, tmp_path):
+    """One container on each node, and mpirun in them (D12.6 section 6.4.2)."""
+    settings = site(
+        scheduler="slurm",
+        launcher="srun",
+        container_platforms=[{"type": "Podman"}],
+        processor={"arch": "zen3", "num_cpus": 64, "num_cpus_per_core": 1, "num_cpus_per_socket": 32, "num_sockets": 2},
+        extras={"max_nodes": 2, "memory_per_node": 64 << 30, "release": "bookworm", "container_network": "overlay"},
+    )
+    case = "PingPong%variant=generic%num_nodes=2%image_release=fitting"
+    options = ("-S", "full=yes", "-S", "runtimes=host:podman,overlay:podman+overlay")
+    result = session("--dry-run", *options, "-C", settings, "-n", f"^{case}$", checks=file_of(case))
+    scripts = list(result.stage.rglob("rfm_job.sh"))
+    assert len(scripts) == 1, result.output
+    compare("own-network", scripts[0].read_text(), tmp_path)
+
+
 @pytest.mark.parametrize(("exclusive", "asked"), [(True, ["--exclusive", "--mem=65536M"]), (False, ["--mem=14702M"])])
 def test_a_job_asks_for_memory_where_the_site_says_how(session, site, exclusive, asked):
     settings = site(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import os
 import re
 import shutil
 import subprocess
@@ -150,9 +151,48 @@ def test_a_way_to_run_images_is_part_of_a_runtime():
     assert (kernel.form, kernel.builds, kernel.title) == (SIF, True, "apptainer+kernel")
     assert len({RUNTIMES[0], unpacked, kernel, container_runtimes.chosen("apptainer+fuse")}) == 4
     # Nothing else has any: another runtime's command may have the sign in its name.
-    assert container_runtimes.chosen("podman+unpacked") is container_runtimes.UNKNOWN
+    assert container_runtimes.chosen("ch-run+unpacked") is container_runtimes.UNKNOWN
     with pytest.raises(ValueError, match="apptainer has no way flat .* write one of unpacked, fuse, kernel"):
         container_runtimes.chosen("apptainer+flat")
+
+
+def test_a_container_has_the_network_of_the_host_or_one_that_is_named():
+    podman, overlay = container_runtimes.chosen("podman"), container_runtimes.chosen("podman+overlay")
+    assert (overlay.form, overlay.storage, overlay.title) == (OCI, podman.storage, "podman+overlay")
+    assert overlay.way.own_network and not podman.way.own_network
+    facts = ("hostname", "image", [], "/work")
+    assert " --network=host --pid=host " in podman.command_line(*facts)
+    assert " --network='a b' --pid=host " in overlay.command_line(*facts, network="a b")
+
+
+def own_network(place, *words, **variables):
+    """Run the script that starts ranks in containers with a network of their own."""
+    (place / container_runtimes.OWN_NETWORK_SCRIPT).write_text(container_runtimes.OWN_NETWORK)
+    command = ["sh", container_runtimes.OWN_NETWORK_SCRIPT, *words]
+    environment = {"PATH": os.environ["PATH"], "PWD": str(place), **variables}
+    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=60)
+
+
+def test_on_a_single_node_mpirun_does_not_see_the_nodes_of_slurm(tmp_path):
+    result = own_network(tmp_path, "1", "2", "env", SLURM_JOB_ID="7", SLURMD_NODENAME="node1", SLURM_NODELIST="n[1-2]")
+    assert result.returncode == 0 and "SLURM_" not in result.stdout
+
+
+def test_mpirun_starts_its_daemons_in_the_other_containers_by_files(tmp_path):
+    """The container on node 1 is there first; here it is played: its answer is a file, as the real one's is."""
+    write_program(tmp_path / "mpirun", "$OMPI_MCA_plm_rsh_agent 10.0.0.2 orted --mca 'a b'; echo agent ended with $?")
+    meeting = tmp_path / "own-network.7.3"
+    meeting.mkdir()
+    (meeting / "address.1").write_text("10.0.0.2\n")
+    (meeting / "ended.1").write_text("5\n")
+    facts = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "3", "SLURM_PROCID": "0"}
+    result = own_network(tmp_path, "2", "4", "./mpirun", **facts)
+    if "has no address" in result.stderr:
+        pytest.skip("this machine's own name is not in /etc/hosts, where a container's is")
+    assert result.stdout == "agent ended with 5\n", result.stderr
+    assert (meeting / "start.1").read_text() == "orted --mca a b\n"
+    assert (meeting / "hosts").read_text().splitlines()[1] == "10.0.0.2 slots=4"
+    assert (meeting / "done").exists()
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES, ids=lambda runtime: runtime.name)

@@ -62,6 +62,9 @@ AS_JSM = Way(
 #: On one node, the image's own launcher can start the ranks inside the container, without the host's.
 INSIDE = Way("", "by the image's own mpirun, inside one container")
 
+#: In containers with a network of their own it does so on each node, without the host's.
+OWN_NETWORK = Way("", "by the image's own mpirun, in one container on each node, with a network of its own")
+
 
 #: Variables of runtimes that change what a container sees, after the beginning of their names; and, for a container's
 #: own variables, those that keep ranks from finding each other.
@@ -271,6 +274,19 @@ class Trial:
         """
         return self._run(contract.lookup_file(self.side))[0] == 0
 
+    def confirm(self, way: Way) -> Dict[str, str]:
+        """Start the ranks in the only way that there is; return what the results say of it.
+
+        :raises RanksError: they do not come up as one job.
+        """
+        if not self._has_program():
+            return {"started": f"{way.said}; not tried before the rounds: no mpi-ranks in the image", "because": ""}
+        seen = self.start(way)
+        if not is_one_job(seen, self.ranks):
+            came = f"{len(seen.sizes)} of {self.ranks} ranks came up"
+            raise RanksError(f"{way.said}: {came}: {seen.last}. What they printed is in {contract.TRIALS}/")
+        return {"started": way.said, "because": ""}
+
     def find(self, launcher: str, nodes: int, brings_own: bool) -> Dict[str, str]:
         """Find a way and set it for the rounds; return what the results say of it, and why not the plain one.
 
@@ -345,13 +361,17 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1, help="on so many nodes")
     parser.add_argument("--launcher", required=True, help="command of the launcher, with its options")
     parser.add_argument("--host-mpi", action="store_true", help="the host's MPI runs in the container")
+    parser.add_argument("--own-network", action="store_true", help="the image's launcher starts them, on all nodes")
     parser.add_argument("side")
     arguments = parser.parse_args()
     processes.adopt_orphans()
     shutil.rmtree(contract.TRIALS, ignore_errors=True)
     try:
         trial = Trial(arguments.side, arguments.ranks)
-        outcome = trial.find(arguments.launcher, arguments.nodes, not arguments.host_mpi)
+        if arguments.own_network:
+            outcome = trial.confirm(OWN_NETWORK)
+        else:
+            outcome = trial.find(arguments.launcher, arguments.nodes, not arguments.host_mpi)
         Path(contract.started_file(arguments.side)).write_text(json.dumps(outcome))
     except RanksError as error:
         sys.exit(f"error: {error}")

@@ -225,6 +225,7 @@ def main() -> None:
     if arguments.way and arguments.image:
         alone = options(runtime, arguments.command, 0)
         prove(runtime, [arguments.command, runtime.launch[0], *alone], str(arguments.copy_to or arguments.image))
+    if arguments.way:
         version = f"{version} ({arguments.way})"
     Path(contract.options_file(arguments.side)).write_text(" ".join(words) + "\n")
     kept_out = hidden(runtime, os.environ, arguments.own_environment)
