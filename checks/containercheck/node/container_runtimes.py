@@ -164,8 +164,9 @@ class Runtime(NamedTuple):
     handed on, because the container has an environment of its own, and ``environment`` those that hand on all of it:
     what a launcher tells its ranks is in there. ``variables`` are those that print the variables of an image, whose
     name follows, and ``variable_file`` is the option for a file with them: they outrank the host's. ``label`` are those
-    that mark a container of ours. ``same_user`` keeps the number of a user who is not root. ``mount_points`` lets the
-    runtime make the directories in the image that binds need. ``user_namespace`` lets root without all capabilities run
+    that mark a container of ours. ``same_user`` keeps the number of a user who is not root; ``user_of_root`` does in an
+    engine that root runs for users, which prints ``false`` when it is asked with ``rootless``. ``mount_points``
+    lets it make the directories in the image that binds need. ``user_namespace`` lets root without all capabilities run
     images; ``shared_namespace`` puts the ranks of a node into one user namespace, where what ``help`` prints has it;
     ``joined`` does so for ``{ranks}`` processes that a launcher starts, and for no other process. ``own_library_path``
     tells whether it gives containers an ``LD_LIBRARY_PATH`` of its own.
@@ -201,6 +202,8 @@ class Runtime(NamedTuple):
     variable_file: str = ""
     label: str = ""
     same_user: str = ""
+    rootless: Tuple[str, ...] = ()
+    user_of_root: str = ""
     mount_points: str = ""
     help: Tuple[str, ...] = ()
     user_namespace: str = ""
@@ -308,6 +311,8 @@ _PODMAN = Runtime(
     label="--label={label}",
     # Otherwise PMIx servers refuse the ranks, which have another number of user than their launcher.
     same_user="--userns=keep-id",
+    rootless=("info", "--format={{.Host.Security.Rootless}}"),
+    user_of_root="--user={user}:{group}",
     is_engine=True,
     form=OCI,
     storage=Storage(

@@ -18,6 +18,7 @@ from containercheck.sides.sides import Container, HostMpi, Launcher, Needs, Prog
 from containercheck.site import node_commands
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
+from reframe.core.exceptions import SkipTestError
 
 SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
 LAYOUT = Layout(nodes=2, ranks_per_node=4, threads=1)
@@ -266,6 +267,26 @@ def test_the_node_is_told_in_which_way_images_are_to_run():
         f"{OWN} runtime --command=/opt/apptainer --ranks=4 --own-environment --way=kernel --image=image.sif subject"
     )
     assert found.script == f"srun $(cat subject.start) /opt/apptainer {EXEC} $(cat subject.options) image.sif hpcc -v"
+
+
+def test_containers_with_a_network_of_their_own_have_the_images_launcher_inside():
+    """One container on each node; without the site's network, or with the host's MPI, the case is skipped."""
+    overlay = Container(by_name("Podman").in_way("overlay"), "image")
+    site = replace(SITE, container_network="net0")
+    found = made(GENERIC.changed(container=overlay, launcher=Launcher("srun -n 8", ranks=8)), site)
+    start = "srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=4 --cpu-bind=none --mpi=none"
+    assert found.script.startswith(f"{start} --kill-on-bad-exit=1 $(cat subject.start) podman run ")
+    assert " --network=net0 " in found.script
+    assert found.script.endswith(" sh /rfm_workdir/own-network.sh 2 4 mpirun -np 8 hpcc -v")
+    assert any(" ranks " in line and " --own-network " in line for line in found.needs.prepare)
+    assert found.scripts["own-network.sh"].startswith("# usage: sh own-network.sh ")
+    with pytest.raises(SkipTestError, match="podman.overlay on 2 nodes needs a network .* container_network"):
+        made(GENERIC.changed(container=overlay))
+    with pytest.raises(SkipTestError, match="only the generic variant"):
+        made(INTEGRATED.changed(container=replace(overlay, host_mpi=HostMpi("./bin/hpcc"))), site)
+    layout = replace(LAYOUT, nodes=1)
+    alone = commands.side_commands(GENERIC.changed(container=overlay), SITE, layout, "/stage").script
+    assert alone.startswith("$(cat subject.start) podman run ") and " --network=bridge " in alone
 
 
 def test_a_container_may_be_an_option_of_the_launcher():

@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from conftest import REPOSITORY
+from conftest import REPOSITORY, write_program
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job import runtime_start
 from containercheck.sides.sides import Candidate
@@ -182,6 +182,16 @@ def test_podman_keeps_the_number_of_a_user_who_is_not_root(on_path, monkeypatch)
     for number, expected in ((0, False), (1000, True)):
         monkeypatch.setattr(os, "geteuid", lambda number=number: number)
         assert ("--userns=keep-id" in options_of(command, 2)) == expected
+
+
+def test_a_user_of_roots_podman_keeps_his_number_too(tmp_path, monkeypatch):
+    """Root's engine refuses keep-id: `Error: keep-id is only supported in rootless mode` (Podman 4.3.1)."""
+    command = tmp_path / "podman"
+    write_program(command, "[ $1 = info ] && echo false || echo podman version 4.3.1")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "getegid", lambda: 100)
+    words = options_of(str(command), 2)
+    assert "--user=1000:100" in words and "--userns=keep-id" not in words
 
 
 def test_only_settings_of_the_hosts_are_kept_out():

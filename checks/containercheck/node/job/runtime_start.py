@@ -49,7 +49,10 @@ def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
     # See node/job/belonging.py.
     chosen = [*runtime.environment, *([*runtime.variable, contract.RUN] if runtime.variable else [])]
     if runtime.same_user and os.geteuid() != 0:
-        chosen.append(runtime.same_user)
+        # As a user may run root's engine: through sudo.
+        of_root = processes.output_of([command, *runtime.rootless]).strip() == "false"
+        user = runtime.user_of_root.format(user=os.geteuid(), group=os.getegid())
+        chosen.append(user if of_root else runtime.same_user)
     way = runtime.way
     chosen += way.root_options if os.geteuid() == 0 else ()
     in_namespace = is_crippled_root() if way.user_namespace is None else way.user_namespace
