@@ -181,8 +181,8 @@ def test_containers_may_have_a_network_of_their_own_over_two_nodes(session, plac
     assert started["overlay"] == "by the image's own mpirun, in one container on each node, with a network of its own"
     rows = {row["subject_label"]: row for row in case["results"] if row["figure"] == "bandwidth_between_nodes"}
     bandwidth = {name: row["subject"] for name, row in rows.items()}
-    # Each packet of 1500 bytes has 50 of VXLAN's, so 3.4 % is the least that it costs.
-    assert 10 < bandwidth["overlay"] < bandwidth["host"] < 150
+    # Both go over the Ethernet of 1 Gbit/s. Of each 1500 bytes 50 are VXLAN's: 3.4 %, less than rounds may spread here.
+    assert all(10 < value < 125 for value in bandwidth.values()), bandwidth
     assert left(place) == {}
 
 
