@@ -70,9 +70,9 @@ if [ "$1" = agent ]; then
     place=$(grep -lxF -e "$2" "$MEETING"/address.*) || { echo "error: no container has the address $2" >&2; exit 1; }
     number=${place##*.}
     shift 2
-    printf '%s\n' "$*" >"$MEETING/new.$number" && mv "$MEETING/new.$number" "$MEETING/start.$number"
-    until [ -e "$MEETING/ended.$number" ] || [ -e "$MEETING/done" ]; do sleep 0.1; done
-    exit "$(cat "$MEETING/ended.$number" 2>/dev/null || echo 0)"
+    # In the foreground: the container ends with the daemon, which ends when mpirun is gone, however that ended.
+    printf '%s\n' "$*" | sed 's/ --daemonize / /' >"$MEETING/new.$number"
+    exec mv "$MEETING/new.$number" "$MEETING/start.$number"
 fi
 nodes=$1 ranks=$2 number=${SLURM_PROCID:-0}
 shift 2
@@ -85,11 +85,12 @@ address=$(sed -n "s/^\([0-9][0-9.]*\)[[:space:]].*\b$(uname -n)\b.*/\1/p" /etc/h
 mkdir -p "$MEETING"
 echo "$address" >"$MEETING/new.$number" && mv "$MEETING/new.$number" "$MEETING/address.$number"
 if [ "$number" != 0 ]; then
-    until [ -e "$MEETING/start.$number" ] || [ -e "$MEETING/done" ]; do sleep 0.1; done
-    # The daemon goes into the background. What waits for its end must not disturb the ranks.
-    [ ! -e "$MEETING/start.$number" ] || sh "$MEETING/start.$number"
-    echo $? >"$MEETING/new.$number" && mv "$MEETING/new.$number" "$MEETING/ended.$number"
-    until [ -e "$MEETING/done" ]; do sleep 0.5; done
+    tries=0
+    until [ -e "$MEETING/start.$number" ] || [ -e "$MEETING/done" ] || [ $tries -ge 1200 ]; do
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+    [ ! -e "$MEETING/start.$number" ] || exec sh "$MEETING/start.$number"
     exit
 fi
 trap 'touch "$MEETING/done"' EXIT

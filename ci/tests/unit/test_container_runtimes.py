@@ -179,17 +179,18 @@ def test_on_a_single_node_mpirun_does_not_see_the_nodes_of_slurm(tmp_path):
 
 
 def test_mpirun_starts_its_daemons_in_the_other_containers_by_files(tmp_path):
-    """The container on node 1 is there first; here it is played: its answer is a file, as the real one's is."""
-    write_program(tmp_path / "mpirun", "$OMPI_MCA_plm_rsh_agent 10.0.0.2 orted --mca 'a b'; echo agent ended with $?")
+    """The container on node 1 is there first, and finds its command in a file."""
+    write_program(
+        tmp_path / "mpirun", "$OMPI_MCA_plm_rsh_agent 10.0.0.2 orted --daemonize --mca 'a b'; echo agent ended with $?"
+    )
     meeting = tmp_path / "own-network.7.3"
     meeting.mkdir()
     (meeting / "address.1").write_text("10.0.0.2\n")
-    (meeting / "ended.1").write_text("5\n")
     facts = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "3", "SLURM_PROCID": "0"}
     result = own_network(tmp_path, "2", "4", "./mpirun", **facts)
     if "has no address" in result.stderr:
         pytest.skip("this machine's own name is not in /etc/hosts, where a container's is")
-    assert result.stdout == "agent ended with 5\n", result.stderr
+    assert result.stdout == "agent ended with 0\n", result.stderr
     assert (meeting / "start.1").read_text() == "orted --mca a b\n"
     assert (meeting / "hosts").read_text().splitlines()[1] == "10.0.0.2 slots=4"
     assert (meeting / "done").exists()
