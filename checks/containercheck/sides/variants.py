@@ -61,13 +61,17 @@ class VariantSides(RegressionTestPlugin):
             Candidate(
                 name,
                 container_runtimes.with_way(word)[0],
-                kinds[name] if several or kinds[name].way.name else None,
+                kinds[name] if several or kinds[name].way.name or self._has_other_words(kinds[name]) else None,
                 builds=self.built_by_each and not several,
                 against_bare=several,
             )
             for name, word in self.runtimes.items()
         ]
         return (*named, *(Candidate(name, image=path) for name, path in self.compared_images.items()))
+
+    def _has_other_words(self, runtime):
+        """Return whether a runtime that is known cannot be started with the words of the partition's."""
+        return runtime != container_runtimes.UNKNOWN and runtime.launch != self.runtime.launch
 
     def _successors(self, subject):
         """Return a side for each candidate.

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from conftest import REPOSITORY, write_program
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job import runtime_start
 from containercheck.sides.sides import Candidate
+from containercheck.sides.variants import VariantSides
 from containercheck.site.sites import Site
 from containercheck.software import images
 from containercheck.software.provision import Misconfigured, Unavailable, Wanted
@@ -165,6 +168,18 @@ def test_an_image_is_unpacked_for_a_runtime_that_could_run_the_file(on_path):
     assert " --runtime podman --command /opt/podman " in load
     with pytest.raises(Unavailable, match="apptainer\\+unpacked keeps images in its own way"):
         images.provide(replace(WANTED, candidates=several[:2], copied=True), here)
+
+
+@pytest.mark.parametrize(
+    ("partition", "command", "expected"),
+    [("Apptainer", "podman", "Podman"), ("Podman", "podman", None), ("Singularity", "apptainer", None)],
+)
+def test_versions_of_another_runtime_than_the_partitions_are_started_with_their_own_words(partition, command, expected):
+    facts = {"compared_images": {}, "built_by_each": False, "runtime": by_name(partition)}
+    case = SimpleNamespace(runtimes={name: f"/opt/{name}/{command}" for name in ("old", "new")}, **facts)
+    case._has_other_words = functools.partial(VariantSides._has_other_words, case)
+    for candidate in VariantSides.candidates(case):
+        assert (candidate.runtime and candidate.runtime.name, candidate.against_bare) == (expected, False)
 
 
 def test_other_runtimes_get_no_options_of_apptainers(on_path, monkeypatch):
