@@ -101,13 +101,13 @@ srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=64 --cpu-bind=none
 END
 cat >prepare.sh <<'END'
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 baseline || true
-python3 $REPOSITORY/checks/containercheck/node runtime --command=podman --ranks=64 --own-environment host --stored-image=$(cat host.image.name)
+bash -ec 'python3 $REPOSITORY/checks/containercheck/node runtime --command=podman --ranks=64 --own-environment host --stored-image=$(cat host.image.name)
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 host || true
-python3 $REPOSITORY/checks/containercheck/node ranks --ranks=128 --nodes=2 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' host
-(set -o pipefail; $(cat host.start) podman run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat host.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat host.image.name) sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status' | python3 $REPOSITORY/checks/containercheck/node surroundings host)
-python3 $REPOSITORY/checks/containercheck/node runtime --command=podman --ranks=64 --own-environment --way=overlay overlay --stored-image=$(cat overlay.image.name)
+python3 $REPOSITORY/checks/containercheck/node ranks --ranks=128 --nodes=2 '"'"'--launcher=srun --cpus-per-task=1 --cpu-bind=cores'"'"' host
+(set -o pipefail; $(cat host.start) podman run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat host.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat host.image.name) sh -c '"'"'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"'"' | python3 $REPOSITORY/checks/containercheck/node surroundings host)' 2>host.prepare.err || cp host.prepare.err host.lost; cat host.prepare.err >&2
+bash -ec 'python3 $REPOSITORY/checks/containercheck/node runtime --command=podman --ranks=64 --own-environment --way=overlay overlay --stored-image=$(cat overlay.image.name)
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 overlay || true
-python3 $REPOSITORY/checks/containercheck/node ranks --ranks=128 --nodes=2 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' --own-network overlay
-(set -o pipefail; $(cat overlay.start) podman run --rm --interactive --network=overlay --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat overlay.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat overlay.image.name) sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status' | python3 $REPOSITORY/checks/containercheck/node surroundings overlay)
+python3 $REPOSITORY/checks/containercheck/node ranks --ranks=128 --nodes=2 '"'"'--launcher=srun --cpus-per-task=1 --cpu-bind=cores'"'"' --own-network overlay
+(set -o pipefail; $(cat overlay.start) podman run --rm --interactive --network=overlay --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat overlay.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat overlay.image.name) sh -c '"'"'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"'"' | python3 $REPOSITORY/checks/containercheck/node surroundings overlay)' 2>overlay.prepare.err || cp overlay.prepare.err overlay.lost; cat overlay.prepare.err >&2
 END
 python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone

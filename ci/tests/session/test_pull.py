@@ -124,7 +124,7 @@ def test_a_name_that_is_not_pinned_is_an_error(tmp_path, runtime, name):
 def as_file(directory, reference, content="an image"):
     """Pull an image that is a file, with a runtime that writes this one."""
     program = directory / "apptainer"
-    program.write_text(f'#!/bin/sh\necho "$3" >asked\nprintf "{content}" >"$2"\n')
+    program.write_text(f'#!/bin/sh\n[ "$1" = pull ] || exit 1\necho "$3" >asked\nprintf "{content}" >"$2"\n')
     program.chmod(0o755)
     image = image_pull.Pulled(reference, directory / "cache", str(program))
     image.ensure()
