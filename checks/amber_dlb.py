@@ -10,10 +10,8 @@ import reframe as rfm
 from amber import ALL_STEPS, MDOUT, POTENTIAL, time_of
 from collocation import Collocated
 from containercheck import Answer, Figure, Identity
+from containercheck.application.use_cases import WHOLE
 from reframe.core.builtins import parameter
-
-#: Ranks and threads of D12.5.
-PUBLISHED = "8x6"
 
 
 @rfm.simple_test
@@ -27,7 +25,7 @@ class AmberDLB(Collocated):
     output_files = [MDOUT]
     # With one rank it refuses to run.
     min_ranks = 2
-    use_case = parameter(["one", PUBLISHED], loggable=True)
+    use_case = parameter(["one", *WHOLE], loggable=True)
     plain = {"use_case": "one"}
     policies = ["no_dlb", "isolation", "talp"]
     run_limit = 1800
@@ -49,11 +47,6 @@ class AmberDLB(Collocated):
     def time_of(self, name):
         """Return the figure for the seconds of the whole run, which Amber writes into its own file."""
         return time_of(f"seconds_{name}", "Master Total wall time:")
-
-    def mixes_on(self, cores):
-        """Return ranks and threads of the program; none if they do not fit."""
-        ranks, threads = (8, 6) if self.use_case == PUBLISHED else (cores, 1)
-        return [(ranks, threads)] if 0 < ranks * threads <= cores else []
 
     def programs(self, programs):
         """Have the only program overwrite an older output; the site's options come last, and so have priority."""

@@ -11,11 +11,9 @@ from dataclasses import replace
 import reframe as rfm
 from collocation import Collocated
 from containercheck import Answer, Identity
+from containercheck.application.use_cases import WHOLE
 from espresso import EDGE
 from reframe.core.builtins import parameter, run_before
-
-#: Use cases with ranks and threads of a program: a rank on each core, and Amber's of D12.5 on a node of 48 cores.
-MIXED = {"8x6": (8, 6)}
 
 
 @rfm.simple_test
@@ -27,7 +25,7 @@ class QuantumEspressoDLB(Collocated):
     debian = ["quantum-espresso", "quantum-espresso-data"]
     recipe = "espresso"
     reset_commands = ["rm -rf scratch"]
-    use_case = parameter(["one", *MIXED], loggable=True)
+    use_case = parameter(["one", *WHOLE], loggable=True)
     plain = {"use_case": "one"}
     policies = ["no_dlb", "isolation", "talp"]
     seconds_pattern = r" +PWSCF +: .*CPU +(\S.*?) WALL"
@@ -38,11 +36,6 @@ class QuantumEspressoDLB(Collocated):
         Answer("total_energy", r"^\w+: ! +total energy += +(\S+) Ry", atol=1e-6),
         Answer("convergence", r"convergence (has been|NOT) achieved", equals="has been"),
     ]
-
-    def mixes_on(self, cores):
-        """Return ranks and threads of the program; none if they do not fit."""
-        ranks, threads = MIXED.get(self.use_case, (cores, 1))
-        return [(ranks, threads)] if 0 < ranks * threads <= cores else []
 
     def programs(self, programs):
         """Start the only program with its input."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from containercheck import software
 from containercheck.application import allowance, axes, facts, mpi_times, references
 from containercheck.application.allowance import Allowance
 from containercheck.explain import between, experiments, explanation, observations, remarks
+from containercheck.explain.observations import Observation, Use
 from containercheck.node import contract, texts
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.problems import HANG, RANKS, STATUS, UNREADABLE
@@ -440,17 +441,22 @@ class ContainerCheck(BuiltCheck, VariantSides):
         pair, tried = self._pair(), Path(self.stagedir, contract.TRIALS).exists()
         if not pair or not tried or contract.PROVEN in end or Path(self.stagedir, contract.RECORD).exists():
             return []
-        return self._ended(pair, [])
+        return self._ended(pair)
 
     def _explain_end(self) -> list[dict[str, Any]]:
         """Return why runs of the container may have ended or hung, where those of bare did not."""
         pair, problems = self._pair(), self.prepared.evaluation.problems
         ended = {problem.side for problem in problems if problem.kind in (HANG, RANKS, STATUS)}
-        return self._ended(pair, self.prepared.runs) if pair and ended == {pair.name} else []
+        return self._ended(pair) if pair and ended == {pair.name} else []
 
-    def _ended(self, pair: Side, runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        host, inside, uses = observations.of_pair(Path(self.stagedir), runs, (pair.compared_with, pair.name))
+    def _ended(self, pair: Side) -> list[dict[str, Any]]:
+        host, inside, uses = self._seen_by(pair)
         return texts.cleaned(explanation.stored(explanation.causes_of_end(host, inside, uses, self.layout.ranks)))
+
+    def _seen_by(self, pair: Side) -> tuple[Observation | None, Observation | None, tuple[Use, Use]]:
+        """Return what bare and a container saw, and what their runs used, if there were any."""
+        names = (pair.compared_with, pair.name)
+        return observations.of_pair(Path(self.stagedir), self.prepared.runs, names)
 
     def _pair(self) -> Side | None:
         """Return the container that is compared with bare; None where it is not one."""
@@ -461,12 +467,12 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def _explain(self) -> list[dict[str, Any]]:
         """Return what can explain the figures that failed, with what experiments proved."""
         stagedir, outcome = Path(self.stagedir), self.prepared.outcome
-        failed = [figure.figure for figure in outcome.comparisons if figure.failed and not figure.vanished]
+        failed = [each.figure for each in outcome.comparisons if each.failed and not each.vanished]
         pair = self._pair()
         if not failed or not pair:
             return []
-        host, inside, uses = observations.of_pair(stagedir, self.prepared.runs, (pair.compared_with, pair.name))
-        worst = max((pair for pair in outcome.comparisons if pair.figure in failed), key=lambda pair: pair.loss)
+        host, inside, uses = self._seen_by(pair)
+        worst = max((each for each in outcome.comparisons if each.figure in failed), key=lambda each: each.loss)
         if worst.figure.compare == "ratio":
             cores = self.layout.ranks_per_node * self.layout.threads
             self.where_time_went = explanation.time_line(*uses, cores, worst.loss)

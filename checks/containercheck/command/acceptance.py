@@ -19,7 +19,7 @@ from containercheck.node.container_runtimes import METADATA, RUNTIMES, WAY
 from containercheck.report import table, versions
 from containercheck.results import selections
 from containercheck.results.cases import Case
-from containercheck.results.formatting import columns, say, speak_as
+from containercheck.results.formatting import columns, names, say, speak_as
 from containercheck.results.row import EMULATED, FAIL, NOT_JUDGED, PASS
 from containercheck.session.reframe_process import Workplace
 
@@ -133,8 +133,7 @@ def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequenc
     verdicts = [(case, verdict(case)) for case in ran]
     rows = [("application", "variant", "nodes", "verdict", "because")]
     rows += [(case.label, case.variant, str(case.nodes), word, reason(case, word)) for case, word in verdicts]
-    print("\n".join(["", *columns(rows)]), flush=True)
-    print("\n".join(by_candidate(titles, ran)), flush=True)
+    print("\n".join(["", *columns(rows), *by_candidate(titles, ran)]), flush=True)
     words = [word for _, word in verdicts]
     whole = next((word for word in (REJECTED, UNDECIDED) if word in words), ACCEPTED)
     if whole == ACCEPTED and (problems or not ran):
@@ -159,12 +158,8 @@ def by_candidate(titles: Mapping[str, str], cases: Sequence[Case]) -> list[str]:
     for name in titles:
         verdicts = [_verdict_on(name, case) for case in judged]
         counts = (str(verdicts.count(word)) for word in STATUS)
-        against = [
-            f"{case.label} {case.variant}, {case.nodes} node(s)"
-            for case, word in zip(judged, verdicts)
-            if word == REJECTED
-        ]
-        text.append((name, *counts, ", ".join(against)))
+        against = [case for case, word in zip(judged, verdicts) if word == REJECTED]
+        text.append((name, *counts, names(against)))
     return ["", *columns(text)]
 
 

@@ -28,6 +28,14 @@ def inside(command: str) -> List[str]:
     return [command, "exec", *runtime_start.options(runtime, command, 0)]
 
 
+def archiving(words: List[str], image: Path) -> List[str]:
+    """Return the command that writes the files of an image to its output, as an archive.
+
+    :param words: see :func:`inside`.
+    """
+    return [*words, "--no-home", str(image), "sh", "-c", container_runtimes.ARCHIVE]
+
+
 def of_archive(stream: IO[bytes]) -> int:
     """Return the bytes of all files in an archive; a file with several names counts once.
 
@@ -44,7 +52,7 @@ def of_image(command: str, image: Path) -> Dict[str, Any]:
 
     :param command: of a runtime that runs it.
     """
-    words = [*inside(command), "--no-home", str(image), "sh", "-c", container_runtimes.ARCHIVE]
+    words = archiving(inside(command), image)
     pipes: Dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     try:
         process = subprocess.Popen(words, **pipes)

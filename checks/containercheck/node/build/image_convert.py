@@ -111,8 +111,7 @@ class Converted(cache.Entry):
         :raises CacheError: they cannot be read.
         """
         script = 'out=$1; shift; exec "$@" >"$out"'
-        inside = [*self._inside, "--no-home", str(self.source), "sh", "-c", container_runtimes.ARCHIVE]
-        self.run([["sh", "-c", script, "sh", str(path), *inside]])
+        self.run([["sh", "-c", script, "sh", str(path), *image_content.archiving(self._inside, self.source)]])
         with path.open("rb") as stream:
             return {contract.CONTENT_BYTES: image_content.of_archive(stream)}
 

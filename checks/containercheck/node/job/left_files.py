@@ -7,7 +7,10 @@ they take memory of the node, and a later run that meets one of the same name ma
 import contextlib
 import os
 import stat
-from typing import Any, Dict, Set
+from pathlib import Path
+from typing import Any, Dict, List, Set
+
+from containercheck.node.job import processes
 
 #: Where shared memory lies, as files; see shm_overview(7).
 PLACE = "/dev/shm"
@@ -33,14 +36,10 @@ def in_use(place: str = PLACE) -> Set[str]:
     found = set()
     start = place.rstrip("/") + "/"
     for process in filter(str.isdigit, os.listdir("/proc")):
-        paths = []
-        with contextlib.suppress(OSError), open(f"/proc/{process}/maps", errors="surrogateescape") as maps:
-            paths += [line.rstrip("\n").split(None, 5)[-1] for line in maps if start in line]
+        paths: List[str] = []
         with contextlib.suppress(OSError):
-            for entry in os.scandir(f"/proc/{process}/fd"):
-                # One that is closed meanwhile is not in use.
-                with contextlib.suppress(OSError):
-                    paths.append(os.readlink(entry.path))
+            paths += [words[5] for words in processes.mapped_files(Path("/proc", process))]
+            paths += processes.open_files(Path("/proc", process))
         found |= {path[len(start) :] for path in paths if path.startswith(start)}
     return found
 

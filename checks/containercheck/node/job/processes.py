@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Set, Tuple
 
 from containercheck.node import mpi, texts
 
@@ -168,6 +168,28 @@ def descendants(*roots: int, ended: bool = False) -> Set[int]:
     return pids
 
 
+def mapped_files(place: Path) -> List[List[str]]:
+    """Return the lines of a process's maps that name what is mapped, in words: device, inode and path are 3, 4 and 5.
+
+    :param place: directory of the process in /proc.
+    :raises OSError: the process is gone, or is another user's.
+    """
+    lines = (line.split(None, 5) for line in (place / "maps").read_text(errors="replace").splitlines())
+    return [words for words in lines if len(words) == 6]
+
+
+def open_files(place: Path) -> Iterator[str]:
+    """Yield what the first 4096 descriptors of a process lead to: paths, and words such as ``socket:[7]``.
+
+    :param place: directory of the process in /proc.
+    :raises OSError: the process is gone, or is another user's.
+    """
+    for entry in os.listdir(str(place / "fd"))[:4096]:
+        # It may have been closed meanwhile.
+        with contextlib.suppress(OSError):
+            yield os.readlink(str(place / "fd" / entry))
+
+
 def mapped_mpi(pids: Set[int]) -> Dict[str, Dict[str, Any]]:
     """Return the MPI libraries that these processes have mapped, from ``/proc/<pid>/maps``.
 
@@ -177,13 +199,12 @@ def mapped_mpi(pids: Set[int]) -> Dict[str, Dict[str, Any]]:
     libraries: Dict[str, Dict[str, Any]] = {}
     for pid in sorted(pids):
         try:
-            maps = Path("/proc", str(pid), "maps").read_text(errors="replace")
+            mapped = mapped_files(Path("/proc", str(pid)))
         except OSError:
             continue
         paths = set()
-        for line in maps.splitlines():
-            fields = line.split(None, 5)
-            if len(fields) == 6 and mpi.SONAME.match(Path(fields[5]).name) and fields[5] not in paths:
+        for fields in mapped:
+            if mpi.SONAME.match(Path(fields[5]).name) and fields[5] not in paths:
                 paths.add(fields[5])
                 entry = libraries.setdefault(fields[5], {"device": fields[3], "inode": int(fields[4]), "pids": []})
                 entry["pids"].append(pid)

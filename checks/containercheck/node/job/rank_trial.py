@@ -42,6 +42,14 @@ class Way(NamedTuple):
     words: str
     said: str
 
+    @property
+    def untried(self) -> Dict[str, str]:
+        """What the results say of it where the image has nothing to try it with."""
+        return {
+            "started": f"{self.said}; not tried before the rounds, because the image has no mpi-ranks",
+            "because": "",
+        }
+
 
 #: What to do if no way works.
 ADVICE = (
@@ -280,7 +288,7 @@ class Trial:
         :raises RanksError: they do not come up as one job.
         """
         if not self._has_program():
-            return {"started": f"{way.said}; not tried before the rounds: no mpi-ranks in the image", "because": ""}
+            return way.untried
         seen = self.start(way)
         if not is_one_job(seen, self.ranks):
             came = f"{len(seen.sizes)} of {self.ranks} ranks came up"
@@ -296,8 +304,7 @@ class Trial:
         :raises RanksError: no way works.
         """
         if not self._has_program():
-            untried = f"{PLAIN.said}; not tried before the rounds, because the image has no mpi-ranks"
-            return {"started": untried, "because": ""}
+            return PLAIN.untried
         first = self.start(PLAIN)
         if is_one_job(first, self.ranks):
             return {"started": PLAIN.said, "because": ""}

@@ -316,25 +316,18 @@ def mapped(place: Path) -> Tuple[Set[str], Set[str]]:
     :param place: directory of the process in /proc.
     """
     libraries, shared = set(), set()
-    for line in (place / "maps").read_text(errors="replace").splitlines():
-        words = line.split(None, 5)
-        if len(words) == 6 and words[5].startswith("/"):
-            if LIBRARIES.match(words[5].rpartition("/")[2]):
-                libraries.add(words[5])
-            elif words[5].startswith("/dev/shm/"):
-                shared.add(re.sub(r"\d+", "#", words[5]))
+    for words in processes.mapped_files(place):
+        if words[5].startswith("/") and LIBRARIES.match(words[5].rpartition("/")[2]):
+            libraries.add(words[5])
+        elif words[5].startswith("/dev/shm/"):
+            shared.add(re.sub(r"\d+", "#", words[5]))
     return libraries, shared
 
 
 def interfaces_of(pid: int) -> Set[str]:
     """Return the interfaces over which a process has TCP connections, with those of its own network namespace."""
     place = Path("/proc", str(pid))
-    inodes = set()
-    for entry in os.listdir(str(place / "fd"))[:4096]:
-        with contextlib.suppress(OSError):
-            target = os.readlink(str(place / "fd" / entry))
-            if target.startswith("socket:["):
-                inodes.add(target[8:-1])
+    inodes = {target[8:-1] for target in processes.open_files(place) if target.startswith("socket:[")}
     if not inodes:
         return set()
     addresses = set()

@@ -109,7 +109,8 @@ class Evaluation:
         self._answers: Dict[str, Dict[str, Any]] = {}
         self._runs: Dict[str, int] = collections.Counter()
         self._leftovers: Dict[str, List[str]] = {}
-        self.lost: Dict[str, str] = self._unprepared()
+        self._unprepared = self._read_unprepared()
+        self.lost = dict(self._unprepared)
         refused = facts.earlier_refused or other_runtime(facts.earlier_runtimes, stagedir)
         self.left_out = [f"earlier rounds do not count, and all begin anew: {refused}"] if refused else []
         for values in [] if refused else facts.earlier:
@@ -225,7 +226,7 @@ class Evaluation:
         self._compare_answers(run["round"], side)
         self._lose()
 
-    def _unprepared(self) -> Dict[str, str]:
+    def _read_unprepared(self) -> Dict[str, str]:
         """Return the sides that could not be prepared, and why."""
         lost = {}
         for side in self._facts.sides:
@@ -241,12 +242,13 @@ class Evaluation:
 
     def _lose(self) -> None:
         """Go on without a side that has one problem too often, as long as there is another to judge."""
-        for side, why in self._repeatedly().items():
-            others = [other for other in self._left() if other.compared_with is not None and other.name != side]
-            if others and any(other.may_fail and other.name == side for other in self._left()):
-                self.lost[side] = why
+        repeated = self._repeatedly()
+        for side in self._left():
+            others = [other for other in self._left() if other.compared_with is not None and other is not side]
+            if side.may_fail and side.name in repeated and others:
+                self.lost[side.name] = repeated[side.name]
                 # More rounds tell nothing of it.
-                for place in [place for place in self.pairs if place[0] == side]:
+                for place in [place for place in self.pairs if place[0] == side.name]:
                     del self.pairs[place]
 
     def _add_finished(self, run: Dict[str, Any], output: Path) -> None:
@@ -331,8 +333,7 @@ class Evaluation:
 
     def final_problems(self) -> List[str]:
         """Return the reasons why the runs are invalid, a line each, after the last run."""
-        unprepared = self._unprepared()
-        lines = [f"{self._facts.label(name)}: {why}" for name, why in unprepared.items()]
+        lines = [f"{self._facts.label(name)}: {why}" for name, why in self._unprepared.items()]
         lines += problems.lines(self.problems, self._runs)
         for side in self._facts.sides:
             left = self._leftovers.get(side.name, [])
