@@ -304,13 +304,18 @@ def interfaces(bare: Use, container: Use) -> Iterator[Cause]:
         yield Cause("interface", "of messages", sentence, remedy, "D12.6 4.4.3, underworld2#654", MPI, 85)
 
 
-#: Part of bare's time that helpers must take before they are named.
+#: Part of bare's time, and of what the container takes longer, that helpers must take before they are named.
 BUSY_HELPERS = 0.1
+#: Part of their time by which the container has to be slower: they run beside it, and may slow nothing.
+HELD_UP_BY_HELPERS = 0.25
 
 
 def helpers(bare: Use, container: Use) -> Iterator[Cause]:
-    """Yield a cause where the runtime's helpers take much processor time: they mount images or directories."""
-    if bare.seconds and container.helpers > BUSY_HELPERS * bare.seconds and container.helpers > 2 * bare.helpers + 0.5:
+    """Yield a cause where the runtime's helpers take much processor time, and the container that much longer."""
+    longer = container.seconds - bare.seconds
+    is_much = container.helpers > BUSY_HELPERS * max(bare.seconds, longer)
+    is_more = container.helpers > 2 * bare.helpers + 0.5
+    if bare.seconds and is_much and is_more and longer > HELD_UP_BY_HELPERS * container.helpers:
         seconds = f"{container.helpers:.1f} s of processor time in a run of {container.seconds:.1f} s"
         sentence = f"the runtime's helpers take {seconds}"
         facts = ("helpers", "processor time", sentence, UNPACKING, "apptainer#3272", MEASURED, 65)
