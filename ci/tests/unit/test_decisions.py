@@ -206,6 +206,15 @@ def test_a_number_of_rounds_is_of_those_that_count(play):
     assert (len(found.rounds), len(record.runs)) == (2, 8)
 
 
+def test_a_single_round_is_not_replaced(play):
+    """It shows that a case runs; a verdict it cannot give."""
+    job = Job(QUIET)
+    job.disturbed = (1,)
+    record, found = play(job, "--rounds=1")
+    assert (len(found.rounds), len(record.runs), record.replaced) == (1, 2, {})
+    assert record.busy == "stress-ng (pid 4711)"
+
+
 def test_after_three_in_a_row_they_count_until_it_is_quiet_again(play):
     job = Job(QUIET)
     job.disturbed = (1, 2, 3, 4, 5, 7)

@@ -199,6 +199,9 @@ class Rounds:
 
     def _may_replace(self) -> bool:
         """Tell whether another round may replace a disturbed one: not if too many were, or no round would count."""
+        if self._arguments.rounds == 1:
+            # A single round shows that a case runs, and gives no verdict: a better one is not worth its time.
+            return False
         if self._evaluation.replaced >= MOST_REPLACED or self._in_a_row >= MOST_IN_A_ROW:
             return False
         return bool(self._arguments.rounds or self._evaluation.rounds) or not self._is_late()
