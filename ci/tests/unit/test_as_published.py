@@ -18,6 +18,7 @@ from containercheck.report.page.as_published import (
     NOT_RUN,
     OPEN,
     SLOWER,
+    WORKS,
     Shape,
 )
 from containercheck.results.cases import collect
@@ -56,6 +57,41 @@ def test_other_variants_nodes_and_figures_do_not_count():
     assert outcome(replace(SHAPE, figures=("rate",)), raw) == AGREES
     assert outcome(replace(SHAPE, variant="integrated"), raw) == NOT_RUN
     assert outcome(replace(SHAPE, nodes=2), raw) == NOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({}, AGREES),
+        ({"rows": [made.alone("seconds_push")]}, AGREES),
+        ({"rows": [made.alone("seconds_push")], "result": "fail", "fail_phase": "sanity"}, DIFFERS),
+        # Without the tools it needs, nothing was tried.
+        ({"result": "fail", "fail_phase": "compile_wait"}, OPEN),
+        ({"result": "skip", "skip_reason": "no umoci"}, NOT_RUN),
+    ],
+)
+def test_a_check_that_compares_nothing_is_judged_by_its_cases(facts, expected):
+    raw = made.case(variant="bare", **facts)
+    assert outcome(replace(SHAPE, says=WORKS, variant="bare"), raw) == expected
+
+
+def test_a_container_without_figures_is_no_fast_container():
+    raw = made.case(result="fail", fail_phase="sanity", fail_reason="wrong answer")
+    assert outcome(SHAPE, raw) == DIFFERS
+    assert outcome(SHAPE, made.case()) == OPEN
+
+
+def test_bare_values_are_nothing_that_a_container_does():
+    raw = made.case(variant="bare", rows=[made.alone()])
+    assert outcome(SHAPE, raw) == NOT_RUN
+    assert outcome(replace(SHAPE, says=WORKS), raw) == NOT_RUN
+
+
+def test_the_way_of_an_image_has_bare_rows_only():
+    rows = [made.alone(f"seconds_{step}") for step in ("build", "push", "pull", "convert", "start")]
+    (cases,) = [collect([{"runs": [{"testcases": [made.case("ImageTransfer", "bare", rows=rows)]}]}])]
+    (row,) = [row for row in as_published.table(cases).rows if row[3] == "ImageTransfer"]
+    assert AGREES in row
 
 
 def test_what_did_not_run_says_why():

@@ -2,6 +2,7 @@
 
 A shape agrees where every overhead that was measured says what the document says: *as fast* (the overhead is within
 what is accepted), *slower* or *faster* (its interval is on that side of zero). It differs where one says the opposite.
+Of a check that compares nothing, the answers or the steps themselves are what a document says: its cases have to pass.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from containercheck.report.page import states
 from containercheck.report.page.wording import Table, count, finite
 from containercheck.results.cases import Case
 from containercheck.results.row import PASS, Row
 
 #: What a document says of a container, or of another side, against the one that it is compared with.
 AS_FAST, SLOWER, FASTER = "as fast", "slower", "faster"
+#: What it says where nothing is compared: all works, or is, as it says.
+WORKS = "works"
 #: Outcomes.
 AGREES, DIFFERS, OPEN, NOT_RUN, NOT_HAD = "agrees", "differs", "not certain", "not run", "none here"
 HEADINGS = ("document", "figure", "shows", "check", "shape", "from")
@@ -53,7 +57,7 @@ SHAPES = (
     Shape("D12.6", "section 4.4.1", "GROMACS kernels, bare and in containers", "GROMACSKernels"),
     Shape("D12.6", "section 4.4.3", "GROMACS over nodes without the fabric", "GROMACS", SLOWER, "generic", 2),
     Shape("D12.6", "section 4.4.4", "GROMACS on GPUs over nodes", "GROMACSHybrid", SLOWER, "generic", 2),
-    Shape("D12.6", "section 4.5", "an image for a newer processor", "NewerProcessor"),
+    Shape("D12.6", "section 4.5", "an image for a newer processor ends at once", "NewerProcessor", WORKS),
     Shape("D12.6", "figure 5.1", "WRF over nodes", "WRF", AS_FAST, "integrated"),
     Shape("D12.6", "figures 6.5 to 6.7, 6.10 to 6.13", "Alya over nodes", "Alya", AS_FAST, "integrated"),
     Shape("D12.6", "figure 6.8, table 6.3", "BT-MZ in mixes of ranks and threads", "BTMZ", AS_FAST, "integrated"),
@@ -77,7 +81,7 @@ SHAPES = (
         "HPL with fabric libraries that do not fit",
         without="not built: an image broken on purpose",
     ),
-    Shape("SANDIA", "figure 1", "an image's way over a registry", "ImageTransfer"),
+    Shape("SANDIA", "figure 1", "an image's way over a registry", "ImageTransfer", WORKS, "bare"),
     Shape("SANDIA", "figure 2", "bandwidth with the host's MPI", "IMB", AS_FAST, "integrated", figures=("bandwidth",)),
     Shape("SANDIA", "figure 2", "bandwidth with the image's MPI", "IMB", SLOWER, "generic", 2, ("bandwidth_peak",)),
     Shape("SANDIA", "figure 3", "latency with the host's MPI", "IMB", AS_FAST, "integrated", figures=("latency",)),
@@ -131,7 +135,7 @@ SHAPES = (
         figures=("seconds_whole",),
         subject="isolation",
     ),
-    Shape("D12.5", "section 4", "what containers of a node share", "Isolation"),
+    Shape("D12.5", "section 4", "what containers of a node share", "Isolation", WORKS),
     Shape("CHPCE", "compute, memory, interconnect", "HPCC over processes", "HPCC", AS_FAST, "generic"),
     Shape("CHPCE", "section DGEMM", "DGEMM over sizes of the block and the matrix", "DGEMM"),
     Shape("CHPCE", "figures 18, 19", "IOzone, random write and strided read", "IOzone"),
@@ -151,14 +155,15 @@ def outcome(shape: Shape, cases: Sequence[Case]) -> tuple[str, str]:
     """Return whether the shape agrees, and from what that is known."""
     if shape.without:
         return NOT_HAD, shape.without
-    ran = [case for case in cases if case.application == shape.check and case.result != "skip"]
-    rows = [row for case in ran if _counts(shape, case) for row in case.rows if _is_meant(shape, row)]
+    of_check = [case for case in cases if case.application == shape.check]
+    ran = [case for case in of_check if case.result != "skip" and _counts(shape, case)]
+    skipped = next((case.reason for case in of_check if case.result == "skip"), "")
+    not_run = (NOT_RUN, skipped.partition("\n")[0][:120])
+    rows = [row for case in ran for row in case.rows if _is_meant(shape, row)]
+    if ran and (shape.says == WORKS or not any(case.rows for case in ran)):
+        return _works(shape, ran)
     if not rows:
-        skipped = next((case.reason for case in cases if case.application == shape.check and case.result == "skip"), "")
-        if ran and not any(case.rows for case in ran):
-            failed = [case for case in ran if case.result != "pass"]
-            return (DIFFERS, "its answers") if failed else (AGREES, "its answers")
-        return NOT_RUN, skipped.partition("\n")[0][:120]
+        return not_run
     said = [_says(shape.says, row) for row in rows]
     from_ = f"{count(len(rows), 'overhead')}, {shape.says}: {sum(word is True for word in said)}"
     if False in said:
@@ -167,7 +172,19 @@ def outcome(shape: Shape, cases: Sequence[Case]) -> tuple[str, str]:
 
 
 def _counts(shape: Shape, case: Case) -> bool:
-    return (not shape.variant or case.variant == shape.variant) and case.nodes >= shape.nodes
+    # What works is what a container does, unless the check is about something else.
+    variants = shape.variant == case.variant if shape.variant else shape.says != WORKS or case.variant != "bare"
+    return variants and case.nodes >= shape.nodes
+
+
+def _works(shape: Shape, cases: Sequence[Case]) -> tuple[str, str]:
+    """Return whether cases without anything that is compared are as a document says."""
+    ended = [states.state(case) for case in cases]
+    if states.FAIL in ended:
+        return DIFFERS, f"{count(ended.count(states.FAIL), 'case')} of {len(ended)} failed"
+    if states.UNMEASURED in ended:
+        return OPEN, f"{count(ended.count(states.UNMEASURED), 'case')} of {len(ended)} ended before there was an answer"
+    return (AGREES if shape.says == WORKS else OPEN), f"{count(len(ended), 'case')} passed, without a figure"
 
 
 def _is_meant(shape: Shape, row: Row) -> bool:
