@@ -47,6 +47,23 @@ def test_a_shape_agrees_or_not(says, facts, expected):
     assert outcome(replace(SHAPE, says=says), made.case(rows=[made.row(**facts)])) == expected
 
 
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        # Of a slow network, IMB's 60.5 % on Volta: it passes as expected, and is not as fast.
+        ({"overhead": 60.0, "accepted": [None, 66.6]}, DIFFERS),
+        ({"overhead": 4.0, "accepted": [None, 20.0]}, OPEN),
+        ({"overhead": 2.0, "accepted": [None, 20.0]}, AGREES),
+        # CHPCE's "less than 3 %" is as fast.
+        ({"overhead": 2.0, "accepted": [None, 3.0]}, AGREES),
+        ({"overhead": 1.2, "low": 0.7, "high": 1.7, "accepted": [0.4, 2.4], "overhead_unit": "s"}, DIFFERS),
+        ({"overhead": 0.1, "low": -0.4, "high": 0.6, "accepted": [None, 2.4], "overhead_unit": "s"}, OPEN),
+    ],
+)
+def test_an_overhead_that_a_reference_expects_is_not_as_fast(facts, expected):
+    assert outcome(SHAPE, made.case(rows=[made.row(expected=True, **facts)])) == expected
+
+
 def test_one_overhead_that_says_the_opposite_is_enough():
     rows = [made.row("rate", overhead=-20.0), made.row("time", overhead=20.0)]
     assert outcome(replace(SHAPE, says=FASTER), made.case(rows=rows)) == DIFFERS

@@ -1,8 +1,9 @@
 """The documents' figures in their order, each with ours of this night: whether the shape agrees, or why there is none.
 
 A shape agrees where every overhead that was measured says what the document says: *as fast* (the overhead is within
-what is accepted), *slower* or *faster* (its interval is on that side of zero). It differs where one says the opposite.
-Of a check that compares nothing, the answers or the steps themselves are what a document says: its cases have to pass.
+what is accepted, and not because a reference expects it), *slower* or *faster* (its interval is on that side of zero).
+It differs where one says the opposite. Of a check that compares nothing, the answers or the steps themselves are what a
+document says: its cases have to pass.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from containercheck.results.row import PASS, Row
 AS_FAST, SLOWER, FASTER = "as fast", "slower", "faster"
 #: What it says where nothing is compared: all works, or is, as it says.
 WORKS = "works"
+#: Largest overhead in percent that a reference may expect of a container that is as fast: a check's default tolerance.
+MOST = 5.0
 #: Outcomes.
 AGREES, DIFFERS, OPEN, NOT_RUN, NOT_HAD = "agrees", "differs", "not certain", "not run", "none here"
 HEADINGS = ("document", "figure", "shows", "check", "shape", "from")
@@ -196,10 +199,21 @@ def _says(word: str, row: Row) -> bool | None:
     """Tell whether a row says this word; None where it may."""
     low, high = finite(row.low), finite(row.high)
     if word == AS_FAST:
-        most = row.accepted[1] or 0.0
-        return True if row.verdict == PASS else False if low is not None and low > most else None
+        return _is_as_fast(row, low, high)
     if low is None or high is None:
         return None
     if word == SLOWER:
         return True if low > 0 else False if high < 0 else None
     return True if high < 0 else False if low > 0 else None
+
+
+def _is_as_fast(row: Row, low: float | None, high: float | None) -> bool | None:
+    """Tell whether a row says that the container is as fast; None where it may be."""
+    most = row.accepted[1] or 0.0
+    if row.expected and (row.overhead_unit != "%" or most > MOST):
+        # An overhead that a reference expects is accepted, and no tolerance.
+        most = MOST if row.overhead_unit == "%" else 0.0
+        accepted = row.verdict == PASS and high is not None and high <= most
+    else:
+        accepted = row.verdict == PASS
+    return True if accepted else False if low is not None and low > most else None
