@@ -33,6 +33,8 @@ site_configuration = {
                     "extras": {
                         "containercheck": {
                             "max_nodes": 48,
+                            # SANDIA figures 4 and 5: 768 ranks.
+                            "node_counts": [48],
                             "memory_per_node": 60 << 30,
                             "mpi": "mpich",
                         },

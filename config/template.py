@@ -61,6 +61,9 @@ site_configuration = {
                             "max_nodes": 16,
                             # Further node counts, up to that: those of a document, or of your usual jobs.
                             "node_counts": [3, 10],
+                            # Further numbers of ranks on a node, below that of its cores, on the full axes: 6 on each
+                            # of 4 nodes are the 24 processes of a document.
+                            "core_counts": [6],
                             # Bytes of memory that a job may have on a node (Slurm's RealMemory), for problem sizes and
                             # requests; what needs more is skipped. Default: this machine's for local jobs.
                             "memory_per_node": 96 << 30,

@@ -65,6 +65,7 @@ class Site:
     arch: str | None = None
     max_nodes: int = extra(int, 1, NODE_COUNT)
     node_counts: list[int] = extra(typ.List[int], list)
+    core_counts: list[int] = extra(typ.List[int], list)
     memory_per_node: int | None = extra(int, size=NODE_MEMORY)
     peak_per_core: float | None = extra(numbers.Real, size=CORE_PEAK)
     max_pending_time: str | None = extra(str)
@@ -300,12 +301,14 @@ def core_counts() -> list[int]:
     """Return the powers of two and the divisors below the number of cores of a node of the current system; at least 1.
 
     Of a node's cores, ranks of a divisor have threads for all: 7 and 14 of 28 in D12.6 table 6.2. Those of CHPCE's
-    figures are among them.
+    figures are among them, and those that a site names.
     """
     counts = {1}
-    for cores in {site.cores or 1 for site in current()}:
+    for site in current():
+        cores = site.cores or 1
         counts |= {1 << power for power in range(1, 16) if 1 << power < cores}
         counts |= {count for count in range(1, cores) if cores % count == 0 or count in CHPCE_COUNTS}
+        counts |= {count for count in site.core_counts if 1 <= count < cores}
     return sorted(counts)
 
 

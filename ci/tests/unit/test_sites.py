@@ -306,6 +306,13 @@ def test_a_site_names_further_node_counts_and_a_nodes_cores_their_divisors(monke
     assert sites.partitions_with(3) == ["a:lenox"]
 
 
+def test_a_site_names_further_numbers_of_ranks_on_a_node(monkeypatch):
+    """What is no number of some of its cores is left out: all of them are an axis's own value."""
+    own = Site("a:chpce", False, None, 16, 0, core_counts=[6, 12, 14, 0, 16, 20])
+    monkeypatch.setattr(sites, "current", lambda: (own, Site("a:other", False, None, 16, 0)))
+    assert sites.core_counts() == [1, 2, 4, 6, 8, 12, 14]
+
+
 SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=8, gpus=0)
 UNKNOWN = Site("cluster:compute", is_here=False, architecture=None, cores=None, gpus=0)
 
