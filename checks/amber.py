@@ -6,8 +6,8 @@ the time of the run. What pmemd says itself of the imbalance is what its ranks e
 
 Amber is licensed: the site's file names input (a directory with ``mdin``, ``prmtop`` and ``inpcrd``, of some minutes;
 or files of other names, in the program's options) and program, which may come from Spack (``"spack": "amber"``) with
-the archives in a mirror of the site's. Its own ``mdout`` has all that is reported. DLB is not run here: it has to be
-loaded into the ranks and nothing else. Bare, a site does that with ``environ``: LD_PRELOAD, and DLB_ARGS.
+the archives in a mirror of the site's. Its own ``mdout`` has all that is reported. With DLB it is run by ``AmberDLB``
+(amber_dlb.py).
 """
 
 import reframe as rfm

@@ -2,6 +2,8 @@
 
 Class C on nodes with 24 cores or more, a socket of MareNostrum4; each number of ranks has a program of its own, from
 Spack or the site. D12.5 changed the program so that its zones stay uneven; its variable NPB_MZ_BLOAD does so too.
+BT-MZ with OmpSs, in figure 11 as fast as with OpenMP, is not run: it is a port of D12.5's own (section 4), to be
+compiled with BSC's Mercurium, and NPB has BT-MZ with OpenMP only.
 """
 
 from dataclasses import replace

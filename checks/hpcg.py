@@ -60,7 +60,11 @@ class HPCG(ContainerCheck):
 
     @run_after("init")
     def add_kernels(self):
-        """Add the rates of the kernels to the problem of D12.6, where the dot product alone differed."""
+        """Add the rates of the kernels to the problem of D12.6, where the dot product alone took another time.
+
+        HPCG prints the seconds of each too, of as many sets of 50 steps as fit into the timed part: that number may
+        differ between runs, and a rate is the operations of them all in that time.
+        """
         if self.ranks != PLAIN:
             kernels = [Figure(name, rf"^GFLOP/s Summary::Raw {name}=(\S+)", "GFLOPS") for name in KERNELS]
             self.figures = [*self.figures, *kernels]
