@@ -14,6 +14,7 @@ import yaml
 from conftest import REPOSITORY
 from containercheck import Figure
 from containercheck.application import references
+from containercheck.report.page import published
 from containercheck.site.sites import Site
 from reframe.core.exceptions import ReframeError
 from reframe.core.pipeline import RegressionTestDict, RegressionTestPlugin, _ReferenceDict
@@ -30,6 +31,21 @@ def test_no_file_is_no_reference(tmp_path):
 @pytest.mark.parametrize("path", sorted((CHECKS / "references").glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_file_of_ours_is_keyed(path):
     assert references.file_of(SITE, str(CHECKS), path.stem) == {"$ref": f"references/{path.name}"}
+
+
+#: Files of published numbers that no case can be held against: they say why.
+COMMENTS = {"Amber", "BTMZCollocation", "DGEMM", "OpenFOAM", "QuantumEspressoMPI"}
+
+
+def test_a_file_of_comments_only_is_of_a_check_and_gives_no_case_a_reference():
+    empty = set()
+    for path in (CHECKS / "references").glob("*.yaml"):
+        tree = yaml.safe_load(path.read_text())[path.stem]
+        if set(tree) == {"$index"}:
+            empty.add(path.stem)
+            assert {"$partition", "variant", "num_nodes"} | check_of(path.stem).raw_params.keys() >= set(tree["$index"])
+            assert of_case(tree) == {} and published.of(path.stem) == ()
+    assert empty == COMMENTS
 
 
 @pytest.mark.parametrize("text", ["Planted:\n  generic: {}\n", "Other:\n  $index: [$partition, variant, num_nodes]\n"])
@@ -112,15 +128,14 @@ def test_every_number_of_ours_is_found_by_the_case_that_it_is_of(path):
 #: Machines of the documents, and the checks whose figures have a published number there. The others' documents show
 #: pictures only, or measured what no check measures.
 PUBLISHED = {
-    "aris": {"GROMACS", "GROMACSHybrid"},
-    # RAMP's overheads are those of a GPU, which its pinned TensorFlow makes no use of.
-    "cc-in2p3": {"DB12"},
+    "aris": {"GROMACS", "GROMACSHybrid", "GROMACSNative"},
+    "cc-in2p3": {"DB12", "RAMP"},
     "chpce": {"HPCC", "IOzone", "StartUp"},
     "cte-power": set(),
     "ec2": {"IMB"},
     "excess": set(),
     "kay": set(),
-    "lenox": {"BTMZ"},
+    "lenox": {"BTMZ", "HPCG"},
     "marconi": set(),
     "marenostrum4": set(),
     "mipt": {"HPL"},
