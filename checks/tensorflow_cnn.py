@@ -2,28 +2,51 @@
 
 D12.6 section 7.3, CINECA MARCONI A3: images per second of five networks, with batches of 32 and 64 synthetic ImageNet
 images, mean of three. The container, TensorFlow's own 1.10, was clearly slower than the build on the machine: it lacked
-AVX2, AVX512F and FMA. From PyPI both are the same portable build, and must be as fast; a site's own build shows it.
+AVX2, AVX512F and FMA. From PyPI both are the same portable build, and must be as fast; a site's own build shows it. The
+instructions that TensorFlow says it was not compiled to use are compared. Nodes with GPUs need a build of the site's:
+the one from PyPI is for processors, and a run that uses no GPU there fails.
 """
 
 import reframe as rfm
-from containercheck import Answer, Figure, Identity, OneNodeCheck, Work
-from reframe.core.builtins import parameter, run_after, variable
+from containercheck import STDERR, Answer, Figure, Identity, OneNodeCheck, Work
+from reframe.core.builtins import parameter, run_after, run_before, variable
 
 #: Operations of a training step of one image, in units of 10^9: three times those of the published forward passes.
 GFLOP = {"AlexNet": 4.3, "GoogLeNet": 9, "InceptionV3": 34, "ResNet-50": 24, "VGG16": 93}
+#: Device that computes, CPU or GPU.
+DEVICE = r"^TensorFlow .*, (CPU|GPU), \d+ threads"
+#: Instructions of the processor that a build does without: the words of 1.10 in D12.6, and those of today.
+WITHOUT = r"(?:not compiled to use|enable the following instructions): "
 
 
-@rfm.simple_test
-class TensorFlowCNN(OneNodeCheck):
-    """Training with the project's own program: one batch, again and again."""
+class TensorFlow(OneNodeCheck):
+    """The common base of the checks that run programs of the project's own with TensorFlow."""
 
-    descr = "TensorFlow, convolutional networks on synthetic ImageNet"
     executable = "python"
-    sourcesdir = "src/tensorflow"
     requirements = "tensorflow/requirements.txt"
     recipe = "tensorflow"
     threads = 0
     gpu = True
+
+    identity = [
+        Identity("version", r"^TensorFlow (\S+), Keras"),
+        # Empty for a build that does without none: that is a build, too, and differs from one that does.
+        Identity("instructions", rf"(\A(?![\s\S]*{WITHOUT})|{WITHOUT}[A-Z0-9_. ]+)", file=STDERR),
+    ]
+
+    @run_before("run")
+    def require_gpus(self):
+        """Require that GPUs are used where the node has any; else that bare and container use the same device."""
+        facts = {"equals": "GPU"} if self.num_gpus_per_node else {"words": True}
+        self.answers = [Answer("device", DEVICE, **facts), *self.answers]
+
+
+@rfm.simple_test
+class TensorFlowCNN(TensorFlow):
+    """Training with the project's own program: one batch, again and again."""
+
+    descr = "TensorFlow, convolutional networks on synthetic ImageNet"
+    sourcesdir = "src/tensorflow"
     run_limit = 1800
     seconds = 140
     network = parameter(["AlexNet", "GoogLeNet", "InceptionV3", "ResNet-50", "VGG16"], loggable=True)
@@ -34,10 +57,7 @@ class TensorFlowCNN(OneNodeCheck):
     repeats = variable(int, value=3)
 
     figures = [Figure("images_per_second", r"^images/s (\S+)$", "images/s", reduce="mean", spread=4.0)]
-    identity = [Identity("version", r"^TensorFlow (\S+), Keras")]
     answers = [
-        # A container that does not see the GPUs computes all the same, on processors.
-        Answer("device", r"^TensorFlow .*, (CPU|GPU), \d+ threads", words=True),
         Answer("loss_falls", r"^loss falls: (\w+)", equals="yes"),
         # Seeded, but sums are rounded in another order with other instructions or threads.
         Answer("first_loss", r"^loss of the first batch (\S+)", rtol=0.01),

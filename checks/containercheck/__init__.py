@@ -13,6 +13,7 @@ OLDEST_PYTHON = (3, 9)
 #: Where each name that application files use is defined.
 _MODULES = {
     "RUN_BEGAN": "application.facts",
+    "STDERR": "application.facts",
     "STDOUT": "application.facts",
     "Answer": "application.facts",
     "Figure": "application.facts",

@@ -6,6 +6,7 @@ from containercheck.application.axes import RanksOnNode as RanksOnNode
 from containercheck.application.axes import ReleaseOfImage as ReleaseOfImage
 from containercheck.application.axes import ThreadsOfRank as ThreadsOfRank
 from containercheck.application.facts import RUN_BEGAN as RUN_BEGAN
+from containercheck.application.facts import STDERR as STDERR
 from containercheck.application.facts import STDOUT as STDOUT
 from containercheck.application.facts import Answer as Answer
 from containercheck.application.facts import Figure as Figure

@@ -7,10 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from containercheck.node.contract import ERR, UNSUPPORTED
 from containercheck.node.contract import OUT as STDOUT
-from containercheck.node.contract import UNSUPPORTED
 from containercheck.node.outputs.reading import REDUCE
 
+#: File with what a run wrote to its standard error.
+STDERR = ERR
 #: Placeholder in a step's command for ``executable``, which may be another program bare than in the image.
 PROGRAM = "{program}"
 #: What a figure can measure: arithmetic of the cores, memory, messages between ranks of a node and over the network,
@@ -191,7 +193,7 @@ class Identity:
 
     :param name: ``version`` or ``instruction set``, in the results.
     :param pattern: regular expression, matched line by line; the group 1 of its first match is the text.
-    :param file: the file that is read: one of the check's output files, or standard output.
+    :param file: the file that is read: one of the check's output files, standard output or standard error.
     """
 
     name: str

@@ -35,7 +35,7 @@ def difference(baseline: Build, subject: Build) -> str:
 
 
 def _values(build: Build, names: Iterable[str]) -> str:
-    return " ".join(build[name] for name in names)
+    return " ".join(build[name] for name in names if build[name])
 
 
 def _printed_in(identity: Iterable[Identity], output: Path) -> Build:

@@ -29,7 +29,11 @@ from tensorflow_cnn import TensorFlowCNN
         (IMB, "imb", {"version": "2021.10"}),
         (IOzone, "iozone", {"version": "3.489"}),
         (RAMP, "ramp", {"version": "2.21.0"}),
-        (TensorFlowCNN, "tensorflow_cnn", {"version": "2.21.0"}),
+        (
+            TensorFlowCNN,
+            "tensorflow_cnn",
+            {"version": "2.21.0", "instructions": "enable the following instructions: AVX2 FMA"},
+        ),
     ],
 )
 def test_the_build_is_read_from_what_the_program_printed(check, directory, told):
