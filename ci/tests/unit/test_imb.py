@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
+import made
 import pytest
 from containercheck.node import contract
 from containercheck.node.job import host_mpi, host_mpi_libraries
+from containercheck.report.page import over_axis
+from containercheck.results.cases import collect
 from containercheck.site import hosts
 from containercheck.site.sites import Site
 from containercheck.software import Unavailable, Wanted, host
-from imb import IMB
+from imb import ALL_SIZES, IMB
 from saved import figures, problems
 
 REMOTE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
@@ -26,6 +31,29 @@ def test_the_figures_of_a_run():
     assert found["allreduce_8B"] == pytest.approx(0.57)
     assert found["latency_8B"] == pytest.approx(0.16)
     assert found["bandwidth_peak"] >= max(found[name] for name in found if name.startswith("bandwidth_"))
+
+
+def test_all_sizes_are_figures_of_messages_and_of_reductions_and_each_is_a_curve():
+    """Saved from a run of the full axes: of PingPong and Allreduce, a table each with the same first column."""
+    check = SimpleNamespace(sizes="all", figures=IMB.figures, answers=IMB.answers, rank_count=IMB.rank_count)
+    inspect.unwrap(IMB.measure_all_sizes)(check)
+    found = figures(check, "imb/all_sizes", ranks=2)
+    assert set(found) == {figure.name for figure in check.figures}
+    assert {f"allreduce_{size}B" for size in ALL_SIZES if size >= 4} <= set(found)
+    assert (found["allreduce_8B"], found["latency_8B"]) == (5.65, 120.55)
+    assert found["allreduce_4194304B"] == 31755.53
+    rows = [made.row(name) for name in found]
+    charts = over_axis.charts("axis", "IMB", collect([{"runs": [{"testcases": [made.case(rows=rows)]}]}]))
+    titles = [chart.title for chart in charts]
+    assert titles == [f"IMB: {name} over the size of a message" for name in ("latency", "bandwidth", "allreduce")]
+
+
+def test_a_reduction_of_all_sizes_is_measured_on_the_full_axes_only():
+    for sizes, limited in (("few", True), ("all", False)):
+        check = SimpleNamespace(sizes=sizes, trials=10, volume=1, num_nodes=1, num_tasks_per_node=2, num_tasks=2)
+        check.program = "IMB-MPI1"
+        inspect.unwrap(IMB.choose_ranks_and_trials)(check)
+        assert [("-msglog 3:3" in step.command) for step in check.steps] == [False, limited]
 
 
 def test_singletons_are_told():
