@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import reframe as rfm
 from containercheck import Answer, CollocationSides, ContainerCheck, Figure, Work, seconds_of, side_by_side
-from containercheck.application.use_cases import MIXES, MOST_CORES, mixes
+from containercheck.application.use_cases import MIXES, mixes
 from reframe.core.builtins import parameter, run_after, run_before
 
 #: Steps of our program, regions of its lightest rank in a step, chunks of a region and thread, seconds of a chunk.
@@ -68,8 +68,7 @@ class Collocated(CollocationSides, ContainerCheck):
     @run_after("init")
     def time_each(self):
         """Add a figure for the seconds of each program."""
-        names = [program.name for program in side_by_side(self.mixes_on(MOST_CORES))]
-        self.figures = [*self.figures, *map(self.time_of, names)]
+        self.figures = [*self.figures, *map(self.time_of, self.program_names)]
 
     def time_of(self, name):
         """Return the figure for the seconds of a program, whose lines of the output begin with its name."""

@@ -211,8 +211,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
             return
         if self.rank_count is None:
             raise ReframeError(f"mpi_times: {type(self).__name__} has no ranks of MPI")
-        self.figures = [*self.figures, *mpi_times.FIGURES]
-        self.output_files = [*self.output_files, contract.MPI_TIMES]
+        figures = mpi_times.figures(self.program_names)
+        self.figures = [*self.figures, *figures]
+        self.output_files = [*self.output_files, *dict.fromkeys(figure.file for figure in figures)]
 
     def _add_peak(self):
         """Add figures in percent of the nodes' peak where the site knows it."""

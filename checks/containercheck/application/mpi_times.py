@@ -6,6 +6,9 @@ BT-MZ, D12.5 figure 22 the ranks of Amber, CHPCE profiles of HPCC.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from containercheck.application.facts import Figure
 from containercheck.node import contract
 
@@ -24,3 +27,15 @@ FIGURES = (
     _figure("mpi_share", r"^mpi .*share (\S+) %", "%", 10.0),
     _figure("mpi_imbalance", r"^imbalance (\S+) %", "%", 10.0),
 )
+
+
+def figures(programs: Sequence[str]) -> list[Figure]:
+    """Return the figures of a program, or of each of several that run beside each other.
+
+    :param programs: their names; empty for a single program.
+    """
+    return [*FIGURES] if not programs else [_of_program(figure, name) for name in programs for figure in FIGURES]
+
+
+def _of_program(figure: Figure, program: str) -> Figure:
+    return replace(figure, name=f"{figure.name}_{program}", file=contract.mpi_times_file(program))

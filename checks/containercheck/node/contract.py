@@ -97,6 +97,11 @@ def end_word(text, word="END"):
     return word
 
 
+def mpi_times_file(program):
+    """Return the name of the file with the time in MPI of one of several programs that run beside each other."""
+    return MPI_TIMES.replace(".", f"-{program}.")
+
+
 def options_file(side):
     """Return the name of the file with the options that a side's container runtime needs on this node."""
     return f"{side}.options"

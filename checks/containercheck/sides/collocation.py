@@ -14,7 +14,8 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import run_before, variable
 from reframe.core.exceptions import ReframeError
 
-from containercheck.application.facts import Neighbour
+from containercheck.application.facts import Neighbour, side_by_side
+from containercheck.application.use_cases import MOST_CORES
 from containercheck.node import contract
 from containercheck.sides import launchers
 from containercheck.sides.sides import Side
@@ -118,6 +119,11 @@ class CollocationSides(VariantSides):
                 f"its programs do not fit on a node: {site.partition} has {site.cores or 'unknown'} cores"
             )
         return sum(ranks for ranks, _ in mixes)
+
+    @property
+    def program_names(self) -> tuple[str, ...]:
+        """Names of the programs of this mix."""
+        return tuple(program.name for program in side_by_side(self.mixes_on(MOST_CORES)))
 
     @property
     def chosen_policies(self) -> list[Policy]:

@@ -19,6 +19,8 @@ from containercheck.site.sites import Site
 
 #: Program in our images that prints who started its ranks (checks/src/ranks), and command that looks for it.
 RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
+#: Variable of the loader with libraries that come before all others.
+_PRELOAD = "LD_PRELOAD"
 #: Most ranks that are started for an observation: they wait for each other by files. Above, one process is observed.
 OBSERVED = 128
 #: Seconds that the preparation of a remedy may take.
@@ -192,17 +194,36 @@ def _script(side: Side, place: _Host | _InContainer | _Inside, site: Site) -> st
 def _preloaded(program: Program, place: _Host | _InContainer | _Inside) -> str:
     """Return the words before a program that preload libraries into it; empty for none."""
     libraries = [place.host_mpi] if program.preloads_mpi else []
-    libraries += [f"{place.stage}/{contract.MPI_TIMES_LIBRARY}"] if program.times_mpi else []
-    words = [f"LD_PRELOAD={':'.join(libraries)}"] if libraries else []
-    words += [f"{contract.MPI_TIMES_PATH}={place.stage}/{contract.MPI_TIMES}"] if program.times_mpi else []
-    return f"env {' '.join(words)} " if words else ""
+    timing = _timing(program, place, contract.MPI_TIMES)
+    libraries += [timing.pop(_PRELOAD)] if timing else []
+    variables = {**({_PRELOAD: ":".join(libraries)} if libraries else {}), **timing}
+    return f"{_env(variables)} " if variables else ""
+
+
+def _timing(program: Program, place: _Host | _InContainer | _Inside, report: str) -> dict[str, str]:
+    """Return the variables with which the time in MPI is measured, where it is to be.
+
+    :param report: name of the file with the result.
+    """
+    if not program.times_mpi:
+        return {}
+    library = f"{place.stage}/{contract.MPI_TIMES_LIBRARY}"
+    return {_PRELOAD: library, contract.MPI_TIMES_PATH: f"{place.stage}/{report}"}
+
+
+def _env(variables: Mapping[str, str]) -> str:
+    return " ".join(["env", *(f"{name}={value}" for name, value in variables.items())])
 
 
 def neighbour_command(program: Program, neighbour: Neighbour, place: _Host | _InContainer | _Inside) -> str:
     """Return the command that starts one of the programs that run beside each other, each rank on its own cores."""
     command = shlex.join([program.executable + neighbour.suffix, *neighbour.options])
     variables = {"OMP_NUM_THREADS": str(neighbour.threads), **neighbour.environment}
-    command = " ".join(["env", *(f"{name}={value}" for name, value in variables.items()), command])
+    timing = _timing(program, place, contract.mpi_times_file(neighbour.name))
+    if timing:
+        # Before all others: it hands calls on to the next library that has the function, as DLB's does not.
+        timing[_PRELOAD] = ":".join(filter(None, [timing[_PRELOAD], variables.get(_PRELOAD)]))
+    command = f"{_env({**variables, **timing})} {command}"
     bind = f"sh {contract.BIND} {neighbour.first_core} {neighbour.threads}"
     return f"beside {neighbour.name} {place.bound(neighbour, bind, command)}"
 

@@ -24,6 +24,11 @@ class VariantSides(RegressionTestPlugin):
         return shlex.quote(self.prepared.provision.program)
 
     @property
+    def program_names(self) -> tuple[str, ...]:
+        """Names of programs that run beside each other; empty where there is only one program."""
+        return ()
+
+    @property
     def side_count(self) -> int:
         """Number of sides in a round, known before the sides are: the job's allowance depends on it.
 

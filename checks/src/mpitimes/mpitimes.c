@@ -1,4 +1,4 @@
-/* Measures the time that each rank spends in MPI, per function: a library that is preloaded into a program (PMPI).
+/* Measures the time that each rank spends in MPI, per function: a library that is preloaded into a program.
  *
  * As D12.6 table 6.3 and D12.5 figure 22 show it (there with Extrae and Intel's trace collector), and CHPCE with TAU.
  * From the end of MPI_Init to MPI_Finalize each call of the functions below is timed; a call within another one, as
@@ -120,11 +120,26 @@ static void leave(int function, uint64_t start)
     }
 }
 
+/* The function of the next library that has it: MPI's, or that of another tool, as DLB, which would be left out if PMPI
+ * were called. */
+static void *next(const char *name)
+{
+    void *function = dlsym(RTLD_NEXT, name);
+    if (!function) {
+        fprintf(stderr, "mpitimes: error: no library has %s\n", name);
+        abort();
+    }
+    return function;
+}
+
 #define TIMED(name, lower, count, parameters, arguments)                                                               \
     int MPI_##name parameters                                                                                          \
     {                                                                                                                  \
+        static int(*real) parameters;                                                                                  \
+        if (!real)                                                                                                     \
+            real = (int(*) parameters)next("MPI_" #name);                                                              \
         const uint64_t start = enter();                                                                                \
-        const int status = PMPI_##name arguments;                                                                      \
+        const int status = real arguments;                                                                             \
         leave(IN_##name, start);                                                                                       \
         return status;                                                                                                 \
     }
@@ -153,16 +168,6 @@ FUNCTIONS(TIMED)
 #define A8 p1, p2, p3, p4, p5, p6, p7, p8, e
 #define A9 p1, p2, p3, p4, p5, p6, p7, p8, p9, e
 #define A12 p1, p2, p3, p4, p5, p6, p7, p8, p9, p10, p11, p12, e
-
-static void *next(const char *name)
-{
-    void *function = dlsym(RTLD_NEXT, name);
-    if (!function) {
-        fprintf(stderr, "mpitimes: error: no library has %s\n", name);
-        abort();
-    }
-    return function;
-}
 
 #define FORTRAN(name, lower, count, parameters, arguments)                                                             \
     void mpi_##lower##_(P##count)                                                                                      \
@@ -242,14 +247,15 @@ static void finish(void)
 
 int MPI_Init(int *argc, char ***argv)
 {
-    const int status = PMPI_Init(argc, argv);
+    const int status = ((int (*)(int *, char ***))next("MPI_Init"))(argc, argv);
     began = nanoseconds();
     return status;
 }
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
-    const int status = PMPI_Init_thread(argc, argv, required, provided);
+    const int status =
+        ((int (*)(int *, char ***, int, int *))next("MPI_Init_thread"))(argc, argv, required, provided);
     began = nanoseconds();
     return status;
 }
@@ -257,7 +263,7 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 int MPI_Finalize(void)
 {
     finish();
-    return PMPI_Finalize();
+    return ((int (*)(void))next("MPI_Finalize"))();
 }
 
 void mpi_init_(void *e)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import REPOSITORY
+from containercheck import side_by_side
 from containercheck.application import mpi_times
 from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
@@ -47,8 +48,12 @@ end program
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
-def measured(directory, family, compiler, name, text):
-    """Return what the library reports of a program on two ranks."""
+def measured(directory, family, compiler, name, text, tool=None, printed=None):
+    """Return what the library reports of a program on two ranks.
+
+    :param tool: another library, which is preloaded after it.
+    :param printed: gets what the program prints.
+    """
     compiler, launcher = (f"{word}.{family}" for word in (compiler, "mpirun"))
     if not all(map(shutil.which, (compiler, f"mpicc.{family}", launcher))):
         pytest.skip(f"no {compiler} or {launcher}")
@@ -58,9 +63,14 @@ def measured(directory, family, compiler, name, text):
     (directory / name).write_text(text)
     subprocess.run([compiler, "-o", directory / "program", directory / name], check=True)
     report = directory / contract.MPI_TIMES
-    words = ["env", f"LD_PRELOAD={library}", f"{contract.MPI_TIMES_PATH}={report}", directory / "program"]
+    preloaded = ":".join(map(str, filter(None, [library, tool])))
+    words = ["env", f"LD_PRELOAD={preloaded}", f"{contract.MPI_TIMES_PATH}={report}", directory / "program"]
     oversubscribe = ["--oversubscribe"] if family == "openmpi" else []
-    subprocess.run([launcher, *oversubscribe, "-np", "2", *words], check=True, env={**os.environ, **ROOT}, timeout=60)
+    command = [launcher, *oversubscribe, "-np", "2", *words]
+    facts = {"check": True, "env": {**os.environ, **ROOT}, "timeout": 60, "stdout": subprocess.PIPE, "text": True}
+    output = subprocess.run(command, **facts).stdout
+    if printed is not None:
+        printed.append(output)
     return report.read_text()
 
 
@@ -99,3 +109,49 @@ def test_both_sides_preload_it_and_name_the_file_of_their_own_directory():
     assert scripts[1].endswith(f" image.sif {words.format('/rfm_workdir')}")
     without = bare.changed(program=replace(program, times_mpi=False))
     assert commands.side_commands(without, site, Layout(1, 4, 1), "/stage").script == "srun pw.x -in a"
+
+
+#: A tool of another maker, as DLB: it counts a barrier and hands it on by PMPI.
+TOOL = """
+#include <mpi.h>
+#include <stdio.h>
+int MPI_Init(int *argc, char ***argv)
+{
+    puts("the tool has MPI_Init");
+    return PMPI_Init(argc, argv);
+}
+int MPI_Barrier(MPI_Comm communicator)
+{
+    puts("the tool has MPI_Barrier");
+    return PMPI_Barrier(communicator);
+}
+"""
+
+
+@pytest.mark.parametrize("family", ["openmpi", "mpich"])
+def test_another_tool_that_is_preloaded_after_it_still_gets_the_calls(tmp_path, family):
+    (tmp_path / "tool.c").write_text(TOOL)
+    if not shutil.which(f"mpicc.{family}"):
+        pytest.skip(f"no mpicc.{family}")
+    tool = tmp_path / "tool.so"
+    subprocess.run([f"mpicc.{family}", "-shared", "-fPIC", "-o", tool, tmp_path / "tool.c"], check=True)
+    printed = []
+    lines = measured(tmp_path, family, "mpicc", "late.c", C, tool, printed).splitlines()
+    assert printed[0].count("the tool has MPI_Init\n") == printed[0].count("the tool has MPI_Barrier\n") == 2
+    assert any(line.startswith("function MPI_Barrier") for line in lines)
+
+
+def test_programs_beside_each_other_have_a_file_and_figures_each():
+    """Before DLB, which hands no call on to who comes after it."""
+    site = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
+    beside = tuple(replace(program, environment={"LD_PRELOAD": "./dlb.so"}) for program in side_by_side([(1, 1)] * 2))
+    side = Side("baseline", "bare", Program("./x", neighbours=beside, mpi="./x", times_mpi=True), Launcher(ranks=2))
+    lines = commands.side_commands(side, site, Layout(1, 2, 1), "/stage").script.splitlines()
+    for name in ("program1", "program2"):
+        (line,) = (line for line in lines if line.startswith(f"beside {name}"))
+        assert " LD_PRELOAD=$PWD/mpitimes.so:./dlb.so " in line
+        assert f" CONTAINERCHECK_MPI_TIMES=$PWD/mpi-times-{name}.txt ./x" in line
+    figures = mpi_times.figures(["program1", "program2"])
+    assert [figure.name for figure in figures[:1] + figures[3:4]] == ["mpi_seconds_program1", "mpi_seconds_program2"]
+    assert {figure.file for figure in figures} == {"mpi-times-program1.txt", "mpi-times-program2.txt"}
+    assert mpi_times.figures([]) == [*mpi_times.FIGURES]
