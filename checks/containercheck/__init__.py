@@ -29,6 +29,7 @@ _MODULES = {
     "SITES": "software.licensed",
     "Candidate": "sides.sides",
     "CollocationSides": "sides.collocation",
+    "StaticMpiSides": "sides.static_mpi",
     "FilePlacement": "application.axes",
     "ImagePlacement": "application.axes",
     "RanksOnNode": "application.axes",

@@ -23,6 +23,7 @@ from containercheck.check import ContainerCheck as ContainerCheck
 from containercheck.check import OneNodeCheck as OneNodeCheck
 from containercheck.sides.collocation import CollocationSides as CollocationSides
 from containercheck.sides.sides import Candidate as Candidate
+from containercheck.sides.static_mpi import StaticMpiSides as StaticMpiSides
 from containercheck.software.licensed import SITES as SITES
 
 def require_python() -> None: ...

@@ -211,6 +211,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
             return
         if self.rank_count is None:
             raise ReframeError(f"mpi_times: {type(self).__name__} has no ranks of MPI")
+        if self.static_mpi:
+            raise ReframeError(f"mpi_times: no library can be preloaded before the static MPI of {type(self).__name__}")
         figures = mpi_times.figures(self.program_names)
         self.figures = [*self.figures, *figures]
         self.output_files = [*self.output_files, *dict.fromkeys(figure.file for figure in figures)]
@@ -336,7 +338,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         }
 
     def _runner(self):
-        local_ranks = self.layout.ranks_per_node if self.prepared.sides[0].program.mpi else 0
+        local_ranks = self.layout.ranks_per_node if any(side.program.mpi for side in self.prepared.sides) else 0
         # A single side is not compared, and runs once.
         round_count = self.rounds if len(self.prepared.sides) > 1 else 1
         # See node/job/awake.py: containers that a daemon starts have their own share of the processors.

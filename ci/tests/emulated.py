@@ -29,7 +29,7 @@ PING_PONG = "^PingPong%.*num_nodes={nodes}%image_release=fitting"
 #: Checks that other tests run on such nodes.
 ELSEWHERE = {"GROMACS", "HPCC", "PingPong", "StartUp"}
 #: Checks that belong to the full axes as a whole.
-FULL_ONLY = {"DGEMM", "GROMACSKernels", "GROMACSNative", "GROMACSThreads", "QuantumEspressoMPI"}
+FULL_ONLY = {"DGEMM", "GROMACSKernels", "GROMACSNative", "GROMACSThreads", "PingPongStatic", "QuantumEspressoMPI"}
 SPACK = "no software: {environment} comes from Spack, and there is no spack"
 BROUGHT = "no software: {check} cannot be downloaded"
 TENSORFLOW = {"arm": None, "power": "tensorflow is pinned for x86_64, aarch64"}

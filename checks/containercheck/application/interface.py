@@ -31,6 +31,9 @@ class ApplicationFacts(rfm.RegressionTest):
     source = variable(str, type(None), value=None)
     #: Options of the compiler, libraries last; the image's recipe has the same.
     compile_options = variable(typ.List[str], value=[])
+    #: Whether our own program in C is linked a second time, with its MPI in itself; that has ``contract.STATIC`` at the
+    #: end of its name.
+    static_mpi = variable(typ.Bool, value=False)
     #: For C++: required headers, and Debian's package of each; without them the check is skipped.
     headers = variable(typ.Dict[str, str], value={})
     #: Debian packages with the bare program: ``ci/setup`` installs them, and a skip without it names them. They must be

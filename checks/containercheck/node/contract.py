@@ -75,6 +75,9 @@ DLB = "dlb"
 #: Library that measures the time in MPI, the file that it writes, and the variable with the path of that file.
 MPI_TIMES_LIBRARY, MPI_TIMES, MPI_TIMES_PATH = "mpitimes.so", "mpi-times.txt", "CONTAINERCHECK_MPI_TIMES"
 
+#: End of the name of a program that has its MPI in itself.
+STATIC = "-static"
+
 #: Directory in a container where ReFrame mounts the stage directory.
 WORKDIR = "/rfm_workdir"
 #: Link to the host's MPI library: in the stage directory for the host, in a side's ``mpi_links`` for the container.

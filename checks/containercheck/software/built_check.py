@@ -44,6 +44,7 @@ class BuiltCheck(ApplicationFacts):
             environ=site_software.environ,
             source=self.source,
             compile_options=tuple(self.compile_options),
+            static_mpi=self.static_mpi,
             headers=self.headers,
             debian=tuple(self.debian),
             of_site=bool(

@@ -7,10 +7,7 @@ import shlex
 from containercheck.node import contract
 from containercheck.site import node_commands
 from containercheck.site.sites import Site
-from containercheck.software.provision import CHECKS, Provision, Wanted
-
-#: Names of the compiler by family of MPI, for hosts with both: Debian's.
-_COMPILERS = {"mpich": "mpicc.mpich", "openmpi": "mpicc.openmpi"}
+from containercheck.software.provision import CHECKS, Provision, Wanted, compiler_of
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
@@ -21,9 +18,7 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     """
     if not wanted.mpi_times:
         return Provision()
-    compiler = "mpicc"
-    if wanted.mpi_family and wanted.mpi_family != site.mpi_family:
-        compiler = _COMPILERS[wanted.mpi_family]
+    compiler = compiler_of(wanted, site)
     reason = f"error: no software: the time in MPI is measured by a library, and no {compiler} is on the PATH"
     complain = f"echo {shlex.quote(reason)} >&2"
     look = f"{{ {node_commands.unless_found(compiler, complain, contract.UNSUPPORTED)}; }}"

@@ -18,6 +18,9 @@ from containercheck.site.sites import Site, path_of
 CHECKS = project.CHECKS
 ENVIRONMENTS, EASYCONFIGS = (CHECKS.parent / name for name in ("spack-envs", "easyconfigs"))
 
+#: Names of the compiler of MPI by family, for hosts with both: Debian's.
+_COMPILERS = {"mpich": "mpicc.mpich", "openmpi": "mpicc.openmpi"}
+
 
 class Unavailable(Exception):
     """Software or an image is not available on this partition, and was not named: the reason for a skip."""
@@ -59,6 +62,7 @@ class Wanted:
     environ: Mapping[str, str] = field(default_factory=dict)
     source: str | None = None
     compile_options: tuple[str, ...] = ()
+    static_mpi: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
     debian: tuple[str, ...] = ()
     of_site: bool = False
@@ -117,6 +121,12 @@ class Provision:
             (*self.activate, *other.activate),
             {**self.provenance, **other.provenance},
         )
+
+
+def compiler_of(wanted: Wanted, site: Site) -> str:
+    """Return the name of the compiler of C programs with MPI, of the family that the check wants."""
+    other = wanted.mpi_family and wanted.mpi_family != site.mpi_family
+    return _COMPILERS[wanted.mpi_family] if other else "mpicc"
 
 
 def architecture_of(site: Site) -> str:

@@ -8,13 +8,15 @@ import shutil
 from containercheck.node import contract
 from containercheck.site import node_commands
 from containercheck.site.sites import Site
-from containercheck.software.provision import CHECKS, Provision, Unavailable, Wanted, architecture_of
+from containercheck.software.provision import CHECKS, Provision, Unavailable, Wanted, architecture_of, compiler_of
 
-#: What to do where there is no compiler of MPI.
+#: What to do where there is no compiler of MPI; with the family.
 _NO_COMPILER = (
-    "install an MPI with its compilers (Debian and Ubuntu: libopenmpi-dev), or load its module: modules of the site's "
+    "install an MPI with its compilers (Debian and Ubuntu: lib{}-dev), or load its module: modules of the site's "
     "environment"
 )
+#: Option of MPICH's compiler that links the MPI into the program.
+_STATIC = "-static-mpi"
 
 
 def provide(wanted: Wanted, site: Site) -> Provision:
@@ -29,14 +31,33 @@ def provide(wanted: Wanted, site: Site) -> Provision:
     program, source = f"bin/{wanted.executable}", shlex.quote(str(CHECKS / "src" / wanted.source))
     if wanted.source.endswith(".py"):
         return Provision(program=f"./{program}", build=("mkdir -p bin", f"install {source} {program}"))
-    reason = f"no software: {wanted.executable} is built from source, and no mpicc is on the PATH: {_NO_COMPILER}"
-    if site.is_here and not wanted.modules and shutil.which("mpicc") is None:
+    compiler, install = compiler_of(wanted, site), _NO_COMPILER.format(wanted.mpi_family or site.mpi_family)
+    reason = f"no software: {wanted.executable} is built from source, and no {compiler} is on the PATH: {install}"
+    if site.is_here and not wanted.modules and shutil.which(compiler) is None:
         raise Unavailable(reason)
     complain = f"echo {shlex.quote(f'error: {reason}')} >&2"
     # Looks on the machine that compiles, after the modules were loaded.
-    look = f"{{ {node_commands.unless_found('mpicc', complain, contract.UNSUPPORTED)}; }}"
-    compile_ = shlex.join(["mpicc", "-O2", "-Wall", "-o", program]) + f" {source} {shlex.join(wanted.compile_options)}"
-    return Provision(program=f"./{program}", build=(look, "mkdir -p bin", compile_.strip()))
+    look = f"{{ {node_commands.unless_found(compiler, complain, contract.UNSUPPORTED)}; }}"
+    options = shlex.join(wanted.compile_options)
+
+    def command(name: str) -> str:
+        return f"{compiler} -O2 -Wall -o {name} {source} {options}".strip()
+
+    static = program + contract.STATIC
+    linked = (_linked_statically(command(f"{static} {_STATIC}"), static),) if wanted.static_mpi else ()
+    return Provision(program=f"./{program}", build=(look, "mkdir -p bin", command(program), *linked))
+
+
+def _linked_statically(command: str, program: str) -> str:
+    """Return the command that links MPI into a program, and ends with the reason where that cannot be done.
+
+    :param command: command that links it.
+    """
+    # A compiler may not know the option, and link the library all the same.
+    verify = f"! ldd {program} | grep -q 'libmpi[^ ]*[.]so'"
+    reason = f"error: no software: the compiler's {_STATIC} links no MPI: install MPICH's libmpich.a (libmpich-dev)"
+    complain = f"{{ echo {shlex.quote(reason)} >&2; exit {contract.UNSUPPORTED}; }}"
+    return f"{{ {{ {command} && {verify}; }} || {complain}; }}"
 
 
 def _from_cache(wanted: Wanted, site: Site) -> Provision:

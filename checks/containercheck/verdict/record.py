@@ -257,7 +257,8 @@ class Record:
             for side in sides
             # A program that only loads the library has no ranks.
             if side.program.mpi and not side.program.preloads_mpi
-            if side.compared_with in by_name and not side.shares_cores
+            # Of a program with its MPI in itself no process is known by a library.
+            if side.compared_with in by_name and by_name[side.compared_with].program.mpi and not side.shares_cores
         ]
         lines = [binding.unseen(own.label, best[own.name], other.label, best[other.name]) for own, other in pairs]
         return [line for line in lines if line]

@@ -91,6 +91,9 @@ def test_ranks_that_were_not_all_seen_are_told(bare, container, tmp_path):
     # Nor are there ranks where the host's library is only loaded into a program, as StartUp does it.
     loads = [replace(side, program=Program("cat", mpi="program", preloads_mpi=True)) for side in mpi]
     assert record.unseen_bindings(loads) == []
+    # A program with its MPI linked statically is in no process known by a library.
+    static = [replace(mpi[0], program=Program("program-static")), mpi[1]]
+    assert record.unseen_bindings(static) == []
 
 
 @pytest.fixture
