@@ -230,9 +230,11 @@ class ContainerCheck(BuiltCheck, VariantSides):
         case = duets.Case(self.num_nodes, self.side_count, self.figures, *place)
 
         def lay_out(site):
-            return Layout.on(site, self.num_nodes, self.ranks_on_node(site), *layout_facts)
+            return Layout.on(site, self.num_nodes, self.ranks_on_node(site), *layout_facts, self.hardware_threads)
 
-        self.set_prepared(rounds=duets.choose(self.duet, self.site, case, lay_out))
+        # Both halves of a node would have to be told apart by hardware threads.
+        duet = "no" if self.hardware_threads else self.duet
+        self.set_prepared(rounds=duets.choose(duet, self.site, case, lay_out))
         self.site, self.layout = self.prepared.rounds.site, self.prepared.rounds.layout
         self.executable += self.program_suffix
         self.set_prepared(image_executable=self.prepared.image_executable + self.program_suffix)
@@ -241,8 +243,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.num_gpus_per_node = (self.gpu and self.site.gpus) or None
         self.exclusive_access = self.site.exclusive
         if self.site.hardware_threads > 1:
-            # Then Slurm counts cores instead of hardware threads.
-            self.use_multithreading = False
+            # Without them, Slurm counts cores instead.
+            self.use_multithreading = self.hardware_threads
 
     def ranks_on_node(self, site: Site) -> int | None:
         """Return the ranks on a node, ``ranks_per_node``; override it where they follow from the partition's cores."""

@@ -112,6 +112,9 @@ class ApplicationFacts(rfm.RegressionTest):
     ranks_per_node = variable(int, type(None), value=None)
     #: Threads of a rank; 0 for as many as use all the node's cores.
     threads = variable(int, value=1, loggable=True)
+    #: Whether ranks or threads fill the hardware threads of nodes whose cores have several, as CHPCE does (its
+    #: contributions, section 1); a partition whose cores have one each is a skip.
+    hardware_threads = variable(typ.Bool, value=False, loggable=True)
     #: Fewest ranks that the program makes sense with.
     min_ranks = variable(int, value=1)
     #: Work of a run with the embedded input; a property if it depends on the case. None if it is not known.

@@ -6,7 +6,7 @@ import itertools
 import os
 import platform
 import runpy
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from conftest import REPOSITORY
@@ -400,6 +400,43 @@ def test_ranks_are_bound_as_the_site_wants_it(partition, launcher, binding, word
 )
 def test_a_rank_with_threads_is_bound_to_as_many_cores(launcher, family, options):
     assert Layout(1, 2, threads=4, binding="cores").bound_by(launcher, family) == options
+
+
+@pytest.mark.parametrize(
+    ("launcher", "binding", "threads", "family", "options"),
+    [
+        ("srun", "cores", 1, "openmpi", ["--cpu-bind=threads"]),
+        ("srun", "none", 1, "openmpi", ["--cpu-bind=none"]),
+        ("srun", "launcher", 1, "openmpi", []),
+        ("mpirun", "cores", 1, "openmpi", ["--use-hwthread-cpus", "--bind-to hwthread"]),
+        ("mpirun", "cores", 2, "openmpi", ["--use-hwthread-cpus", "--map-by slot:PE=2", "--bind-to hwthread"]),
+        # Without it, Open MPI has too few slots, however ranks are bound.
+        ("mpirun", "launcher", 1, "openmpi", ["--use-hwthread-cpus"]),
+        ("mpirun", "none", 1, "openmpi", ["--use-hwthread-cpus", "--bind-to none"]),
+        ("mpiexec", "cores", 1, "mpich", ["--bind-to hwthread"]),
+        ("mpiexec", "cores", 4, "mpich", ["--bind-to hwthread:4"]),
+        ("mpiexec", "launcher", 1, "mpich", []),
+    ],
+)
+def test_hardware_threads_are_bound_to_by_words_of_their_own(launcher, binding, threads, family, options):
+    layout = Layout(1, 2, threads, binding, hardware_threads=True)
+    assert layout.bound_by(launcher, family) == options
+
+
+@pytest.mark.parametrize(
+    ("ranks_per_node", "threads", "expected"), [(None, 1, (16, 1)), (None, 2, (8, 2)), (4, 0, (4, 4)), (16, 1, (16, 1))]
+)
+def test_ranks_and_threads_fill_the_hardware_threads_where_they_are_asked_for(ranks_per_node, threads, expected):
+    site = replace(SITE, hardware_threads=2)
+    layout = Layout.on(site, 1, ranks_per_node, threads, 1, hardware_threads=True)
+    assert (layout.ranks_per_node, layout.threads, layout.cores) == (*expected, 16)
+    with pytest.raises(LayoutError, match="^needs 17 hardware threads per node: cluster:compute has 16$"):
+        Layout.on(site, 1, 17, 1, 1, hardware_threads=True)
+
+
+def test_a_partition_without_hardware_threads_is_a_skip_that_says_what_to_write():
+    with pytest.raises(LayoutError, match="^cluster:compute has one hardware thread a core: if there are more, write"):
+        Layout.on(SITE, 1, None, 1, 1, hardware_threads=True)
 
 
 def extras_of_template():
