@@ -17,6 +17,8 @@ METADATA = ".singularity.d"
 #: Forms of images that runtimes run: a SIF file, an OCI image in a storage of the runtime's own, a directory, a file
 #: with nothing but a SquashFS file system.
 SIF, OCI, TREE, SQUASHFS = "sif", "oci", "tree", "sqsh"
+#: Formats of archives of images, by their names in skopeo: OCI's, and that of ``docker save``, which all engines read.
+OCI_ARCHIVE, ENGINE_ARCHIVE = "oci-archive", "docker-archive"
 #: Who mounts an image file: the kernel itself, or a program of FUSE.
 KERNEL, FUSE = "kernel", "fuse"
 #: What stands between the command of a runtime and the way in which it is to run images: ``apptainer+unpacked``.
@@ -53,6 +55,27 @@ printf '%s\nmounts = [%s]\n' "$text" "$mounts" >"$made"
 name=$PWD/environment-$(cksum <"$made" | cut -d ' ' -f 1).toml
 mv "$made" "$name" || fail "no environment file can be written into $PWD"
 echo "$name"
+"""
+
+#: Script that hands the environment on to a container, in the stage directory.
+HAND_ON_SCRIPT = "hand-on.sh"
+#: Its text, for an engine that hands on the variables that it is told by name (docker run reference, "--env"): the
+#: names are the rank's own, because each rank has others. The image's variables outrank the host's, PATH among them.
+HAND_ON = r"""# usage: sh hand-on.sh COMMAND run OPTIONS...
+command=$1 file=
+shift 2
+for word; do
+    case $word in --env-file=*) file=${word#*=}; break ;; esac
+done
+names=$(OF_IMAGE=$file awk 'BEGIN {
+    # What this script, the shell and awk set.
+    skipped["OF_IMAGE"] = skipped["PWD"] = skipped["OLDPWD"] = skipped["_"] = 1
+    skipped["AWKPATH"] = skipped["AWKLIBPATH"] = 1
+    file = ENVIRON["OF_IMAGE"]
+    while (file != "" && (getline line <file) > 0) { sub(/=.*/, "", line); skipped[line] = 1 }
+    for (name in ENVIRON) if (name ~ /^[A-Za-z_][A-Za-z0-9_]*$/ && !(name in skipped)) print "--env=" name
+}')
+exec "$command" run $names "$@"
 """
 
 #: Network of a container that has none of its own.
@@ -115,8 +138,8 @@ class Storage(NamedTuple):
     of a registry is called in both. ``run`` is what it is told to run, in the words of a job's script: ``{name}``, or
     what the build step found (``{identifier}``). ``takes_tags`` tells whether an image without a digest will do;
     ``loaded`` is how the names of images begin that are in no registry; ``per_node`` tells whether each node has
-    images of its own. ``load`` are the words that read an OCI archive (``{archive}``) into it; empty for a storage that
-    only a registry fills.
+    images of its own. ``load`` are the words that read an archive (``{archive}``) of the format ``archive`` into it
+    (:data:`OCI_ARCHIVE`, :data:`ENGINE_ARCHIVE`); empty for a storage that only a registry fills.
     """
 
     look: Tuple[str, ...]
@@ -128,6 +151,7 @@ class Storage(NamedTuple):
     loaded: str = ""
     per_node: bool = False
     load: Tuple[str, ...] = ()
+    archive: str = OCI_ARCHIVE
 
     def is_loaded(self, name: str) -> bool:
         """Tell whether an image is in no registry."""
@@ -166,7 +190,8 @@ class Runtime(NamedTuple):
     what a launcher tells its ranks is in there. ``variables`` are those that print the variables of an image, whose
     name follows, and ``variable_file`` is the option for a file with them: they outrank the host's. ``label`` are those
     that mark a container of ours. ``same_user`` keeps the number of a user who is not root; ``user_of_root`` does in an
-    engine that root runs for users, which prints ``false`` when it is asked with ``rootless``. ``mount_points``
+    engine that root runs for users, which prints ``false`` when it is asked with ``rootless``; where
+    ``network_of_root``, only such an engine gives containers the host's network. ``mount_points``
     lets it make the directories in the image that binds need. ``user_namespace`` lets root without all capabilities run
     images; ``shared_namespace`` puts the ranks of a node into one user namespace, where what ``help`` prints has it;
     ``joined`` does so for ``{ranks}`` processes that a launcher starts, and for no other process. ``own_library_path``
@@ -174,7 +199,8 @@ class Runtime(NamedTuple):
 
     Who runs it: ``alone`` are the words that start one process, where the container is an option of the launcher
     instead of a word before the program; the launcher's help must have ``required_option`` then. ``script`` is the text
-    of a shell script that the words after the command call by the name :data:`SCRIPT`; empty for none.
+    of a shell script that the words after the command, or those before it (``before``), call by ``script_name``; empty
+    for none.
     ``starts_containers`` tells whether its command starts the container itself, so that all processes of that are its
     descendants; ``is_engine`` whether a container may outlive its command, and is found by its label.
 
@@ -205,6 +231,7 @@ class Runtime(NamedTuple):
     same_user: str = ""
     rootless: Tuple[str, ...] = ()
     user_of_root: str = ""
+    network_of_root: bool = False
     mount_points: str = ""
     help: Tuple[str, ...] = ()
     user_namespace: str = ""
@@ -214,6 +241,8 @@ class Runtime(NamedTuple):
     alone: str = ""
     required_option: str = ""
     script: str = ""
+    script_name: str = SCRIPT
+    before: Tuple[str, ...] = ()
     starts_containers: bool = False
     is_engine: bool = False
     form: str = SIF
@@ -280,28 +309,36 @@ class Runtime(NamedTuple):
             "image": image,
             "program": program,
         }
-        typed = [] if self.alone else [shlex.quote(command or self.command)]
+        typed = [] if self.alone else [*self.before, shlex.quote(command or self.command)]
         words = [*typed, *(word.format(**values) for word in self.launch)]
         return " ".join(filter(None, words))
 
 
+#: Words that start a container of an engine. Its processes are not the command's: the engine starts them. The ranks of
+#: a node need the host's network and process numbers, /dev/shm and /tmp in common (Podman's blog, "Podman in HPC
+#: environments", 2019); --ipc=host would need /dev/mqueue, which not every node has.
+_ENGINE = (
+    "run --rm --interactive --network={network} --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp",
+    "{binds}",
+    "{gpus}",
+    "-w {workdir}",
+    "--env=PWD={workdir}",
+    "{options}",
+    "{image}",
+    "{program}",
+)
+_OVERLAY = Way(
+    "overlay",
+    form=OCI,
+    own_network=True,
+    requirement="a network that containers on all nodes join (the site's extras, container_network)",
+)
 _PODMAN = Runtime(
     name="Podman",
     command="podman",
+    # Under a docker command, it answers by its own name.
     answer=r"^podman version ",
-    # Its processes are not the command's: conmon starts them. The ranks of a node need the host's network and process
-    # numbers, /dev/shm and /tmp in common (Podman's blog, "Podman in HPC environments", 2019); --ipc=host would need
-    # /dev/mqueue, which not every node has. Under a docker command, it answers by its own name.
-    launch=(
-        "run --rm --interactive --network={network} --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp",
-        "{binds}",
-        "{gpus}",
-        "-w {workdir}",
-        "--env=PWD={workdir}",
-        "{options}",
-        "{image}",
-        "{program}",
-    ),
+    launch=_ENGINE,
     bind="-v={source}:{target}",
     gpus="--device=nvidia.com/gpu=all",
     variable=("--env",),
@@ -322,14 +359,7 @@ _PODMAN = Runtime(
         per_node=True,
         load=("podman", "load", "--quiet", "--input={archive}"),
     ),
-    ways=(
-        Way(
-            "overlay",
-            form=OCI,
-            own_network=True,
-            requirement="a network that containers on all nodes join (the site's extras, container_network)",
-        ),
-    ),
+    ways=(_OVERLAY,),
 )
 _APPTAINER = Runtime(
     name="Apptainer",
@@ -484,19 +514,39 @@ RUNTIMES = (
         script=ENVIRONMENT_FILE,
         form=SQUASHFS,
     ),
+    # Options of the docker run reference. Without root, its network is that of a process between it and the host
+    # (Docker's manual, "Rootless mode": "Networking").
     Runtime(
         name="Docker",
         command="docker",
         answer=r"(?i)^docker version ",
-        launch=("run --rm --interactive", "{binds}", "-w {workdir}", "{options}", "{image}", "{program}"),
+        launch=_ENGINE,
         bind="-v={source}:{target}",
+        gpus="--gpus=all",
         variable=("--env",),
+        variables=_PODMAN.variables,
+        variable_file=_PODMAN.variable_file,
+        script=HAND_ON,
+        script_name=HAND_ON_SCRIPT,
+        before=("sh", HAND_ON_SCRIPT),
         label="--label={label}",
+        rootless=(
+            "info",
+            "--format={{$rootless := false}}{{range .SecurityOptions}}"
+            '{{if eq . "name=rootless"}}{{$rootless = true}}{{end}}{{end}}{{$rootless}}',
+        ),
+        user_of_root=_PODMAN.user_of_root,
+        network_of_root=True,
         is_engine=True,
         form=OCI,
         storage=Storage(
-            look=("docker", "image", "inspect", "--format={{.Id}}"), pull=("docker", "pull"), per_node=True
+            look=("docker", "image", "inspect", "--format={{.Id}}"),
+            pull=("docker", "pull"),
+            per_node=True,
+            load=("docker", "load", "--quiet", "--input={archive}"),
+            archive=ENGINE_ARCHIVE,
         ),
+        ways=(_OVERLAY,),
     ),
 )
 

@@ -128,7 +128,7 @@ def side_commands(
     if side.container.runtime.way.own_network:
         scripts[container_runtimes.OWN_NETWORK_SCRIPT] = container_runtimes.OWN_NETWORK
     if side.container.runtime.script:
-        scripts[container_runtimes.SCRIPT] = side.container.runtime.script
+        scripts[side.container.runtime.script_name] = side.container.runtime.script
     scripts.update(container.mpi_scripts())
     scripts.update(_observing(side, container) if observed else {})
     if side.may_fail:
@@ -333,6 +333,8 @@ class _InContainer:
         words += [f"--way={container.runtime.way.name}"] if container.runtime.way.name else []
         words += [] if container.runtime.storage else [f"--image={container.image}"]
         words += [f"--required-option={container.runtime.required_option}"] * bool(container.runtime.required_option)
+        needs_network = layout.nodes > 1 and not container.runtime.way.own_network
+        words += ["--several-nodes"] if container.runtime.network_of_root and needs_network else []
         if container.copied_to:
             files = (str(Path(container.copied_to).parent),)
             words.append(f"--copy-to={container.copied_to}")

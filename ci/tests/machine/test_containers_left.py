@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -13,22 +11,14 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import BARE, GENERIC, eventually, facts_of, write_program
-from containercheck.node import contract, texts
+from conftest import BARE, GENERIC, eventually, facts_of
+from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.outputs.evaluation import Evaluation, Facts
+from docker_engines import docker_itself, podman_as_docker
 
 #: Where Debian's busybox-static puts a program that needs no library: all that an image needs.
 BUSYBOX = Path("/bin/busybox")
-#: On machines with cgroups of both versions crun does not run, and Podman asks for more files than are allowed.
-PODMAN = """
-engine="podman --runtime runc --root {place}/storage --runroot {run} --storage-driver vfs"
-if [ "$1" = run ]; then
-    shift
-    exec $engine run --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 --network none "$@"
-fi
-exec $engine "$@"
-"""
 #: Runs a script once in a process of its own, as the runner does.
 ONCE = """
 import json
@@ -41,43 +31,7 @@ print(json.dumps(single_run.run_once(Path("subject.sh"), Path("output"), {limit}
 IMAGE = "localhost/made:1"
 
 
-@contextlib.contextmanager
-def podman(place, run):
-    """Have Podman, which has no daemon, under the name of docker."""
-    if not (shutil.which("podman") and shutil.which("runc")):
-        pytest.skip("needs podman and runc")
-    write_program(place / "docker", PODMAN.format(place=place, run=run))
-    yield
-    subprocess.run([place / "docker", "rm", "--force", "--all"], capture_output=True)
-
-
-@contextlib.contextmanager
-def docker_itself(place, run):
-    """Have Docker, with a daemon of its own and no network."""
-    if os.geteuid() != 0 or not all(map(shutil.which, ("dockerd", "containerd", "runc", "docker"))):
-        pytest.skip("needs root, dockerd, containerd, runc and docker")
-    options = ["--iptables=false", "--ip6tables=false", "--bridge=none", "--storage-driver=vfs"]
-    options += [
-        f"--data-root={place}/data",
-        f"--exec-root={run}/exec",
-        f"--pidfile={run}/pid",
-        f"--host=unix://{run}/sock",
-    ]
-    with Path(place, "log").open("wb") as log:
-        daemon = subprocess.Popen(["dockerd", *options], stdout=log, stderr=log, start_new_session=True)
-    program = '[ "$1" != run ] || { shift; set -- run --ulimit nofile=1024:1024 --network none "$@"; }'
-    write_program(place / "docker", f'{program}\nexec {shutil.which("docker")} --host unix://{run}/sock "$@"')
-    try:
-        started = eventually(lambda: subprocess.run([place / "docker", "ps"], capture_output=True).returncode == 0, 60)
-        if not started:
-            pytest.skip(f"no daemon of Docker's starts here: {texts.tail(place / 'log', 500)}")
-        yield
-    finally:
-        daemon.terminate()
-        daemon.wait(60)
-
-
-@pytest.fixture(params=[podman, docker_itself], ids=lambda engine: engine.__name__)
+@pytest.fixture(params=[podman_as_docker, docker_itself], ids=lambda engine: engine.__name__)
 def docker(request, tmp_path):
     """Give the command of an engine with one image and storage of its own."""
     if not BUSYBOX.exists():

@@ -9,17 +9,19 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import pytest
 from conftest import REPOSITORY, write_program
 from containercheck.node import contract, locks
 from containercheck.node.build import image_content, image_convert
-from containercheck.node.container_runtimes import by_name
+from containercheck.node.container_runtimes import HAND_ON, HAND_ON_SCRIPT, by_name
 from containercheck.node.job import runtime_start
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, Launcher, Program, Side
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
+from docker_engines import docker_itself, podman_as_docker
 
 NODE = REPOSITORY / "checks" / "containercheck" / "node"
 #: Where Debian's busybox-static puts a program that needs no library: all that an image needs.
@@ -105,11 +107,13 @@ def convert(stage, cache, runtime, *options):
 def run(runtime, image, stage, program):
     """Run a program as a job would; return what it prints."""
     row = by_name(runtime)
-    options = runtime_start.options(row, row.command, 1)
-    if row.variables:
+    # A command may be another runtime than its name says.
+    answers = runtime_start.identify(row.command)[0]
+    options = runtime_start.options(answers, row.command, 1)
+    if answers.variables:
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(stage)
-            options += runtime_start.image_variables(row, row.command, image, "subject")
+            options += runtime_start.image_variables(answers, row.command, image, "subject")
     line = row.command_line(program, image, [(str(stage), contract.WORKDIR)], contract.WORKDIR, options)
     done = subprocess.run(["sh", "-c", line], cwd=stage, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -140,6 +144,24 @@ def test_podman_runs_the_image_that_its_storage_has(image, podman, tmp_path, mon
     # Nothing is made twice.
     again, output = convert(image / "stage", tmp_path / "cache", "Podman")
     assert again == facts and "converted" not in output
+
+
+@pytest.mark.parametrize("engine", [podman_as_docker, docker_itself], ids=lambda engine: engine.__name__)
+def test_docker_runs_the_image_that_its_storage_has(image, tmp_path, monkeypatch, engine):
+    """It hands on no environment by itself: each variable of the rank is named, and the image's stay the image's."""
+    monkeypatch.setenv("RANK", "7")
+    stage, run_directory = image / "stage", tempfile.mkdtemp(prefix="run", dir="/tmp")
+    (tmp_path / "engine").mkdir()
+    with engine(tmp_path / "engine", run_directory):
+        monkeypatch.setenv("PATH", f"{tmp_path}/engine:{os.environ['PATH']}")
+        facts, _ = convert(stage, tmp_path / "cache", "Docker")
+        (stage / HAND_ON_SCRIPT).write_text(HAND_ON)
+        check_output(run("Docker", facts["path"], stage, PROGRAM), stage)
+        left = subprocess.run(["docker", "ps", "--all", "--quiet"], capture_output=True, text=True).stdout
+        assert left == ""
+        again, output = convert(stage, tmp_path / "cache", "Docker")
+        assert again == facts and "converted" not in output
+    shutil.rmtree(run_directory, ignore_errors=True)
 
 
 def test_an_image_is_recorded_with_the_bytes_of_its_files(image, tmp_path):

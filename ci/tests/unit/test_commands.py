@@ -214,7 +214,8 @@ def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
         ("Singularity", f"singularity {EXEC} $(cat subject.options) image.sif hpcc -v"),
         (
             "Docker",
-            "docker run --rm --interactive -v=/stage:/rfm_workdir -w /rfm_workdir $(cat subject.options) "
+            "sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
+            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) "
             "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
         ),
         (
@@ -287,6 +288,22 @@ def test_containers_with_a_network_of_their_own_have_the_images_launcher_inside(
     layout = replace(LAYOUT, nodes=1)
     alone = commands.side_commands(GENERIC.changed(container=overlay), SITE, layout, "/stage").script
     assert alone.startswith("$(cat subject.start) podman run ") and " --network=bridge " in alone
+
+
+def test_an_engine_is_asked_for_the_hosts_network_only_where_containers_of_several_nodes_need_it():
+    """One that runs without root has a network of its own: that is one line of the node, and no riddle of the ranks."""
+    docker = Container(by_name("Docker"), "image")
+
+    def asks(container, nodes):
+        layout, site = replace(LAYOUT, nodes=nodes), replace(SITE, container_network="net0")
+        side = GENERIC.changed(container=container, launcher=Launcher("srun -n 8", ranks=8))
+        found = commands.side_commands(side, site, layout, "/stage")
+        (line,) = (line for line in found.needs.prepare if " runtime " in line)
+        return " --several-nodes " in line
+
+    assert [asks(docker, 1), asks(docker, 2)] == [False, True]
+    assert not asks(replace(docker, runtime=by_name("Docker").in_way("overlay")), 2)
+    assert not asks(replace(docker, runtime=by_name("Podman")), 2)
 
 
 def test_a_container_may_be_an_option_of_the_launcher():

@@ -15,6 +15,8 @@ from conftest import REPOSITORY, write_program
 from containercheck.node import container_runtimes
 from containercheck.node.build import image_builder
 from containercheck.node.container_runtimes import (
+    HAND_ON,
+    HAND_ON_SCRIPT,
     OCI,
     RUNTIMES,
     SCRIPT,
@@ -84,7 +86,8 @@ def test_the_table_is_whole():
         if runtime.name not in OURS_ONLY:
             assert ContainerPlatform.create(runtime.name).name == runtime.name
         assert runtime.alone or by_command(f"/opt/bin/{runtime.command}") is runtime
-        assert bool(runtime.script) == any(SCRIPT in word for word in runtime.launch)
+        words = (*runtime.before, *runtime.launch)
+        assert bool(runtime.script) == any(runtime.script_name in word for word in words)
         assert "{source}" in runtime.bind and "{target}" in runtime.bind
         assert (runtime.form == OCI) == (runtime.storage is not None)
         # Where something else starts the container, it is known by what it was given.
@@ -121,6 +124,35 @@ def test_what_no_environment_file_can_have_starts_nothing_on_the_host(tmp_path, 
     path, error = container_engine(tmp_path, "/image.sqsh", "/rfm_workdir", "/a:/b", word)
     assert path.name == "environment-missing.toml" and not path.exists()
     assert error.startswith("error: ") and word in error and len(error.splitlines()) == 1
+
+
+def hand_on(place, *words, **variables):
+    """Run the script that hands the environment on to an engine, which prints its words; return these."""
+    write_program(place / "engine", "printf '%s\\n' \"$@\"")
+    (place / HAND_ON_SCRIPT).write_text(HAND_ON)
+    command = ["sh", HAND_ON_SCRIPT, "./engine", "run", *words]
+    environment = {"PATH": os.environ["PATH"], **variables}
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+def test_an_engine_is_told_each_variable_of_the_rank_by_its_name(tmp_path):
+    """By the name alone: the engine reads the value, of several lines too. What the image sets stays the image's."""
+    (tmp_path / "variables").write_text("PATH=/image/bin\nHOME=/image=home\n")
+    variables = {
+        "PMIX_RANK": "3",
+        "LINES": "a\nNO_NAME=b",
+        "HOME": "/home/of/host",
+        "OLDPWD": "/",
+        "BASH_FUNC_x%%": "()",
+    }
+    words = ("--rm", "--env=PWD=/work", "--env-file=variables", "image", "cat", "--env-file=other")
+    first, *rest = hand_on(tmp_path, *words, **variables)
+    names = {word for word in rest if word not in words}
+    assert first == "run" and names == {"--env=PMIX_RANK", "--env=LINES"}
+    # Options stand before the image, and the words are the caller's.
+    assert rest[-len(words) :] == [*words]
+    assert "--env=PATH" in hand_on(tmp_path, "--rm", "image", "cat")
 
 
 def test_a_new_runtime_is_a_row():
@@ -163,6 +195,9 @@ def test_a_container_has_the_network_of_the_host_or_one_that_is_named():
     facts = ("hostname", "image", [], "/work")
     assert " --network=host --pid=host " in podman.command_line(*facts)
     assert " --network='a b' --pid=host " in overlay.command_line(*facts, network="a b")
+    # Docker's command line is the same, and may be Podman's.
+    docker, other = container_runtimes.chosen("docker"), container_runtimes.chosen("docker+overlay")
+    assert docker.launch == podman.launch and other.way == overlay.way
 
 
 def own_network(place, *words, **variables):

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import REPOSITORY, write_program
+from containercheck.node.build import image_convert
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job import runtime_start
 from containercheck.sides.sides import Candidate
@@ -209,6 +210,46 @@ def test_a_user_of_roots_podman_keeps_his_number_too(tmp_path, monkeypatch):
     assert "--user=1000:100" in words and "--userns=keep-id" not in words
 
 
+DOCKER = "Docker version 20.10.24+dfsg1, build 297e128"
+
+
+@pytest.mark.parametrize(
+    ("says", "answer", "number", "expected"),
+    [
+        # Of a member of its group; for root, the container's root is the same user.
+        (DOCKER, "false", 1000, ["--user=1000:100"]),
+        (DOCKER, "false", 0, []),
+        # Without root, the container's root is the user outside.
+        (DOCKER, "true", 1000, []),
+        ("podman version 4.3.1", "true", 1000, ["--userns=keep-id"]),
+        ("podman version 4.3.1", "false", 1000, ["--user=1000:100"]),
+    ],
+)
+def test_docker_runs_programs_as_its_user(tmp_path, monkeypatch, says, answer, number, expected):
+    command = tmp_path / "docker"
+    write_program(command, f"[ $1 = info ] && echo {answer} || echo '{says}'")
+    monkeypatch.setattr(os, "geteuid", lambda: number)
+    monkeypatch.setattr(os, "getegid", lambda: 100)
+    assert [word for word in options_of(str(command), 2) if "--user" in word] == expected
+
+
+@pytest.mark.parametrize(
+    ("says", "answer", "refused"),
+    [(DOCKER, "true", True), (DOCKER, "false", False), ("podman version 4.3.1", "true", False)],
+)
+def test_an_engine_without_root_is_refused_on_several_nodes_in_one_line(tmp_path, says, answer, refused):
+    """Before any rank starts: Docker's network is then not the host's. Podman's is, under Docker's name too."""
+    write_program(tmp_path / "docker", f"[ $1 = info ] && echo {answer} || echo '{says}'")
+    for word, count in (("--several-nodes", int(refused)), ("--own-environment", 0)):
+        done = ask(tmp_path, f"--command={tmp_path}/docker", "--ranks=2", word, "subject")
+        assert done.returncode == count, done.stderr
+        lines = [line for line in done.stderr.splitlines() if line]
+        assert len(lines) == count
+        assert all(
+            re.search("runs without root, .* no network in common .* take .*docker.overlay", line) for line in lines
+        )
+
+
 def test_only_settings_of_the_hosts_are_kept_out():
     names = ["OMPI_MCA_btl", "UCX_TLS", "FI_PROVIDER", "LD_PRELOAD", "PYTHONPATH", "LD_LIBRARY_PATH"]
     others = ["FILES", "FIRST", "LDAP_SERVER", "PMIX_MCA_gds", "PMIX_RANK", "SLURM_JOB_ID", "OMP_NUM_THREADS", "UCXTRA"]
@@ -329,10 +370,25 @@ def test_two_mpis_are_compared_by_images_of_one_build_each(on_path):
 
 
 def test_a_runtime_that_builds_no_images_needs_a_ready_one(on_path):
-    docker = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Docker"))
+    shifter = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Shifter"))
     on_path()
-    with pytest.raises(Unavailable, match="docker cannot build hpcc; name a ready one in the site's extras, images"):
-        images.provide(docker, SITE)
+    with pytest.raises(Unavailable, match="shifter cannot build hpcc; name a ready one in the site's extras, images"):
+        images.provide(shifter, SITE)
+
+
+def test_docker_gets_an_archive_of_the_recipes_image(on_path):
+    """Of its own format: Docker 20.10, which is Debian 12's, reads no OCI archives."""
+    on_path()
+    elsewhere = Site("cluster:compute", False, "x86_64", 4, 0, release="trixie")
+    docker = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Docker"), nodes=2)
+    with pytest.raises(Unavailable, match="docker keeps images on each node, and only a job of Slurm's brings them to"):
+        images.provide(docker, elsewhere)
+    found = images.provide(replace(docker, each_node=True), elsewhere)
+    assert " convert --source image.sif --builder apptainer --runtime docker " in found.build[-1]
+    (load,) = found.activate
+    assert load.endswith(" each-node convert --load image.oci --runtime docker || exit 1")
+    kinds = {name: image_convert.kind_for(by_name(name)).transport for name in ("Podman", "Docker")}
+    assert kinds == {"Podman": "oci-archive", "Docker": "docker-archive"}
 
 
 def test_a_ready_image_is_linked_in_the_build_step(tmp_path):

@@ -23,12 +23,20 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple, Type
 
 from containercheck.node import container_runtimes, contract
 from containercheck.node.build import cache, file_trees, image_build, image_content
 from containercheck.node.build.cache import CacheError, UnsupportedError
-from containercheck.node.container_runtimes import OCI, RUNTIMES, SQUASHFS, TREE, Runtime
+from containercheck.node.container_runtimes import (
+    ENGINE_ARCHIVE,
+    OCI,
+    OCI_ARCHIVE,
+    RUNTIMES,
+    SQUASHFS,
+    TREE,
+    Runtime,
+)
 
 #: Directories that binds and runtimes need, of those that an archive of an image lacks.
 MOUNT_POINTS = ("dev", "proc", "sys", "tmp", "run", "mnt", "root", "home", contract.WORKDIR[1:], "host")
@@ -190,9 +198,12 @@ class SquashFs(Tree):
 
 
 class Archive(Converted, cache.FileEntry):
-    """An image that is an OCI archive. Its digest is that of its manifest, as registries have it."""
+    """An image that is an OCI archive. Its digest is that of its manifest, as registries have it.
 
-    suffix = ".oci"
+    :cvar transport: format of the archive, by its name in skopeo.
+    """
+
+    suffix, transport = ".oci", OCI_ARCHIVE
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether the file is the one that was made."""
@@ -215,7 +226,7 @@ class Archive(Converted, cache.FileEntry):
             [
                 [*copy, f"tarball:{archive}", f"oci:{layout}:{_TAG}"],
                 ["umoci", "config", f"--image={layout}:{_TAG}", "--config.workingdir=/", *settings],
-                [*copy, f"oci:{layout}:{_TAG}", f"oci-archive:{made}:{self.image_name}"],
+                [*copy, f"oci:{layout}:{_TAG}", f"{self.transport}:{made}:{self.image_name}"],
             ]
         )
         digest, identifier = digests_of(layout)
@@ -226,6 +237,25 @@ class Archive(Converted, cache.FileEntry):
     def facts(self) -> Dict[str, Any]:
         """Return which image it is: its name in the storage of a runtime, and there its identifier."""
         return {**super().facts(), "path": self.image_name, "id": self.read_record()["id"], "archive": str(self.path)}
+
+
+class EngineArchive(Archive):
+    """The same image as ``docker save`` writes it: its identifier is the same, that of the image's configuration."""
+
+    suffix, transport = ".engine.tar", ENGINE_ARCHIVE
+
+
+def kind_for(runtime: Runtime) -> Type[Converted]:
+    """Return what an image has to become for a runtime.
+
+    :raises CacheError: nothing, the runtime runs image files.
+    """
+    if runtime.storage and runtime.storage.archive == ENGINE_ARCHIVE:
+        return EngineArchive
+    kinds = {OCI: Archive, TREE: Tree, SQUASHFS: SquashFs}
+    if runtime.form not in kinds:
+        raise CacheError(f"{runtime.command} runs image files as they are")
+    return kinds[runtime.form]
 
 
 def digests_of(layout: Path) -> Tuple[str, str]:
@@ -301,11 +331,8 @@ def main() -> None:
 
     def get() -> Dict[str, Any]:
         facts = json.loads(arguments.source.with_suffix(".json").read_text())
-        kinds = {OCI: Archive, TREE: Tree, SQUASHFS: SquashFs}
-        if runtime.form not in kinds:
-            raise CacheError(f"{runtime.command} runs image files as they are")
         source = arguments.source.resolve()
-        entry = kinds[runtime.form](source, facts, arguments.cache.resolve(), arguments.builder)
+        entry = kind_for(runtime)(source, facts, arguments.cache.resolve(), arguments.builder)
         entry.ensure()
         converted = entry.facts()
         if runtime.form == OCI and not arguments.no_load:

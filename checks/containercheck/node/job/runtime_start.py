@@ -48,11 +48,11 @@ def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
     """
     # See node/job/belonging.py.
     chosen = [*runtime.environment, *([*runtime.variable, contract.RUN] if runtime.variable else [])]
-    if runtime.same_user and os.geteuid() != 0:
-        # As a user may run root's engine: through sudo.
-        of_root = processes.output_of([command, *runtime.rootless]).strip() == "false"
+    if runtime.user_of_root and os.geteuid() != 0:
+        # As a user may run root's engine: through sudo, or as a member of its group.
+        of_root = answers_rootless(runtime, command) == "false"
         user = runtime.user_of_root.format(user=os.geteuid(), group=os.getegid())
-        chosen.append(user if of_root else runtime.same_user)
+        chosen += filter(None, [user if of_root else runtime.same_user])
     way = runtime.way
     chosen += way.root_options if os.geteuid() == 0 else ()
     in_namespace = is_crippled_root() if way.user_namespace is None else way.user_namespace
@@ -62,6 +62,24 @@ def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
     if shared and ranks > 1 and shared in processes.output_of([command, *runtime.help]):
         chosen.append(shared)
     return chosen
+
+
+def answers_rootless(runtime: Runtime, command: str) -> str:
+    """Return whether an engine runs without root, as it prints it: ``true``, ``false``, or nothing of either."""
+    return processes.output_of([command, *runtime.rootless]).strip()
+
+
+def refuse_several_nodes(runtime: Runtime, command: str) -> None:
+    """Check that the containers of an engine on several nodes have the host's network.
+
+    :raises SystemExit: they have not, because the engine runs without root.
+    """
+    if runtime.network_of_root and answers_rootless(runtime, command) == "true":
+        ways = " or ".join(f"{command}{container_runtimes.WAY}{way.name}" for way in runtime.ways if way.own_network)
+        sys.exit(
+            f"error: {command} on {os.uname().nodename} runs without root, and its containers then have no network in "
+            f"common with those of other nodes: have it run by root, or take {ways} with the generic variant"
+        )
 
 
 def image_variables(runtime: Runtime, command: str, image: str, side: str) -> List[str]:
@@ -200,6 +218,7 @@ def main() -> None:
     parser.add_argument(
         "--required-option", help="option that the command must have, of a plugin that starts containers"
     )
+    parser.add_argument("--several-nodes", action="store_true", help="containers on other nodes have to be reached")
     parser.add_argument("side")
     arguments = parser.parse_args()
     if shutil.which(arguments.command) is None:
@@ -222,6 +241,8 @@ def main() -> None:
     except KeyError:
         node = os.uname().nodename
         sys.exit(f"error: {arguments.command} on {node} has no way {arguments.way} to run images: {version}")
+    if arguments.several_nodes:
+        refuse_several_nodes(runtime, arguments.command)
     words = options(runtime, arguments.command, arguments.ranks)
     if arguments.stored_image and runtime.variables:
         words += image_variables(runtime, arguments.command, arguments.stored_image, arguments.side)

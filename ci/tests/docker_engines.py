@@ -1,0 +1,65 @@
+"""A real Docker for a test, and a Podman that is called as it: each with a storage of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import eventually, write_program
+from containercheck.node import texts
+
+#: On machines with cgroups of both versions crun does not run, and Podman asks for more files than are allowed.
+PODMAN = """
+engine="podman --runtime runc --root {place}/storage --runroot {run} --storage-driver vfs"
+if [ "$1" = run ]; then
+    shift
+    case " $* " in *" --network"*) network= ;; *) network="--network none" ;; esac
+    exec $engine run --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 $network "$@"
+fi
+exec $engine "$@"
+"""
+
+
+@contextlib.contextmanager
+def podman_as_docker(place, run):
+    """Have Podman, which has no daemon, under the name of docker."""
+    if not (shutil.which("podman") and shutil.which("runc")):
+        pytest.skip("needs podman and runc")
+    write_program(place / "docker", PODMAN.format(place=place, run=run))
+    yield
+    subprocess.run([place / "docker", "rm", "--force", "--all"], capture_output=True)
+
+
+@contextlib.contextmanager
+def docker_itself(place, run):
+    """Have Docker, with a daemon of its own and no network."""
+    if os.geteuid() != 0 or not all(map(shutil.which, ("dockerd", "containerd", "runc", "docker"))):
+        pytest.skip("needs root, dockerd, containerd, runc and docker")
+    options = ["--iptables=false", "--ip6tables=false", "--bridge=none", "--storage-driver=vfs"]
+    options += [
+        f"--data-root={place}/data",
+        f"--exec-root={run}/exec",
+        f"--pidfile={run}/pid",
+        f"--host=unix://{run}/sock",
+    ]
+    with Path(place, "log").open("wb") as log:
+        daemon = subprocess.Popen(["dockerd", *options], stdout=log, stderr=log, start_new_session=True)
+    program = """
+if [ "$1" = run ]; then
+    shift
+    case " $* " in *" --network"*) network= ;; *) network="--network none" ;; esac
+    set -- run --ulimit nofile=1024:1024 $network "$@"
+fi"""
+    write_program(place / "docker", f'{program}\nexec {shutil.which("docker")} --host unix://{run}/sock "$@"')
+    try:
+        started = eventually(lambda: subprocess.run([place / "docker", "ps"], capture_output=True).returncode == 0, 60)
+        if not started:
+            pytest.skip(f"no daemon of Docker's starts here: {texts.tail(place / 'log', 500)}")
+        yield
+    finally:
+        daemon.terminate()
+        daemon.wait(60)
