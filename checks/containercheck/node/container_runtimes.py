@@ -139,7 +139,9 @@ class Storage(NamedTuple):
     what the build step found (``{identifier}``). ``takes_tags`` tells whether an image without a digest will do;
     ``loaded`` is how the names of images begin that are in no registry; ``per_node`` tells whether each node has
     images of its own. ``load`` are the words that read an archive (``{archive}``) of the format ``archive`` into it
-    (:data:`OCI_ARCHIVE`, :data:`ENGINE_ARCHIVE`); empty for a storage that only a registry fills.
+    (:data:`OCI_ARCHIVE`, :data:`ENGINE_ARCHIVE`), under a name (``{name}``, or without the beginning ``loaded``,
+    ``{reference}``); ``finish`` are those that come after them. Both are empty for a storage that is filled in another
+    way, and ``filled_by`` says in which, for messages.
     """
 
     look: Tuple[str, ...]
@@ -152,6 +154,16 @@ class Storage(NamedTuple):
     per_node: bool = False
     load: Tuple[str, ...] = ()
     archive: str = OCI_ARCHIVE
+    finish: Tuple[str, ...] = ()
+    filled_by: str = ""
+
+    def loaded_name(self, name: str) -> str:
+        """Return what the storage calls an image that was loaded: names of ours begin with ``localhost/`` elsewhere.
+
+        >>> by_name("Sarus").storage.loaded_name("localhost/containercheck/hpcc:1")
+        'load/containercheck/hpcc:1'
+        """
+        return self.loaded + name.partition("/")[2] if self.loaded else name
 
     def is_loaded(self, name: str) -> bool:
         """Tell whether an image is in no registry."""
@@ -424,8 +436,14 @@ RUNTIMES = (
         launch=("run", "{binds}", "-w {workdir}", "{options}", "{image}", "{program}"),
         bind="--mount=type=bind,source={source},destination={target}",
         form=OCI,
+        # Its images are the user's on all nodes (user guide, "Loading images from tar archives").
         storage=Storage(
-            look=("sarus", "images", "--digests"), pull=("sarus", "pull"), lists_digests=True, loaded="load/"
+            look=("sarus", "images", "--digests"),
+            pull=("sarus", "pull"),
+            lists_digests=True,
+            loaded="load/",
+            load=("sarus", "load", "{archive}", "{reference}"),
+            archive=ENGINE_ARCHIVE,
         ),
     ),
     # As NERSC makes it: the one that ReFrame writes commands for became Sarus. It keeps the working directory, and
@@ -445,11 +463,14 @@ RUNTIMES = (
             run="id:{identifier}",
             # Its gateways before 22.02, and those without skopeo, know tags only.
             takes_tags=True,
+            # What its gateway imports (doc/import.md) are files of users whom the site names, by its address.
+            filled_by="only its gateway brings images into its storage, from a registry",
         ),
     ),
     _PODMAN,
     # NERSC's wrapper of Podman: an image that it pulls is copied into a SquashFS file that all nodes share
-    # (podman_hpc.py, "pull"). GPUs come by an option of a module of the site's, etc/modules.d/gpu.yaml.
+    # (podman_hpc.py, "pull"), and one that it loads with a command of its own ("migrate"). GPUs come by an option of a
+    # module of the site's, etc/modules.d/gpu.yaml.
     _PODMAN._replace(
         name="Podman-HPC",
         command="podman-hpc",
@@ -457,7 +478,12 @@ RUNTIMES = (
         answer="",
         ways=(),
         gpus="--gpu",
-        storage=Storage(look=("podman-hpc", "image", "inspect", "--format={{.Id}}"), pull=("podman-hpc", "pull")),
+        storage=Storage(
+            look=("podman-hpc", "image", "inspect", "--format={{.Id}}"),
+            pull=("podman-hpc", "pull"),
+            load=("podman-hpc", "load", "--quiet", "--input={archive}"),
+            finish=("podman-hpc", "migrate", "{name}"),
+        ),
     ),
     # It prints its number only, and hands on the environment, /dev, /proc, /sys and /tmp. What a bind needs in the
     # image must be there, unless the image may be written (ch-run(1), "--bind").

@@ -107,8 +107,10 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
     if not wanted.runtime.builds:
         converter = _builder(wanted.runtime)
         if converter is None:
+            storage = wanted.runtime.storage
+            filled = f", and {storage.filled_by}" if storage and storage.filled_by else ""
             instead = "" if arguments is not None else "; name a ready one in the site's extras, images"
-            raise Unavailable(f"no image: {command} cannot build {recipe}{instead}")
+            raise Unavailable(f"no image: {command} cannot build {recipe}{filled}{instead}")
         unnamed = candidate and replace(candidate, command=None, builds=False)
         source = _image(replace(wanted, runtime=converter), site, link, unnamed)
         return _converted(source, wanted, converter, site, candidate.command if candidate else None)
@@ -149,7 +151,8 @@ def _converted(
     if site.is_here:
         return replace(source, image=name, build=(*source.build, node_commands.in_build(site, *words)))
     convert = node_commands.in_build(site, *words, "--no-load")
-    words = [*_on_each_node(wanted), "convert", "--load", link, "--runtime", runtime.command, *typed]
+    place = _on_each_node(wanted) if runtime.storage and runtime.storage.per_node else []
+    words = [*place, "convert", "--load", link, "--runtime", runtime.command, *typed]
     load = f"{node_commands.in_job(site, *words)} || exit 1"
     return replace(source, image=name, build=(*source.build, convert), activate=(*source.activate, load))
 

@@ -164,6 +164,46 @@ def test_docker_runs_the_image_that_its_storage_has(image, tmp_path, monkeypatch
     shutil.rmtree(run_directory, ignore_errors=True)
 
 
+#: A sarus that reads what its user guide says ("Loading images from tar archives"), and prints what stands there.
+SARUS = r"""
+case $1 in
+    load) [ $# = 3 ] && tar -tf "$2" manifest.json >/dev/null || exit 1; echo "$3" >>"$0.loaded" ;;
+    images)
+        [ "$*" = "images --digests" ] || exit 1
+        echo "REPOSITORY               TAG          DIGEST   IMAGE ID       CREATED               SIZE         SERVER"
+        [ ! -e "$0.loaded" ] ||
+            sed 's|^|load/|; s|:|  |; s|$|  <none>  2fe79f06fa6d  2018-01-31T15:08:56  47.04MB  load|' "$0.loaded"
+        ;;
+esac
+"""
+
+
+def test_sarus_loads_an_archive_under_a_name_of_its_own(image, tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    write_program(tmp_path / "bin" / "sarus", SARUS)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    facts, _ = convert(image / "stage", tmp_path / "cache", "Sarus")
+    tag = facts["source"]["sha256"][:12]
+    assert facts["path"] == (image / "stage" / "image.name").read_text().strip() == f"load/containercheck/image:{tag}"
+    convert(image / "stage", tmp_path / "cache", "Sarus")
+    assert (tmp_path / "bin" / "sarus.loaded").read_text() == f"containercheck/image:{tag}\n"
+
+
+def test_podman_hpc_copies_what_it_loads_for_all_nodes(image, podman, tmp_path, monkeypatch):
+    """By a command of its own after Podman's, of which it is a wrapper; where that fails, there is no image."""
+    (tmp_path / "bin").mkdir()
+    program = '[ "$1" = migrate ] || exec podman "$@"\n'
+    migrates = 'podman image exists "$2" && echo "$2" >>"$0.migrated"'
+    write_program(tmp_path / "bin" / "podman-hpc", program + migrates)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    facts, _ = convert(image / "stage", tmp_path / "cache", "Podman-HPC")
+    assert (tmp_path / "bin" / "podman-hpc.migrated").read_text() == f"{facts['path']}\n"
+    subprocess.run(["podman", "rmi", facts["path"]], check=True, capture_output=True)
+    write_program(tmp_path / "bin" / "podman-hpc", program + "echo no space; exit 1")
+    with pytest.raises(SystemExit, match="podman-hpc does not load localhost/containercheck/.*: no space"):
+        convert(image / "stage", tmp_path / "cache", "Podman-HPC")
+
+
 def test_an_image_is_recorded_with_the_bytes_of_its_files(image, tmp_path):
     """The program and the variables that the runtime keeps; a directory has no other size than that of its files."""
     program = os.path.getsize(BUSYBOX)

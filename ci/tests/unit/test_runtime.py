@@ -372,8 +372,20 @@ def test_two_mpis_are_compared_by_images_of_one_build_each(on_path):
 def test_a_runtime_that_builds_no_images_needs_a_ready_one(on_path):
     shifter = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name("Shifter"))
     on_path()
-    with pytest.raises(Unavailable, match="shifter cannot build hpcc; name a ready one in the site's extras, images"):
+    reason = "shifter cannot build hpcc, and only its gateway .* from a registry; name a ready one in the site's extras"
+    with pytest.raises(Unavailable, match=reason):
         images.provide(shifter, SITE)
+
+
+@pytest.mark.parametrize("name", ["Sarus", "Podman-HPC"])
+def test_an_image_is_loaded_once_where_all_nodes_have_it_then(on_path, name):
+    on_path()
+    elsewhere = Site("cluster:compute", False, "x86_64", 4, 0, release="trixie")
+    wanted = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name(name), nodes=2, each_node=True)
+    found = images.provide(wanted, elsewhere)
+    assert found.image == "$(cat image.name)" and found.build[-1].endswith(" --link image.oci --no-load")
+    (load,) = found.activate
+    assert load.endswith(f" convert --load image.oci --runtime {name.lower()} || exit 1") and "each-node" not in load
 
 
 def test_docker_gets_an_archive_of_the_recipes_image(on_path):

@@ -23,7 +23,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, Optional, Tuple, Type
+from typing import Any, Dict, Sequence, Tuple, Type
 
 from containercheck.node import container_runtimes, contract
 from containercheck.node.build import cache, file_trees, image_build, image_content
@@ -36,6 +36,7 @@ from containercheck.node.container_runtimes import (
     SQUASHFS,
     TREE,
     Runtime,
+    Storage,
 )
 
 #: Directories that binds and runtimes need, of those that an archive of an image lacks.
@@ -278,30 +279,43 @@ def load(runtime: Runtime, facts: Dict[str, Any], command: str = "") -> None:
         raise CacheError(
             f"{runtime.command} reads no archives: push {facts['archive']} to a registry, and name it there"
         )
-    typed = [command] if command else storage.look[:1]
-    look = (*typed, *storage.look[1:])
-    if _identifier(look, name) == facts["id"]:
+    typed = command or storage.look[0]
+    if _has(storage, typed, facts):
         return
-    words = [*typed, *(word.format(archive=facts["archive"], name=name) for word in storage.load[1:])]
-    try:
-        process = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    except OSError as error:
-        raise CacheError(f"{name} cannot be loaded: {words[0]}: {error.strerror}") from None
-    if _identifier(look, name) != facts["id"]:
-        lines = os.fsdecode(process.stdout).split("\n")
+    values = {"archive": facts["archive"], "name": name, "reference": name[len(storage.loaded) :]}
+    lines = []
+    for words in filter(None, (storage.load, storage.finish)):
+        call = [typed, *(word.format(**values) for word in words[1:])]
+        try:
+            process = subprocess.run(call, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        except OSError as error:
+            raise CacheError(f"{name} cannot be loaded: {call[0]}: {error.strerror}") from None
+        lines += os.fsdecode(process.stdout).split("\n")
+        if process.returncode != 0:
+            break
+    if process.returncode != 0 or not _has(storage, typed, facts):
         why = next((line for line in reversed(lines) if line.strip()), "it printed nothing")
         raise CacheError(f"{runtime.command} does not load {name} on {os.uname().nodename}: {why}")
 
 
-def _identifier(look: Tuple[str, ...], name: str) -> Optional[str]:
+def _has(storage: Storage, command: str, facts: Dict[str, Any]) -> bool:
+    """Tell whether a storage has an image of ours: of one that lists what it has, by name and tag.
+
+    The tag is the beginning of the digest of the file that it was made from.
+    """
+    look = (command, *storage.look[1:])
+    if not storage.lists_digests:
+        return _printed((*look, facts["path"])).strip().rpartition(":")[2] == facts["id"]
+    name, _, tag = facts["path"].rpartition(":")
+    return any(line.split()[:2] == [name, tag] for line in _printed(look).splitlines())
+
+
+def _printed(words: Sequence[str]) -> str:
     try:
-        process = subprocess.run(
-            [*look, name], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
+        process = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     except OSError:
-        return None
-    # Docker writes the algorithm before it.
-    return os.fsdecode(process.stdout).strip().rpartition(":")[2] if process.returncode == 0 else None
+        return ""
+    return os.fsdecode(process.stdout) if process.returncode == 0 else ""
 
 
 def main() -> None:
@@ -335,6 +349,8 @@ def main() -> None:
         entry = kind_for(runtime)(source, facts, arguments.cache.resolve(), arguments.builder)
         entry.ensure()
         converted = entry.facts()
+        if runtime.storage:
+            converted["path"] = runtime.storage.loaded_name(converted["path"])
         if runtime.form == OCI and not arguments.no_load:
             load(runtime, converted, arguments.command)
         return converted
