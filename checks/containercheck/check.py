@@ -19,7 +19,7 @@ from containercheck import software
 from containercheck.application import allowance, axes, facts, mpi_times, references
 from containercheck.application.allowance import Allowance
 from containercheck.explain import between, experiments, explanation, observations, remarks
-from containercheck.explain.observations import Observation, Use
+from containercheck.explain.pairs import Pair, pairs_of
 from containercheck.node import contract, texts
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.problems import HANG, RANKS, STATUS, UNREADABLE
@@ -443,50 +443,46 @@ class ContainerCheck(BuiltCheck, VariantSides):
 
     def _explain_start(self, end: str) -> list[dict[str, Any]]:
         """Return why ranks may not have come up before the rounds, where what was tried there has not proven it."""
-        pair, tried = self._pair(), Path(self.stagedir, contract.TRIALS).exists()
-        if not pair or not tried or contract.PROVEN in end or Path(self.stagedir, contract.RECORD).exists():
+        pairs, tried = pairs_of(self.prepared.sides), Path(self.stagedir, contract.TRIALS).exists()
+        # Of several containers it is not known which one did not come up.
+        if len(pairs) != 1 or not tried or contract.PROVEN in end or Path(self.stagedir, contract.RECORD).exists():
             return []
-        return self._ended(pair)
+        return self._ended(pairs)
 
     def _explain_end(self) -> list[dict[str, Any]]:
-        """Return why runs of the container may have ended or hung, where those of bare did not."""
-        pair, problems = self._pair(), self.prepared.evaluation.problems
+        """Return why runs of a container may have ended or hung, where those that it is compared with did not."""
+        problems = self.prepared.evaluation.problems
         ended = {problem.side for problem in problems if problem.kind in (HANG, RANKS, STATUS)}
-        return self._ended(pair) if pair and ended == {pair.name} else []
+        pairs = pairs_of(self.prepared.sides)
+        return self._ended([pair for pair in pairs if pair.subject.name in ended and pair.baseline.name not in ended])
 
-    def _ended(self, pair: Side) -> list[dict[str, Any]]:
-        host, inside, uses = self._seen_by(pair)
-        return texts.cleaned(explanation.stored(explanation.causes_of_end(host, inside, uses, self.layout.ranks)))
-
-    def _seen_by(self, pair: Side) -> tuple[Observation | None, Observation | None, tuple[Use, Use]]:
-        """Return what bare and a container saw, and what their runs used, if there were any."""
-        names = (pair.compared_with, pair.name)
-        return observations.of_pair(Path(self.stagedir), self.prepared.runs, names)
-
-    def _pair(self) -> Side | None:
-        """Return the container that is compared with bare; None where it is not one."""
-        sides = self.prepared.sides
-        pairs = [side for side in sides if side.container and side.compared_with and not side.replaces]
-        return pairs[0] if len(pairs) == 1 else None
+    def _ended(self, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
+        found = []
+        for pair in pairs:
+            seen = pair.seen(Path(self.stagedir), self.prepared.runs)
+            found += pair.named(explanation.causes_of_end(*seen, self.layout.ranks))
+        return texts.cleaned(explanation.stored(found))
 
     def _explain(self) -> list[dict[str, Any]]:
         """Return what can explain the figures that failed, with what experiments proved."""
         stagedir, outcome = Path(self.stagedir), self.prepared.outcome
-        failed = [each.figure for each in outcome.comparisons if each.failed and not each.vanished]
-        pair = self._pair()
-        if not failed or not pair:
-            return []
-        host, inside, uses = self._seen_by(pair)
-        worst = max((each for each in outcome.comparisons if each.figure in failed), key=lambda each: each.loss)
-        if worst.figure.compare == "ratio":
-            cores = self.layout.ranks_per_node * self.layout.threads
-            self.where_time_went = explanation.time_line(*uses, cores, worst.loss)
-        results = self.prepared.evaluation.experiments.results()
-        for cause, result in zip(self.prepared.plan.causes, results):
-            remedy = observations.read(stagedir, result["name"])
-            result["took_effect"] = explanation.took_effect(cause, host, remedy)
-        found = explanation.causes(host, inside, uses, failed, self.layout.ranks)
-        return texts.cleaned(explanation.stored(found, self.prepared.plan.causes, results))
+        slow = [each for each in outcome.comparisons if each.failed and not each.vanished]
+        worst = max(slow, key=lambda each: each.loss, default=None)
+        found, results = [], self.prepared.evaluation.experiments.results()
+        for pair in pairs_of(self.prepared.sides):
+            failed = [each.figure for each in slow if each.subject_label == pair.subject.label]
+            if not failed:
+                continue
+            host, inside, uses = pair.seen(stagedir, self.prepared.runs)
+            if worst.subject_label == pair.subject.label and worst.figure.compare == "ratio":
+                cores = self.layout.ranks_per_node * self.layout.threads
+                line = explanation.time_line(*uses, cores, worst.loss)
+                self.where_time_went = f"{pair.subject.label}: {line}" if line and not pair.is_only else line
+            for cause, result in zip(self.prepared.plan.causes, results):
+                remedy = observations.read(stagedir, result["name"])
+                result["took_effect"] = explanation.took_effect(cause, host, remedy)
+            found += pair.named(explanation.causes(host, inside, uses, failed, self.layout.ranks))
+        return texts.cleaned(explanation.stored(found, self.prepared.plan.causes, results)) if slow else []
 
     @run_after("performance")
     def judge(self):

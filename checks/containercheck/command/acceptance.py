@@ -11,9 +11,11 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from containercheck.command import parsers, run
 from containercheck.command.parsers import Parser
+from containercheck.explain import explanation
 from containercheck.node import container_runtimes
 from containercheck.node.container_runtimes import METADATA, RUNTIMES, WAY
 from containercheck.report import table, versions
@@ -160,7 +162,20 @@ def by_candidate(titles: Mapping[str, str], cases: Sequence[Case]) -> list[str]:
         counts = (str(verdicts.count(word)) for word in STATUS)
         against = [case for case, word in zip(judged, verdicts) if word == REJECTED]
         text.append((name, *counts, names(against)))
-    return ["", *columns(text)]
+    return ["", *columns(text), *_causes(judged)]
+
+
+def _causes(cases: Sequence[Case]) -> list[str]:
+    """Return a line for each case with what differs between a candidate that is too slow and bare, if it is known."""
+    return [
+        f"{names([case])}, {line}"
+        for case in cases
+        for line in explanation.lines([cause for cause in _blamed(case) if cause.get("side")])
+    ]
+
+
+def _blamed(case: Case) -> Sequence[Mapping[str, Any]]:
+    return (selections.failure(case) or case).causes
 
 
 def _verdict_on(name: str, case: Case) -> str:

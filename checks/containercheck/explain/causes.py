@@ -35,6 +35,7 @@ class Cause:
     :ivar experiment: the change that takes the difference away; None where there is none.
     :ivar family: the family of MPI that it concerns; empty for any. It explains nothing where both sides have another.
     :ivar devices: beginnings of the paths of the devices without which it explains nothing: the node needs one of them.
+    :ivar side: label of the container, where a job has several; else empty.
     """
 
     rule: str
@@ -48,6 +49,7 @@ class Cause:
     experiment: Experiment | None = None
     family: str = ""
     devices: tuple[str, ...] = ()
+    side: str = ""
 
     def ends_runs(self, ranks: int) -> bool:
         """Return whether it can also end a run, or keep it waiting: what MPI does, or what a program needs.

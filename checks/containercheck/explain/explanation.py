@@ -121,11 +121,13 @@ def stored(found: Iterable[Cause], tried: Sequence[Mapping[str, Any]] = (), resu
 
 def _entry(cause: Cause) -> dict[str, Any]:
     entry = {name: value for name, value in asdict(cause).items() if name not in _OF_RULES}
+    if not cause.side:
+        del entry["side"]
     return {**entry, "kinds": list(cause.kinds)}
 
 
 def _same(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
-    return (first.get("rule"), first.get("about")) == (second.get("rule"), second.get("about"))
+    return all((first.get(name) or "") == (second.get(name) or "") for name in ("rule", "about", "side"))
 
 
 def took_effect(cause: Mapping[str, Any], bare: Observation | None, remedy: Observation | None) -> bool:
@@ -155,7 +157,16 @@ def helps(cause: Mapping[str, Any]) -> bool:
 
 
 def lines(known: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the lines of a failure's message that explain it; empty where nothing is known."""
+    """Return the lines of a failure's message that explain it, by container; empty where nothing is known."""
+    by_side: dict[str, list[Mapping[str, Any]]] = {}
+    for cause in known:
+        by_side.setdefault(cause.get("side") or "", []).append(cause)
+    return [
+        f"{side}: {line}" if side else line for side, causes in by_side.items() for line in _lines_of_container(causes)
+    ]
+
+
+def _lines_of_container(known: Sequence[Mapping[str, Any]]) -> list[str]:
     proven = [cause for cause in known if is_proven(cause)]
     partly = [cause for cause in known if not is_proven(cause) and helps(cause)]
     if proven:

@@ -124,15 +124,17 @@ def c_library(bare: Observation, container: Observation) -> Iterator[Cause]:
 
 
 def image_mount(bare: Observation, container: Observation) -> Iterator[Cause]:
-    """Yield a cause where the image is read through FUSE."""
-    types = {place: facts[0] for place, facts in container.mounts.items()}
-    sources = " ".join(facts[1] for facts in container.mounts.values())
-    if any(kind.startswith("fuse.squashfuse") for kind in types.values()) or "squashfuse" in sources:
+    """Yield a cause where the image is read through FUSE, and what it is compared with is not."""
+    if _reads_through_fuse(container) and not _reads_through_fuse(bare):
         sentence = "the image is read through FUSE (squashfuse)"
         source = "apptainer#665, squashfuse#121"
         yield Cause(
             "image mount", "squashfuse", sentence, UNPACKING, source, (FILES, START), 60, True, Experiment(UNPACK)
         )
+
+
+def _reads_through_fuse(side: Observation) -> bool:
+    return any(facts[0].startswith("fuse.squashfuse") or "squashfuse" in facts[1] for facts in side.mounts.values())
 
 
 def directories(bare: Observation, container: Observation) -> Iterator[Cause]:

@@ -252,3 +252,21 @@ def test_runtimes_of_several_kinds_are_no_versions_of_each_other(tmp_path, monke
     )
     lines = versions.lines([compared], {"apptainer": "1.4", "podman": "4.3"})
     assert re.split("  +", lines[2])[3:] == ["image", "142 MiB", "109 MiB (278 of files)"]
+
+
+def test_a_rejection_names_what_differs_from_what_it_is_compared_with():
+    """In the table of the cases as part of the reason, and below that of the candidates for each."""
+    cause = {
+        "rule": "variable",
+        "about": "X",
+        "sentence": "X=1 is set in podman, and not on the host",
+        "side": "podman",
+    }
+    rows = (Row("rate", verdict="pass", subject_label="apptainer"), Row("rate", verdict="fail", subject_label="podman"))
+    rejected = replace(case(result="fail", reason="rate of podman is 9 % worse"), rows=rows)
+    rejected = replace(rejected, causes=({**cause, "side": "podman"},))
+    lines = acceptance.by_candidate({"apptainer": "1.4", "podman": "4.3"}, [rejected, replace(rejected, causes=())])
+    assert lines[-1] == (
+        "Code generic, 1 node(s), podman: what differs, and may be the cause: X=1 is set in podman, and not on the host"
+    )
+    assert len(lines) == 5

@@ -9,6 +9,7 @@ from containercheck import Figure
 from containercheck.explain import explanation
 from containercheck.explain.experiments import BIND, CPUS, SET, UNPACK, UNSET, Experiment
 from containercheck.explain.observations import Observation, Use
+from containercheck.explain.pairs import pairs_of
 from containercheck.node.container_runtimes import by_name
 from containercheck.sides.sides import Container, Program, Side
 
@@ -430,3 +431,56 @@ def test_a_difference_on_other_nodes_only_is_named_with_them():
     # A node's name in a container of its own namespace says nothing.
     named = replace(everywhere, host="4f2a", nodes={"77b1": small})
     assert explanation.causes(bare, named, USED, [BETWEEN])[0].sentence.startswith("/dev/shm holds")
+
+
+def candidates(**facts):
+    """Return the pairs of bare and two runtimes; where ``replaces``, the second one is compared with the first."""
+    program, box = Program("program"), Container(by_name("Apptainer"), "image.sif")
+    bare, old = Side("baseline", "bare", program), Side("old", "old", program, container=box)
+    return pairs_of([bare, old, Side("new", "new", program, container=box, **facts)])
+
+
+def test_what_a_successor_differs_in_is_said_with_both_names():
+    (pair,) = candidates(compared_with="old", replaces=True)
+    assert (pair.baseline.name, pair.subject.name, pair.is_only) == ("old", "new", False)
+    found = replace(CONTAINER, space={"/dev/shm": [8 << 20, 8 << 20]}, priority=[19, 0])
+    named = pair.named(explanation.causes(CONTAINER, found, USED, [TIME]))
+    assert [cause.sentence for cause in named] == [
+        "/dev/shm holds 8 MiB in new, 11 GiB in old",
+        "new's processes run at nice 19, those of old at 0",
+    ]
+    assert explanation.lines(explanation.stored(named))[0].startswith("new: what differs, and may be the cause: /dev/")
+
+
+def test_each_of_several_containers_has_causes_of_its_own():
+    program, box = Program("program"), Container(by_name("Apptainer"), "image.sif")
+    names = ("podman", "charliecloud")
+    sides = [Side(name, name, program, container=box, compared_with="baseline") for name in names]
+    pairs = pairs_of([Side("baseline", "bare", program), *sides])
+    found = [with_variables(UCX_TLS="tcp"), replace(CONTAINER, space={"/dev/shm": [8 << 20, 8 << 20]})]
+    named = [
+        cause
+        for pair, container in zip(pairs, found)
+        for cause in pair.named(explanation.causes(BARE, container, USED, [BETWEEN]))
+    ]
+    assert explanation.lines(explanation.stored(named)) == [
+        "podman: what differs, and may be the cause: UCX_TLS=tcp is set in podman, and not on the host: it chooses how "
+        "the fabric is used",
+        "charliecloud: what differs, and may be the cause: /dev/shm holds 8 MiB in charliecloud, 11 GiB on the host",
+    ]
+
+
+def test_the_only_container_needs_no_name():
+    subject = Side("subject", "generic", Program("p"), container=Container(by_name("Apptainer"), "x"))
+    (pair,) = pairs_of([Side("baseline", "bare", Program("p")), replace(subject, compared_with="baseline")])
+    causes = explanation.causes(BARE, with_variables(UCX_TLS="tcp"), USED, [TIME])
+    assert pair.named(causes) == causes
+    assert "side" not in explanation.stored(causes)[0]
+
+
+def test_what_both_runtimes_do_is_no_cause():
+    """Both read the image through FUSE; against bare that counts."""
+    mounted = replace(CONTAINER, mounts={"/": ["fuse.squashfuse_ll", "squashfuse_ll", "ro"]})
+    files = Figure("files", r"^files (\S+)", "1/s", measures=("files",))
+    assert explanation.causes(mounted, mounted, USED, [files]) == []
+    assert explanation.causes(BARE, mounted, USED, [files])
