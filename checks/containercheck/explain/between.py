@@ -53,6 +53,30 @@ def kept(seen: Observation) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value}
 
 
+def observation(facts: Mapping[str, Any]) -> Observation:
+    """Return what is known of an observation by what was kept of it, for the rules; what was not kept is empty."""
+    shared = _bytes(str(facts.get("shared memory") or ""))
+    return Observation(
+        environment=facts.get("variable") or {},
+        limits=facts.get("limit") or {},
+        status=facts.get("status") or {},
+        mounts={place: [kind, "", "", ""] for place, kind in (facts.get("file system") or {}).items()},
+        space={"/dev/shm": [shared, shared]} if shared else {},
+        settings=facts.get("setting") or {},
+        kernel=facts.get("kernel") or {},
+        interfaces=facts.get("interfaces") or (),
+        devices=facts.get("devices") or (),
+        libc=facts.get("libc") or "",
+        system=facts.get("system") or "",
+    )
+
+
+def _bytes(text: str) -> int:
+    """Return a number of bytes that ``formatting.size`` put into words; 0 for other texts."""
+    found = re.fullmatch(r"([\d.]+) (B|KiB|MiB|GiB)", text)
+    return int(float(found[1]) * 1024 ** ("B", "KiB", "MiB", "GiB").index(found[2])) if found else 0
+
+
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return a line for each fact that differs between two provenances, by side; what both have alike is left out."""
     before, now = dict(_flat(old)), dict(_flat(new))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,9 @@ from containercheck.explain import observations
 from containercheck.explain.causes import Cause
 from containercheck.explain.observations import Observation, Use
 from containercheck.sides.sides import Side
+
+#: Words of the rules for where something is, and for the thing itself.
+CONTAINER, HOST = ("in the container", "the container"), ("on the host", "the host")
 
 
 @dataclass(frozen=True)
@@ -43,13 +47,24 @@ class Pair:
         """
         if self.is_only:
             return [*causes]
-        return [replace(cause, sentence=self._worded(cause.sentence), side=self.subject.label) for cause in causes]
+        subject, baseline = self.subject.label, self.baseline.label
+        host = (f"in {baseline}", baseline) if self.baseline.container else HOST
+        return [
+            replace(cause, sentence=reworded(cause.sentence, (f"in {subject}", subject), host), side=subject)
+            for cause in causes
+        ]
 
-    def _worded(self, sentence: str) -> str:
-        sentence = sentence.replace("the container", self.subject.label)
-        if not self.baseline.container:
-            return sentence
-        return sentence.replace("on the host", f"in {self.baseline.label}").replace("the host", self.baseline.label)
+
+def reworded(sentence: str, container: tuple[str, str], host: tuple[str, str]) -> str:
+    """Return the sentence of a rule with other words for the two that it compares.
+
+    :param container, host: in place of "in the container" and "the container", "on the host" and "the host".
+
+    >>> reworded("the container has 1, the host 2", ("in new", "new"), ("in old", "old"))
+    'new has 1, old 2'
+    """
+    words = dict(zip((*CONTAINER, *HOST), (*container, *host)))
+    return re.sub("|".join(words), lambda match: words[match[0]], sentence)
 
 
 def pairs_of(sides: Sequence[Side]) -> list[Pair]:

@@ -6,12 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from containercheck.application.facts import Figure
+from containercheck.explain import between, explanation
+from containercheck.explain.between import SEES
+from containercheck.explain.causes import Cause
+from containercheck.explain.observations import Observation, Use
+from containercheck.explain.pairs import CONTAINER, HOST, reworded
 from containercheck.history import provenance
 from containercheck.history.change_points import Change
-from containercheck.history.series import BARE, OVERHEAD
+from containercheck.history.series import BARE, OVERHEAD, Point
 from containercheck.results.formatting import number
 
-#: Most series that are named in a sentence.
+#: Most series that are named in a sentence, and most likely causes.
 NAMED = 3
 
 
@@ -20,7 +26,8 @@ class ChangeCause:
     """The likely cause of some changes.
 
     :ivar sentence: what changed, where and since when.
-    :ivar differences: a line for each recorded fact that is different since then; or the line that there is none.
+    :ivar differences: a line for each likely cause, then for each recorded fact that is different since then; or the
+        line that there is none.
     :ivar changes: all that it explains.
     """
 
@@ -93,10 +100,55 @@ def _name(change: Change) -> str:
 
 
 def _differences(group: Sequence[Change]) -> tuple[str, ...]:
-    """Return the differences in provenance between the nights of the level before and the nights since then."""
+    """Return what differs between the nights of the level before and the nights since then.
+
+    First what can be the cause by the rules of failures, then all differences in provenance.
+    """
+    by_rules: dict[str, None] = {}
     lines: dict[str, None] = {}
     for change in group:
+        by_rules.update(dict.fromkeys(_by_rules(change)))
         points = change.series.points
         for line in provenance.differences(points[change.since : change.at], points[change.at :]):
             lines.setdefault(line)
-    return tuple(lines) or ("nothing that is recorded changed with it",)
+    return (*[*by_rules][:NAMED], *lines) or ("nothing that is recorded changed with it",)
+
+
+def _by_rules(change: Change) -> list[str]:
+    """Return a line for each difference that can be the cause, with what to do; the likeliest first.
+
+    It has to be there between the last night of the level before and each night since, and between each night of the
+    level before and the first night since: else it comes and goes, and the level does not.
+    """
+    series = change.series
+    label = series.variant or BARE
+    then, now = (
+        [_seen(point, label) for point in points]
+        for points in (series.points[change.since : change.at], series.points[change.at :])
+    )
+    if not then or not now:
+        return []
+    pairs = [(then[-1], since) for since in now] + [(before, now[0]) for before in then]
+    found = [_between(change, *pair) for pair in pairs]
+    words = (CONTAINER if series.variant else HOST, ("in earlier nights", "earlier nights"))
+    slow, fast = words if change.worse else words[::-1]
+    return [
+        f"may be the cause: {reworded(cause.sentence, slow, fast)}; do: {cause.remedy} ({cause.source})"
+        for (rule, about), cause in found[0].items()
+        if all((rule, about) in each for each in found)
+    ]
+
+
+def _seen(point: Point, label: str) -> Observation | None:
+    facts = (point.provenance.get(SEES) or {}).get(label)
+    return between.observation(facts) if facts else None
+
+
+def _between(change: Change, before: Observation | None, since: Observation | None) -> dict[tuple[str, str], Cause]:
+    """Return the causes by rule and subject: of what is worse since then, or of what was worse before."""
+    series = change.series
+    fast, slow = (before, since) if change.worse else (since, before)
+    # Only what it measures counts here.
+    figure = Figure("figure", "(x)", series.unit, measures=series.measures)
+    found = explanation.causes(fast, slow, (Use(), Use()), [figure], series.ranks)
+    return {(cause.rule, cause.about): cause for cause in found}

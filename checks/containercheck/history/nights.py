@@ -54,6 +54,7 @@ OF_FIGURE = (
     "rounds",
     "emulated",
     "duet",
+    "measures",
 )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from containercheck.explain.between import SEES
 from containercheck.history.nights import CONFIRMATION, Night
 from containercheck.results.cases import Case, Key
 from containercheck.results.row import Row
@@ -62,6 +63,8 @@ class Series:
     :ivar points: one a night, since the last break of the series, the earliest first.
     :ivar earlier: points before that break; for plots.
     :ivar cases: keys of the cases of its last point, which a paired rerun has to run.
+    :ivar measures: parts of the machine that the figure depends on; empty for all.
+    :ivar ranks: number of MPI ranks; 0 where that is not known.
     """
 
     kind: str
@@ -80,6 +83,8 @@ class Series:
     points: tuple[Point, ...]
     earlier: tuple[Point, ...] = ()
     cases: tuple[Key, ...] = ()
+    measures: tuple[str, ...] = ()
+    ranks: int = 0
 
 
 #: A case, and its row for a figure.
@@ -102,6 +107,8 @@ class _Seen:
     least: float
     work: tuple[Any, ...]
     point: Point
+    measures: tuple[str, ...] = ()
+    ranks: int = 0
 
 
 @dataclass
@@ -127,7 +134,7 @@ class _Growing:
         last = self.last
         *name, axes, figure = last.name
         facts: list[Any] = [*name, dict(axes), figure, last.label, last.unit, last.better, last.least]
-        facts += [tuple(self.points), tuple(self.earlier), last.point.cases]
+        facts += [tuple(self.points), tuple(self.earlier), last.point.cases, last.measures, last.ranks]
         return Series(*facts)
 
 
@@ -193,7 +200,7 @@ def _overheads(night: Night) -> Iterator[_Seen]:
         unit = row.overhead_unit
         work = (*_work(case), unit, row.unit, *(["duet"] if row.duet else []))
         name = _name(OVERHEAD, case, case.variant, row.figure)
-        yield _Seen(name, case.label, unit, row.better, _least(row), work, point)
+        yield _Seen(name, case.label, unit, row.better, _least(row), work, point, row.measures, _ranks(case))
 
 
 def _name(kind: str, case: Case, variant: str, figure: str) -> Name:
@@ -202,6 +209,10 @@ def _name(kind: str, case: Case, variant: str, figure: str) -> Name:
 
 def _work(case: Case) -> tuple[Any, ...]:
     return (case.expected.get("ranks"), case.expected.get("amount"), case.provenance.get("input"))
+
+
+def _ranks(case: Case) -> int:
+    return int(case.expected.get("ranks") or 0)
 
 
 def _least(row: Row) -> float:
@@ -226,7 +237,7 @@ def _bare(night: Night) -> Iterator[_Seen]:
         used = [(case, row) for case, row in pairs if row.subject is not None] or pairs
         case, row = used[-1]
         facts = (case.label, row.unit, row.better, LEAST, (*_work(case), row.unit))
-        yield _Seen(name, *facts, _bare_point(night, used))
+        yield _Seen(name, *facts, _bare_point(night, used), row.measures, _ranks(case))
 
 
 def _bare_point(night: Night, pairs: Sequence[_CaseRow]) -> Point:
@@ -272,4 +283,5 @@ def _baseline_provenance(provenance: Mapping[str, Any]) -> dict[str, Any]:
         sides = provenance.get(name)
         if isinstance(sides, Mapping) and "baseline" in sides:
             kept[name] = {"baseline": sides["baseline"]}
-    return kept
+    sees = provenance.get(SEES) or {}
+    return {**kept, SEES: {BARE: sees[BARE]}} if BARE in sees else kept

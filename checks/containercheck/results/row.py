@@ -63,6 +63,7 @@ class Row:
     :ivar emulated: whether the nodes' processors are emulated.
     :ivar duet: whether both sides ran at the same time, so that both values are of half a node.
     :ivar answers_compared: whether the check has answers, so that it is known whether both computed the same.
+    :ivar measures: parts of the machine that the figure depends on, as its check declares them; empty for all.
     """
 
     figure: str
@@ -101,6 +102,7 @@ class Row:
     emulated: bool = False
     duet: bool = False
     answers_compared: bool = True
+    measures: tuple[str, ...] = ()
 
     @property
     def is_comparison(self) -> bool:

@@ -237,6 +237,7 @@ class Comparison:
             scaling=self.figure.scaling or "",
             emulated=self.emulated,
             answers_compared=answers_compared,
+            measures=self.figure.measures,
         )
 
     @property

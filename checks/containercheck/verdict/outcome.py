@@ -110,6 +110,7 @@ class Outcome:
             baseline_spread=spread_of(values),
             scaling=figure.scaling or "",
             emulated=self._emulated,
+            measures=figure.measures,
         )
 
     def _with_marks(self, row: Row) -> Row:

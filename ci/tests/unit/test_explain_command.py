@@ -89,3 +89,17 @@ def test_what_is_kept_is_the_same_in_every_job():
     assert kept["shared memory"] == "8 MiB"
     assert kept["file system"] == {"/": "overlay", "/tmp": "overlay", "/dev/shm": "overlay"}
     assert json.dumps(kept)
+
+
+def test_rules_can_ask_what_was_kept():
+    seen = Observation(
+        environment={"UCX_TLS": "tcp"},
+        limits={"Max locked memory": "65536"},
+        space={"/dev/shm": [8 << 20, 8 << 20]},
+        mounts={"/": ["fuse.squashfuse_ll", "x", "ro", "rw"]},
+        devices=["/dev/fuse"],
+        libc="musl",
+    )
+    again = between.observation(json.loads(json.dumps(between.kept(seen))))
+    assert between.kept(again) == between.kept(seen)
+    assert (again.space["/dev/shm"][0], again.environment) == (8 << 20, {"UCX_TLS": "tcp"})

@@ -126,3 +126,50 @@ def test_a_variable_that_appears_in_what_a_container_sees_is_named():
     assert provenance.differences(found[2:], found[:2]) == ["sees generic variable UCX_TLS: tcp -> none"]
     older = points({}, {}, planted, planted)
     assert provenance.differences(older[:2], older[2:]) == []
+
+
+def seen(label="generic", **facts):
+    return {"sees": {label: {"libc": "glibc 2.36", **facts}}}
+
+
+TCP = {"variable": {"UCX_TLS": "tcp"}}
+CAUSE = (
+    "may be the cause: UCX_TLS=tcp is set in the container, and not in earlier nights: it chooses how the fabric is "
+    "used; do: find what sets UCX_TLS for containers: the runtime's configuration, a wrapper or the image "
+    "(ucx#3545, D12.6 4.4.3)"
+)
+
+
+def test_the_likely_cause_by_the_rules_comes_before_what_changed():
+    own = {"libc": "glibc 2.36", "devices": ["/dev/fuse"]}
+    nights = ({"sees": {"generic": own}}, {"sees": {"generic": {**own, **TCP, "devices": []}}})
+    figure = {"measures": ("network",), "ranks": 2}
+    (cause,) = causes([change(provenance=lambda number: nights[number >= 3], **figure)])
+    assert cause.differences[0] == CAUSE
+    assert "sees generic variable UCX_TLS: none -> tcp" in cause.differences[1:]
+    # What cannot slow the figure is no cause.
+    (cause,) = causes([change(provenance=lambda number: nights[number >= 3], measures=("computing",), ranks=2)])
+    assert not [line for line in cause.differences if line.startswith("may be")]
+    # Messages slow no program of one rank.
+    (cause,) = causes([change(provenance=lambda number: nights[number >= 3], ranks=1)])
+    assert not [line for line in cause.differences if line.startswith("may be")]
+
+
+def test_of_an_improvement_the_cause_is_what_is_gone():
+    (cause,) = causes([change(size=-10.0, provenance=lambda n: seen() if n >= 3 else seen(**TCP), ranks=2)])
+    assert cause.differences[0].startswith(
+        "may be the cause: UCX_TLS=tcp is set in earlier nights, and not in the container: it chooses"
+    )
+
+
+def test_what_comes_and_goes_is_no_cause():
+    (cause,) = causes([change(provenance=lambda n: seen(**TCP) if n in (1, 3, 4) else seen(), ranks=2)])
+    assert cause.differences == NOTHING
+
+
+def test_a_cause_of_bare_is_the_hosts():
+    shared = ("11 GiB", "8 MiB")
+    (cause,) = causes([change(BARE, provenance=lambda n: seen("bare", **{"shared memory": shared[n >= 3]}))])
+    assert cause.differences[0].startswith(
+        "may be the cause: /dev/shm holds 8 MiB on the host, 11 GiB in earlier nights; do: "
+    )

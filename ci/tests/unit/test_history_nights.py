@@ -245,3 +245,16 @@ def test_bare_has_the_provenance_of_the_bare_side():
     sessions = [session(raw(row(), provenance=known))]
     assert of(sessions).points[0].provenance == known
     assert of(sessions, BARE).points[0].provenance == {"host": "n1", "mpi": {"baseline": ["a"]}}
+
+
+def test_a_series_knows_what_its_figure_measures_and_what_bare_saw():
+    """By these the likely causes of a change are chosen; nights before the last keep them too."""
+    provenance = {"sees": {"bare": {"libc": "a"}, "generic": {"libc": "b"}}}
+    case = raw(row(measures=["network"]), provenance=provenance)
+    overhead, bare = series(
+        nights([session(case), session(case, began=NOON + DAY), session(case, began=NOON + 2 * DAY)])
+    )
+    assert overhead.measures == bare.measures == ("network",)
+    assert overhead.ranks == bare.ranks == 2
+    assert [point.provenance.get("sees") for point in bare.points] == [{"bare": {"libc": "a"}}] * 3
+    assert overhead.points[0].provenance["sees"]["generic"] == {"libc": "b"}
