@@ -19,6 +19,7 @@ from containercheck import software
 from containercheck.application import allowance, axes, facts, mpi_times, references
 from containercheck.application.allowance import Allowance
 from containercheck.explain import between, experiments, explanation, observations, remarks
+from containercheck.explain.observations import Use
 from containercheck.explain.pairs import Pair, pairs_of
 from containercheck.node import contract, texts
 from containercheck.node.outputs.evaluation import Evaluation
@@ -386,6 +387,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
         sides = {side.label: observations.read(stagedir, side.name) for side in left}
         seen = {label: between.kept(observation) for label, observation in sides.items() if observation}
         self.provenance.update({between.SEES: texts.cleaned(seen)} if seen else {})
+        uses = {side.label: between.used(Use.of_side(job_record.runs, side.name)) for side in left}
+        self.provenance.update({between.USES: texts.cleaned(uses)} if any(uses.values()) else {})
         faults, changes = job_record.changes(left, stagedir)
         problems = self.prepared.evaluation.final_problems()
         if problems:

@@ -17,6 +17,8 @@ from containercheck.results.formatting import names, speak_as
 _INDENT = "  "
 #: Parts of a provenance that say what a side ran, beside what it saw.
 _RAN = ("machine", "runtimes", "image_sha256", "image_release", "mpi", "builds", "bound", "started")
+#: All that is compared of two cases: what their sides ran, saw and used.
+_COMPARED = (*_RAN, between.SEES, between.USES)
 
 
 def main(argv: Sequence[str], place: Any) -> int:
@@ -82,7 +84,7 @@ def compared(old: Sequence[Case], new: Sequence[Case]) -> list[str]:
         raise ReportError("the two reports have no case in common that was run")
     by_lines: dict[tuple[str, ...], list[Case]] = {}
     for first, second in pairs:
-        facts = [{key: case.provenance.get(key) or {} for key in (*_RAN, between.SEES)} for case in (first, second)]
+        facts = [{key: case.provenance.get(key) or {} for key in _COMPARED} for case in (first, second)]
         by_lines.setdefault(tuple(between.differences(*facts)), []).append(second)
     printed = []
     for lines, cases in by_lines.items():

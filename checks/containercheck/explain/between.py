@@ -1,4 +1,4 @@
-"""What of an observation is kept with the results, and how two are compared: hosts, runtimes, images or nights."""
+"""What of observations and runs is kept with the results, and how two are compared: hosts, runtimes, images, nights."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from containercheck.explain.observations import Observation
+from containercheck.explain.observations import Observation, Use
 from containercheck.explain.rules import type_of
 from containercheck.explain.variable_rules import OF_RANK, VARIABLES
 from containercheck.node.container_runtimes import RUNTIMES
@@ -20,25 +20,44 @@ LIMITS = ("Max locked memory", "Max stack size", "Max open files", "Max processe
 STATUS = ("CapEff", "NoNewPrivs", "Seccomp", "Speculation_Store_Bypass", "THP_enabled")
 #: Interfaces that come and go with containers and virtual machines.
 PASSING = re.compile("|".join(["veth", "br-", "virbr", "tap", "cni", "cali", *(each.command for each in RUNTIMES)]))
-#: Key of a provenance, and words before a name for people.
-SEES = "sees"
+#: Keys of a provenance, and words before a name for people: what a side sees, and what its runs use.
+SEES, USES = "sees", "uses"
+#: Kinds of facts that come and go from job to job, and that are new for no reason: what the watch on a run happens to
+#: see, and variables that no rule knows.
+OTHERS = "other variable"
+#: Variables whose value is another one in every job, or that say where it runs.
+OF_JOB = re.compile(
+    r"_|PWD|OLDPWD|SHLVL|TMP(DIR)?|TEMP|HOSTNAME|HOST|TERM|COLUMNS|LINES|INVOCATION_ID|JOURNAL_STREAM|BASH_FUNC_.*"
+    r"|(SLURM|SLURMD|SBATCH|SRUN|PBS|SGE|LSB|LSF|FLUX|PALS|ALPS|JSM|PMI|PMIX|PRTE|OMPI|OPAL|ORTE|MPIEXEC|HYDRA|HYDI|MPIR"
+    r"|SSH|XDG_SESSION|XDG_RUNTIME|DBUS|RFM|CONTAINERCHECK|JOB|TASK|NODE)_.*"
+    + "".join(
+        rf"|{each.settings}(COMMAND|VERSION|INSTANCE|CONTAINER|NAME|APPNAME|ENVIRONMENT|BIND|SHARENS.*)"
+        for each in RUNTIMES
+        if each.settings
+    )
+)
+#: What is kept of a variable that may be a secret: that it is there.
+SET = "set"
+#: Parts of the path of a library that are kept, from its end: its directory, often with a version, and its name.
+PARTS = 3
 
 
 def kept(seen: Observation) -> dict[str, Any]:
     """Return what a rule may ask of an observation, without what differs from job to job: empty values are left out.
 
-    Of variables only those that a rule knows are kept, and of these no fingerprint: it is another one in every job.
+    Of variables that a rule knows, the values are kept; of others only the name, and a fingerprint of the value that
+    tells nothing without the user's key, and none of what may be a secret.
     """
-    variables = {
-        name: value
-        for name, value in sorted(seen.environment.items())
-        if any(re.fullmatch(rule.names, name) for rule in VARIABLES)
-        and not value.startswith("hidden:")
-        and not OF_RANK.search(name)
+    lasting = {name: value for name, value in sorted(seen.environment.items()) if not OF_RANK.search(name)}
+    known = {name for name in lasting if any(re.fullmatch(rule.names, name) for rule in VARIABLES)}
+    variables = {name: value for name, value in lasting.items() if name in known and not value.startswith("hidden:")}
+    others = {
+        name: seen.fingerprints.get(name) or SET for name in lasting if name not in known and not OF_JOB.fullmatch(name)
     }
     shared = seen.space.get("/dev/shm")
     facts: dict[str, Any] = {
         "variable": variables,
+        OTHERS: others,
         "limit": {name: seen.limits[name] for name in LIMITS if name in seen.limits},
         "status": {name: seen.status[name] for name in STATUS if name in seen.status},
         "file system": {place: type_of(seen, place) for place in DIRECTORIES if type_of(seen, place)},
@@ -49,8 +68,45 @@ def kept(seen: Observation) -> dict[str, Any]:
         "devices": list(seen.devices),
         "libc": seen.libc,
         "system": seen.system,
+        "user": seen.user,
+        "cgroup": sorted({_without_numbers(line.split(":", 2)[-1]) for line in seen.cgroup}),
     }
     return {name: value for name, value in facts.items() if value}
+
+
+def _without_numbers(path: str) -> str:
+    """Return the path of a cgroup without the numbers of jobs and containers."""
+    return re.sub(r"[0-9a-f]{12,}|\d+", "#", path)
+
+
+def used(use: Use) -> dict[str, Any]:
+    """Return what is kept of what runs used, without what is measured anew in every job: empty values are left out."""
+    limits = {
+        "processors": f"{use.throttled[2]:.3g}" if use.throttled else "",
+        "memory": size(use.memory_limit) if use.memory_limit else "",
+    }
+    facts: dict[str, Any] = {
+        "library": {_stem(path): "/".join(path.split("/")[-PARTS:]) for path in sorted(use.libraries)},
+        "interfaces": sorted(use.interfaces),
+        "threads": use.threads,
+        "limit": {name: value for name, value in limits.items() if value},
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _stem(path: str) -> str:
+    """Return the name of a library without its version: ``libopenblas``."""
+    return re.split(r"[-.]", path.rpartition("/")[2], maxsplit=1)[0]
+
+
+def use(facts: Mapping[str, Any]) -> Use:
+    """Return what is known of a use by what was kept of it, for the rules; what was not kept is empty."""
+    return Use(
+        libraries=frozenset(f"/{path}" for path in (facts.get("library") or {}).values()),
+        interfaces=frozenset(facts.get("interfaces") or ()),
+        threads=int(facts.get("threads") or 0),
+        memory_limit=float(_bytes(str((facts.get("limit") or {}).get("memory") or ""))),
+    )
 
 
 def observation(facts: Mapping[str, Any]) -> Observation:
@@ -68,6 +124,8 @@ def observation(facts: Mapping[str, Any]) -> Observation:
         devices=facts.get("devices") or (),
         libc=facts.get("libc") or "",
         system=facts.get("system") or "",
+        user=facts.get("user") or "",
+        cgroup=facts.get("cgroup") or (),
     )
 
 

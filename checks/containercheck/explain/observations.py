@@ -19,6 +19,8 @@ class Observation:
     :ivar host: node on which it was seen; empty where that is not known.
     :ivar nodes: values that are others on the job's other nodes, by the node's name and then by their field here.
     :ivar environment: variables, with their value or a fingerprint of it.
+    :ivar fingerprints: of the variables' values, by name; the same in all jobs of a user, and empty for what may be a
+        secret.
     :ivar set_by: by name, the variable of the job by which a runtime sets another one in containers.
     :ivar image_variables: names of the variables that the image sets by itself.
     :ivar limits: soft limits, in the words of /proc.
@@ -34,6 +36,7 @@ class Observation:
     host: str = ""
     nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
     set_by: Mapping[str, str] = field(default_factory=dict)
     image_variables: Sequence[str] = ()
     limits: Mapping[str, str] = field(default_factory=dict)
@@ -103,6 +106,11 @@ class Use:
     watched: float = 0.0
 
     @classmethod
+    def of_side(cls, runs: Sequence[Mapping[str, Any]], name: str) -> Use:
+        """Return what the runs of a side used, by the side's name in the record."""
+        return cls.of([run for run in runs if run["side"] == name])
+
+    @classmethod
     def of(cls, runs: Sequence[Mapping[str, Any]]) -> Use:
         """Return what some runs of the record used; those that failed do not count."""
         runs = [run for run in runs if run.get("used") and run["status"] == 0]
@@ -142,7 +150,7 @@ def of_pair(
     :param runs: of the record.
     :param names: of the sides.
     """
-    first, second = (Use.of([run for run in runs if run["side"] == name]) for name in names)
+    first, second = (Use.of_side(runs, name) for name in names)
     return read(stagedir, names[0]), read(stagedir, names[1]), (first, second)
 
 

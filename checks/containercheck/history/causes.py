@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 from containercheck.application.facts import Figure
 from containercheck.explain import between, explanation
-from containercheck.explain.between import SEES
+from containercheck.explain.between import SEES, USES
 from containercheck.explain.causes import Cause
 from containercheck.explain.observations import Observation, Use
 from containercheck.explain.pairs import CONTAINER, HOST, reworded
@@ -123,7 +123,7 @@ def _by_rules(change: Change) -> list[str]:
     series = change.series
     label = series.variant or BARE
     then, now = (
-        [_seen(point, label) for point in points]
+        [_facts(point, label) for point in points]
         for points in (series.points[change.since : change.at], series.points[change.at :])
     )
     if not then or not now:
@@ -139,16 +139,20 @@ def _by_rules(change: Change) -> list[str]:
     ]
 
 
-def _seen(point: Point, label: str) -> Observation | None:
-    facts = (point.provenance.get(SEES) or {}).get(label)
-    return between.observation(facts) if facts else None
+#: What a side saw in a night, where that is known, and what its runs used.
+_Facts = tuple[Optional[Observation], Use]
 
 
-def _between(change: Change, before: Observation | None, since: Observation | None) -> dict[tuple[str, str], Cause]:
+def _facts(point: Point, label: str) -> _Facts:
+    seen, used = ((point.provenance.get(name) or {}).get(label) for name in (SEES, USES))
+    return between.observation(seen) if seen else None, between.use(used or {})
+
+
+def _between(change: Change, before: _Facts, since: _Facts) -> dict[tuple[str, str], Cause]:
     """Return the causes by rule and subject: of what is worse since then, or of what was worse before."""
     series = change.series
     fast, slow = (before, since) if change.worse else (since, before)
     # Only what it measures counts here.
     figure = Figure("figure", "(x)", series.unit, measures=series.measures)
-    found = explanation.causes(fast, slow, (Use(), Use()), [figure], series.ranks)
+    found = explanation.causes(fast[0], slow[0], (fast[1], slow[1]), [figure], series.ranks)
     return {(cause.rule, cause.about): cause for cause in found}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from containercheck.explain.between import SEES
+from containercheck.explain.between import OTHERS, SEES, USES
 from containercheck.history.series import Point
 
 #: Digits of a SHA-256 that are shown, as for a commit.
@@ -25,13 +25,19 @@ ABSENT = "none"
 SETTLED = 3
 
 
+def _is_passing(name: str) -> bool:
+    """Return whether a fact may be another one in any night: what happens to be seen of runs counts as such."""
+    what = name.split(" ", 1)[0]
+    return name in PASSING or what == USES or (what == SEES and f" {OTHERS} " in name)
+
+
 def renewed(points: Sequence[Point]) -> list[bool]:
     """Return for each night whether it recorded a value that no earlier night had, after settled nights."""
     seen: dict[str, set[str]] = {}
     is_renewed: list[bool] = []
     settled = 0
     for point in points:
-        values = {name: value for name, value in _flat(point.provenance) if name not in PASSING}
+        values = {name: value for name, value in _flat(point.provenance) if not _is_passing(name)}
         is_new = any(name in seen and value not in seen[name] for name, value in values.items())
         is_renewed.append(is_new and settled >= SETTLED)
         settled = 0 if is_new else settled + 1
@@ -49,6 +55,8 @@ def differences(before: Sequence[Point], after: Sequence[Point]) -> list[str]:
     before, after = _with_absent(before, after)
     then, now = (_values(points) for points in (before, after))
     changed = [name for name in now if name in then and not then[name] & now[name]]
+    # What was new in every night is new for no reason.
+    changed = [name for name in changed if len(before) < SETTLED or len(then[name]) < len(before)]
     if "image_sha256" in changed:
         changed = [name for name in changed if name not in OF_DIGEST]
     # The values next to the change, as there may be several.
@@ -62,25 +70,32 @@ def _with_absent(before: Sequence[Point], after: Sequence[Point]) -> tuple[list[
 
     Only of sides that a night recorded: all that there is of these is in their record.
     """
-    sights: dict[str, set[tuple[str, str]]] = {}
+    sights: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for point in (*before, *after):
-        for label, seen in (point.provenance.get(SEES) or {}).items():
-            sights.setdefault(label, set()).update(
+        for what, label, seen in _sides(point):
+            sights.setdefault((what, label), set()).update(
                 (kind, name) for kind, facts in seen.items() if isinstance(facts, Mapping) for name in facts
             )
 
     def completed(point: Point) -> Point:
-        sees = {}
-        for label, seen in (point.provenance.get(SEES) or {}).items():
+        sides: dict[str, dict[str, Any]] = {}
+        for what, label, seen in _sides(point):
             complete = {kind: dict(facts) if isinstance(facts, Mapping) else facts for kind, facts in seen.items()}
-            for kind, name in sorted(sights[label]):
+            for kind, name in sorted(sights[what, label]):
                 facts = complete.setdefault(kind, {})
                 if isinstance(facts, dict):
                     facts.setdefault(name, ABSENT)
-            sees[label] = complete
-        return replace(point, provenance={**point.provenance, SEES: sees}) if sees else point
+            sides.setdefault(what, {})[label] = complete
+        return replace(point, provenance={**point.provenance, **sides}) if sides else point
 
     return [completed(point) for point in before], [completed(point) for point in after]
+
+
+def _sides(point: Point) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield what each side of a night saw and used: the key in the provenance, its label, and the facts."""
+    for what in (SEES, USES):
+        for label, facts in (point.provenance.get(what) or {}).items():
+            yield what, label, facts
 
 
 def _values(points: Sequence[Point]) -> dict[str, set[str]]:

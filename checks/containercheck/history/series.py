@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from containercheck.explain.between import SEES
+from containercheck.explain.between import SEES, USES
 from containercheck.history.nights import CONFIRMATION, Night
 from containercheck.results.cases import Case, Key
 from containercheck.results.row import Row
@@ -283,5 +283,7 @@ def _baseline_provenance(provenance: Mapping[str, Any]) -> dict[str, Any]:
         sides = provenance.get(name)
         if isinstance(sides, Mapping) and "baseline" in sides:
             kept[name] = {"baseline": sides["baseline"]}
-    sees = provenance.get(SEES) or {}
-    return {**kept, SEES: {BARE: sees[BARE]}} if BARE in sees else kept
+    for name in (SEES, USES):
+        sides = provenance.get(name) or {}
+        kept.update({name: {BARE: sides[BARE]}} if BARE in sides else {})
+    return kept

@@ -63,6 +63,29 @@ def redacted(name: str, value: str, key: bytes) -> str:
     return f"hidden:{digest[:DIGITS]}"
 
 
+def lasting(name: str, value: str, key: bytes) -> str:
+    """Return a fingerprint of a variable's value by which nights can be compared; empty for one that may be a secret.
+
+    :param key: see :func:`lasting_key`; empty for no fingerprints.
+    """
+    if not key or SECRET.search(name):
+        return ""
+    return hmac.new(key, os.fsencode(f"{name}={value}"), hashlib.sha256).hexdigest()[:DIGITS]
+
+
+def lasting_key() -> bytes:
+    """Return a key of this user that no report has, and make it when it is first needed; empty where none can be kept.
+
+    It stays in the user's own directory, so that the same value has the same fingerprint in every job.
+    """
+    try:
+        state = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser() / "containercheck"
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return key_of(state / "variables.key")
+    except (OSError, RuntimeError):
+        return b""
+
+
 def split(variables: Mapping[str, str]) -> Tuple[Dict[str, str], Dict[str, str]]:
     """Split variables into those whose values may be published, and the others."""
     public = {name: value for name, value in variables.items() if is_public(name)}
@@ -82,9 +105,10 @@ def write_private(path: Path, text: str) -> None:
 
 
 def key_of(path: Path) -> bytes:
-    """Return the key of a job, and make it when it is first needed.
+    """Return a key, and make it when it is first needed.
 
-    :param path: of the file with the key; the job removes it when it ends.
+    :param path: of the file with the key; that of a job is removed when the job ends.
+    :raises OSError: the file cannot be written or read.
     """
     if not path.exists():
         write_private(path, os.urandom(16).hex())

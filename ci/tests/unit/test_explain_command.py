@@ -7,7 +7,7 @@ import json
 import pytest
 from containercheck.command import explain
 from containercheck.explain import between
-from containercheck.explain.observations import Observation
+from containercheck.explain.observations import Observation, Use
 from containercheck.results.cases import ReportError, collect
 
 CAUSE = {
@@ -103,3 +103,32 @@ def test_rules_can_ask_what_was_kept():
     again = between.observation(json.loads(json.dumps(between.kept(seen))))
     assert between.kept(again) == between.kept(seen)
     assert (again.space["/dev/shm"][0], again.environment) == (8 << 20, {"UCX_TLS": "tcp"})
+
+
+def test_of_variables_that_no_rule_knows_the_name_is_kept_and_what_tells_nights_apart():
+    of_job = {"SLURM_JOB_ID": "7", "PWD": "/stage"}
+    environment = {"MY_LIBRARY": "hidden:1", "MY_TOKEN": "hidden:2", "UCX_TLS": "tcp", **of_job}
+    seen = Observation(environment=environment, fingerprints={"MY_LIBRARY": "0123abcd", "MY_TOKEN": "", "UCX_TLS": "f"})
+    assert between.kept(seen)["other variable"] == {"MY_LIBRARY": "0123abcd", "MY_TOKEN": "set"}
+    assert between.kept(seen)["variable"] == {"UCX_TLS": "tcp"}
+
+
+def test_user_and_cgroup_are_kept_without_the_numbers_of_a_job():
+    lines = ["4:memory:/slurm/uid_0/job_12/step_0", "3:cpu:/slurm/uid_0/job_12/step_0", "0::/docker/0123456789abcdef"]
+    kept = between.kept(Observation(user="uid=0(root) gid=0(root)", cgroup=lines))
+    assert kept == {"user": "uid=0(root) gid=0(root)", "cgroup": ["/docker/#", "/slurm/uid_#/job_#/step_#"]}
+
+
+def test_what_runs_used_is_kept_and_rules_can_ask_it():
+    blas = "/usr/lib/x86_64-linux-gnu/openblas-serial/libopenblas-r0.3.21.so"
+    kept = between.used(Use(12.3, libraries=frozenset([blas]), interfaces=frozenset(["fab0"]), threads=4))
+    assert kept == {
+        "library": {"libopenblas": "x86_64-linux-gnu/openblas-serial/libopenblas-r0.3.21.so"},
+        "interfaces": ["fab0"],
+        "threads": 4,
+    }
+    limited = between.used(Use(throttled=[1, 100, 0.5], memory_limit=float(2 << 30)))
+    assert limited == {"limit": {"processors": "0.5", "memory": "2 GiB"}}
+    again = between.use(json.loads(json.dumps({**kept, **limited})))
+    assert (again.threads, again.interfaces, again.memory_limit) == (4, {"fab0"}, 2 << 30)
+    assert between.used(Use()) == {}

@@ -173,3 +173,23 @@ def test_a_cause_of_bare_is_the_hosts():
     assert cause.differences[0].startswith(
         "may be the cause: /dev/shm holds 8 MiB on the host, 11 GiB in earlier nights; do: "
     )
+
+
+def test_what_the_runs_used_is_named_by_the_rules_and_in_the_list():
+    def used(number):
+        return {"uses": {"generic": {"interfaces": ["eth0" if number >= 3 else "fab0"], "threads": 1}}}
+
+    (cause,) = causes([change(provenance=used, measures=("network",), ranks=2)])
+    assert cause.differences[0].startswith(
+        "may be the cause: MPI talks over eth0 in the container, over fab0 in earlier"
+    )
+    assert cause.differences[1:] == ("uses generic interfaces: fab0 -> eth0",)
+
+
+def test_a_variable_that_is_new_in_every_night_is_no_difference_and_makes_no_night_new():
+    nights = [{"sees": {"generic": {"other variable": {"NAME": str(number)}}}} for number in range(6)]
+    assert provenance.differences(points(*nights)[:4], points(*nights)[4:]) == []
+    assert not any(renewed(*nights))
+    settled = [{"sees": {"generic": {"other variable": {"NAME": value}}}} for value in "aaaabb"]
+    found = points(*settled)
+    assert provenance.differences(found[:4], found[4:]) == ["sees generic other variable NAME: a -> b"]

@@ -175,3 +175,10 @@ def test_what_differs_on_other_nodes_is_kept_without_their_environment(tmp_path,
     assert found["node2"]["limits"]["Max locked memory"] == "65536"
     assert found["node2"]["settings"][f"{settings} btl_tcp_if_include"] == "eth0"
     assert "environment" not in found["node2"] and "libc" not in found["node2"]
+
+
+def test_variables_have_fingerprints_that_last_but_secrets_have_none(printed):
+    (text,) = printed(NOTE="one", MY_TOKEN="hunter2")
+    first, again = (observation.read(text, key, {}, b"lasting")["fingerprints"] for key in (b"job", b"another job"))
+    assert first == again and re.fullmatch("[0-9a-f]{8}", first["NOTE"]) and first["MY_TOKEN"] == ""
+    assert not any(observation.read(text, KEY, {})["fingerprints"].values())

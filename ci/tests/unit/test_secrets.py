@@ -111,3 +111,21 @@ def test_an_address_with_a_secret_is_refused_on_the_command_line(asked, status, 
 def test_other_addresses_are_accepted_on_the_command_line():
     words = ["-S", "a=https://host/a?download=1#sha256=0", "-S", "b=docker://alpine@sha256:0", "-n", "HPCC@here"]
     parsers.refuse_secrets(argparse.ArgumentParser(), words)
+
+
+def test_a_lasting_fingerprint_is_the_users_own_and_there_is_none_of_a_secret(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    key = variables.lasting_key()
+    assert key and variables.lasting_key() == key
+    (path,) = tmp_path.rglob("*.key")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert (
+        variables.lasting("NAME", "a", key)
+        == variables.lasting("NAME", "a", key)
+        != variables.lasting("NAME", "b", key)
+    )
+    assert variables.lasting("NAME", "a", b"another") != variables.lasting("NAME", "a", key)
+    assert variables.lasting("CI_JOB_TOKEN", "a", key) == "" == variables.lasting("NAME", "a", b"")
+    # Where nothing can be kept there are no fingerprints, and no error.
+    monkeypatch.setenv("XDG_STATE_HOME", str(path))
+    assert variables.lasting_key() == b""

@@ -128,20 +128,22 @@ def sections(text: str) -> Dict[str, str]:
     return {title: body[:-1] if body.endswith("\n") else body for title, body in zip(parts[1::2], parts[2::2])}
 
 
-def read(text: str, key: bytes, job: Mapping[str, str]) -> Dict[str, Any]:
+def read(text: str, key: bytes, job: Mapping[str, str], lasting: bytes = b"") -> Dict[str, Any]:
     """Return what a rank saw, without secrets; empty if it printed no whole observation.
 
     :param text: what it printed.
     :param key: for fingerprints of variables.
     :param job: variables of the job outside of the container: by some of them a runtime sets others.
+    :param lasting: key for fingerprints that are the same in every job; empty for none.
     """
     parts = sections(text)
     if "end" not in parts or "environment" not in parts:
         return {}
-
+    environment = _environment(parts["environment"])
     seen = {
         "host": parts.get("host", "").strip(),
-        "environment": _environment(parts["environment"], key),
+        "environment": {name: variables.redacted(name, value, key) for name, value in environment},
+        "fingerprints": {name: variables.lasting(name, value, lasting) for name, value in environment},
         "set_by": {
             name[len(prefix) :]: name
             for name in sorted(job)
@@ -200,9 +202,9 @@ def of_other_nodes(gathering: Path, first: Mapping[str, Any], key: bytes) -> Dic
     return nodes
 
 
-def _environment(text: str, key: bytes) -> Dict[str, str]:
+def _environment(text: str) -> List[Tuple[str, str]]:
     pairs = (entry.partition("=") for entry in text.split("\0") if "=" in entry)
-    return {texts.printable(name): variables.redacted(name, value, key) for name, _, value in pairs}
+    return [(texts.printable(name), value) for name, _, value in pairs]
 
 
 def _name_of(line: str) -> List[str]:
@@ -257,7 +259,7 @@ def observe(side: str, ranks: int) -> Dict[str, Any]:
     Path(gathering, "expected").write_text(f"{max(1, ranks)}\n")
     text = _output(contract.observe_file(side))
     key = variables.key_of(Path(contract.KEY))
-    seen = read(text, key, os.environ)
+    seen = read(text, key, os.environ, variables.lasting_key())
     if seen:
         seen["nodes"] = of_other_nodes(gathering, seen, key)
     shutil.rmtree(str(gathering), ignore_errors=True)
