@@ -8,7 +8,18 @@ from dataclasses import replace
 import pytest
 from conftest import REPOSITORY
 from containercheck import ContainerCheck
-from containercheck.application.allowance import FAILURES, LEAST_MEMORY, SLOW_START, START, Run, allow, resources
+from containercheck.application.allowance import (
+    FAILURES,
+    LEAST_MEMORY,
+    PLANNED,
+    SLOW_START,
+    START,
+    Allowance,
+    Run,
+    allow,
+    for_experiments,
+    resources,
+)
 from containercheck.application.facts import Work
 from containercheck.results.cases import Case
 from containercheck.session import estimate
@@ -88,6 +99,22 @@ def test_rounds_end_before_a_limit(limits):
     found = allow(site, 4, RUN, 2, 600, limits.get("node_hours", 0))
     assert found.at_most == 100
     assert found.rounds == pytest.approx(90 - START - 5)
+
+
+@given(*[st.floats(0, 1e4)] * 3)
+def test_remedies_take_no_more_than_the_rounds_and_what_the_job_may_take(rounds, at_most, before):
+    """A job without rounds has none for them; and where all of its time is planned with, nothing is left."""
+    budget = for_experiments(Allowance(rounds, 0.0, at_most, 2), before)
+    assert 0 <= budget <= rounds
+    planned = START + before + rounds
+    assert budget == 0 or planned + budget <= PLANNED * at_most + 1e-6
+
+
+def test_remedies_may_take_as_long_as_the_rounds_where_there_is_time():
+    pair = allow(SITE, 4, RUN, 2, 60, 0)
+    assert for_experiments(pair, RUN.before) == 60
+    limited = allow(replace(SITE, time_limit=100.0), 4, RUN, 2, 60, 0)
+    assert for_experiments(limited, RUN.before) == pytest.approx(0.9 * 100 - START - 5 - 60)
 
 
 @pytest.mark.parametrize(

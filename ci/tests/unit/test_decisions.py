@@ -30,12 +30,14 @@ class Job:
     :ivar seconds: what a run takes.
     :ivar disturbed: numbers of rounds that somebody disturbs.
     :ivar faults: of round and side, what is wrong with its run.
+    :ivar takes: of a side, what its runs take; one that would exceed its limit is ended there.
     """
 
     def __init__(self, values, figures=(TIME,), sides=(BARE, GENERIC), **facts):
         self.values = values if callable(values) else lambda number: values
         self.figures, self.facts = figures, facts_of(figures, sides=sides, **facts)
         self.seconds, self.disturbed, self.faults = 1.0, (), {}
+        self.takes = {}
         self.now, self.limits = 0.0, []
 
     def run_once(self, script, output, limit, collect, local_ranks):
@@ -47,13 +49,16 @@ class Job:
         (output / "out").write_text("".join(f"{name} {value!r}\n" for name, value in by_name.items()))
         (output / "err").write_text("")
         self.limits.append((number, side, limit))
-        self.now += self.seconds
+        wanted = self.takes.get(side, self.seconds)
+        seconds = min(limit, wanted) if side in self.takes else wanted
+        self.now += seconds
+        late = {"timed_out": True, "status": None} if seconds < wanted else {}
         who = STRESS if number in self.disturbed and side == "subject" else ""
         return run_of(
             side,
             str(output),
             number,
-            **{"seconds": self.seconds, "disturbed_by": who, **self.faults.get((number, side), {})},
+            **{"seconds": seconds, "disturbed_by": who, **late, **self.faults.get((number, side), {})},
         )
 
     def play(self, monkeypatch, *words):
@@ -351,3 +356,58 @@ def test_what_is_read_afterwards_has_the_jobs_verdict_and_its_reason_to_end(tmp_
         else:
             assert record.why in ("as many as were asked for", "the time is used up")
             assert found.more_would_tell() or "--rounds=7" in facts["words"]
+
+
+def with_remedies(budget, count=2, **takes):
+    """Return a job whose container is slow, and that tries remedies that do nothing, with so many seconds for them."""
+    names = [f"remedy{number}" for number in range(1, count + 1)]
+    coin = random.Random(3)
+    noise = [1 + coin.gauss(0, 0.02) for _ in range(200)]
+    values = {**SLOW, **dict.fromkeys(names, 1.2)}
+    job = Job(lambda number: {side: value * noise[number] for side, value in values.items()})
+    remedies = [{"name": name, "of": "subject", "figures": {"time": 20.0}} for name in names]
+    job.facts.update(remedies=remedies, remedy_seconds=1.0, remedy_budget=budget)
+    job.takes = {**dict.fromkeys(names, 1.0), **takes}
+    return job
+
+
+def spent_on_remedies(record, alone):
+    """Return the seconds of a record's remedies, and of the rounds that ran for them after ``alone`` rounds."""
+    of_remedies = [run for run in record.runs if run["side"].startswith("remedy")]
+    others = [run for run in record.runs if run not in of_remedies and run["round"] > alone]
+    return sum(run["seconds"] for run in (*of_remedies, *others))
+
+
+@given(budget=st.floats(0, 40), count=st.integers(1, 3), slow=st.floats(0.5, 30))
+@settings(max_examples=15)
+def test_remedies_never_take_more_than_their_budget(tmp_path_factory, budget, count, slow):
+    """Whatever their runs take: one that hangs is ended where nothing is left for it."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.chdir(tmp_path_factory.mktemp("job"))
+        record = with_remedies(0, count).play(monkeypatch)
+        monkeypatch.chdir(tmp_path_factory.mktemp("job"))
+        tried = with_remedies(budget, count, remedy1=slow).play(monkeypatch)
+        alone = max(run["round"] for run in record.runs)
+        assert spent_on_remedies(tried, alone) <= budget + 1e-6
+
+
+def test_without_a_budget_no_remedy_runs(play):
+    record, _ = play(with_remedies(0))
+    assert {run["side"] for run in record.runs} == {"baseline", "subject"}
+
+
+def test_a_remedy_runs_as_often_as_its_budget_allows(play):
+    record, _ = play(with_remedies(5.0))
+    sides = [run["side"] for run in record.runs]
+    # Of the fifth, one that takes a little longer would exceed it.
+    assert sides.count("remedy1") + sides.count("remedy2") == 4
+
+
+def test_a_remedy_that_hangs_ends_with_its_budget_and_the_rounds_go_on(play):
+    job = with_remedies(10.0, remedy1=1000.0)
+    record, found = play(job)
+    hung = [run for run in record.runs if run["side"] == "remedy1"]
+    assert [run["timed_out"] for run in hung] == [True]
+    assert hung[0]["seconds"] <= 10.0
+    assert found.experiments.failed["remedy1"] == "it did not end in time"
+    assert verdicts(found) == {"fail"}

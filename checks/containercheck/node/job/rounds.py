@@ -41,6 +41,8 @@ from containercheck.node.outputs.evaluation import Evaluation, Facts
 MOST_REPLACED, MOST_IN_A_ROW = 10, 3
 #: Longest run, as a multiple of its baseline's time; and seconds that every run may take.
 SLOWEST, LEAST_LIMIT = 20.0, 60.0
+#: Part by which a remedy's run may take longer than the one before: one that has no time for that is not begun.
+SPARE = 0.2
 #: Longest wait before the first round for a quiet node, in seconds.
 PATIENCE = 12.0
 
@@ -66,8 +68,9 @@ class Rounds:
         self._baselines = {side.name: side.compared_with for side in self._facts.sides}
         self._took: Dict[str, float] = {}
         self._remedies = [(remedy.name, remedy.of) for remedy in self._facts.remedies]
-        # Seconds of the longest round without remedies, and of all that was run for the sake of remedies only.
-        self._longest = self._of_remedies = 0.0
+        # Seconds of the longest round without remedies, of all that was run for the sake of remedies only, and of
+        # their runs in a round that has not ended.
+        self._longest = self._of_remedies = self._in_round = 0.0
         self._in_a_row = 0
         # The processors of both halves; empty where the sides run one after the other.
         self._halves = halves.halves(self._facts.duet["cores"], os.sched_getaffinity(0)) if self._facts.duet else ()
@@ -145,11 +148,12 @@ class Rounds:
         of_remedies, is_decided = 0.0, not self._evaluation.more_would_tell()
         turns = [sides, sides[::-1]] if self._halves else [[side] for side in sides]
         for turn in turns:
-            if turn[0] in self._evaluation.lost:
+            if turn[0] in self._evaluation.lost or self._has_no_time(turn[0]):
                 continue
             runs = self._run_both(number, turn, turn is not sides) if self._halves else [self._run(number, *turn)]
             disturbers += [runs[0]["disturbed_by"]] if runs[0]["disturbed_by"] else []
             of_remedies += runs[0]["seconds"] if runs[0]["side"] not in self.sides else 0.0
+            self._in_round = of_remedies
             if self._evaluation.repeated():
                 # The record is evaluated in the same way afterwards.
                 self._evaluation.end_round(False)
@@ -159,6 +163,7 @@ class Rounds:
                 break
         seconds = time.monotonic() - began
         self._of_remedies += seconds if is_decided else of_remedies
+        self._in_round = 0.0
         self._longest = max(self._longest, seconds - of_remedies)
         if len(sides) > 1 and disturbers:
             self._replace(number, disturbers)
@@ -174,17 +179,28 @@ class Rounds:
         """Return the remedies that run in the next round: those for which there is time left beside the verdict's."""
         if self._halves:
             return []
-        left = self._facts.remedy_budget - self._of_remedies
-        if not self._evaluation.more_would_tell():
-            # The whole round is for them.
-            left -= self._longest
-        chosen = []
-        for name, of in self._remedies:
-            needed = self._took.get(name) or self._took.get(of) or self._facts.remedy_seconds
+        left, chosen = self._left_for_remedies(), []
+        for name, _ in self._remedies:
+            needed = self._needed(name)
             if name not in self._evaluation.experiments.failed and needed <= left:
                 chosen.append(name)
                 left -= needed
         return chosen
+
+    def _needed(self, remedy: str) -> float:
+        """Return the seconds without which a run of a remedy is not begun."""
+        of = dict(self._remedies)[remedy]
+        return (1 + SPARE) * (self._took.get(remedy) or self._took.get(of) or self._facts.remedy_seconds)
+
+    def _has_no_time(self, side: str) -> bool:
+        """Tell whether a side is a remedy for which others of the same round left too little."""
+        return side not in self.sides and self._needed(side) > self._left_for_remedies()
+
+    def _left_for_remedies(self) -> float:
+        """Return the seconds that may still be spent on remedies: they are never more than the job's budget."""
+        left = self._facts.remedy_budget - self._of_remedies - self._in_round
+        # A round after the verdict is for them as a whole.
+        return left if self._evaluation.more_would_tell() else left - self._longest
 
     def _replace(self, number: int, disturbers: List[str]) -> None:
         """Leave a disturbed round out, if another may replace it."""
@@ -244,12 +260,13 @@ class Rounds:
             print(f"the others are run on without {name}: {self._evaluation.lost[name]}", flush=True)
 
     def _limit(self, side: str) -> float:
-        """Return the seconds that a run of this side may take."""
-        side = dict(self._remedies).get(side, side)
-        baseline = self._took.get(self._baselines[side])
-        if baseline is None:
-            return self._arguments.limit
-        return min(self._arguments.limit, max(LEAST_LIMIT, SLOWEST * baseline))
+        """Return the seconds that a run of this side may take; a remedy's no more than are left for remedies."""
+        mended = dict(self._remedies).get(side, side)
+        baseline = self._took.get(self._baselines[mended])
+        limit = self._arguments.limit
+        if baseline is not None:
+            limit = min(limit, max(LEAST_LIMIT, SLOWEST * baseline))
+        return limit if mended == side else max(0.0, min(limit, self._left_for_remedies()))
 
 
 def parse(argv: List[str]) -> argparse.Namespace:
