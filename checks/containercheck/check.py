@@ -268,6 +268,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         closing = known_spreads.closing(figures, self.tolerance, self.prepared.spreads)
         self.expected = {
             "ranks": self.layout.ranks,
+            "threads": self.layout.threads,
             **asdict(run),
             **asdict(self.prepared.allowance),
             "closing": closing,

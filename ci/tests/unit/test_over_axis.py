@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import made
 import pytest
-from containercheck.report.page import over_axis, published
+from containercheck.report.page import over_axis, places, published
 from containercheck.results.cases import collect
 
 
@@ -47,7 +47,7 @@ def test_figures_at_many_sizes_are_a_curve_over_bytes_and_few_are_none():
 
 def test_published_values_are_hollow_and_have_their_machine():
     raw = [
-        made.case("HPL", variant="bare", axes=f" %size={size}", rows=[made.alone("HPL", unit="GFLOPS")])
+        made.case("HPL", "bare", 2, axes=f" %size={size}", rows=[made.alone("HPL", unit="GFLOPS")])
         for size in (8000, 96000)
     ]
     (chart,) = drawn(*raw)
@@ -64,6 +64,95 @@ def test_overheads_and_references_of_ours_are_no_published_values():
     assert published.of("Nothing") == ()
 
 
-@pytest.mark.parametrize(("places", "numeric"), [(["1", "2.5"], True), (["0", "2"], False), (["all", "2"], False)])
-def test_an_axis_of_positive_numbers_is_numeric(places, numeric):
-    assert over_axis.is_numeric(places) is numeric
+@pytest.mark.parametrize(("value", "numeric"), [("1", True), ("2.5", True), ("0", False), ("all", False)])
+def test_a_positive_number_stands_for_itself(value, numeric):
+    assert places.is_number(value) is numeric
+
+
+def on(value, ranks, threads=1, nodes=1, axis="ranks", amount=1000.0, application="Code", **facts):
+    """Return a case with a value of an axis, and the layout and work that it came to."""
+    expected = {"ranks": ranks * nodes, "threads": threads, "amount": amount}
+    rows = [made.row(facts.pop("figure", "rate"))]
+    return made.case(application, nodes=nodes, axes=f" %{axis}={value}", rows=rows, expected=expected, **facts)
+
+
+def placed(*raw, axis="ranks"):
+    return places.of(axis, cases(*raw))
+
+
+def test_a_default_of_ranks_stands_where_its_ranks_are():
+    """HPCC over processes: the usual case has one on each core."""
+    raw = [on(0, 28), *(on(ranks, ranks) for ranks in (1, 2, 14))]
+    (chart,) = drawn(*raw)
+    assert [row[1] for row in chart.table.rows][:4] == ["1", "2", "14", "28 (0)"]
+    assert "ns/day over ranks (on a node)" in chart.description
+
+
+def test_a_mix_that_fills_a_node_stands_where_its_ranks_are_on_several_nodes():
+    """BT-MZ: fewer ranks have more threads each."""
+    raw = [on("all", 28, nodes=4), *(on(ranks, ranks, 28 // ranks, nodes=4) for ranks in (1, 7, 14))]
+    assert placed(*raw).numbers == {"all": 28, "1": 1, "7": 7, "14": 14}
+
+
+def test_threads_for_all_cores_stand_where_they_are():
+    """One rank on the node in both cases, whose threads differ."""
+    raw = [on(1, 1, 1, axis="openmp"), on("all", 1, 28, axis="openmp")]
+    assert placed(*raw, axis="openmp") == places.Places("threads of a rank", {"1": 1, "all": 28})
+
+
+def test_workers_are_threads():
+    raw = [on(0, 1, 8, axis="workers"), on(2, 1, 2, axis="workers"), on(4, 1, 4, axis="workers")]
+    assert placed(*raw, axis="workers").numbers == {"0": 8, "2": 2, "4": 4}
+
+
+def test_all_slots_are_the_cores_where_the_layout_does_not_tell():
+    raw = [on(slots, 1, 28, axis="slots") for slots in ("1", "14", "all")]
+    assert placed(*raw, axis="slots").numbers == {"1": 1, "14": 14, "all": 28}
+
+
+def test_ranks_in_all_are_no_ranks_of_a_node():
+    raw = [on(0, 28, nodes=2), *(on(2 * ranks, ranks, nodes=2) for ranks in (1, 2))]
+    assert placed(*raw) == places.Places("in all", {"0": 56, "2": 2, "4": 4})
+
+
+def test_another_problem_is_no_part_of_the_curve():
+    """HPCG: the usual run has a smaller problem for each rank."""
+    raw = [on("plain", 28, amount=28 * 32.0**3), *(on(ranks, ranks, amount=ranks * 120.0**3) for ranks in (1, 14))]
+    assert placed(*raw).left_out == (("plain", "another amount of work"),)
+    (chart,) = drawn(*raw)
+    assert "Not drawn: ranks=plain (another amount of work)." in chart.description
+    raw.append(on("all", 28, amount=28 * 120.0**3))
+    assert placed(*raw).numbers == {"1": 1, "14": 14, "all": 28}
+
+
+def test_what_no_layout_tells_stays_a_name():
+    assert placed(on(60, 4, axis="runs"), on(0, 4, axis="runs"), axis="runs") is None
+    assert placed(on("few", 4, axis="sizes"), on("all", 4, axis="sizes"), axis="sizes") is None
+    old = [on(ranks, 4) for ranks in (0, 1)]
+    for raw in old:
+        del raw["expected"]
+    assert placed(*old) is None
+
+
+def test_published_mixes_stand_at_the_cores_of_their_machine():
+    """Lenox has 28 cores a node, by its file in config/."""
+    size = " %size=C"
+    raw = [
+        on(ranks, count, 8 // count, nodes=4, application="BTMZ", figure="seconds")
+        for ranks, count in (("all", 8), ("1", 1), ("2", 2))
+    ]
+    for case in raw:
+        case["display_name"] += size
+    (chart,) = [chart for chart in drawn(*raw) if chart.title.endswith("over ranks")]
+    rows = {row[:2]: row[2] for row in chart.table.rows}
+    assert rows["published: lenox, bare", "28 (all)"].startswith("15.55")
+    assert rows["published: lenox, bare", "14"].startswith("19.8")
+    assert ("generic", "8 (all)") in rows
+
+
+def test_published_values_of_other_nodes_or_another_class_are_not_drawn():
+    for nodes, size in ((1, "C"), (4, "B")):
+        raw = [on(ranks, ranks, nodes=nodes, application="BTMZ", figure="seconds") for ranks in (1, 2)]
+        for case in raw:
+            case["display_name"] += f" %size={size}"
+        assert not any("published" in row[0] for chart in drawn(*raw) for row in chart.table.rows)

@@ -7,13 +7,13 @@ Published values are hollow marks beside ours, with their machine. Figures of on
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from containercheck.report.page import drawing, plots, published, shapes
+from containercheck.report.page import drawing, places, plots, published, shapes
 from containercheck.report.page.charts import Chart
 from containercheck.report.page.palette import VARIANTS
-from containercheck.report.page.plots import Value
+from containercheck.report.page.places import Places
 from containercheck.report.page.shapes import Curve
 from containercheck.report.page.wording import Table, measured
 from containercheck.results.cases import Case
@@ -30,11 +30,14 @@ FEWEST_SIZES = 4
 class Point:
     """A value at a place on the axis.
 
+    :ivar place: value of the axis.
+    :ivar at: its number; None on an axis of names.
     :ivar hollow: whether it was published, and not measured here.
     """
 
     side: str
     place: str
+    at: float | None
     value: float
     low: float | None = None
     high: float | None = None
@@ -50,11 +53,11 @@ def charts(prefix: str, heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     """
     for axis in dict.fromkeys(name for case in cases for name in case.axes):
         group = most_values(axis, cases)
-        for figure, by_place in _figures(axis, group).items():
-            ours = [point for points in by_place.values() for point in points]
+        placed = places.of(axis, group)
+        for figure, ours in _figures(axis, group, placed).items():
             unit = next(row.unit for case in group for row in case.rows if row.figure == figure)
-            points = [*ours, *_published(figure, axis, group)]
-            yield chart(f"{prefix}-{axis}-{figure}", f"{heading}: {figure} over {axis}", axis, unit, points)
+            points = [*ours, *_published(figure, axis, group, placed)]
+            yield chart(f"{prefix}-{axis}-{figure}", f"{heading}: {figure} over {axis}", axis, unit, points, placed)
     for place, (quantity, unit, points) in enumerate(_sizes(cases)):
         title = f"{heading}: {quantity} over the size of a message"
         yield chart(f"{prefix}-sizes-{place}", title, "bytes", unit, points)
@@ -71,27 +74,25 @@ def most_values(axis: str, cases: Sequence[Case]) -> list[Case]:
     return best if len({case.axes[axis] for case in best}) > 1 else []
 
 
-def _figures(axis: str, cases: Sequence[Case]) -> dict[str, dict[str, list[Point]]]:
-    """Return the points of each figure that has several values of the axis, by value."""
-    figures: dict[str, dict[str, list[Point]]] = {}
+def _figures(axis: str, cases: Sequence[Case], placed: Places | None) -> dict[str, list[Point]]:
+    """Return the points of each figure that has several values of the axis."""
+    figures: dict[str, list[Point]] = {}
     for place in dict.fromkeys(case.axes[axis] for case in cases):
-        for value in plots.values([case for case in cases if case.axes[axis] == place]):
-            figures.setdefault(value.figure, {}).setdefault(place, []).append(_point(place, value))
-    return {figure: by_place for figure, by_place in figures.items() if len(by_place) > 1}
+        if placed is None or place in placed.numbers:
+            at = placed.numbers[place] if placed else None
+            for value in plots.values([case for case in cases if case.axes[axis] == place]):
+                figures.setdefault(value.figure, []).append(Point(value.side, place, at, value.value, *value.ends))
+    return {figure: points for figure, points in figures.items() if len({point.place for point in points}) > 1}
 
 
-def _point(place: str, value: Value) -> Point:
-    return Point(value.side, place, value.value, *value.ends)
-
-
-def _published(figure: str, axis: str, cases: Sequence[Case]) -> list[Point]:
-    """Return the published values of a figure over an axis; of cases with other values of other axes, none."""
-    numbers = published.of(cases[0].application)
-    return [
-        Point(f"{known.machine}, {known.variant}", dict(known.axes)[axis], known.value, hollow=True)
-        for known in numbers
-        if known.figure == figure and axis in dict(known.axes)
-    ]
+def _published(figure: str, axis: str, cases: Sequence[Case], placed: Places | None) -> Iterator[Point]:
+    """Yield the published values of a figure over an axis, on as many nodes and with the same values of other axes."""
+    for known in published.of(cases[0].application):
+        place = dict(known.axes).get(axis)
+        if known.figure == figure and known.nodes == cases[0].nodes and place is not None:
+            at = placed.elsewhere(place, known.cores) if placed else None
+            if known.is_of({**cases[0].axes, axis: place}) and (at is not None or placed is None):
+                yield Point(known.label, place, at, known.value, hollow=True)
 
 
 def _sizes(cases: Sequence[Case]) -> Iterator[tuple[str, str, list[Point]]]:
@@ -105,44 +106,45 @@ def _sizes(cases: Sequence[Case]) -> Iterator[tuple[str, str, list[Point]]]:
         if match:
             size = int(match[2]) * BYTES[match[3]]
             by_size = quantities.setdefault((match[1], value.unit), {})
-            by_size.setdefault((value.side, size), _point(str(size), value))
+            by_size.setdefault((value.side, size), Point(value.side, str(size), size, value.value, *value.ends))
     for (quantity, unit), points in quantities.items():
         if len({size for _, size in points}) >= FEWEST_SIZES:
             yield quantity, unit, list(points.values())
 
 
-def is_numeric(places: Iterable[str]) -> bool:
-    """Tell whether all values of an axis are positive numbers, so that a curve over them makes sense."""
-    return all(re.fullmatch(r"\d+(\.\d+)?", place) and float(place) > 0 for place in places)
-
-
-def chart(name: str, title: str, axis: str, unit: str, points: Sequence[Point]) -> Chart:
-    """Return the plot of a figure over an axis."""
-    places = list(dict.fromkeys(point.place for point in points))
-    numeric = is_numeric(places)
-    places = sorted(places, key=float) if numeric else places
+def chart(name: str, title: str, axis: str, unit: str, points: Sequence[Point], placed: Places | None = None) -> Chart:
+    """Return the plot of a figure over an axis; all points have numbers, or none has."""
+    numeric = all(point.at is not None for point in points)
+    names = list(dict.fromkeys(point.place for point in points))
     sides = sorted(dict.fromkeys((point.hollow, point.side) for point in points), key=_order)
     others = [side for hollow, side in sides if not hollow and side not in VARIANTS]
-    curves = []
+    curves, rows = [], []
     for hollow, side in sides:
-        of_side = sorted(
-            (point for point in points if (point.hollow, point.side) == (hollow, side)),
-            key=lambda point: places.index(point.place),
-        )
-        at = [float(point.place) if numeric else float(places.index(point.place)) for point in of_side]
-        drawn = tuple((x, point.value, point.low, point.high) for x, point in zip(at, of_side))
+        of_side = [
+            (float(names.index(point.place)) if point.at is None else point.at, point)
+            for point in points
+            if (point.hollow, point.side) == (hollow, side)
+        ]
+        of_side.sort(key=lambda pair: pair[0])
+        drawn = tuple((x, point.value, point.low, point.high) for x, point in of_side)
         label = f"published: {side}" if hollow else side
         style = shapes.style_of(side.rpartition(", ")[2] if hollow else side, others)
         curves.append(Curve(label, style, drawn, hollow=hollow))
-    text = f"{unit or 'Value'} over {axis}; bars are two standard errors. " + "; ".join(map(_ends, curves)) + "."
-    rows = tuple(
-        (curve.label, places[int(x)] if not numeric else f"{x:.12g}", measured(value, None, unit))
-        for curve in curves
-        for x, value, _, _ in curve.points
-    )
-    data = Table(f"Data of the plot: {title}", ("side", axis, f"value, {unit}" if unit else "value"), rows)
-    svg = drawing.over_numbers(curves, unit, axis) if numeric else drawing.over_names(curves, places, unit)
+        rows += [(label, _place(point), measured(point.value, None, unit)) for _, point in of_side]
+    meaning = f"{axis} ({placed.meaning})" if placed and placed.meaning else axis
+    text = f"{unit or 'Value'} over {meaning}; bars are two standard errors. " + "; ".join(map(_ends, curves)) + "."
+    if placed and placed.left_out:
+        text += f" Not drawn: {', '.join(f'{axis}={value} ({reason})' for value, reason in placed.left_out)}."
+    data = Table(f"Data of the plot: {title}", ("side", axis, f"value, {unit}" if unit else "value"), tuple(rows))
+    svg = drawing.over_numbers(curves, unit, meaning) if numeric else drawing.over_names(curves, names, unit)
     return Chart.of(re.sub(r"[^\w-]", "-", name), title, text, svg, data)
+
+
+def _place(point: Point) -> str:
+    """Return a point's value of the axis, with its number where that is another."""
+    if point.at is None or places.is_number(point.place):
+        return point.place
+    return f"{point.at:g} ({point.place})"
 
 
 def _order(side: tuple[bool, str]) -> tuple[bool, int, str]:

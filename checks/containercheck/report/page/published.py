@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+import runpy
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-from containercheck.node.project import CHECKS
+from containercheck.node.project import CHECKS, COMMON
 
 #: Key of a file's axes, and end of the name of an expected overhead, which is no value of a plot.
 INDEX, OVERHEAD = "$index", "_overhead"
@@ -36,6 +37,31 @@ class Published:
     def machine(self) -> str:
         """Name of the machine."""
         return self.partition.partition(":")[0]
+
+    @property
+    def label(self) -> str:
+        """Machine and variant: no mark of a plot is without its machine."""
+        return f"{self.machine}, {self.variant}"
+
+    @property
+    def cores(self) -> int | None:
+        """Cores of a node of the machine, by its file in ``config/``; None where it does not say."""
+        return _cores(self.partition)
+
+    def is_of(self, axes: Mapping[str, str]) -> bool:
+        """Tell whether it is of a case with these values of its axes, as far as the references tell cases apart."""
+        return all(axes.get(name) == value for name, value in self.axes)
+
+
+@functools.cache
+def _cores(partition: str) -> int | None:
+    system, _, name = partition.partition(":")
+    path = COMMON.with_name(f"{system.replace('-', '_')}.py")
+    systems = runpy.run_path(str(path))["site_configuration"]["systems"] if path.is_file() else []
+    for facts in (part for known in systems if known["name"] == system for part in known["partitions"]):
+        if facts["name"] == name and "num_cpus" in facts.get("processor", {}):
+            return int(facts["processor"]["num_cpus"] // facts["processor"].get("num_cpus_per_core", 1))
+    return None
 
 
 @functools.cache
