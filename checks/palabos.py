@@ -5,7 +5,8 @@ D12.6 section 8.1.3, HLRS EXCESS: air around the profile of a car, 10 s of it, o
 slight trend to a slow-down over InfiniBand. The profile is not public: here the obstacle is a sphere, in a program of
 the project's own on Debian's library, which Debian 12 has and Debian 13 has not. D12.6 has OpenMP within a node: the
 library has none, and the program shares a rank's blocks of the lattice out to its threads. The channel has more sites
-for more cores, and the same for any number of ranks on them, which the full axes take; speed-up comes from those cases.
+for more cores of the nodes, and the same for any number of ranks on them, which the full axes take: the report's
+speed-up over cores is that of figure 8.9, on one node; over nodes the channel grows, which the speed-up counts.
 """
 
 import reframe as rfm

@@ -9,8 +9,8 @@ memory before it reads, so the text comes from its file system; read-ahead goes 
 
 What D12.6 section 9 calls overhead, the wall-clock time (from before MPI's launcher starts, to the end of the program)
 less that of the computation, is ``seconds_outside`` here; memory is a figure too. Efficiency is the share of all
-ranks' time that is spent on reading and counting; D12.6's, T(1) / (n T(n)), comes from the cases with other numbers of
-ranks in the full axes.
+ranks' time that is spent on reading and counting; D12.6's, T(1) / (n T(n)) of figure 8.12, is the report's efficiency
+over cores, from the cases with other numbers of ranks in the full axes.
 """
 
 import shlex

@@ -1,8 +1,11 @@
-"""How applications scale over nodes: speed-up and parallel efficiency of each variant, from the cases of one session.
+"""How applications scale over nodes, and over the cores of as many nodes: speed-up and efficiency of each variant.
 
-Only figures with ``scaling`` in their row of the results have them. The speed-up is against the fewest nodes that ran,
-as in D12.6 sections 6.9.1 and 8.1; the efficiency is the speed-up divided by the ratio of the numbers of nodes. Work
-per time is compared (J. L. Gustafson, "Reevaluating Amdahl's law", CACM 31 (1988)): for the same work that is the
+Only figures with ``scaling`` in their row of the results have them, from the cases of one session. The speed-up is
+against the fewest nodes, or cores, that ran, as in D12.6 sections 6.9.1 and 8.1; the efficiency is the speed-up divided
+by the ratio of their numbers. Over cores are cases that differ in an axis of ranks, or of threads: figures 8.9, 8.10,
+8.12 and 8.13 of D12.6. Mixes of ranks and threads that fill a node have no such scaling: all use its cores.
+
+Work per time is compared (J. L. Gustafson, "Reevaluating Amdahl's law", CACM 31 (1988)): for the same work that is the
 quotient of the times (strong scaling), and where the work grows like the nodes the efficiency is time(1) / time(n)
 (weak scaling).
 """
@@ -10,7 +13,7 @@ quotient of the times (strong scaling), and where the work grows like the nodes 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +27,9 @@ WORK = ("FLOPS", "FLOP/s", "images/s")
 #: Relative difference in work up to which it counts as the same.
 SAME = 1e-9
 
+#: What cases scale over.
+NODES, CORES = "nodes", "cores"
+
 #: A case, and its row of the figure.
 Measured = tuple[Case, Row]
 #: Facts to add to rows of the results, by case, figure, and label of the subject (empty without a subject).
@@ -32,18 +38,20 @@ ByRow = dict[tuple[Key, str, str], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Point:
-    """Result of a side on a number of nodes.
+    """Result of a side on a number of nodes, or of cores.
 
     :ivar case: key of the case that ran there.
+    :ivar at: that number.
     :ivar value: the median, in the figure's unit.
-    :ivar work: amount of work of a run, relative to that on the fewest nodes.
-    :ivar speed_up: work per time, relative to that on the fewest nodes.
+    :ivar work: amount of work of a run, relative to that on the fewest.
+    :ivar speed_up: work per time, relative to that on the fewest.
     :ivar efficiency: the speed-up relative to the ideal one.
-    :ivar error: standard error of the speed-up; None where it is not known, and on the fewest nodes.
+    :ivar error: standard error of the speed-up; None where it is not known, and on the fewest.
     """
 
     case: Key
     nodes: int
+    at: int
     value: float
     work: float
     speed_up: float
@@ -53,10 +61,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Side:
-    """A compared side over nodes: bare, a variant, or a runtime.
+    """A compared side over nodes or cores: bare, a variant, or a runtime.
 
     :ivar which: ``baseline`` or ``subject``, as the rows call it; a side that ran alone is a baseline.
-    :ivar points: two at least, the fewest nodes first.
+    :ivar points: two at least, the fewest first.
     """
 
     which: str
@@ -65,23 +73,25 @@ class Side:
 
     @property
     def fewest(self) -> int:
-        """The number of nodes that the others are compared with."""
-        return self.points[0].nodes
+        """The number of nodes or cores that the others are compared with."""
+        return self.points[0].at
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """A figure of a variant over nodes.
+    """A figure of a variant over nodes, or over cores.
 
-    :ivar label: label of its cases.
+    :ivar over: :data:`NODES` or :data:`CORES`.
+    :ivar label: label of its cases, without the axis that sets the cores.
     :ivar where: partition, and environment where that is not ReFrame's own.
     :ivar subject_label: as in the rows; empty for a bare case.
-    :ivar kind: ``weak`` where the work of a run grows with the nodes, else ``strong``.
+    :ivar kind: ``weak`` where the work of a run grows with them, else ``strong``.
     :ivar sides: the baseline, as it ran in the jobs of the subject, and the subject; or the side that ran alone. All
-        have the same numbers of nodes.
-    :ivar left_out: numbers of nodes that were run and are left out, with the reason.
+        have the same numbers.
+    :ivar left_out: numbers that were run and are left out, with the reason.
     """
 
+    over: str
     label: str
     where: str
     variant: str
@@ -94,32 +104,59 @@ class Scaling:
 
 
 def of(cases: Iterable[Case]) -> list[Scaling]:
-    """Return the scaling of each variant and figure that ran on two numbers of nodes or more."""
+    """Return the scaling of each variant and figure that ran on two numbers of nodes, or of cores, or more."""
+    # Skips are reported in lines of their own.
+    ran = [case for case in cases if case.result != "skip"]
+    return [*_over_nodes(ran), *over_cores(ran)]
+
+
+def _over_nodes(cases: Iterable[Case]) -> Iterator[Scaling]:
     groups: dict[tuple[Any, ...], list[Case]] = {}
     for case in cases:
-        # Skips are reported in lines of their own.
-        if case.result != "skip":
-            system, partition, environ, _ = case.key
-            axes = tuple(sorted(case.axes.items()))
-            groups.setdefault((system, partition, environ, case.application, case.variant, axes), []).append(case)
-    return [scaling for group in groups.values() for scaling in _of_variant(sorted(group, key=lambda case: case.nodes))]
+        axes = tuple(sorted(case.axes.items()))
+        groups.setdefault((*_common(case), axes), []).append(case)
+    for group in groups.values():
+        numbered = [(case.nodes, case) for case in group]
+        yield from _of_variant(NODES, group[0].label, sorted(numbered, key=lambda pair: pair[0]))
 
 
-def _of_variant(cases: Sequence[Case]) -> Iterator[Scaling]:
-    """Yield the scaling of each figure of cases that differ in their nodes only.
+def over_cores(cases: Iterable[Case]) -> Iterator[Scaling]:
+    """Yield the scaling over cores of cases on as many nodes that differ in an axis of ranks, or of threads, alone."""
+    groups: dict[tuple[Any, ...], list[Case]] = {}
+    for case in cases:
+        for axis in case.axes:
+            others = tuple(sorted(item for item in case.axes.items() if item[0] != axis))
+            groups.setdefault((*_common(case), case.nodes, axis, others), []).append(case)
+    for (*_, axis, _), group in groups.items():
+        layouts = [(case.expected.get("ranks"), case.expected.get("threads")) for case in group]
+        varying = [len({layout[part] for layout in layouts}) > 1 for part in (0, 1)]
+        # With both, the mixes of a node differ, and its cores do not; what is not known is no number of cores.
+        if varying.count(True) == 1 and not any(None in layout for layout in layouts):
+            numbered = [(ranks * threads, case) for (ranks, threads), case in zip(layouts, group)]
+            label = group[0].label.replace(f" {axis}={group[0].axes[axis]}", "")
+            yield from _of_variant(CORES, label, sorted(numbered, key=lambda pair: pair[0]))
 
-    :param cases: the fewest nodes first.
+
+def _common(case: Case) -> tuple[str, ...]:
+    """Return what all cases of a curve have in common."""
+    return (*case.key[:3], case.application, case.variant)
+
+
+def _of_variant(over: str, label: str, cases: Sequence[tuple[int, Case]]) -> Iterator[Scaling]:
+    """Yield the scaling of each figure of cases that differ in their nodes, or cores, only.
+
+    :param cases: with their number of them, the fewest first.
     """
     by_figure: dict[tuple[str, str], dict[int, Measured]] = {}
-    for case in cases:
+    for at, case in cases:
         for row in case.rows if _was_measured(case) else ():
             if row.scaling and _has_values(row):
-                by_nodes = by_figure.setdefault((row.figure, row.subject_label), {})
-                by_nodes.setdefault(case.nodes, (case, row))
-    for (_, label), by_nodes in by_figure.items():
-        if len(by_nodes) > 1:
-            others = {case.nodes: case for case in cases if case.nodes not in by_nodes}
-            yield _scaling(label, list(by_nodes.values()), others.values())
+                by_number = by_figure.setdefault((row.figure, row.subject_label), {})
+                by_number.setdefault(at, (case, row))
+    for (_, subject), by_number in by_figure.items():
+        if len(by_number) > 1:
+            others = {at: case for at, case in cases if at not in by_number}
+            yield _scaling(over, label, subject, by_number, others)
 
 
 def _was_measured(case: Case) -> bool:
@@ -136,45 +173,48 @@ def _sides(row: Row) -> list[str]:
     return ["baseline", "subject"] if row.is_comparison else ["baseline"]
 
 
-def _scaling(label: str, measured: Sequence[Measured], others: Iterable[Case]) -> Scaling:
-    case, row = measured[0]
+def _scaling(
+    over: str, label: str, subject: str, measured: Mapping[int, Measured], others: Mapping[int, Case]
+) -> Scaling:
+    case, row = next(iter(measured.values()))
     work = _work(measured)
     environ = case.key[2]
     return Scaling(
-        label=case.label,
+        over=over,
+        label=label,
         where=case.partition + ("" if environ in ("", "builtin") else f" {environ}"),
         variant=case.variant,
         figure=row.figure,
         unit=row.unit,
-        subject_label=label,
+        subject_label=subject,
         kind="weak" if max(work) > 1 + SAME else "strong",
         sides=tuple(_side(which, measured, work) for which in _sides(row)),
-        left_out=tuple((other.nodes, "no value" if _was_measured(other) else "failed") for other in others),
+        left_out=tuple((at, "no value" if _was_measured(other) else "failed") for at, other in others.items()),
     )
 
 
-def _work(measured: Sequence[Measured]) -> list[float]:
-    """Return the amount of work of a run for each number of nodes, relative to that on the fewest.
+def _work(measured: Mapping[int, Measured]) -> list[float]:
+    """Return the amount of work of a run for each number of nodes or cores, relative to that on the fewest.
 
     It is the amount that the check states. For an input of unknown size, such as a published one, it follows from the
-    declared scaling: constant if strong, proportional to the nodes if weak.
+    declared scaling: constant if strong, proportional to the number if weak.
     """
-    amounts = [case.expected.get("amount") or 0.0 for case, _ in measured]
+    amounts = [case.expected.get("amount") or 0.0 for case, _ in measured.values()]
     if min(amounts) <= 0:
-        weak = measured[0][1].scaling == "weak"
-        amounts = [case.nodes if weak else 1 for case, _ in measured]
+        weak = next(iter(measured.values()))[1].scaling == "weak"
+        amounts = [at if weak else 1 for at in measured]
     return [amount / amounts[0] for amount in amounts]
 
 
-def _side(which: str, measured: Sequence[Measured], work: Sequence[float]) -> Side:
-    (first, base), points = measured[0], []
-    for (case, row), times in zip(measured, work):
+def _side(which: str, measured: Mapping[int, Measured], work: Sequence[float]) -> Side:
+    (fewest, (first, base)), points = next(iter(measured.items())), []
+    for (at, (case, row)), times in zip(measured.items(), work):
         value = getattr(row, which)
         speed_up = _speed(row, value, times) / _speed(base, getattr(base, which), 1.0)
         # The speed-up against itself is exactly 1.
         spread = 0.0 if row is base else math.hypot(_relative_error(base, which), _relative_error(row, which))
-        ideal = case.nodes / first.nodes
-        points.append(Point(case.key, case.nodes, value, times, speed_up, speed_up / ideal, speed_up * spread or None))
+        efficiency = speed_up * fewest / at
+        points.append(Point(case.key, case.nodes, at, value, times, speed_up, efficiency, speed_up * spread or None))
     usual = first.variant if which == "subject" else "bare"
     return Side(which, getattr(base, f"{which}_label") or usual, tuple(points))
 
@@ -207,19 +247,21 @@ def _line(scaling: Scaling, with_figure: bool, with_place: bool) -> str:
     name += f" ({subject.label})" if subject.label != scaling.variant else ""
     name += f", {scaling.figure}" if with_figure else ""
     name += f", {scaling.where}" if with_place else ""
-    values = ", ".join(_value(point, scaling.unit) for point in subject.points)
+    on_nodes = subject.points[0].nodes
+    name += f", {amount(on_nodes, NODES)}" if scaling.over == CORES and on_nodes > 1 else ""
+    values = ", ".join(_value(point, scaling) for point in subject.points)
     speed_ups = _listed([number(point.speed_up, 3) for point in subject.points[1:]])
-    against = f" against {nodes(subject.fewest)}" if subject.fewest > 1 else ""
+    against = f" against {amount(subject.fewest, scaling.over)}" if subject.fewest > 1 else ""
     text = f"{name}: {values}: speed-up {speed_ups}{against}, efficiency {_efficiencies(subject)}"
     if len(scaling.sides) > 1:
         text += f" ({scaling.sides[0].label} {_efficiencies(scaling.sides[0])})"
     return text + (f"; {without(scaling)}" if scaling.left_out else "")
 
 
-def _value(point: Point, unit: str) -> str:
+def _value(point: Point, scaling: Scaling) -> str:
     times = number(point.work, 3)
     more = "" if times == "1" else f" ({times} times the work)"
-    return f"{nodes(point.nodes)} {number(point.value)} {unit}{more}"
+    return f"{amount(point.at, scaling.over)} {number(point.value)} {scaling.unit}{more}"
 
 
 def _efficiencies(side: Side) -> str:
@@ -232,14 +274,17 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def without(scaling: Scaling) -> str:
-    """Return the numbers of nodes that are left out, with the reasons; empty where none is."""
-    listed = ", ".join(f"{nodes(amount)} ({why})" for amount, why in scaling.left_out)
+    """Return the numbers that are left out, with the reasons; empty where none is."""
+    listed = ", ".join(f"{amount(at, scaling.over)} ({why})" for at, why in scaling.left_out)
     return f"left out: {listed}" if listed else ""
 
 
-def nodes(amount: int) -> str:
-    """Return a number of nodes with its noun: ``1 node``, ``2 nodes``."""
-    return f"{amount} node{'' if amount == 1 else 's'}"
+def amount(count: int, over: str) -> str:
+    """Return a number of nodes or cores with its noun: ``1 node``, ``2 nodes``.
+
+    :param over: :data:`NODES` or :data:`CORES`.
+    """
+    return f"{count} {over.removesuffix('s') if count == 1 else over}"
 
 
 def percent(efficiency: float) -> str:
@@ -250,13 +295,16 @@ def percent(efficiency: float) -> str:
 def by_row(cases: Iterable[Case]) -> ByRow:
     """Return the scaling facts to add to rows of the results.
 
-    ``scaling`` is the kind; speed-up and efficiency are prefixed with the side: ``baseline_speed_up``.
+    ``scaling`` is the kind; speed-up and efficiency are prefixed with the side: ``baseline_speed_up``. Those over cores
+    end in ``_over_cores``, as does their kind.
     """
     rows: ByRow = {}
     for scaling in of(cases):
+        end = "_over_cores" if scaling.over == CORES else ""
         for side in scaling.sides:
             for point in side.points:
-                facts = rows.setdefault((point.case, scaling.figure, scaling.subject_label), {"scaling": scaling.kind})
-                facts[f"{side.which}_speed_up"] = point.speed_up
-                facts[f"{side.which}_efficiency"] = point.efficiency
+                facts = rows.setdefault((point.case, scaling.figure, scaling.subject_label), {})
+                facts[f"scaling{end}"] = scaling.kind
+                facts[f"{side.which}_speed_up{end}"] = point.speed_up
+                facts[f"{side.which}_efficiency{end}"] = point.efficiency
     return rows

@@ -156,3 +156,19 @@ def test_published_values_of_other_nodes_or_another_class_are_not_drawn():
         for case in raw:
             case["display_name"] += f" %size={size}"
         assert not any("published" in row[0] for chart in drawn(*raw) for row in chart.table.rows)
+
+
+def test_a_figure_that_scales_has_speed_up_and_efficiency_over_cores():
+    """As D12.6 figures 8.9 and 8.10, from cases with fewer ranks."""
+    raw = [on(ranks, ranks) for ranks in (1, 2, 8)]
+    for case, seconds in zip(raw, (80.0, 40.0, 20.0)):
+        facts = {"unit": "s", "better": "lower", "scaling": "strong"}
+        case["results"] = [made.row(bare=seconds, overhead=0.0, **facts)]
+    up, efficiency, values = drawn(*raw)
+    assert (up.title, efficiency.title) == (
+        "Code, compute: speed-up of rate over cores",
+        "Code, compute: efficiency of rate over cores",
+    )
+    assert up.table.rows[:3] == (("bare", "1", "1", "100 %"), ("bare", "2", "2", "100 %"), ("bare", "8", "4", "50 %"))
+    assert "bare: 4 on 8, efficiency 50 %" in efficiency.description
+    assert values.title.endswith("rate over ranks")

@@ -192,10 +192,10 @@ def test_a_document_s_own_input_of_which_nobody_knows_the_size_has_a_speed_up():
 def test_a_variant_without_the_smallest_run_begins_on_the_line_of_the_ideal(monkeypatch):
     draw, curves = drawing.over_nodes, {}
 
-    def over_nodes(found, label, ideal=False):
+    def over_nodes(found, label, ideal=False, **facts):
         if ideal:
             curves.update({curve.label: curve.points for curve in found})
-        return draw(found, label, ideal)
+        return draw(found, label, ideal, **facts)
 
     monkeypatch.setattr(drawing, "over_nodes", over_nodes)
     work = {"amount": 1.0}

@@ -13,6 +13,9 @@ from gromacs import GROMACS
 from hpcc import HPCC
 from hypothesis import given
 from hypothesis import strategies as st
+from pace3d import PACE3D
+from palabos import Palabos
+from semanticspaces import SemanticSpaces
 from wordcount import WordCount
 
 #: Units with their better direction, and whether they count the work themselves.
@@ -178,8 +181,8 @@ def test_a_case_that_failed_is_left_out_and_named(nodes, with_figures):
         if raw_case["num_nodes"] == nodes:
             raw_case.update(FAILED, **({} if with_figures else {"results": []}))
     (line,) = told(*raw)
-    assert line.endswith(f"; left out: {scaling.nodes(nodes)} (failed)")
-    assert f"{scaling.nodes(nodes)} {values[nodes]:g} ns/day" not in line
+    assert line.endswith(f"; left out: {scaling.amount(nodes, scaling.NODES)} (failed)")
+    assert f"{scaling.amount(nodes, scaling.NODES)} {values[nodes]:g} ns/day" not in line
     assert sorted(ups(*raw)) == [n for n in values if n != nodes]
 
 
@@ -260,3 +263,72 @@ def test_rows_get_what_belongs_to_them():
 def test_checks_declare_what_their_documents_show_over_nodes(check, figures):
     assert [figure.name for figure in check.figures if figure.scaling == "strong"] == figures
     assert not any(figure.scaling == "weak" for figure in check.figures)
+
+
+def on(ranks, value, threads=1, nodes=1, axis="ranks", named=None, variant="bare", **facts):
+    """Return a case with a layout, and seconds that scale; the axis is its ranks on a node, or its threads."""
+    stated = (ranks if axis == "ranks" else threads) if named is None else named
+    told = {"unit": "s", "better": "lower", "scaling": "strong"}
+    row = made.alone(bare=value, **told) if variant == "bare" else made.row(bare=value, subject=value, **told)
+    work = {"ranks": ranks * nodes, "threads": threads, "amount": 1000.0, **facts.pop("work", {})}
+    return made.case("Code", variant, nodes, [row], axes=f" %{axis}={stated}", expected=work, **facts)
+
+
+def test_fewer_ranks_on_a_node_have_speed_up_and_efficiency_over_cores():
+    """As D12.6 figure 8.9: the base is one rank on one core; the usual case has all."""
+    raw = [on(28, 1.0, named=0), on(1, 20.0), on(14, 1.6)]
+    assert told(*raw) == [
+        "Code bare: 1 core 20 s, 14 cores 1.6 s, 28 cores 1 s: speed-up 12.5 and 20, efficiency 89 % and 71 %"
+    ]
+    (group,) = scaling.of(read(raw))
+    assert (group.over, [point.at for point in group.sides[0].points]) == (scaling.CORES, [1, 14, 28])
+
+
+def test_threads_scale_over_cores_as_ranks_do():
+    (line,) = told(on(1, 8.0, 1, axis="workers"), on(1, 1.6, 8, axis="workers", named=0))
+    assert line == "Code bare: 1 core 8 s, 8 cores 1.6 s: speed-up 5, efficiency 62 %"
+
+
+def test_scaling_over_cores_names_the_nodes_and_keeps_them_apart():
+    raw = [on(ranks, 8.0 / ranks / nodes, nodes=nodes) for nodes in (1, 2) for ranks in (1, 4)]
+    lines = told(*raw)
+    assert "Code bare, 2 nodes: 2 cores 4 s, 8 cores 1 s: speed-up 4 against 2 cores, efficiency 100 %" in lines
+    assert "Code bare: 1 core 8 s, 4 cores 2 s: speed-up 4, efficiency 100 %" in lines
+    # And over nodes, for each number of ranks.
+    assert "Code ranks=4 bare: 1 node 2 s, 2 nodes 1 s: speed-up 2, efficiency 100 %" in lines
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        [on(1, 8.0, 28), on(14, 7.0, 2), on(28, 6.0, named="all")],
+        [on(4, 8.0, named=0), on(4, 8.0)],
+        [on(1, 8.0, work={"threads": None}), on(4, 2.0, work={"threads": None})],
+        [on(1, 8.0), on(4, 2.0, variant="generic")],
+    ],
+    ids=["mixes", "the same cores", "an old report", "two variants"],
+)
+def test_what_has_no_other_cores_has_no_scaling_over_them(raw):
+    assert told(*raw) == []
+
+
+def test_rows_have_both_kinds_of_scaling():
+    raw = [on(ranks, 8.0 / ranks / nodes, nodes=nodes) for nodes in (1, 2) for ranks in (1, 4)]
+    rows = {key[3]: row for (key, _, _), row in scaling.by_row(read(raw)).items()}
+    assert rows["Code_bare_2%ranks=4"] == {
+        "scaling": "strong",
+        "baseline_speed_up": 2.0,
+        "baseline_efficiency": 1.0,
+        "scaling_over_cores": "strong",
+        "baseline_speed_up_over_cores": 4.0,
+        "baseline_efficiency_over_cores": 1.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("check", "axis"), [(PACE3D, "ranks"), (Palabos, "ranks"), (WordCount, "ranks"), (SemanticSpaces, "workers")]
+)
+def test_checks_of_figures_over_cores_have_the_axis_and_a_figure_that_scales(check, axis):
+    """D12.6 figures 8.9, 8.10, 8.12 and 8.13."""
+    assert axis in check.param_space.params
+    assert any(figure.scaling == "strong" for figure in check.figures)

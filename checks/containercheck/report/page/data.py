@@ -37,6 +37,7 @@ FIGURE = (
 )
 JUDGED = ("expected", "verdict", "open_kind", "bound", "rounds", "above", "rounds_needed")
 SCALING = ("scaling", "baseline_speed_up", "baseline_efficiency", "subject_speed_up", "subject_efficiency")
+OVER_CORES = tuple(f"{name}_over_cores" for name in SCALING)
 SERIES = ("kind", "system", "partition", "environ", "application", "axes", "variant", "nodes", "figure", "unit")
 POINT = ("night", "value", "standard_error", "confirmation", "before_a_break", "break")
 
@@ -51,7 +52,7 @@ def figures(night: Night) -> str:
     Values are in the figure's unit, low and high (the ends of the overhead's interval) in the overhead's; an efficiency
     of 1 is the ideal.
     """
-    headings = ("night", *WHAT, *RESULT, *FIGURE, "accepted_low", "accepted_high", *JUDGED, *SCALING)
+    headings = ("night", *WHAT, *RESULT, *FIGURE, "accepted_low", "accepted_high", *JUDGED, *SCALING, *OVER_CORES)
     scaled = scaling.by_row(night.cases)
     rows = (_figure(night, case, row, scaled) for case in night.cases for row in (case.rows or (None,)))
     return _csv(headings, rows)
@@ -66,7 +67,16 @@ def _figure(night: Night, case: Case, row: Row | None, scaled: scaling.ByRow) ->
     facts = row.to_json() if row else {}
     low, high = facts.get("accepted") or (None, None)
     figure, judged = ((facts.get(name) for name in names) for names in (FIGURE, JUDGED))
-    return [night.name, *what, *result, *figure, low, high, *judged, *(scaling_facts.get(name) for name in SCALING)]
+    return [
+        night.name,
+        *what,
+        *result,
+        *figure,
+        low,
+        high,
+        *judged,
+        *(scaling_facts.get(name) for name in (*SCALING, *OVER_CORES)),
+    ]
 
 
 def series(all_series: Iterable[Series]) -> str:

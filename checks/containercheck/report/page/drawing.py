@@ -70,8 +70,8 @@ STYLE: Any = {
 }
 
 
-def over_nodes(curves: Sequence[Curve], label: str, ideal: bool = False) -> str:
-    """Draw curves over numbers of nodes on a binary logarithmic axis, optionally with the ideal speed-up."""
+def over_nodes(curves: Sequence[Curve], label: str, ideal: bool = False, axis: str = "nodes") -> str:
+    """Draw curves over numbers of nodes or cores on a binary logarithmic axis, optionally with the ideal speed-up."""
     nodes = sorted({point[0] for curve in curves for point in curve.points})
     with matplotlib.rc_context(STYLE):
         figure, (axes,) = _figure(1, HEIGHT)
@@ -85,7 +85,7 @@ def over_nodes(curves: Sequence[Curve], label: str, ideal: bool = False) -> str:
         axes.minorticks_off()
         axes.set_xlim(nodes[0] * 0.85, nodes[-1] * 1.2)
         axes.set_ylim(bottom=0)
-        axes.set_xlabel("nodes")
+        axes.set_xlabel(axis)
         return _finished(figure, [axes], [label])
 
 

@@ -10,12 +10,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from containercheck.report import scaling
 from containercheck.report.page import drawing, places, plots, published, shapes
 from containercheck.report.page.charts import Chart
 from containercheck.report.page.palette import VARIANTS
 from containercheck.report.page.places import Places
 from containercheck.report.page.shapes import Curve
 from containercheck.report.page.wording import Table, measured
+from containercheck.report.scaling import Scaling
 from containercheck.results.cases import Case
 from containercheck.results.formatting import number
 
@@ -53,6 +55,7 @@ def charts(prefix: str, heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     """
     for axis in dict.fromkeys(name for case in cases for name in case.axes):
         group = most_values(axis, cases)
+        yield from _scalings(f"{prefix}-{axis}", heading, group)
         placed = places.of(axis, group)
         for figure, ours in _figures(axis, group, placed).items():
             unit = next(row.unit for case in group for row in case.rows if row.figure == figure)
@@ -72,6 +75,17 @@ def most_values(axis: str, cases: Sequence[Case]) -> list[Case]:
             groups.setdefault((case.nodes, others), []).append(case)
     best = max(groups.values(), key=lambda group: len({case.axes[axis] for case in group}), default=[])
     return best if len({case.axes[axis] for case in best}) > 1 else []
+
+
+def _scalings(prefix: str, heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
+    """Yield speed-up and efficiency over cores of figures that scale, of cases that differ in an axis and variant."""
+    by_figure: dict[str, list[Scaling]] = {}
+    for result in scaling.over_cores(cases):
+        by_figure.setdefault(result.figure, []).append(result)
+    for figure, results in by_figure.items():
+        title = f"of {figure} over cores"
+        yield plots.speed_up(_name(f"{prefix}-speed-up-{figure}"), f"{heading}: speed-up {title}", results)
+        yield plots.efficiency(_name(f"{prefix}-efficiency-{figure}"), f"{heading}: efficiency {title}", results)
 
 
 def _figures(axis: str, cases: Sequence[Case], placed: Places | None) -> dict[str, list[Point]]:
@@ -137,7 +151,12 @@ def chart(name: str, title: str, axis: str, unit: str, points: Sequence[Point], 
         text += f" Not drawn: {', '.join(f'{axis}={value} ({reason})' for value, reason in placed.left_out)}."
     data = Table(f"Data of the plot: {title}", ("side", axis, f"value, {unit}" if unit else "value"), tuple(rows))
     svg = drawing.over_numbers(curves, unit, meaning) if numeric else drawing.over_names(curves, names, unit)
-    return Chart.of(re.sub(r"[^\w-]", "-", name), title, text, svg, data)
+    return Chart.of(_name(name), title, text, svg, data)
+
+
+def _name(name: str) -> str:
+    """Return the name of a plot as an identifier of HTML."""
+    return re.sub(r"[^\w-]", "-", name)
 
 
 def _place(point: Point) -> str:

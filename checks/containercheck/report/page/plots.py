@@ -164,7 +164,7 @@ def _least_room(candidates: Sequence[Interval], row: str) -> float:
 def over_nodes(name: str, title: str, points: Sequence[Value]) -> Chart:
     """Return the plot of a figure over nodes, with a curve for each side."""
     unit, better = points[0].unit, points[0].better
-    nodes = _nodes(point.nodes for point in points)
+    nodes = _numbers((point.nodes for point in points), scaling.NODES)
     text = f"{unit} over {nodes}; {f'{better} is better; ' if better else ''}bars are two standard errors. "
     text += "; ".join(_ends_text(side, of_side, unit) for side, of_side in _by_side(points).items()) + "."
     rows = tuple(
@@ -177,34 +177,65 @@ def over_nodes(name: str, title: str, points: Sequence[Value]) -> Chart:
 
 
 def speed_up(name: str, title: str, scalings: Sequence[Scaling]) -> Chart:
-    """Return the plot of the speed-up of each side, relative to its fewest nodes, with the ideal.
+    """Return the plot of the speed-up of each side, relative to its fewest nodes or cores, with the ideal.
 
-    A side whose fewest nodes are more than those of another side begins on the line of the ideal.
+    A side whose fewest are more than those of another side begins on the line of the ideal.
 
     :param scalings: the scaling of the same figure for each variant.
     """
-    sides = _merged_sides(scalings)
+    sides, over = _merged_sides(scalings), scalings[0].over
     fewest = min(side.fewest for side in sides)
     others = [side.label for side in sides if side.label not in VARIANTS]
     curves = [_speed_up(side, shapes.style_of(side.label, others), fewest) for side in sides]
-    nodes = _nodes(point.nodes for side in sides for point in side.points)
-    text = [f"How many times faster than on the fewest nodes, over {nodes}; the ideal is a line."]
+    numbers = _numbers((point.at for side in sides for point in side.points), over)
+    text = [f"How many times faster than on the fewest {over}, over {numbers}; the ideal is a line."]
     if any(result.kind == "weak" for result in scalings):
-        text.append("A run works on more with more nodes, which counts.")
+        text.append(f"A run works on more with more {over}, which counts.")
     text += [
-        f"{side.label} is compared with {count(side.fewest, 'node')}, where it begins on that line."
+        f"{side.label} is compared with {scaling.amount(side.fewest, over)}, where it begins on that line."
         for side in sides
         if side.fewest > fewest
     ]
-    text.append("; ".join(_efficiency_text(side) for side in sides) + ".")
-    text += [f"{result.variant}: {scaling.without(result)}." for result in scalings if result.left_out]
+    text += _efficiencies(scalings, sides)
+    data = _scaling_table(title, over, sides)
+    svg = drawing.over_nodes(curves, "speed-up", ideal=True, axis=over)
+    return Chart.of(name, title, " ".join(text), svg, data)
+
+
+def efficiency(name: str, title: str, scalings: Sequence[Scaling]) -> Chart:
+    """Return the plot of the parallel efficiency of each side in percent, as figures 8.10, 8.12 and 8.13 of D12.6.
+
+    :param scalings: the scaling of the same figure for each variant.
+    """
+    sides, over = _merged_sides(scalings), scalings[0].over
+    others = [side.label for side in sides if side.label not in VARIANTS]
+    curves = [
+        Curve(
+            side.label,
+            shapes.style_of(side.label, others),
+            tuple((point.at, *_with_ends(point, 100 * side.fewest / point.at)) for point in side.points),
+        )
+        for side in sides
+    ]
+    numbers = _numbers((point.at for side in sides for point in side.points), over)
+    text = [f"Speed-up in percent of the ideal one, over {numbers}.", *_efficiencies(scalings, sides)]
+    svg = drawing.over_nodes(curves, "efficiency, %", axis=over)
+    return Chart.of(name, title, " ".join(text), svg, _scaling_table(title, over, sides))
+
+
+def _efficiencies(scalings: Sequence[Scaling], sides: Sequence[Side]) -> Iterator[str]:
+    """Yield sentences about the last point of each side, and about what was left out."""
+    yield "; ".join(_efficiency_text(side) for side in sides) + "."
+    yield from (f"{result.variant}: {scaling.without(result)}." for result in scalings if result.left_out)
+
+
+def _scaling_table(title: str, over: str, sides: Sequence[Side]) -> Table:
     rows = tuple(
-        (side.label, str(point.nodes), number(point.speed_up, 3), scaling.percent(point.efficiency))
+        (side.label, str(point.at), number(point.speed_up, 3), scaling.percent(point.efficiency))
         for side in sides
         for point in side.points
     )
-    data = Table(f"Data of the plot: {title}", ("side", "nodes", "speed-up", "efficiency"), rows)
-    return Chart.of(name, title, " ".join(text), drawing.over_nodes(curves, "speed-up", ideal=True), data)
+    return Table(f"Data of the plot: {title}", ("side", over, "speed-up", "efficiency"), rows)
 
 
 def _merged_sides(scalings: Sequence[Scaling]) -> list[Side]:
@@ -219,20 +250,24 @@ def _merged_sides(scalings: Sequence[Scaling]) -> list[Side]:
 def _speed_up(side: Side, style: int, fewest: int) -> Curve:
     """Return the curve of a side's speed-up with intervals.
 
-    :param fewest: number of nodes at which the ideal is 1.
+    :param fewest: number of nodes or cores at which the ideal is 1.
     """
     begin = side.fewest / fewest
-    points = []
-    for point in side.points:
-        half = None if point.error is None else ERRORS * point.error
-        ends = (None, None) if half is None else (begin * (point.speed_up - half), begin * (point.speed_up + half))
-        points.append((point.nodes, begin * point.speed_up, *ends))
-    return Curve(side.label, style, tuple(points))
+    points = tuple((point.at, *_with_ends(point, begin)) for point in side.points)
+    return Curve(side.label, style, points)
+
+
+def _with_ends(point: scaling.Point, factor: float) -> tuple[float, float | None, float | None]:
+    """Return a speed-up and the ends of its interval, times a factor."""
+    if point.error is None:
+        return factor * point.speed_up, None, None
+    half = ERRORS * point.error
+    return factor * point.speed_up, factor * (point.speed_up - half), factor * (point.speed_up + half)
 
 
 def _efficiency_text(side: Side) -> str:
     last = side.points[-1]
-    return f"{side.label}: {number(last.speed_up, 3)} on {last.nodes}, efficiency {scaling.percent(last.efficiency)}"
+    return f"{side.label}: {number(last.speed_up, 3)} on {last.at}, efficiency {scaling.percent(last.efficiency)}"
 
 
 def _by_side(points: Sequence[Value]) -> dict[str, list[Value]]:
@@ -252,9 +287,9 @@ def _curves(points: Sequence[Value]) -> list[Curve]:
     ]
 
 
-def _nodes(nodes: Iterable[int]) -> str:
-    several = sorted(set(nodes))
-    return f"{', '.join(map(str, several[:-1]))} and {several[-1]} nodes"
+def _numbers(numbers: Iterable[int], over: str) -> str:
+    several = sorted(set(numbers))
+    return f"{', '.join(map(str, several[:-1]))} and {several[-1]} {over}"
 
 
 def _ends_text(side: str, points: Sequence[Value], unit: str) -> str:
