@@ -63,8 +63,8 @@ class Figure:
         ``ci/benchmark noise``, rather too large than too small. It decides a quiet check in two rounds. None if it was
         not measured: then a wide default counts (verdict/known_spreads.py), until the site's own nights show it.
     :param scaling: ``strong`` or ``weak`` for the figure by which the source shows how the application scales over
-        nodes: with a fixed input, or one that grows with the nodes. The reports then have speed-up and parallel
-        efficiency. For the embedded input, ``work`` takes precedence. None: no such figure.
+        nodes, or over the cores of a node: with a fixed input, or one that grows with them. The reports then have
+        speed-up and parallel efficiency. For the embedded input, ``work`` takes precedence. None: no such figure.
     :param duet: whether it may be measured while the other side runs on the other half of the cores (sides/duets.py):
         it measures the program's own computing and memory traffic, and not start-up, files, or what needs the whole
         node.

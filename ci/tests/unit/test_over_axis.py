@@ -172,3 +172,12 @@ def test_a_figure_that_scales_has_speed_up_and_efficiency_over_cores():
     assert up.table.rows[:3] == (("bare", "1", "1", "100 %"), ("bare", "2", "2", "100 %"), ("bare", "8", "4", "50 %"))
     assert "bare: 4 on 8, efficiency 50 %" in efficiency.description
     assert values.title.endswith("rate over ranks")
+
+
+def test_published_values_are_marks_over_the_sizes_of_messages():
+    """SANDIA figure 3: 1.3 us for 8 bytes on Volta, between two nodes; a plot of one node has none."""
+    rows = [made.row(f"latency_{size}B", unit="us", better="lower") for size in (8, 16, 32, 64)]
+    between, inside = ([chart for chart in drawn(made.case("IMB", nodes=nodes, rows=rows))] for nodes in (2, 1))
+    marks = {row[:2]: row[2] for row in between[0].table.rows if row[0].startswith("published")}
+    assert marks["published: volta, bare", "8"] == "1.3 us" and marks["published: ec2, generic", "8"] == "57.5 us"
+    assert not any("published" in row[0] for row in inside[0].table.rows)

@@ -166,6 +166,20 @@ def test_plots_are_drawn_where_they_say_something():
     assert not any("speed-up" in chart.title for chart in plots.plots("p", "A", cases(*latency), 9))
 
 
+def test_published_values_are_marks_over_nodes_with_their_machine():
+    """D12.6 table 6.3b: BT-MZ of class C on four nodes of Lenox, as 4 x 28; of another class there is none."""
+    tables = []
+    for size in ("C", "A"):
+        runs = [
+            made.case("BTMZ", nodes=nodes, rows=[made.row("seconds", unit="s")], axes=f" %size={size} %ranks=1")
+            for nodes in (1, 2)
+        ]
+        (chart,) = [chart for chart in plots.plots("p", "BTMZ", cases(*runs), 9) if "over nodes" in chart.title]
+        tables.append([row for row in chart.table.rows if row[0].startswith("published")])
+    published = [("published: lenox, bare", "4", "27.54 s"), ("published: lenox, integrated", "4", "27.55 s")]
+    assert tables == [published, []]
+
+
 def scaling(bare, **facts):
     """Return a row of a figure that scales, without overhead."""
     return made.row(bare=bare, overhead=0.0, scaling="strong", **facts)

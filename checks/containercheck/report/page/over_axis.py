@@ -110,20 +110,35 @@ def _published(figure: str, axis: str, cases: Sequence[Case], placed: Places | N
 
 
 def _sizes(cases: Sequence[Case]) -> Iterator[tuple[str, str, list[Point]]]:
-    """Yield quantity, unit and points of figures at several sizes, of the case on most nodes."""
+    """Yield quantity, unit and points of figures at several sizes, of the case on most nodes, and published ones."""
     if not cases:
         return
     nodes = max(case.nodes for case in cases)
+    chosen = [case for case in cases if case.nodes == nodes]
     quantities: dict[tuple[str, str], dict[tuple[str, int], Point]] = {}
-    for value in plots.values([case for case in cases if case.nodes == nodes]):
-        match = SIZED.match(value.figure)
-        if match:
-            size = int(match[2]) * BYTES[match[3]]
-            by_size = quantities.setdefault((match[1], value.unit), {})
-            by_size.setdefault((value.side, size), Point(value.side, str(size), size, value.value, *value.ends))
+    for value in plots.values(chosen):
+        if sized := _size(value.figure):
+            by_size = quantities.setdefault((sized[0], value.unit), {})
+            point = Point(value.side, str(sized[1]), sized[1], value.value, *value.ends)
+            by_size.setdefault((value.side, sized[1]), point)
     for (quantity, unit), points in quantities.items():
         if len({size for _, size in points}) >= FEWEST_SIZES:
-            yield quantity, unit, list(points.values())
+            yield quantity, unit, [*points.values(), *_published_sizes(quantity, chosen)]
+
+
+def _published_sizes(quantity: str, cases: Sequence[Case]) -> Iterator[Point]:
+    """Yield the published values of a quantity at sizes, on as many nodes and with the axes of one of the cases."""
+    for known in published.of(cases[0].application):
+        sized = _size(known.figure)
+        fits = known.nodes == cases[0].nodes and any(known.is_of(case.axes) for case in cases)
+        if fits and sized and sized[0] == quantity:
+            yield Point(known.label, str(sized[1]), sized[1], known.value, hollow=True)
+
+
+def _size(figure: str) -> tuple[str, int] | None:
+    """Return quantity and bytes of a figure at a size of a message; None for another figure."""
+    match = SIZED.match(figure)
+    return (match[1], int(match[2]) * BYTES[match[3]]) if match else None
 
 
 def chart(name: str, title: str, axis: str, unit: str, points: Sequence[Point], placed: Places | None = None) -> Chart:

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from containercheck.report import scaling, table
-from containercheck.report.page import drawing, shapes
+from containercheck.report.page import drawing, published, shapes
 from containercheck.report.page.charts import Chart
 from containercheck.report.page.palette import VARIANTS
+from containercheck.report.page.published import Published
 from containercheck.report.page.shapes import Curve, Interval
 from containercheck.report.page.wording import Table, count, finite, measured
 from containercheck.report.scaling import Scaling, Side
@@ -101,7 +102,12 @@ def _all(prefix: str, heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
     for place, (figure, of_figure) in enumerate(scaled.items()):
         yield speed_up(f"{prefix}-speed-up-{place}", f"{heading}: speed-up of {figure}", of_figure)
     for place, (figure, values_of_figure) in enumerate(several_nodes.items()):
-        yield over_nodes(f"{prefix}-nodes-{place}", f"{heading}: {figure} over nodes", values_of_figure)
+        known = [
+            value
+            for value in published.of(cases[0].application)
+            if value.figure == figure and value.is_of(cases[0].axes)
+        ]
+        yield over_nodes(f"{prefix}-nodes-{place}", f"{heading}: {figure} over nodes", values_of_figure, known)
 
 
 def overheads(name: str, heading: str, unit: str, rows: Sequence[tuple[Case, Row]]) -> Chart:
@@ -161,8 +167,11 @@ def _least_room(candidates: Sequence[Interval], row: str) -> float:
     return min((interval.accepted[1] or 0.0) - interval.value for interval in candidates if interval.row == row)
 
 
-def over_nodes(name: str, title: str, points: Sequence[Value]) -> Chart:
-    """Return the plot of a figure over nodes, with a curve for each side."""
+def over_nodes(name: str, title: str, points: Sequence[Value], known: Sequence[Published] = ()) -> Chart:
+    """Return the plot of a figure over nodes, with a curve for each side.
+
+    :param known: published values of it, which are hollow marks with their machine.
+    """
     unit, better = points[0].unit, points[0].better
     nodes = _numbers((point.nodes for point in points), scaling.NODES)
     text = f"{unit} over {nodes}; {f'{better} is better; ' if better else ''}bars are two standard errors. "
@@ -172,8 +181,22 @@ def over_nodes(name: str, title: str, points: Sequence[Value]) -> Chart:
         for of_side in _by_side(points).values()
         for point in of_side
     )
+    marks = marked([(value, value.nodes) for value in known])
+    rows += tuple((mark.label, str(at), measured(value, None, unit)) for mark in marks for at, value, *_ in mark.points)
     data = Table(f"Data of the plot: {title}", ("side", "nodes", f"value, {unit}"), rows)
-    return Chart.of(name, title, text, drawing.over_nodes(_curves(points), unit), data)
+    return Chart.of(name, title, text, drawing.over_nodes([*_curves(points), *marks], unit), data)
+
+
+def marked(known: Iterable[tuple[Published, float]]) -> list[Curve]:
+    """Return published values as hollow marks, a series for each machine and variant.
+
+    :param known: each with its place on the axis.
+    """
+    series: dict[tuple[int, str], list[tuple[float, float, float | None, float | None]]] = {}
+    for value, at in known:
+        key = (shapes.style_of(value.variant), f"published: {value.label}")
+        series.setdefault(key, []).append((at, value.value, None, None))
+    return [Curve(label, style, tuple(sorted(series[style, label])), hollow=True) for style, label in sorted(series)]
 
 
 def speed_up(name: str, title: str, scalings: Sequence[Scaling]) -> Chart:
