@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from xml.etree import ElementTree
 
@@ -249,6 +250,34 @@ def test_series_differ_by_more_than_their_color():
 def drawn(label):
     found = [shapes.Interval(label, label, 1, 1.0, None, 2.0, (None, 5.0))]
     return part_of_page(drawing.intervals(found, label), "one", label, label)
+
+
+def box(svg):
+    """Return width and height of a drawing, in pixels."""
+    return [float(number) for number in ElementTree.fromstring(svg).get("viewBox").split()[2:]]
+
+
+def test_a_long_legend_gets_lines_and_the_drawing_room_for_them():
+    names = [f"published: machine-{number}, integrated" for number in range(5)]
+    several = [shapes.Curve(name, 1, ((1.0, 2.0, None, None),)) for name in names]
+    short, long = drawing.over_numbers(several[:1], "s", "ranks"), drawing.over_numbers(several, "s", "ranks")
+    assert box(long)[1] == pytest.approx(box(short)[1] + 2 * drawing.LEGEND_LINE, abs=0.1)
+    texts = re.findall(r'x="([\d.]+)"[^>]*>(published[^<]+)<', long)
+    ends = [float(x) + drawing.LETTER * len(text) for x, text in texts]
+    assert len(ends) == 5 and max(ends) < drawing.WIDTH
+
+
+def test_a_name_is_a_bar_for_each_side_with_its_mark_and_an_outline_where_it_was_published():
+    measured = [
+        shapes.Curve(side, place, ((0.0, 4.0, 3.0, 5.0), (1.0, 8.0, None, None))) for place, side in enumerate("ab")
+    ]
+    published = shapes.Curve("published: m, bare", 0, ((1.0, 9.0, None, None),), hollow=True)
+    svg = drawing.over_names([*measured, published], ["SSE2", "a name of many words that needs lines"], "ns/day")
+    color = palette.light("text")
+    # Two bars of a, which have its color, and the outline of the published value.
+    assert svg.count(f"fill: {color}; opacity: 0.45") == 2
+    assert svg.count(f"fill: none; stroke-dasharray: 3,2; stroke-dashoffset: 0; stroke: {color}") == 1
+    assert "ns/day" in svg and ">SSE2<" in svg
 
 
 def test_a_drawing_follows_the_page():

@@ -6,7 +6,9 @@ The functions get values only; plots.py and trends.py give them their titles, de
 from __future__ import annotations
 
 import io
+import itertools
 import math
+import textwrap
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -29,6 +31,10 @@ WIDTH, HEIGHT = 540, 300
 INCH = 72
 #: Pixels of a letter, of a line of text, and around everything.
 LETTER, LINE, MARGIN = 6.0, 22, 12
+#: Width of a mark of the legend with the blanks around it, and height of a line of it, in pixels.
+LEGEND_MARK, LEGEND_LINE = 46, 17
+#: Part of the room of a name that its bars take; letters of all names in a line below, and lines of a name.
+GROUP, LETTERS, NAME_LINES = 0.8, 72, 3
 #: Most ticks of an axis of numbers.
 MOST_TICKS = 12
 #: Most names of nights that fit below a trend.
@@ -124,16 +130,33 @@ def short(value: float) -> str:
 
 
 def over_names(curves: Sequence[Curve], names: Sequence[str], label: str) -> str:
-    """Draw points over names, such as versions; the x of a point is the index of its name."""
-    with matplotlib.rc_context(STYLE):
-        figure, (axes,) = _figure(1, HEIGHT)
+    """Draw bars over names, such as versions, beside each other; the x of a point is the index of its name.
+
+    Each bar has its series' mark on top, which tells them apart without color; hollow series are outlines.
+    """
+    width = GROUP / max(1, len(curves))
+    per_line = max(4, LETTERS // len(names))
+    with matplotlib.rc_context({**STYLE, "axes.grid.axis": "y"}):
+        short = [_in_lines(plain(name), per_line) for name in names]
+        lines = max(name.count("\n") + 1 for name in short)
+        figure, (axes,) = _figure(1, HEIGHT + (lines - 1) * LINE, bottom=LINE * lines + MARGIN / 2)
         for place, curve in enumerate(curves):
-            _draw(axes, curve, shift=0.04 * place)
-        short = [shortened(plain(name), 72 // len(names)) for name in names]
+            shift = (place - (len(curves) - 1) / 2) * width
+            color = light(SERIES[curve.style][0])
+            look: dict[str, Any] = {"facecolor": "none", "linestyle": (0, (3, 2))} if curve.hollow else {"alpha": 0.45}
+            x, heights = [point[0] + shift for point in curve.points], [point[1] for point in curve.points]
+            axes.bar(x, heights, 0.9 * width, **{"facecolor": color, "edgecolor": color, **look})
+            _draw(axes, curve, shift=shift, line=False)
         axes.set_xticks(range(len(names)), labels=short)
         axes.set_xlim(-0.5, len(names) - 0.5)
         axes.set_ylim(bottom=0)
         return _finished(figure, [axes], [label])
+
+
+def _in_lines(name: str, letters: int) -> str:
+    """Return a name in lines for a tick, each with so many letters at most; what does not fit in is cut."""
+    lines = textwrap.wrap(name, letters, max_lines=NAME_LINES, placeholder="…") or [""]
+    return "\n".join(shortened(line, letters) for line in lines)
 
 
 def intervals(drawn: Sequence[Interval], label: str) -> str:
@@ -294,20 +317,21 @@ def _figure(
     return figure, axes
 
 
-def _draw(axes: Axes, curve: Curve, factor: float = 1.0, shift: float = 0.0) -> None:
+def _draw(axes: Axes, curve: Curve, factor: float = 1.0, shift: float = 0.0, line: bool = True) -> None:
     """Draw a curve with its intervals.
 
     :param factor: factor of each x, so that equal points do not hide each other.
     :param shift: offset of each x, for the same reason.
+    :param line: whether a line connects its marks, unless these are hollow.
     """
 
     def place(x: float) -> float:
         return x * factor + shift
 
-    color, marker, line = SERIES[curve.style]
+    color, marker, dashes = SERIES[curve.style]
     x, y = [place(point[0]) for point in curve.points], [point[1] for point in curve.points]
     fill: dict[str, Any] = {"markerfacecolor": "none", "markersize": 9} if curve.hollow else {}
-    style = "none" if curve.hollow else line
+    style = dashes if line and not curve.hollow else "none"
     axes.plot(x, y, color=light(color), marker=marker, linestyle=style, label=plain(curve.label), **fill)
     ends = [point[2:] for point in curve.points]
     bars = [(at, low, high) for at, (low, high) in zip(x, ends) if low is not None and high is not None]
@@ -332,10 +356,33 @@ def _finished(figure: Figure, axes: Sequence[Axes], labels: Sequence[str]) -> st
             named.setdefault(name, handle)
     # Marks that are no series come last.
     names = sorted(named, key=(ACCEPTED, CONFIRMATION).count)
+    columns = _columns(names)
+    _heighten(figure, (math.ceil(len(names) / columns) - 1) * LEGEND_LINE)
     figure.legend(
-        [named[name] for name in names], names, loc="upper left", ncols=5, borderaxespad=0.2, columnspacing=1.2
+        [named[name] for name in names], names, loc="upper left", ncols=columns, borderaxespad=0.2, columnspacing=1.2
     )
     return _svg(figure)
+
+
+def _columns(names: Sequence[str]) -> int:
+    """Return the most columns of a legend that fit into the width of a plot; matplotlib fills the first ones first."""
+    for columns in range(min(5, len(names)), 1, -1):
+        whole, more = divmod(len(names), columns)
+        starts = [place * whole + min(place, more) for place in range(columns + 1)]
+        widest = [max(map(len, names[first:end])) for first, end in itertools.pairwise(starts)]
+        if sum(LEGEND_MARK + LETTER * letters for letters in widest) < WIDTH:
+            return columns
+    return 1
+
+
+def _heighten(figure: Figure, more: float) -> None:
+    """Add room above the plots, in pixels, for the legend's further lines; the plots keep their size."""
+    width, height = figure.get_size_inches()
+    factor = height / (height + more / INCH)
+    figure.set_size_inches(width, height / factor)
+    for axes in figure.axes:
+        left, bottom, across, up = axes.get_position().bounds
+        axes.set_position((left, bottom * factor, across, up * factor))
 
 
 def _svg(figure: Figure) -> str:

@@ -1,4 +1,4 @@
-"""Plots of a figure over an axis of its check, as the documents draw them: curves over numbers, points over names.
+"""Plots of a figure over an axis of its check, as the documents draw them: curves over numbers, bars over names.
 
 Published values are hollow marks beside ours, with their machine. Figures of one quantity at several sizes of a message
 (``latency_8B``, ``bandwidth_64KiB``) are a curve over the size.
@@ -15,6 +15,7 @@ from containercheck.report.page import drawing, places, plots, published, shapes
 from containercheck.report.page.charts import Chart
 from containercheck.report.page.palette import VARIANTS
 from containercheck.report.page.places import Places
+from containercheck.report.page.published import Published
 from containercheck.report.page.shapes import Curve
 from containercheck.report.page.wording import Table, measured
 from containercheck.report.scaling import Scaling
@@ -33,8 +34,7 @@ class Point:
     """A value at a place on the axis.
 
     :ivar place: value of the axis.
-    :ivar at: its number; None on an axis of names.
-    :ivar hollow: whether it was published, and not measured here.
+    :ivar at: its number; on an axis of names None.
     """
 
     side: str
@@ -43,7 +43,15 @@ class Point:
     value: float
     low: float | None = None
     high: float | None = None
-    hollow: bool = False
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A published value at a place on the axis, of which ``place`` and ``at`` are those of a :class:`Point`."""
+
+    known: Published
+    place: str
+    at: float | None
 
 
 def charts(prefix: str, heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
@@ -59,11 +67,12 @@ def charts(prefix: str, heading: str, cases: Sequence[Case]) -> Iterator[Chart]:
         placed = places.of(axis, group)
         for figure, ours in _figures(axis, group, placed).items():
             unit = next(row.unit for case in group for row in case.rows if row.figure == figure)
-            points = [*ours, *_published(figure, axis, group, placed)]
-            yield chart(f"{prefix}-{axis}-{figure}", f"{heading}: {figure} over {axis}", axis, unit, points, placed)
-    for place, (quantity, unit, points) in enumerate(_sizes(cases)):
+            marks = list(_published(figure, axis, group, placed))
+            title = f"{heading}: {figure} over {axis}"
+            yield chart(f"{prefix}-{axis}-{figure}", title, axis, unit, ours, marks, placed)
+    for place, (quantity, unit, points, marks) in enumerate(_sizes(cases)):
         title = f"{heading}: {quantity} over the size of a message"
-        yield chart(f"{prefix}-sizes-{place}", title, "bytes", unit, points)
+        yield chart(f"{prefix}-sizes-{place}", title, "bytes", unit, points, marks)
 
 
 def most_values(axis: str, cases: Sequence[Case]) -> list[Case]:
@@ -99,18 +108,18 @@ def _figures(axis: str, cases: Sequence[Case], placed: Places | None) -> dict[st
     return {figure: points for figure, points in figures.items() if len({point.place for point in points}) > 1}
 
 
-def _published(figure: str, axis: str, cases: Sequence[Case], placed: Places | None) -> Iterator[Point]:
+def _published(figure: str, axis: str, cases: Sequence[Case], placed: Places | None) -> Iterator[Mark]:
     """Yield the published values of a figure over an axis, on as many nodes and with the same values of other axes."""
     for known in published.of(cases[0].application):
         place = dict(known.axes).get(axis)
         if known.figure == figure and known.nodes == cases[0].nodes and place is not None:
             at = placed.elsewhere(place, known.cores) if placed else None
             if known.is_of({**cases[0].axes, axis: place}) and (at is not None or placed is None):
-                yield Point(known.label, place, at, known.value, hollow=True)
+                yield Mark(known, place, at)
 
 
-def _sizes(cases: Sequence[Case]) -> Iterator[tuple[str, str, list[Point]]]:
-    """Yield quantity, unit and points of figures at several sizes, of the case on most nodes, and published ones."""
+def _sizes(cases: Sequence[Case]) -> Iterator[tuple[str, str, list[Point], list[Mark]]]:
+    """Yield quantity, unit and values of figures at several sizes, of the case on most nodes, and published values."""
     if not cases:
         return
     nodes = max(case.nodes for case in cases)
@@ -123,16 +132,16 @@ def _sizes(cases: Sequence[Case]) -> Iterator[tuple[str, str, list[Point]]]:
             by_size.setdefault((value.side, sized[1]), point)
     for (quantity, unit), points in quantities.items():
         if len({size for _, size in points}) >= FEWEST_SIZES:
-            yield quantity, unit, [*points.values(), *_published_sizes(quantity, chosen)]
+            yield quantity, unit, list(points.values()), list(_published_sizes(quantity, chosen))
 
 
-def _published_sizes(quantity: str, cases: Sequence[Case]) -> Iterator[Point]:
+def _published_sizes(quantity: str, cases: Sequence[Case]) -> Iterator[Mark]:
     """Yield the published values of a quantity at sizes, on as many nodes and with the axes of one of the cases."""
     for known in published.of(cases[0].application):
         sized = _size(known.figure)
         fits = known.nodes == cases[0].nodes and any(known.is_of(case.axes) for case in cases)
         if fits and sized and sized[0] == quantity:
-            yield Point(known.label, str(sized[1]), sized[1], known.value, hollow=True)
+            yield Mark(known, str(sized[1]), sized[1])
 
 
 def _size(figure: str) -> tuple[str, int] | None:
@@ -141,25 +150,32 @@ def _size(figure: str) -> tuple[str, int] | None:
     return (match[1], int(match[2]) * BYTES[match[3]]) if match else None
 
 
-def chart(name: str, title: str, axis: str, unit: str, points: Sequence[Point], placed: Places | None = None) -> Chart:
+def chart(
+    name: str,
+    title: str,
+    axis: str,
+    unit: str,
+    points: Sequence[Point],
+    marks: Sequence[Mark] = (),
+    placed: Places | None = None,
+) -> Chart:
     """Return the plot of a figure over an axis; all points have numbers, or none has."""
     numeric = all(point.at is not None for point in points)
-    names = list(dict.fromkeys(point.place for point in points))
-    sides = sorted(dict.fromkeys((point.hollow, point.side) for point in points), key=_order)
-    others = [side for hollow, side in sides if not hollow and side not in VARIANTS]
-    curves, rows = [], []
-    for hollow, side in sides:
-        of_side = [
-            (float(names.index(point.place)) if point.at is None else point.at, point)
-            for point in points
-            if (point.hollow, point.side) == (hollow, side)
-        ]
-        of_side.sort(key=lambda pair: pair[0])
-        drawn = tuple((x, point.value, point.low, point.high) for x, point in of_side)
-        label = f"published: {side}" if hollow else side
-        style = shapes.style_of(side.rpartition(", ")[2] if hollow else side, others)
-        curves.append(Curve(label, style, drawn, hollow=hollow))
-        rows += [(label, _place(point), measured(point.value, None, unit)) for _, point in of_side]
+    names = list(dict.fromkeys([*(point.place for point in points), *(mark.place for mark in marks)]))
+    # Numbers by the value of the axis: of published values too, whose machine may have another number of cores.
+    at = {(point.place, point.at): point.at if point.at is not None else names.index(point.place) for point in points}
+    at.update({(mark.place, mark.at): mark.at if mark.at is not None else names.index(mark.place) for mark in marks})
+    texts = {number_of: _place(*key) for key, number_of in reversed(at.items())}
+    sides = sorted({point.side for point in points}, key=lambda side: (shapes.style_of(side), side))
+    others = [side for side in sides if side not in VARIANTS]
+    curves = []
+    for side in sides:
+        of_side = sorted(
+            (at[point.place, point.at], point.value, point.low, point.high) for point in points if point.side == side
+        )
+        curves.append(Curve(side, shapes.style_of(side, others), tuple(of_side)))
+    curves += plots.marked([(mark.known, at[mark.place, mark.at]) for mark in marks])
+    rows = [(curve.label, texts[x], measured(value, None, unit)) for curve in curves for x, value, *_ in curve.points]
     meaning = f"{axis} ({placed.meaning})" if placed and placed.meaning else axis
     text = f"{unit or 'Value'} over {meaning}; bars are two standard errors. " + "; ".join(map(_ends, curves)) + "."
     if placed and placed.left_out:
@@ -174,16 +190,9 @@ def _name(name: str) -> str:
     return re.sub(r"[^\w-]", "-", name)
 
 
-def _place(point: Point) -> str:
-    """Return a point's value of the axis, with its number where that is another."""
-    if point.at is None or places.is_number(point.place):
-        return point.place
-    return f"{point.at:g} ({point.place})"
-
-
-def _order(side: tuple[bool, str]) -> tuple[bool, int, str]:
-    hollow, name = side
-    return hollow, shapes.style_of(name), name
+def _place(value: str, at: float | None) -> str:
+    """Return a value of the axis for a table, with its number where that is another."""
+    return value if at is None or places.is_number(value) else f"{at:g} ({value})"
 
 
 def _ends(curve: Curve) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from containercheck.report import scaling, table
 from containercheck.report.page import drawing, published, shapes
 from containercheck.report.page.charts import Chart
-from containercheck.report.page.palette import VARIANTS
+from containercheck.report.page.palette import SERIES, VARIANTS
 from containercheck.report.page.published import Published
 from containercheck.report.page.shapes import Curve, Interval
 from containercheck.report.page.wording import Table, count, finite, measured
@@ -192,11 +192,19 @@ def marked(known: Iterable[tuple[Published, float]]) -> list[Curve]:
 
     :param known: each with its place on the axis.
     """
-    series: dict[tuple[int, str], list[tuple[float, float, float | None, float | None]]] = {}
-    for value, at in known:
-        key = (shapes.style_of(value.variant), f"published: {value.label}")
-        series.setdefault(key, []).append((at, value.value, None, None))
-    return [Curve(label, style, tuple(sorted(series[style, label])), hollow=True) for style, label in sorted(series)]
+    series: dict[str, list[tuple[float, Published]]] = {}
+    for value, at in sorted(known, key=lambda pair: (shapes.style_of(pair[0].variant), pair[0].label, pair[1])):
+        series.setdefault(value.label, []).append((at, value))
+    curves: list[Curve] = []
+    for label, of_series in series.items():
+        # Two machines with the same variant have different marks.
+        taken = {curve.style for curve in curves}
+        free = [style for style in range(len(VARIANTS), len(SERIES)) if style not in taken]
+        style = shapes.style_of(of_series[0][1].variant)
+        style = free[0] if style in taken and free else style
+        points = tuple((at, value.value, None, None) for at, value in of_series)
+        curves.append(Curve(f"published: {label}", style, points, hollow=True))
+    return curves
 
 
 def speed_up(name: str, title: str, scalings: Sequence[Scaling]) -> Chart:
