@@ -313,7 +313,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if len(pairs) != 1 or self.prepared.rounds.at_once:
             return
         partition = self.current_partition.fullname
-        plan = experiments.planned(self.experiments_of, self.unique_name, partition)
+        plan = experiments.planned(self.experiments_of, self.unique_name, partition, pairs[0])
         self.set_prepared(plan=plan, remedies=plan.sides(pairs[0]))
 
     def _make_facts(self):
@@ -483,8 +483,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
                 line = explanation.time_line(*uses, cores, worst.loss)
                 self.where_time_went = f"{pair.subject.label}: {line}" if line and not pair.is_only else line
             for cause, result in zip(self.prepared.plan.causes, results):
-                remedy = observations.read(stagedir, result["name"])
-                result["took_effect"] = explanation.took_effect(cause, host, remedy)
+                names = (pair.baseline.name, result["name"])
+                seen = observations.of_pair(stagedir, self.prepared.runs, names)
+                result["took_effect"] = explanation.took_effect(cause, *seen)
             found += pair.named(explanation.causes(host, inside, uses, failed, self.layout.ranks))
         return texts.cleaned(explanation.stored(found, self.prepared.plan.causes, results)) if slow else []
 

@@ -8,13 +8,27 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from containercheck.node import contract
+from containercheck.node.container_runtimes import SIF
 from containercheck.results.earlier_rounds import cases_of
 from containercheck.results.row import FAIL, rows_of
 from containercheck.sides.sides import Side
 
 #: Kinds of experiments: a variable removed or set in the container, an option of the runtime, a directory of the host
-#: bound, the image unpacked, processors allowed.
+#: bound, the image unpacked, processors allowed, a limit set, words before the program, the node's GPUs handed in.
 UNSET, SET, OPTION, BIND, UNPACK, CPUS = "unset", "set", "option", "bind", "unpack", "cpus"
+LIMIT, PREFIX, GPUS = "limit", "prefix", "gpus"
+#: Stands between several variables that are set.
+AND = "\n"
+#: Options of the shell's ``ulimit`` by the name of the limit in /proc, and the bytes of its unit: POSIX shells and
+#: bash(1); that of processes is another one in some shells (dash(1): -p).
+_ULIMITS = {
+    "Max locked memory": (("l",), 1024),
+    "Max stack size": (("s",), 1024),
+    "Max address space": (("v",), 1024),
+    "Max processes": (("u", "p"), 1),
+    "Max cpu time": (("t",), 1),
+    "Max open files": (("n",), 1),
+}
 #: Most remedies that are tried beside a confirmation.
 MOST = 3
 
@@ -24,7 +38,8 @@ class Experiment:
     """A change to a container.
 
     :ivar kind: one of the kinds above.
-    :ivar value: the name of a variable, ``name=value``, options of the runtime, a path, or a list of processors.
+    :ivar value: the name of a variable, ``name=value`` (several with :data:`AND` between them), options of the runtime,
+        a path, a list of processors, ``name=value`` of a soft limit in the words of /proc, or words.
     """
 
     kind: str
@@ -35,12 +50,25 @@ class Experiment:
         """The change in words, to follow "with" in a sentence."""
         return {
             UNSET: f"{self.value} removed",
-            SET: self.value,
+            SET: self.value.replace(AND, " and "),
             OPTION: f"the runtime's option {self.value}",
             BIND: f"{self.value} of the host bound",
             UNPACK: "the image unpacked into a directory",
             CPUS: f"processors {self.value} allowed",
+            LIMIT: "the limit of {} at {}".format(*self.value[len("Max ") :].split("=")) if self.kind == LIMIT else "",
+            PREFIX: f"{self.value} before the program",
+            GPUS: "the node's GPUs handed in",
         }[self.kind]
+
+    def fits(self, side: Side) -> bool:
+        """Return whether a side's own words can carry it out."""
+        container = side.container
+        assert container
+        if self.kind == UNPACK:
+            return container.runtime.form == SIF and not container.unpacked_to
+        if self.kind == GPUS:
+            return bool(container.runtime.gpus) and not container.gpus
+        return True
 
     def applied_to(self, side: Side, name: str) -> Side:
         """Return a side in a container with this change.
@@ -52,7 +80,8 @@ class Experiment:
         if self.kind == UNSET:
             container = replace(container, prefix=("env", "-u", shlex.quote(self.value), *container.prefix))
         elif self.kind == SET:
-            container = replace(container, prefix=("env", shlex.quote(self.value), *container.prefix))
+            variables = map(shlex.quote, self.value.split(AND))
+            container = replace(container, prefix=("env", *variables, *container.prefix))
         elif self.kind == OPTION:
             container = replace(container, options=(*container.options, *map(shlex.quote, shlex.split(self.value))))
         elif self.kind == BIND:
@@ -60,10 +89,24 @@ class Experiment:
             container = replace(container, options=(*container.options, *words))
         elif self.kind == CPUS:
             container = replace(container, prefix=("taskset", "-c", shlex.quote(self.value), *container.prefix))
+        elif self.kind == LIMIT:
+            container = replace(container, prefix=(*_limited(*self.value.split("=")), *container.prefix))
+        elif self.kind == PREFIX:
+            container = replace(container, prefix=(self.value, *container.prefix))
+        elif self.kind == GPUS:
+            container = replace(container, gpus=True)
         elif self.kind == UNPACK:
             container = replace(container, unpacked_to=f"{contract.UNPACKED}.{name}")
         label = f"{side.label} with {self.label}"
         return side.changed(name=name, label=label, container=container, compared_with=None, remedy_of=side.name)
+
+
+def _limited(name: str, value: str) -> tuple[str, ...]:
+    """Return the words that set a soft limit for the program after them; they end with an error above the hard one."""
+    options, unit = _ULIMITS[name]
+    amount = value if not value.isdigit() else str(int(value) // unit)
+    setting = " || ".join(f'ulimit -S -{option} "$0"' for option in options)
+    return ("sh", "-c", shlex.quote(f'{{ {setting}; }} && exec "$@"'), shlex.quote(amount))
 
 
 @dataclass(frozen=True)
@@ -97,14 +140,15 @@ class Plan:
         return {"remedies": remedies, "remedy_seconds": self.seconds, "remedy_budget": budget}
 
 
-def planned(report: str, unique_name: str, partition: str) -> Plan:
+def planned(report: str, unique_name: str, partition: str, subject: Side) -> Plan:
     """Return the remedies for a case of an earlier session; none where there is no report, or nothing to try.
 
     :param report: path of ReFrame's report; empty for none.
+    :param subject: the container that they are to mend.
     :raises ReframeError: the report cannot be read.
     """
     cases = cases_of(report, unique_name, partition) if report else []
-    causes = [cause for cause in (cases[-1].get("causes") or () if cases else ()) if cause.get("experiment")]
+    causes = _to_try((cases[-1].get("causes") or ()) if cases else (), subject)
     rows = [row for row in rows_of(cases[-1]) if row.verdict == FAIL] if causes else []
     figures = {row.figure: row.overhead for row in rows if row.overhead and row.overhead > 0}
     if not figures:
@@ -112,3 +156,12 @@ def planned(report: str, unique_name: str, partition: str) -> Plan:
     # Two sides took turns.
     seconds = max(row.round_seconds for row in rows) / 2
     return Plan(causes[:MOST], figures, seconds)
+
+
+def _to_try(causes: Sequence[Mapping[str, Any]], subject: Side) -> list[Mapping[str, Any]]:
+    """Return the causes that have an experiment of their own that the side can carry out."""
+    chosen: dict[Experiment, Mapping[str, Any]] = {}
+    for cause in causes:
+        if cause.get("experiment") and Experiment(**cause["experiment"]).fits(subject):
+            chosen.setdefault(Experiment(**cause["experiment"]), cause)
+    return [*chosen.values()]

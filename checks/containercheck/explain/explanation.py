@@ -8,7 +8,7 @@ from typing import Any
 
 from containercheck.application.facts import Figure
 from containercheck.explain.causes import MPI, Cause
-from containercheck.explain.experiments import SET, UNSET, Experiment
+from containercheck.explain.experiments import AND, SET, UNSET, Experiment
 from containercheck.explain.observations import Observation, Use
 from containercheck.explain.rules import RULES, devices_below
 from containercheck.explain.use_rules import RULES_OF_USE, families_of
@@ -53,7 +53,7 @@ def causes_of_end(
 def _concerning(bare: Observation | None, container: Observation | None, uses: tuple[Use, Use]) -> list[Cause]:
     """Return what differs, and is about an MPI and devices that are there."""
     found = differences(bare, container) if bare and container else []
-    found += [cause for rule in RULES_OF_USE for cause in rule(*uses)]
+    found += [replace(cause, of_use=True) for rule in RULES_OF_USE for cause in rule(*uses)]
     families = families_of(uses)
     return [cause for cause in found if _concerns(cause, bare, families)]
 
@@ -130,18 +130,32 @@ def _same(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     return all((first.get(name) or "") == (second.get(name) or "") for name in ("rule", "about", "side"))
 
 
-def took_effect(cause: Mapping[str, Any], bare: Observation | None, remedy: Observation | None) -> bool:
+def took_effect(
+    cause: Mapping[str, Any],
+    bare: Observation | None,
+    remedy: Observation | None,
+    uses: tuple[Use, Use] = (Use(), Use()),
+) -> bool:
     """Return whether the container with the remedy no longer shows the difference: else nothing was tried.
 
     :param bare, remedy: what bare and the container with the remedy saw; None where it is not known.
+    :param uses: what the runs of both used.
     """
     if not bare or not remedy:
         return False
     experiment = Experiment(**cause["experiment"])
-    if experiment.kind in (SET, UNSET):
-        name, _, value = experiment.value.partition("=")
-        return remedy.environment.get(name) == (value if experiment.kind == SET else None)
-    return not any(_same(asdict(found), cause) for found in differences(bare, remedy))
+    if experiment.kind == UNSET:
+        return experiment.value not in remedy.environment
+    if experiment.kind == SET:
+        pairs = (setting.partition("=")[::2] for setting in experiment.value.split(AND))
+        if any(remedy.environment.get(name) != value for name, value in pairs):
+            return False
+    if cause.get("of_use") and not uses[1].seconds:
+        return False
+    of_use = [found for rule in RULES_OF_USE for found in rule(*uses)]
+    # A variable that was set may be another than bare's: it is there, as it was to be.
+    seen = [] if experiment.kind == SET else differences(bare, remedy)
+    return not any(_same(asdict(found), cause) for found in (*seen, *of_use))
 
 
 def is_proven(cause: Mapping[str, Any]) -> bool:

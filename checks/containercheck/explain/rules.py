@@ -24,7 +24,7 @@ from containercheck.explain.causes import (
     UNPACKING,
     Cause,
 )
-from containercheck.explain.experiments import BIND, CPUS, OPTION, SET, UNPACK, Experiment
+from containercheck.explain.experiments import BIND, CPUS, GPUS, LIMIT, OPTION, PREFIX, SET, UNPACK, Experiment
 from containercheck.explain.observations import Observation
 from containercheck.explain.variable_rules import variables
 from containercheck.node.container_runtimes import RUNTIMES
@@ -47,9 +47,16 @@ def shared_memory(bare: Observation, container: Observation) -> Iterator[Cause]:
         yield Cause(*facts, experiment=Experiment(BIND, "/dev/shm"))
     elif own[1] < FULL <= other[1]:
         sentence = f"/dev/shm has {size(own[1])} free in the container, {size(other[1])} on the host"
-        yield Cause(
-            "shared memory", "/dev/shm", sentence, "remove what lies in it", "ompi#7220", (MESSAGES, MEMORY), 80
+        facts = (
+            "shared memory",
+            "/dev/shm",
+            sentence,
+            "remove what lies in it, or bind the host's",
+            "ompi#7220",
+            (MESSAGES, MEMORY),
+            80,
         )
+        yield Cause(*facts, experiment=Experiment(BIND, "/dev/shm"))
 
 
 def processors(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -106,13 +113,21 @@ def limits(bare: Observation, container: Observation) -> Iterator[Cause]:
             words = name[4:]
             sentence = f"the limit of {words} is {own} in the container, {other} on the host"
             remedy = f"raise the limit of {words} for what starts the container (the daemon, or a wrapper)"
-            yield Cause("limit", name, sentence, remedy, source, kinds, weight)
+            experiment = Experiment(LIMIT, f"{name}={other}")
+            yield Cause("limit", name, sentence, remedy, source, kinds, weight, experiment=experiment)
     own, other = container.limits.get("Max open files", ""), bare.limits.get("Max open files", "")
     if own.isdigit() and int(own) >= MANY_FILES and other.isdigit() and int(other) < MANY_FILES:
         sentence = f"the limit of open files is {own} in the container, {other} on the host: some programs close all"
-        yield Cause(
-            "limit", "Max open files", sentence, "lower it for containers", "opensciencegrid/docs#345", (START,), 70
+        facts = (
+            "limit",
+            "Max open files",
+            sentence,
+            "lower it for containers",
+            "opensciencegrid/docs#345",
+            (START,),
+            70,
         )
+        yield Cause(*facts, experiment=Experiment(LIMIT, f"Max open files={other}"))
 
 
 def c_library(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -180,15 +195,19 @@ def priority(bare: Observation, container: Observation) -> Iterator[Cause]:
     if own and other and own[0] > other[0]:
         sentence = f"the container's processes run at nice {own[0]}, those of the host at {other[0]}"
         remedy = "start the container without nice: a wrapper, a service or a profile sets it"
+        # To take it back is a privilege.
         yield Cause("priority", "nice", sentence, remedy, "sched(7)", MEASURED, 70)
     if own and other and own[1] != other[1] and own[1] in POLICIES:
         sentence = f"the kernel treats the container's processes as {POLICIES[own[1]]} work, and not those of the host"
         remedy = "start the container without chrt: a wrapper or a service sets it"
-        yield Cause("priority", "policy", sentence, remedy, "sched(7)", MEASURED, 70)
+        # From idle, it is a privilege too: sched(7).
+        usual = Experiment(PREFIX, "chrt -o 0") if (own[1], other[1]) == (BATCH, 0) else None
+        yield Cause("priority", "policy", sentence, remedy, "sched(7)", MEASURED, 70, experiment=usual)
 
 
 #: Policies of the kernel that let other processes go first, by their number.
-POLICIES = {3: "batch", 5: "idle"}
+BATCH = 3
+POLICIES = {BATCH: "batch", 5: "idle"}
 
 
 def memory_nodes(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -247,37 +266,71 @@ _OTHER_SETTINGS: Sequence[tuple[str, tuple[str, ...], int]] = (
 
 def settings(bare: Observation, container: Observation) -> Iterator[Cause]:
     """Yield a cause for each setting of MPI in a file that only one of both sees."""
-    for key in sorted({*bare.settings, *container.settings}):
+    differing = [
+        key
+        for key in sorted({*bare.settings, *container.settings})
+        if container.settings.get(key) != bare.settings.get(key) and "pmix-mca-params.conf " not in key
+    ]
+    for key in differing:
         own, other = container.settings.get(key), bare.settings.get(key)
         path, name = key.rsplit(" ", 1)
-        if own == other or path.endswith("pmix-mca-params.conf"):
-            continue
         of_ucx = path.endswith("ucx.conf")
         variable, family = (name, "") if of_ucx else (f"OMPI_MCA_{name}", OPEN_MPI)
         directory = path.rpartition("/")[0]
-        others = (row[1:] for row in _OTHER_SETTINGS if family and re.match(row[0], name))
-        kinds, weight = next(others, (MPI, 92))
+        kinds, weight = _kinds_of(key)
+        binding, besides = _binding(key, differing, bare)
         if other is not None and not other.startswith("hidden:"):
-            sentence = f"{name} = {other} of {path} on the host does not reach the container"
+            sentence = f"{name} = {other} of {path} on the host does not reach the container{besides}"
             remedy = f'"binds": ["{directory}"] in the site\'s file, or {variable}={other} in the container'
-            experiment = Experiment(SET, f"{variable}={other}")
+            experiment = binding or Experiment(SET, f"{variable}={other}")
             facts = ("setting", name, sentence, remedy, "D12.6 4.4.3, ompi#7737", kinds, weight)
             yield Cause(*facts, experiment=experiment, family=family)
         elif own is not None:
-            sentence = f"{name} = {own} of {path} in the container is not what the host has"
+            sentence = f"{name} = {own} of {path} in the container is not what the host has{besides}"
             remedy = f"take it out of the image's {path}"
-            yield Cause("setting", name, sentence, remedy, "ompi#7737", kinds, weight - 2, family=family)
+            facts = ("setting", name, sentence, remedy, "ompi#7737", kinds, weight - 2)
+            yield Cause(*facts, experiment=binding, family=family)
+
+
+def _kinds_of(key: str) -> tuple[tuple[str, ...], int]:
+    """Return the kinds of figures that a setting can slow, and its weight.
+
+    :param key: its path and name.
+    """
+    path, name = key.rsplit(" ", 1)
+    others = (row[1:] for row in _OTHER_SETTINGS if not path.endswith("ucx.conf") and re.match(row[0], name))
+    return next(others, (MPI, 92))
+
+
+def _binding(key: str, differing: Sequence[str], bare: Observation) -> tuple[Experiment | None, str]:
+    """Return the container with the host's directory of a setting, and what else of it differs, for the sentence.
+
+    None where the host has no such file, where a home has it, and where another setting of it slows the same: it would
+    not be known which of both helps.
+    """
+    path = key.rsplit(" ", 1)[0]
+    directory = path.rpartition("/")[0]
+    besides = [each for each in differing if each != key and each.startswith(f"{directory}/")]
+    same = [each for each in besides if {*_kinds_of(each)[0]} & {*_kinds_of(key)[0]}]
+    if same or not path.startswith("/etc/") or not any(each.startswith(f"{path} ") for each in bare.settings):
+        return None, ""
+    names = " and ".join(each.rsplit(" ", 1)[1] for each in besides)
+    return Experiment(BIND, directory), f"; {names} of the same directory differ{'s' * (len(besides) == 1)} too" * bool(
+        besides
+    )
 
 
 #: Directory of the devices of InfiniBand.
 INFINIBAND = "/dev/infiniband"
+#: Beginning of the paths of NVIDIA's GPUs.
+NVIDIA = "/dev/nvidia"
 #: Devices, by the beginning of their path: what they are, the kinds of figures that need them, and the source.
 DEVICES: Mapping[str, tuple[str, tuple[str, ...], str]] = {
     INFINIBAND: ("InfiniBand", (NETWORK,), "D12.6 4.4.3"),
     "/dev/cxi": ("Slingshot", (NETWORK,), "D12.6 4.4.3"),
     "/dev/xpmem": ("XPMEM, by which ranks of a node share memory", (MESSAGES,), "ucx#3545, charliecloud#128"),
     "/dev/knem": ("KNEM, by which ranks of a node share memory", (MESSAGES,), "ucx#3545, charliecloud#128"),
-    "/dev/nvidia": ("NVIDIA's GPUs", MEASURED, "NVIDIA Container Toolkit guide"),
+    NVIDIA: ("NVIDIA's GPUs", MEASURED, "NVIDIA Container Toolkit guide"),
     "/dev/kfd": ("AMD's GPUs", MEASURED, "ROCm guide on containers"),
 }
 
@@ -296,6 +349,8 @@ def devices(bare: Observation, container: Observation) -> Iterator[Cause]:
             remedy = f"let the container see {paths[0]}: bind it, or use the runtime's option for such devices"
             place = beginning if beginning == INFINIBAND else paths[0]
             experiment = None if kinds == MEASURED else Experiment(BIND, place)
+            # The rows of runtimes have words for these GPUs only.
+            experiment = Experiment(GPUS) if beginning == NVIDIA else experiment
             yield Cause("device", beginning, sentence, remedy, source, kinds, 90, experiment=experiment)
 
 

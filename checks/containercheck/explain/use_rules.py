@@ -21,7 +21,7 @@ from containercheck.explain.causes import (
     UNPACKING,
     Cause,
 )
-from containercheck.explain.experiments import UNPACK, Experiment
+from containercheck.explain.experiments import AND, BIND, SET, UNPACK, Experiment
 from containercheck.explain.observations import Use
 from containercheck.node.container_runtimes import RUNTIMES
 from containercheck.results.formatting import size
@@ -47,7 +47,8 @@ def threads(bare: Use, container: Use) -> Iterator[Cause]:
     if bare.threads and container.threads >= 2 * bare.threads + 2:
         sentence = f"a process has {container.threads} threads in the container, {bare.threads} on the host"
         remedy = "set the number of threads as on the host: OMP_NUM_THREADS, or the library's own variable"
-        yield Cause("threads", "number", sentence, remedy, "gadgetron#932", CORES, 70)
+        experiment = Experiment(SET, f"OMP_NUM_THREADS={bare.threads}")
+        yield Cause("threads", "number", sentence, remedy, "gadgetron#932", CORES, 70, experiment=experiment)
 
 
 #: Libraries of linear algebra by the name of their file, those that were optimized; and the reference implementation.
@@ -232,7 +233,8 @@ def segments(bare: Use, container: Use) -> Iterator[Cause]:
         sentence = f"ranks share {min(bare.shared_memory)} on the host, and no memory in the container"
         remedy = "bind the host's /dev/shm, and let MPI use shared memory"
         source = "mpich#4631, charliecloud#128"
-        yield Cause("segments", "/dev/shm", sentence, remedy, source, (MESSAGES,), 85)
+        experiment = Experiment(BIND, "/dev/shm")
+        yield Cause("segments", "/dev/shm", sentence, remedy, source, (MESSAGES,), 85, experiment=experiment)
 
 
 def memory_limit(bare: Use, container: Use) -> Iterator[Cause]:
@@ -269,7 +271,8 @@ def faults(bare: Use, container: Use) -> Iterator[Cause]:
     if rates := _more(container, bare, "major_faults", MORE_READS, MANY_READS):
         sentence = f"{rates[0]:.0f} pages a second are read from files in the container, {rates[1]:.0f} on the host"
         remedy = "unpack the image into a directory, or raise what limits memory for files"
-        yield Cause("faults", "major", sentence, remedy, "getrusage(2)", (FILES, START), 50, True)
+        facts = ("faults", "major", sentence, remedy, "getrusage(2)", (FILES, START), 50, True)
+        yield Cause(*facts, experiment=Experiment(UNPACK))
 
 
 def switches(bare: Use, container: Use) -> Iterator[Cause]:
@@ -301,7 +304,21 @@ def interfaces(bare: Use, container: Use) -> Iterator[Cause]:
         over = ", ".join(sorted(other)) if other else "the fabric or shared memory"
         sentence = f"MPI talks over {', '.join(sorted(own - other))} in the container, over {over} on the host"
         remedy = 'let the image see the host\'s settings of MPI: "binds": ["/etc/openmpi"] in the site\'s file'
-        yield Cause("interface", "of messages", sentence, remedy, "D12.6 4.4.3, underworld2#654", MPI, 85)
+        facts = ("interface", "of messages", sentence, remedy, "D12.6 4.4.3, underworld2#654", MPI, 85)
+        yield Cause(*facts, experiment=_told_to_talk_over(sorted(other), container))
+
+
+def _told_to_talk_over(names: Sequence[str], container: Use) -> Experiment | None:
+    """Return the container with the variables that name interfaces to what it loads; None for nothing that has any."""
+    families = _known(container, _MPI_LIBRARIES)
+    variables = [f"OMPI_MCA_btl_tcp_if_include={','.join(names)}"] if OPEN_MPI in families else []
+    # Of libfabric's, it is a single one: fi_tcp(7).
+    for files, name, value in (
+        (r"/libucp", "UCX_NET_DEVICES", ",".join(names)),
+        (r"/libfabric", "FI_TCP_IFACE", *names[:1]) if names else ("(?!)", "", ""),
+    ):
+        variables += [f"{name}={value}"] if any(re.search(files, path) for path in container.libraries) else []
+    return Experiment(SET, AND.join(variables)) if names and variables else None
 
 
 #: Part of bare's time, and of what the container takes longer, that helpers must take before they are named.

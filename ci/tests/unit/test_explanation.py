@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
 from dataclasses import asdict, replace
 
 import pytest
 from containercheck import Figure
-from containercheck.explain import explanation
-from containercheck.explain.experiments import BIND, CPUS, SET, UNPACK, UNSET, Experiment
+from containercheck.explain import experiments, explanation
+from containercheck.explain.experiments import AND, BIND, CPUS, GPUS, LIMIT, PREFIX, SET, UNPACK, UNSET, Experiment
 from containercheck.explain.observations import Observation, Use
 from containercheck.explain.pairs import pairs_of
 from containercheck.node.container_runtimes import by_name
 from containercheck.sides.sides import Container, Program, Side
 
 USED = (Use(), Use())
+SUBJECT = Side(
+    "subject",
+    "generic",
+    Program("hpcc"),
+    container=Container(by_name("Apptainer"), "image.sif"),
+    compared_with="baseline",
+)
 SPEED = Figure("speed", r"^speed (\S+)", "x", measures=("computing",))
 LATENCY = Figure("latency", r"^latency (\S+)", "us", better="lower", measures=("network",))
 BETWEEN = replace(LATENCY, measures=("messages",))
@@ -399,15 +410,167 @@ def test_causes_of_the_earlier_session_keep_their_place_and_none_is_twice():
         (Experiment(SET, "X=a b"), ("env", "'X=a b'"), ()),
         (Experiment(CPUS, "0-3"), ("taskset", "-c", "0-3"), ()),
         (Experiment(BIND, "/dev/shm"), (), ("-B/dev/shm:/dev/shm",)),
+        (Experiment(SET, f"X=1{AND}Y=2"), ("env", "X=1", "Y=2"), ()),
+        (Experiment(PREFIX, "chrt -o 0"), ("chrt -o 0",), ()),
     ],
 )
 def test_a_remedy_is_the_container_with_one_change(experiment, prefix, options):
-    container = Container(by_name("Apptainer"), "image.sif")
-    subject = Side("subject", "generic", Program("hpcc"), container=container, compared_with="baseline")
-    side = experiment.applied_to(subject, "remedy1")
+    side = experiment.applied_to(SUBJECT, "remedy1")
     assert (side.container.prefix, side.container.options) == (prefix, options)
     assert (side.name, side.remedy_of, side.compared_with) == ("remedy1", "subject", None)
     assert side.label == f"generic with {experiment.label}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "printed"),
+    [
+        ("Max stack size", "4194304", "4096"),
+        ("Max processes", "77", "77"),
+        ("Max open files", "64", "64"),
+        ("Max locked memory", "0", "0"),
+    ],
+)
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+def test_a_limit_is_set_by_the_shell_before_the_program(name, value, printed, shell, tmp_path):
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell}")
+    experiment = Experiment(LIMIT, f"{name}={value}")
+    (tmp_path / "sh").symlink_to(shutil.which(shell))
+    prefix = experiment.applied_to(SUBJECT, "remedy1").container.prefix
+    words = f"{' '.join(prefix)} sh -c 'grep \"{name}\" /proc/self/limits; exit 3'"
+    done = subprocess.run(
+        ["bash", "-c", words],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        text=True,
+        capture_output=True,
+    )
+    assert done.returncode == 3, done.stderr
+    # The soft limit, in bytes; the hard one stays.
+    assert done.stdout.split()[len(name.split())] == value
+    assert experiment.label == f"the limit of {name[4:]} at {value}"
+
+
+def test_a_limit_above_the_hard_one_ends_with_an_error():
+    prefix = Experiment(LIMIT, "Max open files=64").applied_to(SUBJECT, "remedy1").container.prefix
+    done = subprocess.run(["bash", "-c", f"ulimit -n 32; {' '.join(prefix)} true"], capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "ulimit" in done.stderr
+
+
+def test_what_a_side_cannot_carry_out_is_not_tried():
+    engine = replace(SUBJECT, container=Container(by_name("Podman"), "image"))
+    unpacked = replace(SUBJECT, container=replace(SUBJECT.container, unpacked_to="unpacked"))
+    with_gpus = replace(SUBJECT, container=replace(SUBJECT.container, gpus=True))
+    assert [Experiment(UNPACK).fits(side) for side in (SUBJECT, engine, unpacked)] == [True, False, False]
+    assert [Experiment(GPUS).fits(side) for side in (SUBJECT, engine, with_gpus)] == [True, True, False]
+    assert Experiment(GPUS).applied_to(SUBJECT, "remedy1").container.gpus
+
+
+def test_the_same_remedy_is_not_tried_twice(tmp_path):
+    """Of three causes, two of which have the same remedy, and one of which has none that the side can carry out."""
+    causes = [
+        {"experiment": {"kind": kind, "value": value}, "about": about}
+        for kind, value, about in (
+            (BIND, "/dev/shm", "a"),
+            (BIND, "/dev/shm", "b"),
+            (UNPACK, "", "c"),
+            (UNSET, "X", "d"),
+        )
+    ]
+    row = {"figure": "rate", "overhead": 30.0, "verdict": "fail", "round_seconds": 4.0, "rounds": 3, "schema": 2}
+    row = {**row, "unit": "s", "baseline_label": "bare", "overhead_unit": "%", "accepted": [None, 5.0]}
+    case = {"unique_name": "Code_1", "system": "a", "partition": "b", "causes": causes, "results": [row]}
+    report = tmp_path / "report.json"
+    report.write_text(json.dumps({"runs": [{"testcases": [case]}]}))
+    engine = replace(SUBJECT, container=Container(by_name("Podman"), "image"))
+    plan = experiments.planned(str(report), "Code_1", "a:b", engine)
+    assert [cause["about"] for cause in plan.causes] == ["a", "d"]
+    assert (plan.figures, plan.seconds) == ({"rate": 30.0}, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("facts", "experiment"),
+    [
+        ({"limits": {"Max locked memory": "65536"}}, Experiment(LIMIT, "Max locked memory=unlimited")),
+        ({"limits": {"Max open files": "1048576"}}, Experiment(LIMIT, "Max open files=1024")),
+        ({"priority": [10, 0]}, None),
+        ({"priority": [0, 5]}, None),
+        ({"priority": [0, 3]}, Experiment(PREFIX, "chrt -o 0")),
+        ({"space": {"/dev/shm": [11 << 30, 1 << 20]}}, Experiment(BIND, "/dev/shm")),
+    ],
+)
+def test_what_can_be_taken_away_has_an_experiment(facts, experiment):
+    (cause,) = explanation.causes(BARE, replace(CONTAINER, **facts), USED, [TIME])
+    assert cause.experiment == experiment
+
+
+def test_gpus_are_handed_in_where_the_runtime_has_words_for_them():
+    with_gpu = replace(BARE, devices=[*BARE.devices, "/dev/nvidia0"])
+    (cause,) = explanation.causes(with_gpu, CONTAINER, USED, [TIME])
+    assert cause.experiment == Experiment(GPUS)
+    (cause,) = explanation.causes(replace(BARE, devices=[*BARE.devices, "/dev/kfd"]), CONTAINER, USED, [TIME])
+    assert cause.experiment is None
+
+
+def test_a_directory_with_settings_is_bound_where_nothing_else_comes_with_it():
+    path = "/etc/openmpi/openmpi-mca-params.conf"
+
+    def found(on_host, in_container=None, file=path):
+        bare = replace(BARE, settings={f"{file} {name}": value for name, value in on_host.items()})
+        container = replace(
+            CONTAINER, settings={f"{file} {name}": value for name, value in (in_container or {}).items()}
+        )
+        return [cause.experiment for cause in explanation.causes(bare, container, USED, [TIME])]
+
+    assert found({"btl": "ofi"}) == [Experiment(BIND, "/etc/openmpi")]
+    # What the image alone has goes away with the host's file, where the host has that file.
+    assert found({"pml": "ob1"}, {"pml": "ob1", "btl": "self"}) == [Experiment(BIND, "/etc/openmpi")]
+    assert found({}, {"btl": "self"}) == [None]
+    # What slows something else does no harm, and is named with it.
+    bound = Experiment(BIND, "/etc/openmpi")
+    assert found({"btl": "ofi", "hwloc_base_binding_policy": "none"}) == [bound, bound]
+    bare = replace(BARE, settings={f"{path} {name}": "x" for name in ("btl", "oob_tcp_if_include", "hwloc_base")})
+    (cause,) = explanation.causes(bare, CONTAINER, USED, [LATENCY])
+    assert cause.sentence.endswith("; hwloc_base and oob_tcp_if_include of the same directory differ too")
+    # Of two it would not be known which helps.
+    assert found({"btl": "ofi", "pml": "cm"}) == [
+        Experiment(SET, "OMPI_MCA_btl=ofi"),
+        Experiment(SET, "OMPI_MCA_pml=cm"),
+    ]
+    assert found({"btl": "ofi"}, file="/home/me/.openmpi/mca-params.conf") == [Experiment(SET, "OMPI_MCA_btl=ofi")]
+
+
+def test_what_the_runs_used_has_experiments_too():
+    bare = Use(10.0, 19.0, threads=1, interfaces=frozenset(["fab0", "lo"]), shared_memory=frozenset(["/dev/shm/a"]))
+    bare = replace(bare, watched=10.0)
+
+    def found(*names, **facts):
+        libraries = frozenset(f"/usr/lib/{name}" for name in ("libc.so.6", *names))
+        container = replace(bare, libraries=libraries, **facts)
+        causes = explanation.causes(BARE, CONTAINER, (bare, container), [replace(TIME, measures=("network", "files"))])
+        causes += explanation.causes(BARE, CONTAINER, (bare, container), [SPEED, BETWEEN])
+        return {cause.rule: cause.experiment for cause in causes}
+
+    assert found(threads=64)["threads"] == Experiment(SET, "OMP_NUM_THREADS=1")
+    assert found(shared_memory=frozenset())["segments"] == Experiment(BIND, "/dev/shm")
+    assert found(major_faults=9000.0)["faults"] == Experiment(UNPACK)
+    eth = {"interfaces": frozenset(["eth0"])}
+    assert found("libmpi.so.40", **eth)["interface"] == Experiment(SET, "OMPI_MCA_btl_tcp_if_include=fab0")
+    both = f"OMPI_MCA_btl_tcp_if_include=fab0{AND}UCX_NET_DEVICES=fab0"
+    assert found("libmpi.so.40", "libucp.so.0", **eth)["interface"] == Experiment(SET, both)
+    assert found("libmpich.so.12", "libfabric.so.1", **eth)["interface"] == Experiment(SET, "FI_TCP_IFACE=fab0")
+    assert found(**eth)["interface"] is None
+
+
+def test_a_remedy_for_what_the_runs_used_took_effect_where_they_no_longer_use_it():
+    many, few = Use(10.0, 19.0, threads=64), Use(10.0, 19.0, threads=1)
+    (cause,) = explanation.causes(BARE, CONTAINER, (few, many), [SPEED])
+    entry = explanation.stored([cause])[0]
+    remedied = with_variables(OMP_NUM_THREADS="1")
+    assert explanation.took_effect(entry, BARE, remedied, (few, few))
+    assert not explanation.took_effect(entry, BARE, remedied, (few, many))
+    # Nothing is known of runs that were not watched.
+    assert not explanation.took_effect(entry, BARE, remedied)
 
 
 def test_a_difference_on_other_nodes_only_is_named_with_them():
