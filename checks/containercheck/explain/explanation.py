@@ -232,7 +232,7 @@ def _confirmed(cause: Mapping[str, Any], what: str) -> list[str]:
         printed.append(f"proven: with {label} {_overheads(proven)}")
     else:
         helped = {name: figure for name, figure in figures.items() if figure["helps"] == FAIL}
-        printed.append(f"with {label} {_overheads(helped)}: it explains {_part(helped)}")
+        printed.append(f"with {label} {_overheads(helped)}: it explains {_part(helped)}{_doubt(helped)}")
     return [*printed, f"do: {cause['remedy']} ({cause['source']})"]
 
 
@@ -262,6 +262,20 @@ def _part(figures: Mapping[str, Mapping[str, Any]]) -> str:
         return "a part of it"
     low, high = round(100 * min(parts)), round(100 * max(parts))
     return f"{low} % of it" if low == high else f"{low} to {high} % of it"
+
+
+def _doubt(figures: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return why it is open whether that is all, to follow the part that is explained; empty where it is known."""
+    unclear = [figure for figure in figures.values() if figure["rest"] not in (PASS, FAIL)]
+    if not unclear or any(figure["rest"] == FAIL for figure in figures.values()):
+        return ""
+    wide = [figure for figure in unclear if None not in (figure.get("spread"), figure.get("tolerance"))]
+    wide = [figure for figure in wide if figure["spread"] > figure["tolerance"]]
+    if not wide:
+        return "; whether it is all would take more rounds"
+    widest = max(wide, key=lambda figure: figure["spread"])
+    spread = f"{number(widest['spread'], 2)} {widest['unit']}".rstrip()
+    return f"; pairs spread by {spread}: whether it is all cannot be told"
 
 
 #: Part of a figure's overhead by which that of the runs' time may differ, and still be the same thing.

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from conftest import PLANTED, REPOSITORY, STATE, TURN, cluster, eventually, shared_directory
+from conftest import PLANTED, REPOSITORY, STATE, TURN, cluster, eventually, shared_directory, write_program
 from containercheck.site import releases
 
 # ReFrame matches names without their blanks.
@@ -119,26 +121,89 @@ def test_two_faults_of_mpi_at_once_are_both_named(on_cluster):
     assert all(name in case["fail_reason"] for name in faults), case["fail_reason"]
 
 
+@contextlib.contextmanager
+def runtime_of(on_cluster, nodes, commands):
+    """Have containers of some nodes started by a shell script.
+
+    :param commands: of it; they change its arguments.
+    """
+    path = Path(shutil.which("apptainer")).resolve()
+    script, program = (on_cluster.place / name for name in ("apptainer", "programs"))
+    program.mkdir()
+    write_program(script, f'{commands}\nexec {program}/bin/apptainer "$@"')
+    for node in nodes:
+        # The program finds its own files from where it lies.
+        cluster("exec", node, "mount", "--bind", str(path.parents[1]), str(program))
+        cluster("exec", node, "mount", "--bind", str(script), str(path))
+    try:
+        yield
+    finally:
+        for node in nodes:
+            cluster("exec", node, "umount", str(path))
+            cluster("exec", node, "umount", str(program))
+
+
 @pytest.fixture
 def settings_of_node2(on_cluster):
     """Have containers of the second node see settings of MPI that are not the node's: its program is a script."""
-    path = Path(shutil.which("apptainer")).resolve()
-    script, program, settings = (on_cluster.place / name for name in ("apptainer", "programs", "settings"))
-    program.mkdir()
+    settings = on_cluster.place / "settings"
     shutil.copytree(STATE / "openmpi", settings)
-    script.write_text(
-        "#!/bin/sh\n"
+    commands = (
         f"for word do shift; case $word in -B/etc/openmpi:*) word=-B{settings}:/etc/openmpi ;; esac\n"
-        'set -- "$@" "$word"; done\n'
-        f'exec {program}/bin/apptainer "$@"\n'
+        'set -- "$@" "$word"; done'
     )
-    script.chmod(0o755)
-    # The program finds its own files from where it lies.
-    cluster("exec", "node2", "mount", "--bind", str(path.parents[1]), str(program))
-    cluster("exec", "node2", "mount", "--bind", str(script), str(path))
-    yield settings / "openmpi-mca-params.conf"
-    cluster("exec", "node2", "umount", str(path))
-    cluster("exec", "node2", "umount", str(program))
+    with runtime_of(on_cluster, ["node2"], commands):
+        yield settings / "openmpi-mca-params.conf"
+
+
+#: A runtime that loses the bind of the host's settings of MPI, once: that of the variant comes last.
+LOSES_SETTINGS = """
+left=0
+for word do case $word in -B/etc/openmpi:*) left=$((left + 1)) ;; esac; done
+for word do
+    shift
+    case $word in -B/etc/openmpi:*) left=$((left - 1)); [ $left -gt 0 ] || continue ;; esac
+    set -- "$@" "$word"
+done"""
+
+
+@pytest.mark.long
+def test_settings_of_the_host_that_do_not_reach_the_container_are_proven(on_cluster):
+    """The example of the design: Ethernet beside the fabric, as the image does not see the host's parameters of MPI."""
+    own = {
+        "SLURM_CONF": str(STATE / "slurm.conf"),
+        "RFM_CONFIG_FILES": str(REPOSITORY / "config" / "virtual_cluster.py"),
+        "RFM_SYSTEM": "virtual-cluster",
+        "RFM_PREFIX": str(on_cluster.place),
+        "RFM_REPORT_FILE": str(on_cluster.place / "reports" / "last.json"),
+        "RFM_SQLITE_DB_FILE": str(on_cluster.place / "results.db"),
+    }
+    words = ["run", "--nocolor", "-n", PING_PONG.format("integrated"), "-S", "seconds=120"]
+    with runtime_of(on_cluster, ["node1", "node2"], LOSES_SETTINGS):
+        done = subprocess.run(
+            [sys.executable, "-m", "containercheck", *words],
+            cwd=REPOSITORY,
+            env={**os.environ, **own},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=1200,
+        )
+    assert done.returncode == 1, done.stdout
+    printed = " ".join(done.stdout.split())
+    # What differs, the proof with its figures, and what to do, word by word.
+    for pattern in (
+        r"bandwidth_between_nodes is \S+ % worse than bare",
+        r"the cause: btl_tcp_if_include = fab0 of /etc/openmpi/openmpi-mca-params.conf on the host does not reach the "
+        "container; hwloc_base_binding_policy and oob_tcp_if_include of the same directory differ too",
+        r"proven: with /etc/openmpi of the host bound the overhead of bandwidth_between_nodes is [-+]\S+ \([-+]\S+ to "
+        r"[-+]\S+\) %",
+        r'do: "binds": \["/etc/openmpi"\] in the site\'s file',
+    ):
+        assert re.search(pattern, printed), done.stdout
+    report = json.loads(next(on_cluster.place.rglob("run-report.json")).read_text())
+    causes = report["runs"][-1]["testcases"][-1]["causes"]
+    assert any(cause["sentence"].startswith("MPI talks over eth0 in the container, over fab0") for cause in causes)
 
 
 def test_a_fault_of_the_second_node_only_is_named_with_that_node(on_cluster, settings_of_node2):

@@ -65,6 +65,17 @@ def test_a_remedy_that_takes_a_part_away_helps_and_is_not_all(evaluation):
     assert verdicts(made) == [("fail", "fail")]
 
 
+def test_results_say_how_far_the_rounds_of_bare_and_the_remedy_spread(evaluation):
+    """So that a message can say why it is open whether a cause is all."""
+    rounds = [printed_by_side(100, 300, rate) for rate in (80, 130, 95, 120, 85)]
+    (result,) = evaluation(rounds).experiments.results()
+    figure = result["figures"]["rate"]
+    assert (figure["helps"], figure["rest"], figure["tolerance"]) == ("fail", "inconclusive", 5.0)
+    assert 15 < figure["spread"] < 40
+    quiet = evaluation([printed_by_side(100 + n, 130 + n, 100.5 + n) for n in range(3)])
+    assert quiet.experiments.results()[0]["figures"]["rate"]["spread"] < 1
+
+
 def test_remedies_change_no_verdict(evaluation):
     rounds = [printed_by_side(100 + n % 2, 130 + n % 2, 100) for n in range(4)]
     made, alone = evaluation(rounds), evaluation([{k: v for k, v in r.items() if k != "remedy1"} for r in rounds], ())

@@ -359,6 +359,23 @@ def test_a_part_is_told_as_a_part():
     assert "proven" not in "\n".join(lines)
 
 
+@pytest.mark.parametrize(
+    ("rest", "spread", "end"),
+    [
+        ("inconclusive", 17.2, "it explains 97 % of it; pairs spread by 17 %: whether it is all cannot be told"),
+        ("inconclusive", 2.0, "it explains 97 % of it; whether it is all would take more rounds"),
+        ("inconclusive", None, "it explains 97 % of it; whether it is all would take more rounds"),
+        ("fail", 17.2, "it explains 97 % of it"),
+    ],
+)
+def test_why_it_is_open_whether_a_cause_is_all_is_told(rest, spread, end):
+    cause = tried("fail", rest, overhead=1.0)
+    cause["result"]["figures"]["rate"].update(spread=spread, tolerance=5.0)
+    lines = explanation.lines([cause])
+    assert lines[0] == "a cause: X=1 is set"
+    assert lines[1].endswith(end)
+
+
 @pytest.mark.parametrize(("helps", "rest"), [("inconclusive", "pass"), ("pass", "pass"), ("inconclusive", "fail")])
 def test_nothing_is_proven_unless_it_helps_and_is_all(helps, rest):
     assert "proven" not in "\n".join(explanation.lines([tried(helps, rest)]))

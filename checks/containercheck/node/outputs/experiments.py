@@ -167,7 +167,10 @@ class Experiments:
         return all(trial.is_proof for (remedy, _), trial in self.trials.items() if remedy == name)
 
     def results(self) -> List[Dict[str, Any]]:
-        """Return for each remedy its name, why it failed, and for each figure the verdicts and overheads."""
+        """Return for each remedy its name, why it failed, and for each figure the verdicts and overheads.
+
+        With how far the rounds of bare and the remedy spread, and the highest accepted overhead.
+        """
         listed = []
         for name in self._remedies:
             figures = {}
@@ -180,6 +183,8 @@ class Experiments:
                         "overhead": trial.rest.estimate,
                         "interval": _finite(trial.rest.interval),
                         "without": trial.whole.estimate,
+                        "spread": trial.rest.spread,
+                        "tolerance": trial.rest.highest if math.isfinite(trial.rest.highest) else None,
                         "unit": "%" if trial.rest.compare == "ratio" else "",
                     }
             listed.append({"name": name, "failed": self.failed.get(name, ""), "figures": figures})
