@@ -39,7 +39,8 @@ site_configuration = {
                         "num_cpus_per_socket": 24,
                         "num_sockets": 2,
                     },
-                    # Nodes with GPUs have them here; GROMACS, TensorFlow and the U-Net then use them.
+                    # Nodes with GPUs have them here; GROMACS, TensorFlow and the U-Net then have to use them, which the
+                    # pinned TensorFlow does not: 'software' below names one that does.
                     "devices": [{"type": "gpu", "arch": "sm_70", "num_devices": 4}],
                     # How a job asks for them; and for memory, where it must. {size} is that of each node, as in 96000M:
                     # all memory_per_node for a job that has its nodes to itself, for any other twice what its run is

@@ -5,9 +5,9 @@
 
 D12.6 section 9.2: the images are read from the file, three fifths of them train, one fifth validates after each epoch,
 and one fifth is for the evaluation at the end. Printed are the loss of each epoch, the intersection over union of the
-masks that were found, the largest resident memory, the seconds of the computation (training and evaluation), and the
-outside: the wall-clock time since RUN_BEGAN, or since Python started, less the computation. A GPU is used if there is
-one.
+masks that were found, the largest resident memory, what the process read and wrote, the seconds of the computation
+(training and evaluation), and the outside: the wall-clock time since RUN_BEGAN, or since Python started, less the
+computation. A GPU is used if there is one.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import argparse
 import os
 import resource
 import time
+from pathlib import Path
 
 STARTED = time.time()
 
@@ -78,6 +79,16 @@ def intersection_over_union(model: keras.Model, images: np.ndarray, masks: np.nd
     return float(np.sum(found & (masks > 0)) / max(1, np.sum(found | (masks > 0))))
 
 
+def transferred() -> str:
+    """Return what this process has read and written in MB, from caches too, or the reason why that is not known."""
+    try:
+        lines = Path("/proc/self/io").read_text().splitlines()
+    except OSError as error:
+        return f"unknown: {error}"
+    counts = {name: int(count) for name, count in (line.split(": ") for line in lines)}
+    return f"{(counts['rchar'] + counts['wchar']) / 1e6:.1f} MB"
+
+
 def parse() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -116,6 +127,7 @@ def main() -> None:
     print(f"loss falls: {'yes' if history['loss'][-1] < history['loss'][0] else 'no'}")
     print(f"intersection over union {quality:.4f}")
     print(f"memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.1f} MB")
+    print(f"io {transferred()}")
     print(f"seconds compute {compute:.3f}")
     print(f"seconds outside {time.time() - float(os.environ.get('RUN_BEGAN', STARTED)) - compute:.3f}")
 

@@ -25,8 +25,21 @@ def test_a_network_that_learns_nothing_fails():
 
 def test_the_unet_tells_overhead_from_computation():
     assert figures(RAMP, "ramp/passing", ranks=1) == pytest.approx(
-        {"outside": 4.109, "compute": 8.125, "memory": 672.1, "seconds_unet": 13.416}
+        {
+            "outside": 19.340,
+            "outside_ratio": 19.340,
+            "compute": 27.607,
+            "memory": 655.3,
+            "io": 55.9,
+            "seconds_unet": 51.491,
+        }
     )
+
+
+def test_a_kernel_that_counts_no_io_gives_no_figure(tmp_path):
+    (io,) = (figure for figure in RAMP.figures if figure.name == "io")
+    (tmp_path / "out").write_text("io unknown: [Errno 2] No such file or directory: '/proc/self/io'\n")
+    assert reading.read_figure(io, tmp_path) is None
 
 
 def test_a_unet_that_learns_nothing_fails():
