@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import importlib
+import re
 from dataclasses import replace
 
 import made
 import pytest
 from conftest import REPOSITORY
+from containercheck.node import architectures
 from containercheck.report.page import as_published
-from containercheck.report.page.as_published import (
-    AGREES,
-    AS_FAST,
-    DIFFERS,
-    FASTER,
-    NOT_HAD,
-    NOT_RUN,
-    OPEN,
-    SLOWER,
-    WORKS,
-    Shape,
-)
+from containercheck.report.page.as_published import AGREES, DIFFERS, NOT_HAD, NOT_RUN, OPEN, Outcome
+from containercheck.report.page.courses import NODES, RISES, SIDES, Course
+from containercheck.report.page.documents import AS_FAST, FASTER, SHAPES, SLOWER, WORKS, Shape
 from containercheck.results.cases import collect
 
 SHAPE = Shape("D12.6", "figure 1", "a code", "Code")
 
 
 def outcome(shape, *raw):
-    return as_published.outcome(shape, collect([{"runs": [{"testcases": list(raw)}]}]))[0]
+    return judged(shape, *raw).word
+
+
+def judged(shape, *raw):
+    return as_published.outcome(shape, collect([{"runs": [{"testcases": list(raw)}]}]))
 
 
 @pytest.mark.parametrize(
@@ -107,19 +104,167 @@ def test_bare_values_are_nothing_that_a_container_does():
 def test_the_way_of_an_image_has_bare_rows_only():
     rows = [made.alone(f"seconds_{step}") for step in ("build", "push", "pull", "convert", "start")]
     (cases,) = [collect([{"runs": [{"testcases": [made.case("ImageTransfer", "bare", rows=rows)]}]}])]
-    (row,) = [row for row in as_published.table(cases).rows if row[3] == "ImageTransfer"]
+    (row,) = [row for row in as_published.table(cases).rows if row[2] == "ImageTransfer"]
     assert AGREES in row
 
 
 def test_what_did_not_run_says_why():
     skipped = made.case(result="skip", skip_reason="no software: DLB")
-    assert as_published.outcome(SHAPE, collect([{"runs": [{"testcases": [skipped]}]}]))[0] == NOT_RUN
-    assert as_published.outcome(replace(SHAPE, without="no virtualisation"), []) == (NOT_HAD, "no virtualisation")
+    assert judged(SHAPE, skipped) == Outcome(NOT_RUN, why="no software: DLB")
+    assert judged(replace(SHAPE, without="no virtualisation")) == Outcome(NOT_HAD, why="no virtualisation")
+
+
+SIZES = Course("rate", "size", RISES)
+
+
+def sized(overhead, *values):
+    """Return containers with these bare values, each with the overhead."""
+    rows = [[made.row(bare=value, overhead=overhead, verdict="pass" if overhead < 10 else "fail")] for value in values]
+    return [made.case(axes=f" %size={place}", rows=row) for place, row in enumerate(rows, 1)]
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected", "why"),
+    [
+        (sized(1.0, 10.0, 20.0), AGREES, ""),
+        (sized(1.0, 20.0, 10.0), DIFFERS, "it falls from 1 to 2"),
+        (sized(80.0, 10.0, 20.0), DIFFERS, "0 of 2 overheads certain to be as fast, the opposite: 2"),
+        (sized(1.0, 10.0), OPEN, "no two values over size"),
+        (
+            [made.case(axes=f" %size={place}", variant="bare", rows=[made.alone(bare=place)]) for place in (1, 2)],
+            OPEN,
+            "nothing compared",
+        ),
+    ],
+)
+def test_both_the_overheads_and_the_course_have_to_hold(raw, expected, why):
+    result = judged(replace(SHAPE, course=SIZES), *raw)
+    assert (result.word, result.why) == (expected, why)
+
+
+def test_a_course_alone_is_enough_where_nothing_is_said_of_containers():
+    assert outcome(replace(SHAPE, says="", course=SIZES), *sized(80.0, 10.0, 20.0)) == AGREES
+    assert outcome(replace(SHAPE, says="", course=SIZES)) == NOT_RUN
+
+
+def test_our_values_stand_beside_theirs():
+    raw = made.case(rows=[made.row("latency", bare=2.0, unit="us"), made.row("rate", overhead=-3.0)])
+    result = judged(replace(SHAPE, value="latency"), raw)
+    assert result.ours == "2 overheads: -3 to +1 %; bare 2, generic 1.98 us"
+
+
+@pytest.mark.parametrize(
+    ("place", "check", "expected"),
+    [
+        ("section 3", "HPL", "mipt:pair, bare 203.6, 315.7, 397.9, 455.3, 450.2 GFLOPS"),
+        ("figure 3", "IMB", "volta:compute, generic 7.5 us"),
+        ("figure 2", "IMB", "volta:compute, integrated 11928 MB/s"),
+        ("figures 4.1, 4.2", "GROMACSKernels", "rate: C < SSE2 < AVX_256 < AVX2_256; 1 : 4.8 : 6.1 : 7.8 on Haswell"),
+        ("figure 6.8, table 6.3", "BTMZ", "lenox:nodes, bare 27.54, 19.87, 19.94, 24.06, 19.8, 15.55 s"),
+    ],
+)
+def test_what_a_document_has_is_shown(place, check, expected):
+    shown = [as_published.theirs(shape) for shape in SHAPES if (shape.place, shape.check) == (place, check)]
+    assert any(expected in text for text in shown)
+
+
+def test_what_is_said_of_a_machine_counts_there():
+    raw = made.case(rows=[made.row()])
+    assert outcome(replace(SHAPE, system="cluster"), raw) == AGREES
+    assert judged(replace(SHAPE, system="thunderx"), raw) == Outcome(NOT_RUN, why="said of thunderx only")
+
+
+def test_a_note_says_why_a_shape_may_differ():
+    raw = made.case(rows=[made.row(overhead=-20.0)])
+    assert judged(replace(SHAPE, says=SLOWER, note="the same build"), raw).why.endswith("; the same build")
+    assert judged(replace(SHAPE, says=FASTER, note="the same build"), raw).why == ""
+
+
+def test_documents_come_one_after_the_other():
+    assert list(dict.fromkeys(shape.document for shape in SHAPES)) == ["D12.5", "D12.6", "MIPT", "SANDIA", "CHPCE"]
+    assert len({(shape.document, shape.place, shape.shows) for shape in SHAPES}) == len(SHAPES)
+    places = [re.match(r"figures? (\d+)\.(\d+)", shape.place) for shape in SHAPES]
+    figures = [(int(match[1]), int(match[2])) for match in places if match]
+    assert figures == sorted(figures)
+
+
+#: Figures that show a measurement, by document; the others are drawings. MIPT has none.
+MEASURED = {
+    "D12.5": ["9", "11", "13", "14", "15", *map(str, range(17, 24))],
+    "D12.6": [
+        *(f"4.{number}" for number in range(1, 6)),
+        "5.1",
+        *(f"6.{number}" for number in range(5, 14)),
+        *(f"7.{number}" for number in range(1, 6)),
+        *(f"8.{number}" for number in range(4, 14)),
+        *(f"9.{number}" for number in range(1, 8)),
+    ],
+    "SANDIA": ["1", "2", "3", "4", "5"],
+    "CHPCE": [str(number) for number in range(2, 20)],
+}
+
+
+def numbers(place):
+    """Yield the numbers of the figures of a place, such as ``figures 8.4, 8.6 to 8.8``."""
+    words = re.search(r"figures? ((?:[\d.]+(?:, | to )?)+)", place)
+    for part in words[1].rstrip(", ").split(", ") if words else ():
+        first, _, last = part.partition(" to ")
+        chapter, _, number = first.rpartition(".")
+        for counted in range(int(number), int((last or first).rpartition(".")[2]) + 1):
+            yield f"{chapter}.{counted}" if chapter else str(counted)
+
+
+@pytest.mark.parametrize("document", MEASURED)
+def test_no_figure_of_a_document_is_missing(document):
+    there = {number for shape in SHAPES if shape.document == document for number in numbers(shape.place)}
+    assert sorted(there) == sorted(MEASURED[document])
+
+
+def test_every_course_is_over_an_axis_of_its_check():
+    for shape in SHAPES:
+        if not shape.course or shape.course.axis in (NODES, SIDES):
+            continue
+        parameters = check_of(shape.check).param_space.params
+        values = {str(value) for value in parameters[shape.course.axis].values}
+        wanted = {*shape.course.places, shape.course.best} - {"", *x86_kernels()}
+        assert wanted <= values, shape
+        where = shape.course.where
+        assert not where[0] or any(str(value).startswith(where[1]) for value in parameters[where[0]].values)
+
+
+def x86_kernels():
+    """Return the instruction sets that only some machines have."""
+    return [kernel for known in architectures.KNOWN.values() for kernel in known.kernels]
+
+
+def check_of(name):
+    """Return the class of a check."""
+    modules = [importlib.import_module(path.stem) for path in (REPOSITORY / "checks").glob("*.py")]
+    return next(getattr(module, name) for module in modules if hasattr(module, name))
+
+
+def test_every_figure_that_is_named_is_one_of_its_check():
+    for shape in SHAPES:
+        if shape.check and not shape.check.endswith("DLB"):
+            names = known_figures(shape.check)
+            wanted = [*shape.figures, *([shape.course.figure] if shape.course else [])]
+            assert [word for word in wanted if not any(name.startswith(word) for name in names)] == [], shape
+
+
+def known_figures(name):
+    """Return the names of a check's figures, with those that it adds for some of its cases."""
+    names = {figure.name for figure in check_of(name).figures}
+    more = {
+        "IOzone": {"random_write", "stride_read"},
+        "BTMZCollocation": {"seconds_program1"},
+        "PingPong": {f"{what}_dispersion_within_socket" for what in ("latency", "bandwidth")},
+    }
+    return names | more.get(name, set())
 
 
 def test_every_shape_names_a_check_or_a_reason():
     known = {path.stem: importlib.import_module(path.stem) for path in (REPOSITORY / "checks").glob("*.py")}
     names = {name for module in known.values() for name in vars(module)}
-    assert [shape for shape in as_published.SHAPES if bool(shape.check) == bool(shape.without)] == []
-    assert {shape.check for shape in as_published.SHAPES if shape.check} <= names
-    assert len(as_published.table([]).rows) == len(as_published.SHAPES)
+    assert [shape for shape in SHAPES if bool(shape.check) == bool(shape.without)] == []
+    assert {shape.check for shape in SHAPES if shape.check} <= names
+    assert len(as_published.table([]).rows) == len(SHAPES)

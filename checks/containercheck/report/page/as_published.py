@@ -1,9 +1,11 @@
 """The documents' figures in their order, each with ours of this night: whether the shape agrees, or why there is none.
 
-A shape agrees where every overhead that was measured says what the document says: *as fast* (the overhead is within
-what is accepted, and not because a reference expects it), *slower* or *faster* (its interval is on that side of zero).
-It differs where one says the opposite. Of a check that compares nothing, the answers or the steps themselves are what a
-document says: its cases have to pass.
+A shape has up to two parts. The first is what the document says of a container against bare: it holds where every
+overhead that was measured says so, *as fast* (the overhead is within what is accepted, and not because a reference
+expects it), *slower* or *faster* (its interval is on that side of zero), and does not where one says the opposite. Of a
+check that compares nothing, the answers or the steps themselves are what a document says: its cases have to pass. The
+second part is the course of a figure over an axis (courses.py). A shape agrees where both hold, and differs where one
+does not.
 """
 
 from __future__ import annotations
@@ -11,183 +13,167 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from containercheck.report.page import states
+from containercheck.report.page import courses, published, states
+from containercheck.report.page.courses import Part
+from containercheck.report.page.documents import AS_FAST, SHAPES, SLOWER, WORKS, Shape
+from containercheck.report.page.published import Published
 from containercheck.report.page.wording import Table, count, finite
 from containercheck.results.cases import Case
+from containercheck.results.formatting import number
 from containercheck.results.row import PASS, Row
 
-#: What a document says of a container, or of another side, against the one that it is compared with.
-AS_FAST, SLOWER, FASTER = "as fast", "slower", "faster"
-#: What it says where nothing is compared: all works, or is, as it says.
-WORKS = "works"
 #: Largest overhead in percent that a reference may expect of a container that is as fast: a check's default tolerance.
 MOST = 5.0
 #: Outcomes.
 AGREES, DIFFERS, OPEN, NOT_RUN, NOT_HAD = "agrees", "differs", "not certain", "not run", "none here"
-HEADINGS = ("document", "figure", "shows", "check", "shape", "from")
+HEADINGS = ("figure", "shows", "check", "theirs", "ours", "shape", "why")
+#: Most values of a reference that are listed, and characters of the reason of a skip.
+MOST_LISTED, MOST_REASON = 6, 120
 
 
 @dataclass(frozen=True)
-class Shape:
-    """A figure or table of a document.
+class Outcome:
+    """What a night says of a shape.
 
-    :ivar document: its short name.
-    :ivar place: figure, table or section.
-    :ivar shows: what it shows.
-    :ivar check: the check that repeats it; empty where none can.
-    :ivar says: one of the words above.
-    :ivar variant: variant whose overheads count; empty for any.
-    :ivar nodes: fewest nodes of cases that count.
-    :ivar figures: beginnings of the names of figures that count; empty for all.
-    :ivar subject: word in the label of the sides that count; empty for all.
-    :ivar without: why there is no figure of ours.
+    :ivar word: whether it agrees, one of the outcomes above.
+    :ivar ours: our values, in short.
+    :ivar why: why it does not agree, or was not run.
     """
 
-    document: str
-    place: str
-    shows: str
-    check: str = ""
-    says: str = AS_FAST
-    variant: str = ""
-    nodes: int = 1
-    figures: tuple[str, ...] = ()
-    subject: str = ""
-    without: str = ""
-
-
-#: In the documents' order.
-SHAPES = (
-    Shape("D12.6", "section 4.4.1", "GROMACS kernels, bare and in containers", "GROMACSKernels"),
-    Shape("D12.6", "section 4.4.3", "GROMACS over nodes without the fabric", "GROMACS", SLOWER, "generic", 2),
-    Shape("D12.6", "section 4.4.4", "GROMACS on GPUs over nodes", "GROMACSHybrid", SLOWER, "generic", 2),
-    Shape("D12.6", "section 4.5", "an image for a newer processor ends at once", "NewerProcessor", WORKS),
-    Shape("D12.6", "figure 5.1", "WRF over nodes", "WRF", AS_FAST, "integrated"),
-    Shape("D12.6", "figures 6.5 to 6.7, 6.10 to 6.13", "Alya over nodes", "Alya", AS_FAST, "integrated"),
-    Shape("D12.6", "figure 6.8, table 6.3", "BT-MZ in mixes of ranks and threads", "BTMZ", AS_FAST, "integrated"),
-    Shape("D12.6", "figure 6.9", "HPCG in mixes of ranks and threads", "HPCG", AS_FAST, "integrated"),
-    Shape("D12.6", "figures 7.1, 7.2", "CNNs, an image without the processor's instructions", "TensorFlowCNN", SLOWER),
-    Shape("D12.6", "figures 7.3, 7.4", "Quantum ESPRESSO over nodes", "QuantumEspresso"),
-    Shape("D12.6", "figure 7.5", "one MPI against another", "QuantumEspressoMPI", SLOWER, subject="openmpi"),
-    Shape("D12.6", "figures 8.4, 8.5", "Ping Pong between all cores", "PingPong", AS_FAST, "integrated"),
-    Shape("D12.6", "figure 8.6", "OpenFOAM, up to 4 % faster in the container", "OpenFOAM"),
-    Shape("D12.6", "figures 8.7 to 8.9", "Palabos over ranks and two nodes", "Palabos"),
-    Shape("D12.6", "figures 8.10, 8.11", "PACE3D, efficiency and dispersion", "PACE3D"),
-    Shape("D12.6", "figure 8.12", "Word Count over ranks", "WordCount"),
-    Shape("D12.6", "figure 8.13", "Airhead over ranks", "SemanticSpaces"),
-    Shape("D12.6", "figures 9.1 to 9.4", "start of a job in a container", "StartUp", SLOWER, figures=("start",)),
-    Shape("D12.6", "figures 9.5, 9.6", "time and memory of RAMP", "RAMP"),
-    Shape("D12.6", "figure 9.7", "DB12 under versions of the runtime", "DB12"),
-    Shape("MIPT", "section 3", "HPL over sizes of the matrix", "HPL"),
-    Shape(
-        "MIPT",
-        "section 3",
-        "HPL with fabric libraries that do not fit",
-        without="not built: an image broken on purpose",
-    ),
-    Shape("SANDIA", "figure 1", "an image's way over a registry", "ImageTransfer", WORKS, "bare"),
-    Shape("SANDIA", "figure 2", "bandwidth with the host's MPI", "IMB", AS_FAST, "integrated", figures=("bandwidth",)),
-    Shape("SANDIA", "figure 2", "bandwidth with the image's MPI", "IMB", SLOWER, "generic", 2, ("bandwidth_peak",)),
-    Shape("SANDIA", "figure 3", "latency with the host's MPI", "IMB", AS_FAST, "integrated", figures=("latency",)),
-    Shape("SANDIA", "figure 4", "Allreduce of 8 bytes", "IMB", AS_FAST, "integrated", figures=("allreduce",)),
-    Shape("SANDIA", "figure 5", "HPCG over nodes, the image's MPI", "HPCG", SLOWER, "generic", 2),
-    Shape("SANDIA", "figure 5", "HPCG in KVM and on EC2", without="no virtual machine, and no EC2, at hand"),
-    Shape("D12.5", "figure 11", "BT-MZ on a socket, bare and in containers", "BTMZCollocation", AS_FAST, "integrated"),
-    Shape(
-        "D12.5",
-        "figures 14, 18, 20, 21",
-        "cores lent after the end of a program",
-        "Collocation",
-        FASTER,
-        "bare",
-        figures=("seconds_whole", "busiest"),
-        subject="post-mortem",
-    ),
-    Shape(
-        "D12.5",
-        "figures 13, 17, 18",
-        "the same policies in containers",
-        "Collocation",
-        AS_FAST,
-        figures=("seconds", "busiest"),
-        subject="integrated",
-    ),
-    Shape(
-        "D12.5",
-        "figure 19",
-        "TALP that moves cores",
-        without="that prototype is no part of DLB 3, whose report is read",
-    ),
-    Shape(
-        "D12.5",
-        "section 3.3.1",
-        "Quantum ESPRESSO with DLB, as fast as without",
-        "QuantumEspressoDLB",
-        AS_FAST,
-        "bare",
-        figures=("seconds_whole",),
-        subject="isolation",
-    ),
-    Shape("D12.5", "figure 22", "time of each rank of Amber", "Amber"),
-    Shape(
-        "D12.5",
-        "section 3.3.2",
-        "Amber with DLB, as fast as without",
-        "AmberDLB",
-        AS_FAST,
-        "bare",
-        figures=("seconds_whole",),
-        subject="isolation",
-    ),
-    Shape("D12.5", "section 4", "what containers of a node share", "Isolation", WORKS),
-    Shape("CHPCE", "compute, memory, interconnect", "HPCC over processes", "HPCC", AS_FAST, "generic"),
-    Shape("CHPCE", "section DGEMM", "DGEMM over sizes of the block and the matrix", "DGEMM"),
-    Shape("CHPCE", "figures 18, 19", "IOzone, random write and strided read", "IOzone"),
-    Shape("CHPCE", "table 4 and below", "memory of a container", "StartUp", SLOWER, figures=("memory",)),
-    Shape("CHPCE", "all", "virtual machines", without="no virtualisation: a virtual machine would be emulated"),
-)
+    word: str
+    ours: str = ""
+    why: str = ""
 
 
 def table(cases: Sequence[Case]) -> Table:
     """Return the table of all figures of the documents, with what the cases of a night say."""
-    rows = tuple((shape.document, shape.place, shape.shows, shape.check, *outcome(shape, cases)) for shape in SHAPES)
-    agreeing = sum(row[4] == AGREES for row in rows)
+    outcomes = [(shape, outcome(shape, cases)) for shape in SHAPES]
+    rows = tuple(
+        (
+            f"{shape.document}, {shape.place}",
+            shape.shows,
+            shape.check,
+            theirs(shape),
+            result.ours,
+            result.word,
+            result.why,
+        )
+        for shape, result in outcomes
+    )
+    agreeing = sum(result.word == AGREES for _, result in outcomes)
     return Table(f"Figures of the documents: {agreeing} of {len(rows)} agree this night", HEADINGS, rows, len(HEADINGS))
 
 
-def outcome(shape: Shape, cases: Sequence[Case]) -> tuple[str, str]:
-    """Return whether the shape agrees, and from what that is known."""
+def theirs(shape: Shape) -> str:
+    """Return what a document says, and its numbers."""
     if shape.without:
-        return NOT_HAD, shape.without
+        return shape.theirs
+    words = [shape.says if shape.says != WORKS else "", shape.course.words if shape.course else ""]
+    return "; ".join(filter(None, [*words, shape.theirs, *_published(shape)]))
+
+
+def _published(shape: Shape) -> list[str]:
+    """Return the published values of the figure that is shown, by machine and variant."""
+    course, variants = shape.course, {"bare", shape.variant}
+    figure = shape.value
+    if course and not figure and not course.relative and not course.ratios:
+        figure, variants = course.figure, {course.side}
+    by_side: dict[str, list[Published]] = {}
+    for known in published.of(shape.check) if figure else ():
+        if known.figure == figure and (known.variant in variants or not shape.variant):
+            by_side.setdefault(f"{known.partition}, {known.variant}", []).append(known)
+    return [f"{side} {_listed(values)}" for side, values in by_side.items()]
+
+
+def _listed(values: Sequence[Published]) -> str:
+    texts = [number(known.value, 6) for known in values]
+    texts = [*texts[: MOST_LISTED - 1], "…", texts[-1]] if len(texts) > MOST_LISTED else texts
+    return f"{', '.join(texts)} {values[0].unit}"
+
+
+def outcome(shape: Shape, cases: Sequence[Case]) -> Outcome:
+    """Return whether the shape agrees, our values, and why it does not."""
+    if shape.without:
+        return Outcome(NOT_HAD, why=shape.without)
     of_check = [case for case in cases if case.application == shape.check]
-    ran = [case for case in of_check if case.result != "skip" and _counts(shape, case)]
-    skipped = next((case.reason for case in of_check if case.result == "skip"), "")
-    not_run = (NOT_RUN, skipped.partition("\n")[0][:120])
-    rows = [row for case in ran for row in case.rows if _is_meant(shape, row)]
-    if ran and (shape.says == WORKS or not any(case.rows for case in ran)):
-        return _works(shape, ran)
-    if not rows:
-        return not_run
-    said = [_says(shape.says, row) for row in rows]
-    from_ = f"{count(len(rows), 'overhead')}, {shape.says}: {sum(word is True for word in said)}"
-    if False in said:
-        return DIFFERS, f"{from_}; the opposite: {said.count(False)}"
-    return (AGREES if None not in said else OPEN), from_
+    ran = [case for case in of_check if case.result != "skip" and shape.system in ("", case.key[0])]
+    parts: list[Part | None] = []
+    if shape.says:
+        parts.append(_compared(shape, [case for case in ran if _counts(shape, case)]))
+    if shape.course:
+        parts.append(courses.judge(shape.course, ran))
+    there = [part for part in parts if part]
+    if not there:
+        return Outcome(NOT_RUN, why=_why_not_run(shape, of_check))
+    holds = [part.holds if part else None for part in parts]
+    word = DIFFERS if False in holds else OPEN if None in holds else AGREES
+    why = [part.why for part in there if part.holds is not True]
+    if len(there) < len(parts):
+        why.append(f"no two values over {shape.course.axis}" if shape.course and not parts[-1] else "nothing compared")
+    why += [shape.note] if word != AGREES else []
+    return Outcome(word, "; ".join(part.ours for part in there), "; ".join(filter(None, why)))
+
+
+def _why_not_run(shape: Shape, cases: Sequence[Case]) -> str:
+    if shape.system and not any(case.key[0] == shape.system for case in cases):
+        return f"said of {shape.system} only"
+    skipped = next((case.reason for case in cases if case.result == "skip"), "")
+    return skipped.partition("\n")[0][:MOST_REASON]
 
 
 def _counts(shape: Shape, case: Case) -> bool:
     # What works is what a container does, unless the check is about something else.
     variants = shape.variant == case.variant if shape.variant else shape.says != WORKS or case.variant != "bare"
-    return variants and case.nodes >= shape.nodes
+    axis, beginning = shape.where
+    return variants and case.nodes >= shape.nodes and case.axes.get(axis, "").startswith(beginning)
 
 
-def _works(shape: Shape, cases: Sequence[Case]) -> tuple[str, str]:
+def _compared(shape: Shape, cases: Sequence[Case]) -> Part | None:
+    """Return what the overheads say; None where there are none."""
+    rows = [row for case in cases for row in case.rows if _is_meant(shape, row)]
+    if cases and (shape.says == WORKS or not any(case.rows for case in cases)):
+        return _works(shape, cases)
+    if not rows:
+        return None
+    said = [_says(shape.says, row) for row in rows]
+    why = [f"{said.count(True)} of {count(len(said), 'overhead')} certain to be {shape.says}"]
+    why += [f"the opposite: {said.count(False)}"] if False in said else []
+    holds = False if False in said else None if None in said else True
+    return Part(holds, "; ".join([*_ranges(rows), *_values(shape, cases)]), "" if holds else ", ".join(why))
+
+
+def _ranges(rows: Sequence[Row]) -> list[str]:
+    """Return the smallest and the largest overhead in each unit."""
+    by_unit: dict[str, list[float]] = {}
+    for row in rows:
+        by_unit.setdefault(row.overhead_unit, []).append(row.overhead or 0.0)
+    texts = []
+    for unit, values in by_unit.items():
+        ends = dict.fromkeys(number(end, 2, "+") for end in (min(values), max(values)))
+        texts.append(f"{count(len(values), 'overhead')}: {' to '.join(ends)} {unit}")
+    return texts
+
+
+def _values(shape: Shape, cases: Sequence[Case]) -> list[str]:
+    """Return the values of the figure that is shown, of the case on most nodes."""
+    for case in sorted(cases, key=lambda case: -case.nodes):
+        for row in case.rows:
+            if row.figure == shape.value and row.baseline is not None and row.subject is not None:
+                subject = f"{row.subject_label or case.variant} {number(row.subject)} {row.unit}"
+                return [f"{row.baseline_label} {number(row.baseline)}, {subject}"]
+    return []
+
+
+def _works(shape: Shape, cases: Sequence[Case]) -> Part:
     """Return whether cases without anything that is compared are as a document says."""
     ended = [states.state(case) for case in cases]
     if states.FAIL in ended:
-        return DIFFERS, f"{count(ended.count(states.FAIL), 'case')} of {len(ended)} failed"
+        return Part(False, "", f"{count(ended.count(states.FAIL), 'case')} of {len(ended)} failed")
     if states.UNMEASURED in ended:
-        return OPEN, f"{count(ended.count(states.UNMEASURED), 'case')} of {len(ended)} ended before there was an answer"
-    return (AGREES if shape.says == WORKS else OPEN), f"{count(len(ended), 'case')} passed, without a figure"
+        before = f"{count(ended.count(states.UNMEASURED), 'case')} of {len(ended)} ended before there was an answer"
+        return Part(None, "", before)
+    passed = f"{count(len(ended), 'case')} passed"
+    return Part(True, passed) if shape.says == WORKS else Part(None, passed, "nothing compared")
 
 
 def _is_meant(shape: Shape, row: Row) -> bool:

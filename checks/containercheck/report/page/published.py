@@ -32,6 +32,7 @@ class Published:
     axes: tuple[tuple[str, str], ...]
     figure: str
     value: float
+    unit: str = ""
 
     @property
     def machine(self) -> str:
@@ -82,7 +83,7 @@ def _values(tree: dict[str, Any], index: list[str]) -> Iterator[Published]:
         axes = tuple(sorted((name, str(value)) for name, value in where.items()))
         for name, reference in figures.items():
             if not name.endswith(OVERHEAD) and not partition.startswith(OURS):
-                yield Published(partition, variant, nodes, axes, name, float(reference[0]))
+                yield Published(partition, variant, nodes, axes, name, float(reference[0]), str(reference[3]))
 
 
 def _entries(tree: Any, depth: int) -> Iterator[tuple[tuple[Any, ...], Any]]:
