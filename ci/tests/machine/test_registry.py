@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import eventually
+from conftest import REPOSITORY, alive, eventually
 from containercheck.node import contract
+from imagetransfer import SIZES, STEPS
 
 PIN = "0" * 64
 CONFIGURATION = """
@@ -141,3 +143,21 @@ def test_a_registry_that_gives_nothing_is_one_failure_that_says_so(session, site
     assert reason(result.case("generic")).count("\n") == 0
     assert "Traceback" not in result.output
     assert not list((tmp_path / "cache").glob("*.sif"))
+
+
+@pytest.mark.skipif(not all(map(shutil.which, ("skopeo", "umoci"))), reason="no skopeo or umoci, of Debian")
+def test_an_image_goes_all_the_way_through_a_registry(session, program):
+    """Built, pushed, pulled by its digest, converted and started, by the tools themselves."""
+    size = ["-S", "ImageTransfer.megabytes=5", "-S", "strict_check=no"]
+    path = f"{program.parent}:{os.environ['PATH']}"
+    result = session("-n", "ImageTransfer", *size, checks=REPOSITORY / "checks" / "imagetransfer.py", PATH=path)
+    case = result.case("bare")
+    assert case["result"] == "pass", case["fail_reason"] or case["skip_reason"] or result.output
+    values = {row["figure"]: row["baseline"] for row in case["results"]}
+    assert {f"seconds_{step}" for step in STEPS} | {f"bytes_{name}" for name in SIZES} == set(values)
+    assert all(value > 0 for value in values.values())
+    # Half of the tree is zeros, which the registry never sees, and what comes back is what was pushed.
+    assert values["bytes_tree"] > 5 << 20 and values["bytes_pulled"] < 0.8 * values["bytes_tree"]
+    assert values["bytes_pulled"] == pytest.approx(values["bytes_built"], rel=0.05)
+    # Its registry ended with it.
+    assert eventually(lambda: not alive(str(program)))
