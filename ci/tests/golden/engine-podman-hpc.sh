@@ -12,26 +12,27 @@ export OMP_NUM_THREADS=1
 export PMIX_MCA_gds=hash
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
 trap 'rm -rf -- variables.key' EXIT
+python3 $REPOSITORY/checks/containercheck/node convert --load image.oci --runtime podman-hpc || exit 1
 cat >baseline.sh <<'END'
 srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
 END
 cat >subject.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat subject.host-mpi.options) registry.example.org/hpcc@sha256:0000000000000000000000000000000000000000000000000000000000000000 sh /rfm_workdir/subject.host-mpi.sh pingpong 1.5 40
+srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat subject.host-mpi.options) $(cat image.name) sh /rfm_workdir/subject.host-mpi.sh pingpong 1.5 40
 END
 cat >baseline.observe.sh <<'END'
 srun --cpus-per-task=1 --cpu-bind=cores sh ./observe.sh ./baseline.observing
 END
 cat >subject.ranks.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat subject.host-mpi.options) registry.example.org/hpcc@sha256:0000000000000000000000000000000000000000000000000000000000000000 sh /rfm_workdir/subject.host-mpi.sh mpi-ranks
+srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat subject.host-mpi.options) $(cat image.name) sh /rfm_workdir/subject.host-mpi.sh mpi-ranks
 END
 cat >subject.ranks.inside.sh <<'END'
-$(cat subject.start) podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat subject.host-mpi.options) registry.example.org/hpcc@sha256:0000000000000000000000000000000000000000000000000000000000000000 sh /rfm_workdir/subject.host-mpi.sh mpirun -np 128 --bind-to core mpi-ranks
+$(cat subject.start) podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat subject.host-mpi.options) $(cat image.name) sh /rfm_workdir/subject.host-mpi.sh mpirun -np 128 --bind-to core mpi-ranks
 END
 cat >subject.lookup.sh <<'END'
-$(cat subject.start) podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat subject.host-mpi.options) registry.example.org/hpcc@sha256:0000000000000000000000000000000000000000000000000000000000000000 sh /rfm_workdir/subject.host-mpi.sh sh -c 'command -v mpi-ranks'
+$(cat subject.start) podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat subject.host-mpi.options) $(cat image.name) sh /rfm_workdir/subject.host-mpi.sh sh -c 'command -v mpi-ranks'
 END
 cat >subject.inside.sh <<'END'
-$(cat subject.start) podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat subject.host-mpi.options) registry.example.org/hpcc@sha256:0000000000000000000000000000000000000000000000000000000000000000 sh /rfm_workdir/subject.host-mpi.sh mpirun -np 128 --bind-to core pingpong 1.5 40
+$(cat subject.start) podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat subject.host-mpi.options) $(cat image.name) sh /rfm_workdir/subject.host-mpi.sh mpirun -np 128 --bind-to core pingpong 1.5 40
 END
 cat >subject.host-mpi.sh <<'END'
 export LD_LIBRARY_PATH=/rfm_workdir/subject.host-mpi${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -47,14 +48,14 @@ case $first in
 esac
 END
 cat >subject.observe.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat subject.host-mpi.options) registry.example.org/hpcc@sha256:0000000000000000000000000000000000000000000000000000000000000000 sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing
+srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat subject.host-mpi.options) $(cat image.name) sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing
 END
 cat >prepare.sh <<'END'
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 baseline || true
-python3 $REPOSITORY/checks/containercheck/node runtime --command=podman-hpc --ranks=64 subject --stored-image=registry.example.org/hpcc@sha256:0000000000000000000000000000000000000000000000000000000000000000
+python3 $REPOSITORY/checks/containercheck/node runtime --command=podman-hpc --ranks=64 subject --stored-image=$(cat image.name)
 python3 $REPOSITORY/checks/containercheck/node hostmpi plan '--bind=-v={source}:{target}' --side=subject ./bin/pingpong
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 subject || true
-$(cat subject.start) podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat subject.host-mpi.options) registry.example.org/hpcc@sha256:0000000000000000000000000000000000000000000000000000000000000000 sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/subject.preflight.sh pingpong >subject.preflight.out 2>&1 || true
+$(cat subject.start) podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat subject.host-mpi.options) $(cat image.name) sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/subject.preflight.sh pingpong >subject.preflight.out 2>&1 || true
 python3 $REPOSITORY/checks/containercheck/node hostmpi verify subject
 python3 $REPOSITORY/checks/containercheck/node ranks --ranks=128 --nodes=2 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' --host-mpi subject
 END
