@@ -203,11 +203,12 @@ class Runtime(NamedTuple):
     name follows, and ``variable_file`` is the option for a file with them: they outrank the host's. ``label`` are those
     that mark a container of ours. ``same_user`` keeps the number of a user who is not root; ``user_of_root`` does in an
     engine that root runs for users, which prints ``false`` when it is asked with ``rootless``; where
-    ``network_of_root``, only such an engine gives containers the host's network. ``mount_points``
-    lets it make the directories in the image that binds need. ``user_namespace`` lets root without all capabilities run
-    images; ``shared_namespace`` puts the ranks of a node into one user namespace, where what ``help`` prints has it;
-    ``joined`` does so for ``{ranks}`` processes that a launcher starts, and for no other process. ``own_library_path``
-    tells whether it gives containers an ``LD_LIBRARY_PATH`` of its own.
+    ``network_of_root``, only such an engine gives containers the host's network. ``contain`` keeps out what it binds by
+    itself: the working directory, the host's /var/tmp. ``mount_points`` lets it make the directories in the image that
+    binds need. ``user_namespace`` lets root without all capabilities run images; ``shared_namespace`` puts the ranks of
+    a node into one user namespace, where what ``help`` prints has it; ``joined`` does so for ``{ranks}`` processes that
+    a launcher starts, and for no other process. ``own_library_path`` tells whether it gives containers an
+    ``LD_LIBRARY_PATH`` of its own.
 
     Who runs it: ``alone`` are the words that start one process, where the container is an option of the launcher
     instead of a word before the program; the launcher's help must have ``required_option`` then. ``script`` is the text
@@ -244,6 +245,7 @@ class Runtime(NamedTuple):
     rootless: Tuple[str, ...] = ()
     user_of_root: str = ""
     network_of_root: bool = False
+    contain: str = ""
     mount_points: str = ""
     help: Tuple[str, ...] = ()
     user_namespace: str = ""
@@ -380,6 +382,7 @@ _APPTAINER = Runtime(
     launch=("exec", "{binds}", "{gpus}", "--pwd {workdir}", "{options}", "{image}", "{program}"),
     bind="-B{source}:{target}",
     gpus="--nv",
+    contain="--contain",
     help=("exec", "--help"),
     user_namespace="--userns",
     # Since Apptainer 1.3.

@@ -376,7 +376,7 @@ class _InContainer:
         target = f"{contract.WORKDIR}/{container.unpacked_to}"
         unpack = f"{container_runtimes.ARCHIVE} | tar -C {target} -xof - && cd {target} && mkdir -p dev proc sys tmp"
         packed = replace(container, unpacked_to=None, copied_to=None, host_mpi=None, prefix=())
-        return self._launch(shlex.join(["sh", "-c", unpack]), packed)
+        return self._launch(shlex.join(["sh", "-c", unpack]), packed, [packed.runtime.contain])
 
     def _launch(self, command: str, container: Container, more: Sequence[str] = (), launcher: str = "") -> str:
         """Return the command that runs a command in a container.

@@ -22,6 +22,7 @@ from containercheck.sides.sides import Container, Launcher, Program, Side
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 from docker_engines import docker_itself, podman_as_docker
+from users import open_directory
 
 NODE = REPOSITORY / "checks" / "containercheck" / "node"
 #: Where Debian's busybox-static puts a program that needs no library: all that an image needs.
@@ -213,6 +214,25 @@ def test_an_image_is_recorded_with_the_bytes_of_its_files(image, tmp_path):
     assert converted[contract.CONTENT_BYTES] == counted > converted["bytes"]
     unpacked, _ = convert(image / "stage", tmp_path / "cache", "Apptainer", "--way", "unpacked")
     assert contract.CONTENT_BYTES not in unpacked and abs(unpacked["bytes"] - counted) < 64 << 10
+
+
+def test_nothing_of_the_host_gets_into_a_converted_image(image, tmp_path):
+    """Apptainer binds the working directory and /var/tmp by itself, below directories that an archive has."""
+    with open_directory() as place:
+        stage = place / "stage"
+        shutil.copytree(image / "stage", stage, symlinks=True)
+        (place / "of-the-host").write_text("private")
+        for runtime, options in (("Apptainer", ("--way", "unpacked")), ("Podman", ("--no-load",))):
+            facts, _ = convert(stage, tmp_path / "cache", runtime, *options)
+        tree = stage / "image.tree"
+        assert (tree / "bin" / "busybox").exists() and not [*tree.rglob("of-the-host")]
+        assert [*(tree / "var").rglob("*")] in ([], [tree / "var" / "tmp"])
+        # Nor does what stands in the record count it.
+        assert facts[contract.CONTENT_BYTES] < os.path.getsize(BUSYBOX) + (64 << 10)
+        # An image of before is not taken for one of these.
+        (record,) = (tmp_path / "cache").glob("*.tree.json")
+        record.write_text(record.read_text().replace('"format": 2', '"format": 1'))
+        assert "converted" in convert(stage, tmp_path / "cache", "Apptainer", "--way", "unpacked")[1]
 
 
 def test_a_node_loads_the_archive_that_the_build_step_made(image, podman, tmp_path):

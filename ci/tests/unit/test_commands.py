@@ -365,7 +365,7 @@ def test_an_image_hands_out_its_own_files_before_it_runs_from_them():
     container = replace(IMAGE, unpacked_to="image.unpacked", host_mpi=HostMpi("hpcc"))
     found = made(INTEGRATED.changed(container=container))
     unpack = next(command for command in found.needs.prepare if "tar" in command)
-    assert f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif sh -c " in unpack
+    assert f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) --contain image.sif sh -c " in unpack
     assert " -C /rfm_workdir/image.unpacked " in unpack
     # Nothing that is bound in for MPI is taken for the image's own.
     assert found.needs.prepare.index(unpack) < next(

@@ -28,12 +28,13 @@ def inside(command: str) -> List[str]:
     return [command, "exec", *runtime_start.options(runtime, command, 0)]
 
 
-def archiving(words: List[str], image: Path) -> List[str]:
-    """Return the command that writes the files of an image to its output, as an archive.
+def archiving(command: str, image: Path) -> List[str]:
+    """Return the command that writes the files of an image to its output, as an archive, and nothing of the host.
 
-    :param words: see :func:`inside`.
+    :param command: of a runtime that runs image files.
     """
-    return [*words, "--no-home", str(image), "sh", "-c", container_runtimes.ARCHIVE]
+    contain = runtime_start.identify(command)[0].contain
+    return [*inside(command), *filter(None, [contain]), "--no-home", str(image), "sh", "-c", container_runtimes.ARCHIVE]
 
 
 def of_archive(stream: IO[bytes]) -> int:
@@ -52,7 +53,7 @@ def of_image(command: str, image: Path) -> Dict[str, Any]:
 
     :param command: of a runtime that runs it.
     """
-    words = archiving(inside(command), image)
+    words = archiving(command, image)
     pipes: Dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     try:
         process = subprocess.Popen(words, **pipes)

@@ -52,6 +52,8 @@ _OF_THE_RUNTIME = re.compile(r"(PROMPT_COMMAND|PS1|PWD|OLDPWD|HOME|USER|TERM|LAN
 _PREFIXES = tuple({runtime.settings for runtime in RUNTIMES if runtime.settings})
 #: Directory that Apptainer adds to the LD_LIBRARY_PATH of every container.
 _LIBRARIES = f"/{container_runtimes.METADATA}/libs"
+#: Number of the way in which images are converted: before it, they had what lay in the host's /var/tmp.
+FORMAT = 2
 #: Name of an image in an OCI layout of our own.
 _TAG = "image"
 
@@ -94,7 +96,7 @@ class Converted(cache.Entry):
         name = re.sub(r"[^a-z0-9.-]", "-", source.name.split(".")[0].split("-")[0].lower()) or "image"
         super().__init__(f"{name}{self.suffix}", directory / f"{name}-{facts['sha256'][:12]}{self.suffix}")
         self.source, self.source_facts = source, facts
-        self._inside = image_content.inside(builder)
+        self._builder = builder
 
     @property
     def image_name(self) -> str:
@@ -107,7 +109,7 @@ class Converted(cache.Entry):
 
         :raises CacheError: no container of it starts.
         """
-        words = [*self._inside, "--cleanenv", "--no-home", str(self.source), "env", "-0"]
+        words = [*image_content.inside(self._builder), "--cleanenv", "--no-home", str(self.source), "env", "-0"]
         try:
             output = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True).stdout
         except (OSError, subprocess.CalledProcessError) as error:
@@ -120,9 +122,9 @@ class Converted(cache.Entry):
         :raises CacheError: they cannot be read.
         """
         script = 'out=$1; shift; exec "$@" >"$out"'
-        self.run([["sh", "-c", script, "sh", str(path), *image_content.archiving(self._inside, self.source)]])
+        self.run([["sh", "-c", script, "sh", str(path), *image_content.archiving(self._builder, self.source)]])
         with path.open("rb") as stream:
-            return {contract.CONTENT_BYTES: image_content.of_archive(stream)}
+            return {contract.CONTENT_BYTES: image_content.of_archive(stream), "format": FORMAT}
 
     def facts(self) -> Dict[str, Any]:
         """Return which image it is, and which it was made from, for the provenance of a check.
@@ -145,7 +147,8 @@ class Tree(Converted):
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether all files are there: the mount points that jobs make are none."""
-        return list(file_trees.content_of(self.path)) == [record["files"], record["bytes"]]
+        known = [record["files"], record["bytes"], record.get("format")]
+        return [*file_trees.content_of(self.path), FORMAT] == known
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Unpack the file, with its variables; its size is that of its files.
@@ -154,7 +157,7 @@ class Tree(Converted):
         """
         tree, _ = self.unpack(work)
         files, size = file_trees.content_of(tree)
-        return tree, {"files": files, "bytes": size, "sha256": file_trees.digest_of_tree(tree)}
+        return tree, {"files": files, "bytes": size, "sha256": file_trees.digest_of_tree(tree), "format": FORMAT}
 
     def unpack(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Unpack the file, with its variables, and return the directory and the bytes of its files.
@@ -183,7 +186,7 @@ class SquashFs(Tree):
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether the file is the one that was made."""
-        return file_trees.known_digest_of(self.path) == record["sha256"]
+        return record.get("format") == FORMAT and file_trees.known_digest_of(self.path) == record["sha256"]
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Unpack the file and pack it again.
@@ -208,7 +211,7 @@ class Archive(Converted, cache.FileEntry):
 
     def intact(self, record: Dict[str, Any]) -> bool:
         """Tell whether the file is the one that was made."""
-        return file_trees.known_digest_of(self.path) == record["file_sha256"]
+        return record.get("format") == FORMAT and file_trees.known_digest_of(self.path) == record["file_sha256"]
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Make an OCI image of one layer, with its variables.
