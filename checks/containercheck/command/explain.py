@@ -1,38 +1,43 @@
-"""Print what can explain the cases of the last session that failed, or what differs between two sessions."""
+"""Print what can explain cases of the last session or night that failed, or what differs between two of a kind."""
 
 from __future__ import annotations
 
+import argparse
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from containercheck.command.parsers import parsed
 from containercheck.command.report import last_report
-from containercheck.explain import between, explanation
+from containercheck.explain import between, explanation, matching
 from containercheck.explain.experiments import Experiment
+from containercheck.explain.matching import Matched
+from containercheck.history.nights import Night, nights
 from containercheck.results.cases import Case, ReportError, collect, load
-from containercheck.results.formatting import names, speak_as
+from containercheck.results.database import DatabaseError, Stored, read
+from containercheck.results.formatting import names, speak_as, typed
+from containercheck.session.reframe_process import ReframeFailed, Workplace, named_database
+from containercheck.session.usage import UsageError
 
 _INDENT = "  "
-#: Parts of a provenance that say what a side ran, beside what it saw.
-_RAN = ("machine", "runtimes", "image_sha256", "image_release", "mpi", "builds", "bound", "started")
-#: All that is compared of two cases: what their sides ran, saw and used.
-_COMPARED = (*_RAN, between.SEES, between.USES)
 
 
-def main(argv: Sequence[str], place: Any) -> int:
+def main(argv: Sequence[str], place: Workplace) -> int:
     """Print the explanations, and return the exit status: 1 where there is nothing to explain or to compare."""
     speak_as("explain")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     options, _, parser = parsed("explain", argv)
     try:
         if options.between:
-            lines = compared(*(collect([load(path)]) for path in options.between))
+            lines = compared(_matched(options.between, place))
         else:
             if not options.case:
                 parser.error("name a case, or a part of its name; or two reports with --between")
-            lines = explained(collect([load(last_report(place))]), options.case)
+            is_night = options.night or options.database
+            cases = _last_night(options, place) if is_night else collect([load(last_report(place))])
+            lines = explained(cases, options.case, "night" if is_night else "session")
     except ReportError as error:
         print(f"explain: error: {error}", file=sys.stderr)
         return 1
@@ -40,15 +45,16 @@ def main(argv: Sequence[str], place: Any) -> int:
     return 0
 
 
-def explained(cases: Sequence[Case], wanted: str) -> list[str]:
+def explained(cases: Sequence[Case], wanted: str, what: str = "session") -> list[str]:
     """Return all that is known of the causes of the cases with a name.
 
     :param wanted: a part of the name of a case, whatever its letters' case is.
+    :param what: ``session`` or ``night``, for messages.
     :raises ReportError: no case has it, or nothing is known.
     """
     chosen = [case for case in cases if wanted.lower() in f"{names([case])} {case.name}".lower()]
     if not chosen:
-        raise ReportError(f"no case of the last session has {wanted!r} in its name: {names(list(cases))}")
+        raise ReportError(f"no case of the last {what} has {wanted!r} in its name: {names(list(cases))}")
     lines = []
     for case in chosen:
         lines += [f"{names([case])}: {(case.reason or case.result).splitlines()[0]}"]
@@ -73,21 +79,42 @@ def _cause(cause: Mapping[str, Any]) -> list[str]:
     return [*lines, f"{_INDENT}tried: {label}: {explanation.outcome(cause)}"]
 
 
-def compared(old: Sequence[Case], new: Sequence[Case]) -> list[str]:
-    """Return what differs between the cases that two reports have in common.
-
-    :raises ReportError: they have none in common.
-    """
-    before = {case.identity: case for case in old if case.provenance}
-    pairs = [(before[case.identity], case) for case in new if case.provenance and case.identity in before]
-    if not pairs:
-        raise ReportError("the two reports have no case in common that was run")
+def compared(matched: Sequence[Matched]) -> list[str]:
+    """Return what differs in each case between the two that are compared; cases with the same differences together."""
     by_lines: dict[tuple[str, ...], list[Case]] = {}
-    for first, second in pairs:
-        facts = [{key: case.provenance.get(key) or {} for key in _COMPARED} for case in (first, second)]
-        by_lines.setdefault(tuple(between.differences(*facts)), []).append(second)
+    for case, first, second in matched:
+        by_lines.setdefault(tuple(between.differences(first, second)), []).append(case)
     printed = []
     for lines, cases in by_lines.items():
         printed.append(f"{names(cases)}:")
         printed += [_INDENT + line for line in lines or ("nothing that is recorded differs",)]
     return printed
+
+
+def _matched(words: Sequence[str], place: Workplace) -> list[Matched]:
+    """Return what two words name: two reports, or two partitions or sides of the last session.
+
+    :raises ReportError: there is no such report, or they are of two kinds.
+    """
+    reports = [word for word in words if Path(word).is_file()]
+    if len(reports) == len(words):
+        return matching.of_reports(*(collect([load(Path(word))]) for word in words))
+    missing = next((word for word in words if word not in reports), "")
+    if reports or missing.endswith(".json"):
+        raise ReportError(f"no report {missing}: name two reports, or two partitions, runtimes or images of a session")
+    return matching.in_session(collect([load(last_report(place))]), *words)
+
+
+def _last_night(options: argparse.Namespace, place: Workplace) -> tuple[Case, ...]:
+    """Return the cases of the last night in the results database.
+
+    :raises ReportError: it cannot be read, or has no night.
+    """
+    try:
+        stored: Stored[list[Night]] = read(options.database or named_database([], place), make=nights)
+    except (DatabaseError, ReframeFailed, UsageError) as error:
+        raise ReportError(str(error)) from error
+    found = [night for night in stored.made if night.is_nightly]
+    if not found:
+        raise ReportError(f"the results database has no night: run {typed('nightly')} first, or leave --night out")
+    return found[-1].cases

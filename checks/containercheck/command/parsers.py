@@ -201,10 +201,15 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "explain": Command(
         "Says what can explain a case that failed, what was tried, and what it showed; or what two sessions differ in.",
-        ("--between",),
+        ("--between", "--night", "--database"),
         (
             ("HPCC", "the cases of the last session with that in their name"),
-            ("--between old.json new.json", "what differs between two hosts, runtimes, images or nights"),
+            ("HPCC --night", "the same of the last night in the results database"),
+            ("--between old.json new.json", "what differs between two reports: of two hosts or nights, say"),
+            (
+                "--between podman charliecloud",
+                "between two runtimes, images, partitions or variants here",
+            ),
         ),
         {
             0: "the explanation is printed",

@@ -109,10 +109,11 @@ OPTIONS: Mapping[str, Option] = {
         _option(
             "--between",
             nargs=2,
-            type=Path,
             metavar=("A", "B"),
-            help="compare what the same cases saw and ran in two reports of ReFrame; nothing need have failed",
+            help="compare what the same cases saw and ran: in two reports of ReFrame, or for two partitions, runtimes, "
+            "images or variants of the last session; nothing need have failed",
         ),
+        _option("--night", action="store_true", help="of the last night in the results database, not the last session"),
         _option("--verbose", action="store_true", help="show what ReFrame prints too, which is in the log in any case"),
         _option("--figures", action="store_true", help="end with the table of all figures, and the images that ran"),
         _option(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 
+import made
 import pytest
 from containercheck.command import explain
-from containercheck.explain import between
+from containercheck.explain import between, matching
 from containercheck.explain.observations import Observation, Use
 from containercheck.results.cases import ReportError, collect
 
@@ -22,22 +23,24 @@ CAUSE = {
 FIGURE = {"helps": "fail", "rest": "pass", "overhead": 0.4, "interval": [-0.9, 1.8], "without": 34.0, "unit": "%"}
 
 
+RAW = {
+    "name": "HPCC %variant=generic %num_nodes=1",
+    "display_name": "HPCC %variant=generic %num_nodes=1",
+    "unique_name": "HPCC_1",
+    "system": "here",
+    "partition": "only",
+    "environ": "builtin",
+    "variant": "generic",
+    "num_nodes": 1,
+    "result": "fail",
+    "fail_phase": "performance",
+    "fail_reason": "performance error: rate is 34 % worse",
+    "results": [],
+}
+
+
 def cases(**facts):
-    raw = {
-        "name": "HPCC %variant=generic %num_nodes=1",
-        "display_name": "HPCC %variant=generic %num_nodes=1",
-        "unique_name": "HPCC_1",
-        "system": "here",
-        "partition": "only",
-        "environ": "builtin",
-        "variant": "generic",
-        "num_nodes": 1,
-        "result": "fail",
-        "fail_phase": "performance",
-        "fail_reason": "performance error: rate is 34 % worse",
-        "results": [],
-    }
-    return collect([{"runs": [{"testcases": [{**raw, **facts}]}]}])
+    return collect([{"runs": [{"testcases": [{**RAW, **facts}]}]}])
 
 
 def test_a_case_is_explained_with_what_was_tried():
@@ -63,17 +66,21 @@ def test_what_nothing_explains_gets_no_story():
         explain.explained(cases(), "GROMACS")
 
 
+def compare(old, new):
+    return explain.compared(matching.of_reports(old, new))
+
+
 def test_two_sessions_are_compared():
     old = {"machine": {"kernel": "6.1.0"}, between.SEES: {"generic": {"libc": "glibc 2.36", "limit": {"Max a": "1"}}}}
     new = {"machine": {"kernel": "6.1.0"}, between.SEES: {"generic": {"libc": "musl", "variable": {"UCX_TLS": "tcp"}}}}
-    assert explain.compared(cases(provenance=old), cases(provenance=new))[1:] == [
+    assert compare(cases(provenance=old), cases(provenance=new))[1:] == [
         "  sees generic libc: glibc 2.36 -> musl",
         "  sees generic limit Max a was 1, and is gone",
         "  sees generic variable UCX_TLS is new: tcp",
     ]
-    assert explain.compared(cases(provenance=old), cases(provenance=old))[1:] == ["  nothing that is recorded differs"]
+    assert compare(cases(provenance=old), cases(provenance=old))[1:] == ["  nothing that is recorded differs"]
     with pytest.raises(ReportError, match="no case in common"):
-        explain.compared(cases(provenance=old), cases())
+        compare(cases(provenance=old), cases())
 
 
 def test_what_is_kept_is_the_same_in_every_job():
@@ -132,3 +139,76 @@ def test_what_runs_used_is_kept_and_rules_can_ask_it():
     again = between.use(json.loads(json.dumps({**kept, **limited})))
     assert (again.threads, again.interfaces, again.memory_limit) == (4, {"fab0"}, 2 << 30)
     assert between.used(Use()) == {}
+
+
+def test_two_hosts_are_compared_by_check_and_axes():
+    old, new = ({between.SEES: {"generic": {"libc": libc}}} for libc in ("glibc 2.36", "glibc 2.41"))
+    elsewhere = cases(provenance=new, system="there", partition="other")
+    assert compare(cases(provenance=old), elsewhere)[1:] == ["  sees generic libc: glibc 2.36 -> glibc 2.41"]
+    # What has the same place comes first: then another partition is no partner.
+    both = [*cases(provenance=old), *elsewhere]
+    assert compare(both, cases(provenance=old))[1:] == ["  nothing that is recorded differs"]
+    other_axes = cases(provenance=new, num_nodes=2, name="HPCC %variant=generic %num_nodes=2")
+    with pytest.raises(ReportError, match="no check with the same axes"):
+        compare(cases(provenance=old), other_axes)
+
+
+def test_runtimes_partitions_and_variants_of_one_session_are_compared():
+    sees = {"bare": {"libc": "a"}, "podman": {"libc": "b"}, "charliecloud": {"libc": "c"}}
+    runtimes = {"podman": {"version": "4.3"}, "charliecloud": {"version": "0.40"}}
+    session = cases(provenance={between.SEES: sees, "runtimes": runtimes})
+    assert explain.compared(matching.in_session(session, "podman", "charliecloud"))[1:] == [
+        "  sees libc: b -> c",
+        "  runtimes version: 4.3 -> 0.40",
+    ]
+    assert explain.compared(matching.in_session(session, "bare", "podman"))[1:] == [
+        "  sees libc: a -> b",
+        "  runtimes version is new: 4.3",
+    ]
+    two = [*session, *cases(provenance={"machine": {"kernel": "6.1"}}, partition="other")]
+    lines = explain.compared(matching.in_session(two, "other", "here:only"))
+    assert "  machine kernel was 6.1, and is gone" in lines
+    name = "HPCC %variant=integrated %num_nodes=1"
+    own = {between.SEES: {"integrated": {"libc": "d"}}, "runtimes": {"subject": {"version": "1.4"}}}
+    variants = [
+        *cases(provenance={between.SEES: {"generic": {"libc": "c"}}, "runtimes": {"subject": {"version": "1.4"}}}),
+        *cases(provenance=own, variant="integrated", name=name, display_name=name, unique_name="HPCC_2"),
+    ]
+    assert explain.compared(matching.in_session(variants, "generic", "integrated"))[1:] == ["  sees libc: c -> d"]
+
+
+def test_what_cannot_be_compared_is_said():
+    session = cases(provenance={between.SEES: {"bare": {"libc": "a"}, "podman": {"libc": "b"}}})
+    with pytest.raises(ReportError, match="docker is no report, and no partition or side of the last session: it has"):
+        matching.in_session(session, "podman", "docker")
+    with pytest.raises(ReportError, match="only and podman are a partition and a side"):
+        matching.in_session(session, "only", "podman")
+
+
+def test_words_name_reports_or_sides(tmp_path, capsys, monkeypatch):
+    paths = [tmp_path / name for name in ("a.json", "b.json")]
+    for path, libc in zip(paths, "ab"):
+        case = {**RAW, "provenance": {between.SEES: {"bare": {"libc": libc}, "generic": {"libc": "x"}}}}
+        path.write_text(json.dumps({"runs": [{"testcases": [case]}]}))
+    assert explain.main(["--between", *map(str, paths)], None) == 0
+    assert "sees bare libc: a -> b" in capsys.readouterr().out
+    assert explain.main(["--between", str(paths[0]), "generic"], None) == 1
+    assert "no report generic: name two reports, or two partitions" in capsys.readouterr().err
+    assert explain.main(["--between", str(paths[0]), str(tmp_path / "gone.json")], None) == 1
+    assert "no report" in capsys.readouterr().err
+    monkeypatch.setattr(explain, "last_report", lambda place: paths[0])
+    assert explain.main(["--between", "bare", "generic"], None) == 0
+    assert "sees libc: a -> x" in capsys.readouterr().out
+
+
+def test_a_case_of_the_last_night_is_explained(tmp_path, capsys):
+    case = {**RAW, "causes": [CAUSE]}
+    path = made.store(tmp_path / "results.db", [made.session(0, [RAW]), made.session(1, [case])])
+    assert explain.main(["HPCC", "--database", str(path)], None) == 0
+    assert "  X=1 is set" in capsys.readouterr().out.splitlines()
+    assert explain.main(["GROMACS", "--database", str(path)], None) == 1
+    assert "no case of the last night has 'GROMACS' in its name" in capsys.readouterr().err
+    assert explain.main(["HPCC", "--database", str(tmp_path / "none.db")], None) == 1
+    other = made.store(tmp_path / "other.db", [made.session(0, [case], nightly="")])
+    assert explain.main(["HPCC", "--database", str(other)], None) == 1
+    assert "has no night: run" in capsys.readouterr().err
