@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from containercheck.report import answers, ran, scaling, skipped, summary
+from containercheck.report import answers, policies, ran, scaling, skipped, summary
 from containercheck.results import open_verdicts, selections
 from containercheck.results.cases import Case
 from containercheck.results.formatting import columns, number
@@ -25,7 +25,7 @@ BASELINE = "baseline"
 
 def lines(cases: Sequence[Case]) -> list[str]:
     """Return all lines to print."""
-    figures = [*table(cases), *scaling.lines(cases), *answers.lines(cases)]
+    figures = [*table(cases), *scaling.lines(cases), *policies.lines(cases), *answers.lines(cases)]
     end = [*skips(cases), *failures(cases), *ran.lines(cases), *summary.last_line(cases)]
     return [*figures, *summary.notes(cases), *end]
 

@@ -93,7 +93,8 @@ class CollocationSides(VariantSides):
     """Programs beside each other on a node: ``class MyCode(CollocationSides, ContainerCheck)``.
 
     The check says which ``mixes_on`` a node it runs, and sets ``neighbours`` before its sides are made. Bare, each
-    policy is compared with running without DLB; in a container, with the same policy bare.
+    policy is compared with running without DLB; in a container, with the same policy bare. What a policy gains in a
+    container, the report has (report/policies.py).
     """
 
     #: Names of the policies that are run; one that only containers can have is left out where there is none.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from containercheck.history.nights import Night
 from containercheck.report import table
-from containercheck.report.page import charts, drawing, over_axis, pair_maps, shapes, wording
+from containercheck.report.page import charts, drawing, over_axis, pair_maps, policies, shapes, wording
 from containercheck.report.page.charts import Chart
 from containercheck.report.page.plots import accepted, plots
 from containercheck.report.page.shapes import Curve
@@ -91,7 +91,8 @@ def _charts(number_of: int, cases: Sequence[Case], nights: Sequence[Night], most
         heading += f" ({axes or 'no axes'})" if counts[partition, environ, label] > 1 else ""
         share = max(1, left // (len(groups) - place))
         drawn += plots(f"plot-{number_of}-{place + 1}", heading, group, share)
-    return (*drawn, *itertools.islice(_over_axes(number_of, cases), charts.MOST_OF_AXES))
+    over_policies = itertools.islice(policies.charts(f"policies-{number_of}", cases), charts.MOST_OF_POLICIES)
+    return (*drawn, *over_policies, *itertools.islice(_over_axes(number_of, cases), charts.MOST_OF_AXES))
 
 
 def _over_axes(number_of: int, cases: Sequence[Case]) -> Iterator[Chart]:

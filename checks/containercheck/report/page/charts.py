@@ -13,8 +13,8 @@ from containercheck.report.page.wording import Table, plain
 MOST = 100
 #: Most of these for changed trends, and for each application.
 MOST_CHANGED, MOST_OF_APPLICATION = 30, 8
-#: Most plots over the axes of an application, beside those.
-MOST_OF_AXES = 8
+#: Most plots over the axes of an application, and over its policies, beside those.
+MOST_OF_AXES, MOST_OF_POLICIES = 8, 8
 #: Most maps of pairs of an application, beside those.
 MOST_OF_MAPS = 8
 

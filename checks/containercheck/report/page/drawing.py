@@ -31,10 +31,10 @@ WIDTH, HEIGHT = 540, 300
 INCH = 72
 #: Pixels of a letter, of a line of text, and around everything.
 LETTER, LINE, MARGIN = 6.0, 22, 12
-#: Width of a mark of the legend with the blanks around it, and height of a line of it, in pixels.
+#: Width of a mark of the legend with the blanks around it, and height of a line of it or of a name, in pixels.
 LEGEND_MARK, LEGEND_LINE = 46, 17
 #: Part of the room of a name that its bars take; letters of all names in a line below, and lines of a name.
-GROUP, LETTERS, NAME_LINES = 0.8, 72, 3
+GROUP, LETTERS, NAME_LINES = 0.8, 72, 5
 #: Most ticks of an axis of numbers.
 MOST_TICKS = 12
 #: Most names of nights that fit below a trend.
@@ -139,7 +139,8 @@ def over_names(curves: Sequence[Curve], names: Sequence[str], label: str) -> str
     with matplotlib.rc_context({**STYLE, "axes.grid.axis": "y"}):
         short = [_in_lines(plain(name), per_line) for name in names]
         lines = max(name.count("\n") + 1 for name in short)
-        figure, (axes,) = _figure(1, HEIGHT + (lines - 1) * LINE, bottom=LINE * lines + MARGIN / 2)
+        more = (lines - 1) * LEGEND_LINE
+        figure, (axes,) = _figure(1, HEIGHT + more, bottom=LINE + more + MARGIN / 2)
         for place, curve in enumerate(curves):
             shift = (place - (len(curves) - 1) / 2) * width
             color = light(SERIES[curve.style][0])

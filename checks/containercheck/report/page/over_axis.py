@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from containercheck.report import scaling
+from containercheck.report import policies, scaling
 from containercheck.report.page import drawing, places, plots, published, shapes
 from containercheck.report.page.charts import Chart
 from containercheck.report.page.palette import VARIANTS
@@ -98,13 +98,21 @@ def _scalings(prefix: str, heading: str, cases: Sequence[Case]) -> Iterator[Char
 
 
 def _figures(axis: str, cases: Sequence[Case], placed: Places | None) -> dict[str, list[Point]]:
-    """Return the points of each figure that has several values of the axis."""
+    """Return the points of each figure that has several values of the axis.
+
+    Of policies of sharing cores, only the sides without one: the others have plots of their own (policies.py).
+    """
     figures: dict[str, list[Point]] = {}
+    without = policies.without(cases)
     for place in dict.fromkeys(case.axes[axis] for case in cases):
         if placed is None or place in placed.numbers:
             at = placed.numbers[place] if placed else None
+            done = set()
             for value in plots.values([case for case in cases if case.axes[axis] == place]):
-                figures.setdefault(value.figure, []).append(Point(value.side, place, at, value.value, *value.ends))
+                side = without.get(value.side, "") if without else value.side
+                if side and (value.figure, side) not in done:
+                    done.add((value.figure, side))
+                    figures.setdefault(value.figure, []).append(Point(side, place, at, value.value, *value.ends))
     return {figure: points for figure, points in figures.items() if len({point.place for point in points}) > 1}
 
 

@@ -1,0 +1,110 @@
+"""What policies of sharing cores gain, from the rows of cases with programs beside each other, and its plots."""
+
+from __future__ import annotations
+
+import made
+from containercheck.report import policies, table
+from containercheck.report.page import over_axis
+from containercheck.report.page import policies as plots
+from containercheck.results.cases import collect
+
+#: Seconds of the whole without DLB and under two policies, bare and in the container.
+BARE = {"no DLB": 30.0, "isolation": 20.0, "full sharing": 15.0}
+INSIDE = {"no DLB": 33.0, "isolation": 22.0, "full sharing": 30.0}
+
+
+def compared(figure, baseline, subject, labels):
+    """Return the row of two sides, with their seconds."""
+    facts = {"unit": "s", "better": "lower", "baseline_label": labels[0]}
+    return {**made.row(figure, baseline, **facts), "subject": subject, "subject_label": labels[1]}
+
+
+def case(variant, rows, use_case="two"):
+    raw = made.case("Collocation", variant, axes=f" %use_case={use_case}")
+    # The labels are the sides' own.
+    return {**raw, "results": rows}
+
+
+def bare(figures=("seconds_whole",), **facts):
+    none, *others = BARE
+    rows = [compared(name, BARE[none], BARE[other], (none, other)) for name in figures for other in others]
+    return case("bare", rows, **facts)
+
+
+def integrated(figures=("seconds_whole",), **facts):
+    rows = []
+    for name in figures:
+        for policy, seconds in INSIDE.items():
+            twin = "bare" if policy == "no DLB" else f"bare, {policy}"
+            rows.append(compared(name, BARE[policy], seconds, (twin, f"integrated, {policy}")))
+        shm = ("bare, isolation", "integrated, full sharing, a /dev/shm each")
+        rows.append(compared(name, BARE["isolation"], 22.0, shm))
+    return case("integrated", rows, **facts)
+
+
+def read(*raw):
+    return collect([{"runs": [{"testcases": list(raw)}]}])
+
+
+def test_a_container_s_policy_is_compared_with_no_dlb_in_the_same_container():
+    cases = read(bare(), integrated())
+    lines = [
+        "Collocation bare: speed-up against no DLB: isolation 1.5, full sharing 2",
+        "Collocation integrated: speed-up against no DLB: isolation 1.5 (bare 1.5), full sharing 1.1 (bare 2), "
+        "full sharing, a /dev/shm each 1.5",
+    ]
+    assert policies.lines(cases) == lines
+    assert [line for line in table.lines(cases) if "speed-up against" in line] == lines
+
+
+def test_seconds_and_speed_up_of_each_policy_are_bars_of_bare_and_container():
+    seconds, gain = plots.charts("p", read(bare(), integrated()))
+    assert seconds.title == "Collocation, cluster:compute: seconds_whole under each policy"
+    assert gain.title == "Collocation, cluster:compute: speed-up of seconds_whole against no DLB"
+    values = {row[:2]: row[2] for row in seconds.table.rows}
+    assert values["no DLB", "bare"].startswith("30 ± ") and values["full sharing", "integrated"].startswith("30 ± ")
+    gains = {row[:2]: row[2].partition(" ")[0] for row in gain.table.rows}
+    assert gains == {
+        ("isolation", "bare"): "1.5",
+        ("isolation", "integrated"): "1.5",
+        ("full sharing", "bare"): "2",
+        ("full sharing", "integrated"): "1.1",
+        ("full sharing, a /dev/shm each", "integrated"): "1.5",
+    }
+    assert gain.description.endswith("Best: bare: full sharing 2; integrated: isolation 1.5.")
+
+
+def test_a_container_alone_has_the_bare_policies_of_its_job():
+    _, gain = plots.charts("p", read(integrated()))
+    assert ("full sharing", "bare") in {row[:2] for row in gain.table.rows}
+
+
+def test_each_of_several_programs_has_its_speed_up_and_each_use_case_its_plots():
+    names = ("seconds_whole", "seconds_program1", "seconds_program2")
+    titles = [chart.title for chart in plots.charts("p", read(bare(names), bare(names[:2], use_case="one")))]
+    assert [title.rpartition(": ")[2] for title in titles] == [
+        "seconds_whole under each policy",
+        "speed-up of seconds_whole against no DLB",
+        "speed-up of seconds_program1 against no DLB",
+        "speed-up of seconds_program2 against no DLB",
+        # A single program is the whole.
+        "seconds_whole under each policy",
+        "speed-up of seconds_whole against no DLB",
+    ]
+    assert "use_case=one" in titles[-1]
+
+
+def test_over_use_cases_are_the_sides_without_a_policy():
+    """As D12.5 figure 11; the policies have plots of their own."""
+    cases = read(*(make(use_case=name) for name in ("1 of 2x12", "1 of 8x3") for make in (bare, integrated)))
+    (chart,) = over_axis.charts("axis", "Collocation", cases)
+    assert chart.title == "Collocation: seconds_whole over use_case"
+    assert [row[:2] for row in chart.table.rows] == [
+        (side, name) for side in ("bare", "integrated") for name in ("1 of 2x12", "1 of 8x3")
+    ]
+
+
+def test_other_checks_have_no_policies():
+    rows = [made.row("seconds_whole", unit="s", better="lower")]
+    cases = read(made.case(rows=rows), made.case(variant="bare", rows=[made.alone("seconds_whole", unit="s")]))
+    assert policies.lines(cases) == [] and list(plots.charts("p", cases)) == []
