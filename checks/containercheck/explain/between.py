@@ -59,12 +59,17 @@ def kept(seen: Observation) -> dict[str, Any]:
         "variable": variables,
         OTHERS: others,
         "limit": {name: seen.limits[name] for name in LIMITS if name in seen.limits},
+        "hard limit": {name: seen.hard_limits[name] for name in LIMITS if name in seen.hard_limits},
+        "cgroup limit": {name: f"{value:.12g}" for name, value in seen.cgroup_limits.items()},
         "status": {name: seen.status[name] for name in STATUS if name in seen.status},
         "file system": {place: type_of(seen, place) for place in DIRECTORIES if type_of(seen, place)},
         "shared memory": size(shared[0]) if shared else "",
         "setting": dict(seen.settings),
         "kernel": dict(seen.kernel),
         "interfaces": [name for name in seen.interfaces if not PASSING.match(name)],
+        "families": {name: " ".join(each) for name, each in seen.families.items() if not PASSING.match(name)},
+        "instructions": " ".join([seen.machine, *seen.instructions]).strip(),
+        "locale": seen.locale,
         "devices": list(seen.devices),
         "libc": seen.libc,
         "system": seen.system,
@@ -88,6 +93,7 @@ def used(use: Use) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "library": {_stem(path): "/".join(path.split("/")[-PARTS:]) for path in sorted(use.libraries)},
         "interfaces": sorted(use.interfaces),
+        "devices": sorted(use.devices),
         "threads": use.threads,
         "limit": {name: value for name, value in limits.items() if value},
     }
@@ -104,6 +110,7 @@ def use(facts: Mapping[str, Any]) -> Use:
     return Use(
         libraries=frozenset(f"/{path}" for path in (facts.get("library") or {}).values()),
         interfaces=frozenset(facts.get("interfaces") or ()),
+        devices=frozenset(facts.get("devices") or ()),
         threads=int(facts.get("threads") or 0),
         memory_limit=float(_bytes(str((facts.get("limit") or {}).get("memory") or ""))),
     )
@@ -115,6 +122,12 @@ def observation(facts: Mapping[str, Any]) -> Observation:
     return Observation(
         environment=facts.get("variable") or {},
         limits=facts.get("limit") or {},
+        hard_limits=facts.get("hard limit") or {},
+        cgroup_limits={name: float(value) for name, value in (facts.get("cgroup limit") or {}).items()},
+        families={name: each.split() for name, each in (facts.get("families") or {}).items()},
+        machine=next(iter(str(facts.get("instructions") or "").split()), ""),
+        instructions=str(facts.get("instructions") or "").split()[1:],
+        locale=facts.get("locale") or "",
         status=facts.get("status") or {},
         mounts={place: [kind, "", "", ""] for place, kind in (facts.get("file system") or {}).items()},
         space={"/dev/shm": [shared, shared]} if shared else {},

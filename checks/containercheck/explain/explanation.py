@@ -55,7 +55,13 @@ def _concerning(bare: Observation | None, container: Observation | None, uses: t
     found = differences(bare, container) if bare and container else []
     found += [replace(cause, of_use=True) for rule in RULES_OF_USE for cause in rule(*uses)]
     families = families_of(uses)
-    return [cause for cause in found if _concerns(cause, bare, families)]
+    # The same may be seen before the runs and during them: the latter says more, unless only the former can be tried.
+    by_name: dict[tuple[str, str], Cause] = {}
+    for cause in found:
+        known = by_name.get((cause.rule, cause.about))
+        if not known or cause.experiment or not known.experiment:
+            by_name[cause.rule, cause.about] = cause
+    return [cause for cause in by_name.values() if _concerns(cause, bare, families)]
 
 
 def differences(bare: Observation, container: Observation) -> list[Cause]:

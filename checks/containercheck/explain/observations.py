@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from containercheck.node import contract
+from containercheck.verdict.binding import cores_of
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,11 @@ class Observation:
     :ivar set_by: by name, the variable of the job by which a runtime sets another one in containers.
     :ivar image_variables: names of the variables that the image sets by itself.
     :ivar limits: soft limits, in the words of /proc.
+    :ivar hard_limits: up to which a process may raise its soft ones.
+    :ivar cgroup_limits: what its cgroups allow: ``processors``, bytes of ``memory``, ``processes``; only what they do.
+    :ivar families: of the addresses of each interface but the loopback: IPv4, IPv6.
+    :ivar machine: what ``uname -m`` says; and ``instructions``: those by which libraries choose their kernels.
+    :ivar locale: that the variables ask for, with the word "missing" where it is not there.
     :ivar status: capabilities, seccomp and such, in the words of /proc.
     :ivar mounts: type, source, options, and options of the whole file system, by directory.
     :ivar space: size and free bytes, by directory.
@@ -40,6 +46,12 @@ class Observation:
     set_by: Mapping[str, str] = field(default_factory=dict)
     image_variables: Sequence[str] = ()
     limits: Mapping[str, str] = field(default_factory=dict)
+    hard_limits: Mapping[str, str] = field(default_factory=dict)
+    cgroup_limits: Mapping[str, float] = field(default_factory=dict)
+    families: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    machine: str = ""
+    instructions: Sequence[str] = ()
+    locale: str = ""
     status: Mapping[str, str] = field(default_factory=dict)
     mounts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     cgroup: Sequence[str] = ()
@@ -85,6 +97,9 @@ class Use:
     :ivar memory, memory_limit: most bytes that its processes held, and bytes that its cgroup allows; 0 for no limit.
     :ivar switched_out: how often its processes had to leave their processor to another one.
     :ivar shared_memory: segments in /dev/shm that were mapped.
+    :ivar devices: of fabrics that its processes had open.
+    :ivar processors: on which the threads of its processes may run, all together; 0 where that is not known.
+    :ivar read: bytes that its processes read from disks.
     :ivar user_namespaces: of the processes that computed, without that of the job.
     """
 
@@ -104,6 +119,9 @@ class Use:
     shared_memory: frozenset[str] = frozenset()
     user_namespaces: int = 0
     watched: float = 0.0
+    devices: frozenset[str] = frozenset()
+    processors: int = 0
+    read: float = 0.0
 
     @classmethod
     def of_side(cls, runs: Sequence[Mapping[str, Any]], name: str) -> Use:
@@ -133,13 +151,16 @@ class Use:
             throttled=[*(sum(each[place] for each in held_back) for place in (0, 1)), quota] if held_back else (),
             memory_limit=min(limits, default=0.0),
             switched_out=statistics.median(each["switches"][1] for each in used),
+            devices=_all(used, "devices"),
+            processors=max(len(set().union(*map(cores_of, each.get("may_use") or ()))) for each in used),
+            read=statistics.median((each.get("moved") or [0])[0] for each in used),
             user_namespaces=max(each.get("user_namespaces", 0) for each in used),
         )
 
 
 def _all(used: Sequence[Mapping[str, Any]], name: str) -> frozenset[str]:
     """Return what any of some runs had of something."""
-    return frozenset().union(*(each[name] for each in used))
+    return frozenset().union(*(each.get(name) or () for each in used))
 
 
 def of_pair(

@@ -7,6 +7,7 @@ saw before the rounds; see also variable_rules.py, and use_rules.py for what the
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -113,6 +114,9 @@ def limits(bare: Observation, container: Observation) -> Iterator[Cause]:
             words = name[4:]
             sentence = f"the limit of {words} is {own} in the container, {other} on the host"
             remedy = f"raise the limit of {words} for what starts the container (the daemon, or a wrapper)"
+            if _may_be(container.hard_limits.get(name, ""), other):
+                hard = container.hard_limits[name]
+                remedy += f"; the hard limit is {hard}, so that a job may raise it itself (ulimit)"
             experiment = Experiment(LIMIT, f"{name}={other}")
             yield Cause("limit", name, sentence, remedy, source, kinds, weight, experiment=experiment)
     own, other = container.limits.get("Max open files", ""), bare.limits.get("Max open files", "")
@@ -128,6 +132,52 @@ def limits(bare: Observation, container: Observation) -> Iterator[Cause]:
             70,
         )
         yield Cause(*facts, experiment=Experiment(LIMIT, f"Max open files={other}"))
+
+
+def _may_be(hard: str, wanted: str) -> bool:
+    """Return whether a hard limit allows a soft one."""
+    return hard == "unlimited" or (hard.isdigit() and wanted.isdigit() and int(hard) >= int(wanted))
+
+
+#: Processes that a cgroup has to allow for each processor of the host, before its limit is no matter.
+FOR_EACH_PROCESSOR = 4
+
+
+def cgroup_limits(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause for each limit of the container's cgroups that bare has not, and that can matter on this host."""
+    own, other = container.cgroup_limits, bare.cgroup_limits
+    host = len(_allowed(bare, "Cpus_allowed_list"))
+
+    def limited(name: str, enough: float) -> float:
+        value = own.get(name, 0.0)
+        return value if 0 < value < min(enough, other.get(name) or enough) else 0.0
+
+    if value := limited("processors", host):
+        sentence = f"the container's cgroup allows it the time of {value:.3g} of {host} processors"
+        remedy = "raise the quota of whatever starts the container, such as the engine's --cpus or a service's CPUQuota"
+        yield Cause("quota", "processor time", sentence, remedy, "moby#38839", MEASURED, 85)
+    if value := limited("memory", math.inf):
+        sentence = f"the container's cgroup limits its memory to {size(int(value))}"
+        remedy = "raise it for what starts the container: the engine's --memory, or a service's MemoryMax"
+        yield Cause("memory limit", "cgroup", sentence, remedy, "cgroups(7)", (MEMORY, FILES), 55, True)
+    if value := limited("processes", FOR_EACH_PROCESSOR * host):
+        sentence = f"the container's cgroup allows it {value:.0f} processes and threads"
+        remedy = "raise it for what starts the container: the engine's --pids-limit, or a service's TasksMax"
+        source = "Linux manual, cgroup-v2, pids.max"
+        yield Cause("limit", "cgroup processes", sentence, remedy, source, (COMPUTING, START), 60)
+
+
+def instructions(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause where the container's programs find another kind of processor, or one with fewer instructions."""
+    remedy = "use an image for the host's architecture, and no emulator or virtual machine that hides instructions"
+    if bare.machine and container.machine and bare.machine != container.machine:
+        sentence = f"programs run on {container.machine} in the container, on {bare.machine} on the host: emulated"
+        yield Cause("processor", "architecture", sentence, remedy, "QEMU manual, user mode", MEASURED, 95)
+        return
+    hidden = [each for each in bare.instructions if each not in container.instructions]
+    if hidden and container.instructions:
+        sentence = f"the processor has no {', '.join(hidden)} in the container, and has on the host"
+        yield Cause("processor", "instructions", sentence, remedy, "x86-64 psABI, micro-architecture levels", CORES, 85)
 
 
 def c_library(bare: Observation, container: Observation) -> Iterator[Cause]:
@@ -361,6 +411,8 @@ RULES: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] = (
     processors,
     mitigation,
     limits,
+    cgroup_limits,
+    instructions,
     c_library,
     image_mount,
     directories,

@@ -321,6 +321,35 @@ def _told_to_talk_over(names: Sequence[str], container: Use) -> Experiment | Non
     return Experiment(SET, AND.join(variables)) if names and variables else None
 
 
+def fabric_devices(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the ranks of bare have devices of a fabric open, and those of the container none."""
+    if bare.devices and not container.devices and container.libraries:
+        sentence = f"MPI has {min(bare.devices)} open on the host, and no device of a fabric in the container"
+        remedy = "let the container see the device, with the libraries for it, or run the variant that takes the host's"
+        yield Cause("fabric", "devices", sentence, remedy, "D12.6 4.4.3", (NETWORK,), 88)
+
+
+def where_threads_run(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the threads of the container may run on at most half of the processors of bare's."""
+    if container.processors and 2 * container.processors <= bare.processors:
+        counts = [f"{each.processors} processor{'s'[: each.processors > 1]}" for each in (container, bare)]
+        sentence = f"ranks and their threads may run on {counts[0]} in the container, on {counts[1]} on the host"
+        remedy = "have launcher, runtime and OpenMP bind the container's threads as they bind bare's"
+        yield Cause("processors", "allowed", sentence, remedy, "easybuild-easyblocks#3650", MEASURED, 85)
+
+
+#: Factor on bytes read from disks, and number of them in a run, from which on they are named.
+MORE_BYTES, MANY_BYTES = 5, 64 << 20
+
+
+def reads(bare: Use, container: Use) -> Iterator[Cause]:
+    """Yield a cause where the container's processes read far more from disks."""
+    if container.read > MORE_BYTES * bare.read and container.read > MANY_BYTES:
+        sentence = f"a run reads {size(container.read)} from disks in the container, {size(bare.read)} on the host"
+        remedy = "keep image and input on a disk of the node, and see what limits memory for files"
+        yield Cause("reads", "bytes", sentence, remedy, "proc(5), /proc/pid/io", (FILES, START), 45, True)
+
+
 #: Part of bare's time, and of what the container takes longer, that helpers must take before they are named.
 BUSY_HELPERS = 0.1
 #: Part of their time by which the container has to be slower: they run beside it, and may slow nothing.
@@ -352,5 +381,8 @@ RULES_OF_USE: Sequence[Callable[[Use, Use], Iterator[Cause]]] = (
     faults,
     switches,
     interfaces,
+    fabric_devices,
+    where_threads_run,
+    reads,
     helpers,
 )

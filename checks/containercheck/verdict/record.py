@@ -150,7 +150,10 @@ class Record:
         return lines
 
     def left_files(self, sides: Sequence[Side]) -> list[str]:
-        """Return a line for each side whose runs left files in shared memory."""
+        """Return a line for each side whose runs left files in shared memory, and whose runs all left some in /tmp.
+
+        In /tmp others of the same user write too: what a single run seems to have left proves nothing.
+        """
         lines = []
         for side in sides:
             left = [run["left_files"] for run in self.runs if run["side"] == side.name and run.get("left_files")]
@@ -160,6 +163,13 @@ class Record:
                     f"{side.label}: {len(left)} of its runs left files in /dev/shm, up to {most['count']} of "
                     f"{size(most['bytes'])} ({', '.join(most['names'][:3])}): they take the node's memory, and a later "
                     "run that meets them may fail"
+                )
+            runs = [run.get("left_temporary") for run in self.runs if run["side"] == side.name]
+            if len(runs) > 1 and all(runs):
+                most = max(runs, key=lambda files: files["count"])
+                lines.append(
+                    f"{side.label}: each of its runs left something in /tmp, up to {most['count']} files and "
+                    f"directories ({', '.join(most['names'][:3])}): they fill the node's disk"
                 )
         return lines
 

@@ -664,3 +664,78 @@ def test_what_both_runtimes_do_is_no_cause():
     files = Figure("files", r"^files (\S+)", "1/s", measures=("files",))
     assert explanation.causes(mounted, mounted, USED, [files]) == []
     assert explanation.causes(BARE, mounted, USED, [files])
+
+
+@pytest.mark.parametrize(
+    ("facts", "start"),
+    [
+        ({"cgroup_limits": {"processors": 0.5}}, "the container's cgroup allows it the time of 0.5 of 4 processors"),
+        ({"cgroup_limits": {"processes": 10}}, "the container's cgroup allows it 10 processes and threads"),
+        ({"machine": "aarch64"}, "programs run on aarch64 in the container, on x86_64 on the host: emulated"),
+        ({"instructions": ["avx"]}, "the processor has no avx2 in the container, and has on the host"),
+    ],
+)
+def test_what_a_cgroup_or_an_emulator_takes_away_is_named(facts, start):
+    bare = replace(BARE, machine="x86_64", instructions=["avx", "avx2"])
+    same = replace(CONTAINER, machine="x86_64", instructions=["avx", "avx2"])
+    assert explanation.causes(bare, same, USED, [TIME]) == []
+    (cause,) = explanation.causes(bare, replace(same, **facts), USED, [TIME])
+    assert cause.sentence.startswith(start)
+
+
+def test_limits_of_a_cgroup_that_cannot_matter_are_not_named():
+    wide = replace(CONTAINER, cgroup_limits={"processors": 8.0, "processes": 30000.0})
+    assert sentences(wide, TIME) == []
+    both = {"processors": 0.5}
+    assert (
+        explanation.causes(replace(BARE, cgroup_limits=both), replace(CONTAINER, cgroup_limits=both), USED, [TIME])
+        == []
+    )
+
+
+def test_a_soft_limit_that_a_job_may_raise_says_so():
+    low = replace(CONTAINER, limits={"Max locked memory": "65536"}, hard_limits={"Max locked memory": "unlimited"})
+    (cause,) = explanation.causes(BARE, low, USED, [LATENCY])
+    assert "the hard limit is unlimited, so that a job may raise it itself (ulimit)" in cause.remedy
+
+
+def test_open_devices_processors_and_reads_of_the_runs_are_named():
+    bare = Use(
+        10.0, libraries=frozenset(["/lib/libc.so.6"]), devices=frozenset(["/dev/infiniband/uverbs0"]), processors=4
+    )
+
+    def found(figure, **facts):
+        return [
+            cause.sentence for cause in explanation.causes(BARE, CONTAINER, (bare, replace(bare, **facts)), [figure])
+        ]
+
+    assert found(LATENCY) == []
+    assert found(LATENCY, devices=frozenset()) == [
+        "MPI has /dev/infiniband/uverbs0 open on the host, and no device of a fabric in the container"
+    ]
+    assert found(SPEED, processors=1) == [
+        "ranks and their threads may run on 1 processor in the container, on 4 processors on the host"
+    ]
+    assert found(SPEED, processors=3) == []
+    files = Figure("files", r"^files (\S+)", "1/s", measures=("files",))
+    assert found(files, read=float(100 << 20)) == ["a run reads 100 MiB from disks in the container, 0 B on the host"]
+    assert found(TIME, read=float(100 << 20)) == []
+
+
+def test_what_is_seen_before_and_during_the_runs_is_named_once():
+    limited = replace(CONTAINER, cgroup_limits={"processors": 0.5})
+    (cause,) = explanation.causes(BARE, limited, (Use(), Use(throttled=[90, 100, 0.5])), [TIME])
+    assert "held back in 90 of 100 periods" in cause.sentence
+    pinned = replace(CONTAINER, status={**CONTAINER.status, "Cpus_allowed_list": "0"})
+    (cause,) = explanation.causes(BARE, pinned, (Use(processors=4), Use(processors=1)), [TIME])
+    assert cause.experiment == Experiment(CPUS, "0-3")
+
+
+def test_where_threads_may_run_is_read_from_the_record():
+    run = {"user": 1.0, "system": 0.0, "helpers": 0.0, "faults": 0, "major_faults": 0, "memory": 1, "watched": 1.0}
+    run.update(threads=[1], libraries=[], interfaces=[], shared_memory=[], throttled=[], switches=[0, 0])
+    more = {"may_use": ["0-1", "3"], "moved": [7, 8], "devices": ["/dev/cxi0"]}
+    use = Use.of([{"seconds": 1.0, "status": 0, "used": {**run, **more}}])
+    assert (use.processors, use.read, use.devices) == (3, 7, {"/dev/cxi0"})
+    # Records of older jobs have neither.
+    assert Use.of([{"seconds": 1.0, "status": 0, "used": run}]).processors == 0

@@ -70,3 +70,29 @@ def test_what_a_living_process_has_was_not_left(tmp_path):
         assert left_files.left({}, str(tmp_path))["names"] == ["left"]
     mapped.close()
     assert left_files.left({}, str(tmp_path))["names"] == ["left", "mapped", "opened"]
+
+
+def test_what_each_run_leaves_in_tmp_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(left_files, "TEMPORARY", str(tmp_path))
+    (tmp_path / "there").write_text("1")
+    before = left_files.entries(str(tmp_path))
+    (tmp_path / "rootfs-1").mkdir()
+    (tmp_path / "file").write_text("12")
+    (tmp_path / "link").symlink_to("file")
+    with (tmp_path / "opened").open("w"):
+        left = left_files.left_entries(before, str(tmp_path))
+    assert left == {"count": 2, "bytes": 2, "names": ["file", "rootfs-1"]}
+    # Where nothing was seen before, nothing is known; nor where there is too much to look at.
+    assert left_files.left_entries({}, str(tmp_path)) == {}
+    monkeypatch.setattr(left_files, "ENTRIES", 2)
+    assert left_files.entries(str(tmp_path)) == {}
+    runs = [{"round": number, "side": "subject", "left_temporary": left} for number in (1, 2)]
+    record = Record(runs, True, None, "node", {}, "", {}, False, "", 1.0)
+    (line,) = record.left_files([GENERIC])
+    assert line.startswith("generic: each of its runs left something in /tmp, up to 2 files and directories (file, ")
+    runs[1]["left_temporary"] = {}
+    assert record.left_files([GENERIC]) == []
+
+
+def test_a_run_looks_into_tmp_too(tmp_path):
+    assert "left_temporary" in ran(tmp_path, "true\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import threading
 import time
@@ -182,3 +183,73 @@ def test_variables_have_fingerprints_that_last_but_secrets_have_none(printed):
     first, again = (observation.read(text, key, {}, b"lasting")["fingerprints"] for key in (b"job", b"another job"))
     assert first == again and re.fullmatch("[0-9a-f]{8}", first["NOTE"]) and first["MY_TOKEN"] == ""
     assert not any(observation.read(text, KEY, {})["fingerprints"].values())
+
+
+def test_limits_of_cgroups_are_read_from_inside():
+    second = ["cpu.max 50000 100000 /job/", "cpu.max max 100000 /", "memory.max max /job/", "memory.high 1000 /job/"]
+    first = ["cpu.cfs_quota_us -1 /", "cpu.cfs_quota_us 150000 /a/", "cpu.cfs_period_us 100000 /a/", "pids.max 64 /a/"]
+    first += ["memory.limit_in_bytes 9223372036854771712 /", "cpu.cfs_period_us 100000 /"]
+
+    def limits(lines):
+        return observation._cgroup_limits([line.split() for line in lines])
+
+    assert limits(second) == {"processors": 0.5, "memory": 1000}
+    assert limits(first) == {"processors": 1.5, "processes": 64}
+    assert limits(["pids.max /"]) == limits([]) == {}
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_what_the_node_and_the_image_have_is_read(printed, shell):
+    (text,) = printed(shell=shell, LC_ALL="xx_XX.UTF-8")
+    parts = observation.sections(text)
+    assert {"cgroups", "routes", "addresses", "processor", "locales"} <= {*parts}
+    seen = observation.read(text, KEY, {})
+    assert seen["machine"] == os.uname().machine
+    assert seen["hard_limits"]["Max open files"]
+    assert seen["locale"] == ("xx_XX.UTF-8 missing" if parts["locales"].strip() else "xx_XX.UTF-8")
+    assert all(value > 0 for value in seen["cgroup_limits"].values())
+
+
+def test_families_of_addresses_and_locales():
+    routes, addresses = (
+        [["eth0", "0000000A"]],
+        [["00", "02", "40", "20", "80", "eth0"], ["01", "01", "80", "10", "80", "lo"]],
+    )
+    assert observation._families(routes, addresses) == {"eth0": ["IPv4", "IPv6"]}
+    known = "C\nC.utf8\nPOSIX\nde_DE.utf8\n"
+    assert observation._locale({"LANG": "de_DE.UTF-8"}, known) == "de_DE.UTF-8"
+    assert observation._locale({"LANG": "de_DE.UTF-8", "LC_ALL": "en_US.UTF-8"}, known) == "en_US.UTF-8 missing"
+    assert observation._locale({"LANG": "en_US.UTF-8"}, "") == "en_US.UTF-8"
+    assert observation._locale({"LANG": "C"}, known) == "C"
+    assert observation._locale({}, known) == ""
+
+
+def test_connections_of_both_versions_of_ip_and_devices_of_fabrics_are_seen(tmp_path, monkeypatch):
+    server = socket.socket()
+    server.bind(("127.0.0.1", 0))
+    server.listen()
+    client = socket.create_connection(server.getsockname())
+    assert run_observation.opened(os.getpid())[0] >= {"lo"}
+    client.close()
+    server.close()
+    net = tmp_path / "net"
+    net.mkdir()
+    heading = "sl local_address rem_address st tx_queue tr tm->when retrnsmt uid inode"
+    row = "0: {}:A0B0 {}:0050 01 0 0 0 0 0 {}"
+    own, mapped = "000080FE" + 8 * "0" + "FF00A4E2" + "01000000", 16 * "0" + "FFFF0000" + "0700000A"
+    lines = [row.format(address, address, inode) for address, inode in ((own, 7), (mapped, 8), (own, 9))]
+    (net / "tcp6").write_text("\n".join([heading, *lines]) + "\n")
+    (net / "if_inet6").write_text("fe80000000000000e2a400ff00000001 02 40 20 80    fab0\n")
+    (net / "route").write_text(
+        "Iface Destination Gateway Flags RefCnt Use Metric Mask\neth0 0000000A 0 1 0 0 0 00FFFFFF\n"
+    )
+    assert run_observation._interfaces(tmp_path, {"7", "8"}) == {"fab0", "eth0"}
+    assert run_observation._interfaces(tmp_path, {"8"}) == {"eth0"}
+    targets = ["/dev/infiniband/uverbs0", "/dev/null", "socket:[7]"]
+    monkeypatch.setattr(run_observation.processes, "open_files", lambda place: targets)
+    assert run_observation.opened(os.getpid())[1] == {"/dev/infiniband/uverbs0"}
+
+
+def test_bytes_that_a_process_moves_are_counted():
+    assert len(run_observation.moved(os.getpid())) == 2
+    assert run_observation.moved(2**22 + 1) == (0, 0)

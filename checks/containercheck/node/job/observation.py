@@ -3,11 +3,11 @@
     python3 checks/containercheck observe --ranks 4 subject
 
 runs ``subject.observe.sh``: the launcher of the side's own commands, its container, and in it ``observe.sh``, a script
-for any POSIX shell. One rank prints variables, limits, mounts, what is free in /dev/shm, capabilities, cgroups, network
-interfaces, devices, settings of the kernel and the C library; on each other node, one writes down what may differ
-there. ``subject.observed.json`` has what may be published:
-values of variables that are known to hold settings, of others a fingerprint (node/variables.py). Whole environments
-never reach the disk. An observation that fails is left out, and the rounds begin all the same.
+for any POSIX shell. One rank prints variables, limits, mounts, what is free in /dev/shm, capabilities, cgroups and what
+they allow, network interfaces, devices, instructions, settings of the kernel and the C library; on each other node, one
+writes down what may differ there. ``subject.observed.json`` has what may be published: values of variables that are
+known to hold settings, of others a fingerprint (node/variables.py). Whole environments never reach the disk. An
+observation that fails is left out, and the rounds begin all the same.
 """
 
 import argparse
@@ -19,11 +19,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, List, Mapping, Set, Tuple
 
 from containercheck.node import contract, texts, variables
 from containercheck.node.container_runtimes import METADATA, RUNTIMES
 from containercheck.node.job import belonging, processes
+from containercheck.node.job.run_observation import NO_LIMIT
 
 #: Seconds that an observation may take; and most bytes that are read of it.
 PATIENCE, MOST = 60.0, 4 << 20
@@ -45,6 +46,17 @@ SETTINGS = (
     "$HOME/.openmpi/mca-params.conf",
     "/etc/pmix-mca-params.conf",
     "/etc/ucx/ucx.conf",
+)
+#: Files with limits of cgroups, of their second version and of their first.
+CGROUP_FILES = (
+    *("cpu.max", "memory.max", "memory.high", "pids.max"),
+    *("cpu.cfs_quota_us", "cpu.cfs_period_us", "memory.limit_in_bytes"),
+)
+#: Instructions by which libraries choose their kernels: levels 2 to 4 of the x86-64 psABI and what came after; those of
+#: Arm as Linux names them (its manual, ARM64 ELF hwcaps).
+INSTRUCTIONS = (
+    *("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512_vnni", "avx512_bf16", "amx_tile"),
+    *("asimd", "asimddp", "sve", "sve2", "bf16"),
 )
 #: Prints what a rank sees, and on each other node of the job writes into a file what may differ there; never the
 #: environment, which stays off the disk. Ranks of Apptainer's shared namespace fail if another one ends before they
@@ -71,6 +83,24 @@ title mounts
 cat /proc/self/mountinfo
 title cgroup
 cat /proc/self/cgroup
+title cgroups
+while IFS=: read -r number names path; do
+    root=/sys/fs/cgroup${names:+/$names}
+    [ -d "$root" ] || root=/sys/fs/cgroup/${names%%,*}
+    [ -n "$names" ] || [ ! -d /sys/fs/cgroup/unified ] || root=/sys/fs/cgroup/unified
+    place=${path%/}
+    [ -d "$root$place" ] || place=
+    while :; do
+        for file in CGROUP_FILES; do
+            [ -r "$root$place/$file" ] || continue
+            line=
+            read -r line <"$root$place/$file"
+            printf '%s %s %s\n' "$file" "$line" "$place/"
+        done
+        [ -n "$place" ] || break
+        place=${place%/*}
+    done
+done </proc/self/cgroup
 title space
 for place in /dev/shm /tmp "${TMPDIR:-/tmp}"; do df -Pk "$place" | tail -n 1; done
 title directories
@@ -80,6 +110,13 @@ for place in "${TMPDIR:-/tmp}" "${HOME:-/}" "$PWD"; do
 done
 title interfaces
 cat /proc/net/dev
+title routes
+cat /proc/net/route
+title addresses
+cat /proc/net/if_inet6
+title processor
+uname -m
+sed -n -e '/^flags/{p;q;}' -e '/^Features/{p;q;}' /proc/cpuinfo
 title devices
 ls -d /dev/infiniband/* /dev/nvidia[0-9]* /dev/kfd /dev/dri/render* /dev/knem /dev/xpmem /dev/fuse /dev/cxi* /dev/hfi1*
 title kernel
@@ -107,6 +144,8 @@ title host
 echo "$host"
 title user
 id
+title locales
+locale -a
 title namespaces
 for name in user mnt pid net ipc uts cgroup; do printf '%s %s\n' "$name" "$(readlink /proc/self/ns/$name)"; done
 title image
@@ -114,6 +153,7 @@ grep -hoE '^ *(export +)?[A-Za-z_][A-Za-z_0-9]*=' /METADATA/env/*.sh
 title end
 """.replace("TITLE", TITLE)
     .replace("METADATA", METADATA)
+    .replace("CGROUP_FILES", " ".join(CGROUP_FILES))
     .replace("KERNEL", " ".join(KERNEL))
     .replace("SETTINGS", " ".join(f'"{name}"' for name in SETTINGS))
     .lstrip()
@@ -151,6 +191,7 @@ def read(text: str, key: bytes, job: Mapping[str, str], lasting: bytes = b"") ->
             if name.startswith(prefix) and name != prefix
         },
         "image_variables": sorted({found[0] for found in map(_name_of, parts.get("image", "").splitlines()) if found}),
+        "locale": _locale(dict(environment), parts.get("locales", "")),
         "user": parts.get("user", "").strip(),
         "namespaces": {row[0]: row[1] for row in _words(parts, "namespaces") if len(row) == 2},
     }
@@ -169,14 +210,19 @@ def _node(parts: Mapping[str, str], key: bytes) -> Dict[str, Any]:
             for row in _words(parts, "settings")
             if len(row) > 2
         },
-        "limits": _limits(parts.get("limits", "")),
+        "limits": _limits(parts.get("limits", ""), 2),
+        "hard_limits": _limits(parts.get("limits", ""), 3),
         "priority": _priority(parts.get("priority", "")),
         "status": dict(_status(parts.get("status", ""))),
         "mounts": dict(_mounts(parts.get("mounts", ""))),
         "cgroup": [line for line in parts.get("cgroup", "").splitlines() if line],
+        "cgroup_limits": _cgroup_limits(_words(parts, "cgroups")),
         "space": {row[-1]: [_bytes(row[1]), _bytes(row[3])] for row in _words(parts, "space") if len(row) >= 6},
         "directories": {" ".join(row[1:]): row[0] for row in _words(parts, "directories")},
         "interfaces": re.findall(r"^ *([\w.@-]+):", parts.get("interfaces", ""), re.MULTILINE),
+        "families": _families(_words(parts, "routes")[1:], _words(parts, "addresses")),
+        "machine": next((row[0] for row in _words(parts, "processor")), ""),
+        "instructions": [word for row in _words(parts, "processor")[1:] for word in row if word in INSTRUCTIONS],
         "devices": [row[0] for row in _words(parts, "devices")],
         "kernel": {row[0].rpartition("/")[2]: " ".join(row[1:]) for row in _words(parts, "kernel")},
         "libc": _libc(parts.get("libc", "")),
@@ -211,10 +257,58 @@ def _name_of(line: str) -> List[str]:
     return re.findall(r"([A-Za-z_]\w*)=$", line)
 
 
-def _limits(text: str) -> Dict[str, str]:
-    """Return the soft limits by name, in the words of /proc: ``Max locked memory``."""
-    rows = re.findall(r"^(Max .*?) {2,}(\S+) +(\S+)", text, re.MULTILINE)
-    return {name: soft for name, soft, _ in rows}
+def _limits(text: str, column: int) -> Dict[str, str]:
+    """Return limits by name, in the words of /proc: ``Max locked memory``.
+
+    :param column: 2 for the soft ones, 3 for the hard ones.
+    """
+    rows = re.finditer(r"^(Max .*?) {2,}(\S+) +(\S+)", text, re.MULTILINE)
+    return {row.group(1): row.group(column) for row in rows}
+
+
+def _cgroup_limits(rows: List[List[str]]) -> Dict[str, float]:
+    """Return what the cgroups of a process limit: ``processors``, bytes of ``memory``, ``processes``.
+
+    :param rows: file, its first line and the place of the cgroup, of it and of all above; the lowest limit counts.
+    """
+    found: Dict[str, List[float]] = {}
+    periods = {row[-1]: float(row[1]) for row in rows if row[0] == "cpu.cfs_period_us" and row[1].isdigit()}
+    for name, number, *rest in (row for row in rows if len(row) > 2 and row[1].isdigit()):
+        value = float(number)
+        if name == "cpu.max" and rest[0].isdigit() and int(rest[0]):
+            found.setdefault("processors", []).append(value / int(rest[0]))
+        elif name == "cpu.cfs_quota_us" and periods.get(rest[-1]):
+            found.setdefault("processors", []).append(value / periods[rest[-1]])
+        elif name.startswith("memory.") and value < NO_LIMIT:
+            found.setdefault("memory", []).append(value)
+        elif name == "pids.max":
+            found.setdefault("processes", []).append(value)
+    return {name: min(values) for name, values in found.items()}
+
+
+def _families(routes: List[List[str]], addresses: List[List[str]]) -> Dict[str, List[str]]:
+    """Return the families of the addresses of each interface but the loopback; a network stands for an IPv4 address.
+
+    :param routes, addresses: words of /proc/net/route, without its heading, and of /proc/net/if_inet6.
+    """
+    found: Dict[str, Set[str]] = {}
+    for name in (row[0] for row in routes):
+        found.setdefault(name, set()).add("IPv4")
+    for name in (row[-1] for row in addresses):
+        found.setdefault(name, set()).add("IPv6")
+    return {name: sorted(families) for name, families in sorted(found.items()) if name != "lo"}
+
+
+def _locale(environment: Mapping[str, str], known: str) -> str:
+    """Return the locale that variables ask for, and whether it is missing: ``de_DE.UTF-8 missing``; empty for none.
+
+    :param known: what ``locale -a`` printed; empty where that is not there, and nothing can be said.
+    """
+    wanted = next((environment[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if environment.get(name)), "")
+    # C.UTF-8 is listed as C.utf8.
+    plain = {line.strip().lower().replace("-", "") for line in known.splitlines()} | {"c", "posix"}
+    is_missing = wanted and known.strip() and wanted.lower().replace("-", "") not in plain
+    return texts.printable(wanted) + " missing" * bool(is_missing)
 
 
 def _status(text: str) -> List[Tuple[str, str]]:

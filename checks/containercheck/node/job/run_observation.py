@@ -2,9 +2,9 @@
 
 A thread looks at the processes of the run on the job's first node, at growing intervals: processor time, faults,
 threads, memory of all; and, while they compute, what the busiest have mapped, where their threads may run, over which
-interfaces they talk, and whether their cgroup holds them back. On other nodes the watch there (node_watch.py) looks at
-libraries, shared memory and interfaces. Of short runs little is seen. What cannot be read is
-left out: a run never fails because it is watched.
+interfaces they talk, which devices of fabrics they have open, what they read and write, and whether their cgroup holds
+them back. On other nodes the watch there (node_watch.py) looks at libraries, shared memory, interfaces and devices. Of
+short runs little is seen. What cannot be read is left out: a run never fails because it is watched.
 """
 
 import contextlib
@@ -62,6 +62,9 @@ class Observer:
         self._libraries: Set[str] = set()
         self._interfaces: Set[str] = set()
         self._shared: Set[str] = set()
+        self._devices: Set[str] = set()
+        # Of each process: bytes that it had read from and written to disks.
+        self._moved: Dict[int, Tuple[int, int]] = {}
         self._switches: Dict[int, Tuple[int, int]] = {}
         self._user_namespaces: Set[str] = set()
         self._memory_limit = 0.0
@@ -111,6 +114,8 @@ class Observer:
             "libraries": sorted(self._libraries),
             "interfaces": sorted(self._interfaces),
             "shared_memory": sorted(self._shared),
+            "devices": sorted(self._devices),
+            "moved": [sum(counts[place] for counts in self._moved.values()) for place in (0, 1)],
             "user_namespaces": len(self._user_namespaces - user_namespace_of("self")),
             "throttled": self._throttled.result(),
         }
@@ -156,7 +161,10 @@ class Observer:
                 counts = re.findall(r"_ctxt_switches:\s+(\d+)", Path("/proc", str(pid), "status").read_text())
                 self._switches[pid] = (int(counts[0]), int(counts[1]))
                 # At each look: connections are made with the first message, which some ranks send late.
-                self._interfaces |= interfaces_of(pid)
+                interfaces, devices = opened(pid)
+                self._interfaces |= interfaces
+                self._devices |= devices
+                self._moved[pid] = moved(pid)
 
     def _look_closely(self, pid: int) -> int:
         """Note what a process has mapped and where its threads may run, and return their number."""
@@ -184,7 +192,7 @@ class Ranks:
         self._looks: Dict[int, int] = {}
 
     def look(self, pids: Iterable[int]) -> Dict[str, List[str]]:
-        """Return libraries, segments of shared memory and interfaces of the ranks that compute; empty for none.
+        """Return libraries, segments of shared memory, interfaces and devices of the ranks that compute, if any do.
 
         :param pids: the run's processes on this node.
         """
@@ -197,10 +205,12 @@ class Ranks:
         spent = {pid: now - self._ticks.get(pid, 0) for pid, now in ticks.items()}
         self._ticks = ticks
         self._looks = {pid: count for pid, count in self._looks.items() if pid in ticks}
-        found: Dict[str, Set[str]] = {"libraries": set(), "shared_memory": set(), "interfaces": set()}
+        found: Dict[str, Set[str]] = {"libraries": set(), "shared_memory": set(), "interfaces": set(), "devices": set()}
         for pid in [pid for pid in sorted(ticks, key=lambda pid: -spent[pid]) if spent[pid] > 0][:FEW]:
             with contextlib.suppress(OSError):
-                found["interfaces"] |= interfaces_of(pid)
+                interfaces, devices = opened(pid)
+                found["interfaces"] |= interfaces
+                found["devices"] |= devices
                 if self._looks.get(pid, 0) < LOOKS:
                     self._looks[pid] = self._looks.get(pid, 0) + 1
                     libraries, shared = mapped(Path("/proc", str(pid)))
@@ -296,7 +306,7 @@ def user_namespace_of(pid: str) -> Set[str]:
 
 
 def together(used: Dict[str, Any], elsewhere: Mapping[str, Set[str]]) -> Dict[str, Any]:
-    """Return what a run used, with what its ranks used on other nodes: libraries, shared memory, interfaces."""
+    """Return what a run used, with libraries, shared memory, interfaces and devices of its ranks on other nodes."""
     if not used:
         return used
     return {**used, **{name: sorted({*used[name], *elsewhere[name]}) for name in elsewhere if name in used}}
@@ -324,18 +334,66 @@ def mapped(place: Path) -> Tuple[Set[str], Set[str]]:
     return libraries, shared
 
 
-def interfaces_of(pid: int) -> Set[str]:
-    """Return the interfaces over which a process has TCP connections, with those of its own network namespace."""
+def opened(pid: int) -> Tuple[Set[str], Set[str]]:
+    """Return the interfaces over which a process has TCP connections, and the devices of fabrics that it has open.
+
+    The interfaces are those of its own network namespace. A library of InfiniBand that is mapped proves no use of it:
+    an open device does.
+
+    :raises OSError: the process is gone, or is another user's.
+    """
     place = Path("/proc", str(pid))
-    inodes = {target[8:-1] for target in processes.open_files(place) if target.startswith("socket:[")}
-    if not inodes:
-        return set()
-    addresses = set()
-    for line in (place / "net" / "tcp").read_text().splitlines()[1:]:
-        words = line.split()
-        if words[9] in inodes and words[3] == "01":
-            addresses.add(socket.inet_ntoa(struct.pack("<I", int(words[1].split(":")[0], 16))))
-    return {name for name in (interface_of(address, place) for address in addresses) if name}
+    targets = set(processes.open_files(place))
+    inodes = {target[8:-1] for target in targets if target.startswith("socket:[")}
+    devices = {target for target in targets if target.startswith(FABRICS)}
+    return (_interfaces(place, inodes) if inodes else set()), devices
+
+
+def _interfaces(place: Path, inodes: Set[str]) -> Set[str]:
+    """Return the interfaces of the established connections of a process, of both versions of IP.
+
+    :param inodes: of its sockets.
+    """
+    found = {interface_of(socket.inet_ntoa(_reordered(each)), place) for each in _addresses(place, "tcp", inodes)}
+    others = [_reordered(each) for each in _addresses(place, "tcp6", inodes)]
+    # An IPv4 address may be written as one of IPv6.
+    found |= {interface_of(socket.inet_ntoa(address[-4:]), place) for address in others if address.startswith(MAPPED)}
+    own = {address.hex() for address in others if not address.startswith(MAPPED)}
+    if own:
+        rows = (line.split() for line in (place / "net" / "if_inet6").read_text().splitlines())
+        found |= {row[-1] for row in rows if row[0] in own}
+    return found - {""}
+
+
+#: First bytes of an address of IPv6 that stands for one of IPv4 (RFC 4291, 2.5.5.2).
+MAPPED = bytes(10) + b"\xff\xff"
+#: Beginnings of the paths of the devices of fabrics.
+FABRICS = ("/dev/infiniband/", "/dev/cxi", "/dev/hfi1")
+
+
+def _addresses(place: Path, kind: str, inodes: Set[str]) -> Set[str]:
+    """Return the local addresses of established connections, as /proc/net has them; none where it has no such file."""
+    with contextlib.suppress(FileNotFoundError):
+        rows = [line.split() for line in (place / "net" / kind).read_text().splitlines()[1:]]
+        return {row[1].split(":")[0] for row in rows if row[9] in inodes and row[3] == "01"}
+    return set()
+
+
+def _reordered(text: str) -> bytes:
+    """Return the bytes of an address in /proc/net, where each word of four is written in the processor's order."""
+    words = [int(text[place : place + 8], 16) for place in range(0, len(text), 8)]
+    return struct.pack(f"={len(words)}I", *words)
+
+
+def moved(pid: int) -> Tuple[int, int]:
+    """Return how many bytes a process has read from disks and written to them, as the kernel counts them.
+
+    Nothing where it cannot be read: see proc(5), /proc/pid/io.
+    """
+    with contextlib.suppress(OSError):
+        counts = dict(line.split(": ") for line in Path("/proc", str(pid), "io").read_text().splitlines())
+        return int(counts["read_bytes"]), int(counts["write_bytes"])
+    return 0, 0
 
 
 def interface_of(address: str, place: Path) -> str:

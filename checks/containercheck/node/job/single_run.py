@@ -79,7 +79,7 @@ def run_once(
     leftovers: List[str] = []
     left: List[str] = []
     began, before = time.time(), disturbance.look()
-    shared = left_files.files()
+    shared, temporary = left_files.files(), left_files.entries()
     out_path, err_path = Path(output, contract.OUT), Path(output, contract.ERR)
     with belonging.none_left_behind(), out_path.open("wb") as out, err_path.open("wb") as err:
         started = time.monotonic()
@@ -160,6 +160,7 @@ def run_once(
         "leftover_processes": [*leftovers, *left],
         # Two runs at once have theirs at the same time.
         "left_files": left_files.left(shared) if alone else {},
+        "left_temporary": left_files.left_entries(temporary) if alone else {},
         "disturbed_by": disturbers,
         **seen,
         "used": run_observation.together(used, elsewhere),
