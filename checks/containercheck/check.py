@@ -313,7 +313,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if len(pairs) != 1 or self.prepared.rounds.at_once:
             return
         partition = self.current_partition.fullname
-        plan = experiments.planned(self.experiments_of, self.unique_name, partition, pairs[0])
+        plan = experiments.planned(self.experiments_of, self.unique_name, partition, pairs[0], self._most_experiments)
         self.set_prepared(plan=plan, remedies=plan.sides(pairs[0]))
 
     def _make_facts(self):
@@ -333,13 +333,19 @@ class ContainerCheck(BuiltCheck, VariantSides):
             "ranks": self.layout.ranks,
             "emulated": self.site.emulated,
             "sides": [side.facts(references.margins(self.figures, self.tolerance)) for side in self.prepared.sides],
-            **self.prepared.plan.facts(
-                self.prepared.remedies, allowance.for_experiments(self.prepared.allowance, self.expected["before"])
-            ),
+            **self.prepared.plan.facts(self.prepared.remedies, self._time_for_experiments()),
             **earlier_rounds.rounds_of(
                 self.earlier, self.unique_name, self.current_partition.fullname, self.compared
             ).facts,
         }
+
+    @property
+    def _most_experiments(self):
+        return self.experiments_most or experiments.MOST
+
+    def _time_for_experiments(self):
+        times = max(1.0, self._most_experiments / experiments.MOST)
+        return allowance.for_experiments(self.prepared.allowance, self.expected["before"], times)
 
     def _runner(self):
         local_ranks = self.layout.ranks_per_node if any(side.program.mpi for side in self.prepared.sides) else 0
@@ -487,7 +493,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
                 seen = observations.of_pair(stagedir, self.prepared.runs, names)
                 result["took_effect"] = explanation.took_effect(cause, *seen)
             found += pair.named(explanation.causes(host, inside, uses, failed, self.layout.ranks))
-        return texts.cleaned(explanation.stored(found, self.prepared.plan.causes, results)) if slow else []
+        plan = self.prepared.plan
+        known = [*(cause["result"] for cause in plan.tried), *results]
+        return texts.cleaned(explanation.stored(found, [*plan.tried, *plan.causes], known)) if slow else []
 
     @run_after("performance")
     def judge(self):

@@ -112,13 +112,14 @@ def allow(
     return Allowance(rounds, before + max(one_round, min(rounds, needed * one_round)), math.ceil(at_most), needed)
 
 
-def for_experiments(allowance: Allowance, before: float) -> float:
+def for_experiments(allowance: Allowance, before: float, times: float = 1.0) -> float:
     """Return the seconds that remedies may take in a job, beside its rounds: as much again, within what it may take.
 
     :param before: seconds that the preparation is expected to take.
+    :param times: so often the rounds' time, where a person asked for more remedies.
     """
     left = PLANNED * allowance.at_most - START - before - allowance.rounds
-    return max(0.0, min(allowance.rounds, left))
+    return max(0.0, min(times * allowance.rounds, left))
 
 
 def prepare_limit(before: float) -> float:

@@ -173,6 +173,8 @@ class ApplicationFacts(rfm.RegressionTest):
     where_time_went = variable(str, value="", loggable=True)
     #: ReFrame's report of an earlier session in which the same case failed: its causes are tried in the same rounds.
     experiments_of = variable(str, value="")
+    #: Most causes that are tried, without those that were tried in that session; 0 for the usual number.
+    experiments_most = variable(int, value=0)
     #: Path of a file, written by ``ci/run``, with the spreads of earlier sessions, by partition, case and figure.
     known_spreads = variable(str, value="")
     #: Provenance: runtimes, SHA-256 of the image, MPI libraries of each side, input. For the reports.

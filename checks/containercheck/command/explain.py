@@ -11,17 +11,23 @@ from typing import Any
 
 from containercheck.command.parsers import parsed
 from containercheck.command.report import last_report
-from containercheck.explain import between, explanation, matching
+from containercheck.explain import between, experiments, explanation, matching
 from containercheck.explain.experiments import Experiment
 from containercheck.explain.matching import Matched
 from containercheck.history.nights import Night, nights
+from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect, load
 from containercheck.results.database import DatabaseError, Stored, read
-from containercheck.results.formatting import names, speak_as, typed
+from containercheck.results.formatting import names, say, speak_as, typed
+from containercheck.session import claims, preconditions, reframe_process
+from containercheck.session.passes import Session
 from containercheck.session.reframe_process import ReframeFailed, Workplace, named_database
+from containercheck.session.settings import Settings
 from containercheck.session.usage import UsageError
 
 _INDENT = "  "
+#: Most remedies of one further run: each is a side more.
+MOST_TRIED = 9
 
 
 def main(argv: Sequence[str], place: Workplace) -> int:
@@ -36,13 +42,51 @@ def main(argv: Sequence[str], place: Workplace) -> int:
             if not options.case:
                 parser.error("name a case, or a part of its name; or two reports with --between")
             is_night = options.night or options.database
+            if is_night and options.tries:
+                parser.error("--try runs a case of the last session, and not of a night: leave --night out")
             cases = _last_night(options, place) if is_night else collect([load(last_report(place))])
+            if options.tries:
+                cases = _with_more_tried(cases, options.case, place)
             lines = explained(cases, options.case, "night" if is_night else "session")
-    except ReportError as error:
+    except (ReportError, UsageError, claims.Taken, OSError) as error:
         print(f"explain: error: {error}", file=sys.stderr)
         return 1
     print("\n".join(lines), flush=True)
     return 0
+
+
+def _with_more_tried(cases: Sequence[Case], wanted: str, place: Workplace) -> list[Case]:
+    """Run the cases with a name once more, with the remedies that were not tried yet; return all as they are then.
+
+    :raises ReportError: no case has that name, or nothing is left to try.
+    :raises UsageError: no session can run here.
+    :raises Taken: another session is running here.
+    :raises OSError: a file cannot be written.
+    """
+    left = [case for case in _chosen(cases, wanted) if selections.was_slow(case) and experiments.to_try(case.causes)]
+    if not left:
+        raise ReportError(f"nothing is left to try of {wanted!r}: see explain without --try")
+    place, stage = preconditions.require((), place)
+    preconditions.require_writable([place.reports, stage])
+    with reframe_process.Relay() as relay, claims.held([place.reports, stage], ["explain", "--try"]):
+        session = Session(Settings(None, True, ()), place, relay)
+        session.resume()
+        most = max(len(experiments.to_try(case.causes)) for case in left)
+        say(f"{len(left)} case(s) are run once more, with up to {min(most, MOST_TRIED)} more remedies: {names(left)}")
+        for case in session.try_remedies(left, min(most, MOST_TRIED)):
+            say(f"nothing could be tried: {names([case])} was not run, or was not slow this time")
+        return session.cases
+
+
+def _chosen(cases: Sequence[Case], wanted: str, what: str = "session") -> list[Case]:
+    """Return the cases with a name.
+
+    :raises ReportError: no case has it.
+    """
+    chosen = [case for case in cases if wanted.lower() in f"{names([case])} {case.name}".lower()]
+    if not chosen:
+        raise ReportError(f"no case of the last {what} has {wanted!r} in its name: {names(list(cases))}")
+    return chosen
 
 
 def explained(cases: Sequence[Case], wanted: str, what: str = "session") -> list[str]:
@@ -52,11 +96,8 @@ def explained(cases: Sequence[Case], wanted: str, what: str = "session") -> list
     :param what: ``session`` or ``night``, for messages.
     :raises ReportError: no case has it, or nothing is known.
     """
-    chosen = [case for case in cases if wanted.lower() in f"{names([case])} {case.name}".lower()]
-    if not chosen:
-        raise ReportError(f"no case of the last {what} has {wanted!r} in its name: {names(list(cases))}")
     lines = []
-    for case in chosen:
+    for case in _chosen(cases, wanted, what):
         lines += [f"{names([case])}: {(case.reason or case.result).splitlines()[0]}"]
         if case.where_time_went:
             lines.append(_INDENT + case.where_time_went)

@@ -201,9 +201,10 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "explain": Command(
         "Says what can explain a case that failed, what was tried, and what it showed; or what two sessions differ in.",
-        ("--between", "--night", "--database"),
+        ("--between", "--night", "--try", "--database"),
         (
             ("HPCC", "the cases of the last session with that in their name"),
+            ("HPCC --try", "the same, after one more run that tries what was not tried yet"),
             ("HPCC --night", "the same of the last night in the results database"),
             ("--between old.json new.json", "what differs between two reports: of two hosts or nights, say"),
             (

@@ -114,11 +114,13 @@ class Plan:
     """The remedies that run beside a confirmation.
 
     :ivar causes: of the earlier session that have an experiment, the likeliest first; each is tried by one side.
+    :ivar tried: those that were tried there, with the result.
     :ivar figures: overheads of the figures that failed in the earlier session, by name.
     :ivar seconds: that a run of a side took there.
     """
 
     causes: Sequence[Mapping[str, Any]] = ()
+    tried: Sequence[Mapping[str, Any]] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -140,28 +142,36 @@ class Plan:
         return {"remedies": remedies, "remedy_seconds": self.seconds, "remedy_budget": budget}
 
 
-def planned(report: str, unique_name: str, partition: str, subject: Side) -> Plan:
+def planned(report: str, unique_name: str, partition: str, subject: Side, most: int = MOST) -> Plan:
     """Return the remedies for a case of an earlier session; none where there is no report, or nothing to try.
 
     :param report: path of ReFrame's report; empty for none.
     :param subject: the container that they are to mend.
+    :param most: so many at most.
     :raises ReframeError: the report cannot be read.
     """
     cases = cases_of(report, unique_name, partition) if report else []
-    causes = _to_try((cases[-1].get("causes") or ()) if cases else (), subject)
+    known = (cases[-1].get("causes") or ()) if cases else ()
+    causes = to_try(known, subject)
     rows = [row for row in rows_of(cases[-1]) if row.verdict == FAIL] if causes else []
     figures = {row.figure: row.overhead for row in rows if row.overhead and row.overhead > 0}
     if not figures:
         return Plan()
     # Two sides took turns.
     seconds = max(row.round_seconds for row in rows) / 2
-    return Plan(causes[:MOST], figures, seconds)
+    return Plan(causes[:most], [cause for cause in known if cause.get("result")], figures, seconds)
 
 
-def _to_try(causes: Sequence[Mapping[str, Any]], subject: Side) -> list[Mapping[str, Any]]:
-    """Return the causes that have an experiment of their own that the side can carry out."""
+def to_try(causes: Sequence[Mapping[str, Any]], subject: Side | None = None) -> list[Mapping[str, Any]]:
+    """Return the causes that have an experiment of their own, that was not tried and that the side can carry out.
+
+    :param subject: None where it is not known what it can.
+    """
     chosen: dict[Experiment, Mapping[str, Any]] = {}
-    for cause in causes:
-        if cause.get("experiment") and Experiment(**cause["experiment"]).fits(subject):
-            chosen.setdefault(Experiment(**cause["experiment"]), cause)
-    return [*chosen.values()]
+    # What was tried comes first: the same need not be tried for another cause.
+    for cause in sorted(causes, key=lambda cause: not cause.get("result")):
+        if cause.get("experiment"):
+            experiment = Experiment(**cause["experiment"])
+            if not subject or experiment.fits(subject):
+                chosen.setdefault(experiment, cause)
+    return [cause for cause in chosen.values() if not cause.get("result")]

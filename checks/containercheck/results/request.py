@@ -16,6 +16,8 @@ BUILTIN, COMMON = "<builtin>", str(project.COMMON)
 GOES_ON = "earlier"
 #: The variable that names the report with the causes that a confirmation tries; the same file.
 EXPERIMENTS = "experiments_of"
+#: The variable that says how many of them at most.
+MOST_EXPERIMENTS = "experiments_most"
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Asked:
         arguments, _ = parser.parse_known_args(words[1:])
         variables = [text for text in arguments.variables if text]
         names = [text.partition("=")[0].rpartition(".")[2] for text in variables]
-        kept = [text for text, name in zip(variables, names) if name not in (GOES_ON, EXPERIMENTS)]
+        kept = [text for text, name in zip(variables, names) if name not in (GOES_ON, EXPERIMENTS, MOST_EXPERIMENTS)]
         options = [word for text in kept for word in ("-S", text)]
         files = [str(name) for name in info.get("config_files") or () if name != BUILTIN]
         if any(arguments.files):

@@ -114,6 +114,12 @@ OPTIONS: Mapping[str, Option] = {
             "images or variants of the last session; nothing need have failed",
         ),
         _option("--night", action="store_true", help="of the last night in the results database, not the last session"),
+        _option(
+            "--try",
+            dest="tries",
+            action="store_true",
+            help="run the case once more, with all further remedies that may prove a cause",
+        ),
         _option("--verbose", action="store_true", help="show what ReFrame prints too, which is in the log in any case"),
         _option("--figures", action="store_true", help="end with the table of all figures, and the images that ran"),
         _option(

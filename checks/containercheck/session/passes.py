@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 import tempfile
 import time
@@ -14,7 +15,7 @@ from typing import Any
 from containercheck.results import open_verdicts, selections
 from containercheck.results.cases import Case, Key, ReportError, collect, key, load, merged, only, save, selection
 from containercheck.results.formatting import names, say
-from containercheck.results.request import EXPERIMENTS
+from containercheck.results.request import EXPERIMENTS, MOST_EXPERIMENTS
 from containercheck.session import estimate, preparation, reframe_process
 from containercheck.session.budget import Budget
 from containercheck.session.progress import Awaited, Verbatim, View, awaited
@@ -269,6 +270,24 @@ class Session:
         missed = self.repeat(chosen, *options)
         if missed:
             say(f"not run again, and so taken for confirmed: {names(missed)}")
+
+    def try_remedies(self, cases: Sequence[Case], most: int) -> list[Case]:
+        """Run failed cases once more with further remedies, and return those in which nothing could be tried.
+
+        What they showed is in the causes of the report; its verdicts stay.
+
+        :param most: remedies in each.
+        """
+        report = copy.deepcopy(self.report)
+        words = (f"{EXPERIMENTS}={self._place.selection}", f"{MOST_EXPERIMENTS}={most}")
+        missed = self.repeat(cases, *(word for value in words for word in ("-S", value)))
+        again = {case.key: case.causes for case in self.cases if case not in missed and case.causes}
+        for raw in (raw for run in report["runs"] for raw in run["testcases"]):
+            if key(raw) in again and raw.get("causes"):
+                raw["causes"] = list(again[key(raw)])
+        self.report = report
+        self._keep()
+        return [case for case in cases if case.key not in again]
 
     def _close(self) -> bool:
         """Run as many open cases as fit into the time left, and return whether another such pass makes sense."""

@@ -113,6 +113,8 @@ def test_remedies_take_no_more_than_the_rounds_and_what_the_job_may_take(rounds,
 def test_remedies_may_take_as_long_as_the_rounds_where_there_is_time():
     pair = allow(SITE, 4, RUN, 2, 60, 0)
     assert for_experiments(pair, RUN.before) == 60
+    # Three times as many remedies, which a person asked for.
+    assert for_experiments(pair, RUN.before, 3) == 180
     limited = allow(replace(SITE, time_limit=100.0), 4, RUN, 2, 60, 0)
     assert for_experiments(limited, RUN.before) == pytest.approx(0.9 * 100 - START - 5 - 60)
 

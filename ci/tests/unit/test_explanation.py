@@ -502,7 +502,14 @@ def test_the_same_remedy_is_not_tried_twice(tmp_path):
     engine = replace(SUBJECT, container=Container(by_name("Podman"), "image"))
     plan = experiments.planned(str(report), "Code_1", "a:b", engine)
     assert [cause["about"] for cause in plan.causes] == ["a", "d"]
-    assert (plan.figures, plan.seconds) == ({"rate": 30.0}, 2.0)
+    assert (plan.figures, plan.seconds, plan.tried) == ({"rate": 30.0}, 2.0, [])
+    # Of those that a later run tries, none was tried before, nor its remedy for another cause.
+    causes[1]["result"] = {"name": "remedy1", "failed": "", "figures": {}}
+    later = tmp_path / "later.json"
+    later.write_text(json.dumps({"runs": [{"testcases": [case]}]}))
+    plan = experiments.planned(str(later), "Code_1", "a:b", engine, most=9)
+    assert [cause["about"] for cause in plan.causes] == ["d"]
+    assert [cause["about"] for cause in plan.tried] == ["b"]
 
 
 @pytest.mark.parametrize(
