@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import made
 import pytest
+from containercheck.explain import explanation
 from containercheck.history.change_points import Change
 from containercheck.history.nights import nights
 from containercheck.history.series import OVERHEAD, series
@@ -190,6 +191,47 @@ def test_what_explains_a_failure_is_seen_before_it_is_opened():
         details.find("summary") for details in root.iter("details") if details.get("id", "").startswith("failure-")
     ]
     assert text(summary).endswith("what differs, and may be the cause: the stack is smaller in the container")
+
+
+def test_a_cause_with_its_proof_is_on_the_page():
+    """The cause in the line of the case; where the time went, the proof and the remedy in its message."""
+    figure = {"helps": "fail", "rest": "pass", "overhead": 0.4, "interval": [-0.9, 1.8], "without": 34.0, "unit": "%"}
+    cause = {
+        "rule": "interface",
+        "about": "of messages",
+        "sentence": "MPI talks over eth0 in the container, over fab0 on the host",
+        "remedy": '"binds": ["/etc/openmpi"] in the site\'s file',
+        "source": "D12.6 4.4.3",
+        "kinds": ["network"],
+        "experiment": {"kind": "bind", "value": "/etc/openmpi"},
+        "result": {"name": "remedy1", "failed": "", "took_effect": True, "figures": {"rate": figure}},
+    }
+    went = "where the time went: of 34 % that a run takes longer, 31 waiting, 2 in the kernel, 1 computing"
+    reason = "\n".join(["rate is 34 % worse than bare", went, *explanation.lines([cause])])
+    sees = {"generic": {"libc": "glibc 2.36", "other variable": {"SOME_NAME": "0123abcd"}}}
+    facts = {
+        "causes": [cause],
+        "where_time_went": went,
+        "provenance": {"sees": sees, "uses": {"generic": {"threads": 4}}},
+    }
+    failed = made.case(
+        result="fail", fail_phase="performance", fail_reason=reason, rows=[made.row(verdict="fail")], **facts
+    )
+    _, root = rendered(read([made.session(0, [failed])]))
+    (details,) = [each for each in root.iter("details") if each.get("id", "").startswith("failure-")]
+    assert text(details.find("summary")).endswith(
+        "the cause: MPI talks over eth0 in the container, over fab0 on the host"
+    )
+    shown = text(details)
+    assert went in shown
+    assert (
+        "proven: with /etc/openmpi of the host bound the overhead of rate is +0.4 (-0.9 to +1.8) %, and +34 %" in shown
+    )
+    assert 'do: "binds": ["/etc/openmpi"] in the site\'s file (D12.6 4.4.3)' in shown
+    # What the sides saw and used is in the tables, but not the fingerprints of variables that no rule knows.
+    whole = text(root)
+    assert "sees generic libcglibc 2.36" in whole and "uses generic threads4" in whole
+    assert "SOME_NAME" not in whole
 
 
 def test_a_series_that_was_broken_on_purpose_says_why():

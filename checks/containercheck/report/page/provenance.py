@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from containercheck.explain.between import OTHERS
 from containercheck.report.page.wording import Table, share_of
 from containercheck.results.cases import Case
 from containercheck.results.formatting import size
@@ -94,7 +95,8 @@ def _others(cases: Sequence[Case]) -> tuple[tuple[tuple[str, ...], ...], tuple[t
     by_name: dict[str, dict[str, list[Case]]] = {}
     for case in cases:
         rest = {key: value for key, value in case.provenance.items() if key not in OWN}
-        for name, value in flat(rest):
+        # Of variables that no rule knows there are many, and their fingerprints say nothing to people.
+        for name, value in (fact for fact in flat(rest) if f" {OTHERS} " not in fact[0]):
             by_name.setdefault(name, {}).setdefault(value, []).append(case)
     same, different = [], []
     for name in sorted(by_name, key=lambda name: (not name.startswith(FIRST), name)):
