@@ -17,6 +17,8 @@ UNPACKING = "unpack the image into a directory, or have the runtime installed so
 OPEN_MPI, MPICH = "Open MPI", "MPICH's family"
 #: Rules on what a program may find too little of, whatever it measures: it then ends, or waits for it.
 ENDING = ("limit", "memory limit", "shared memory", "device")
+#: Rules on what slows nothing, and ends a run where it is used up or missing.
+ONLY_ENDING = ("space",)
 
 
 @dataclass(frozen=True)
@@ -58,4 +60,6 @@ class Cause:
 
         :param ranks: of the application: one talks to nobody.
         """
+        if self.rule in ONLY_ENDING:
+            return True
         return not self.narrow and (self.rule in ENDING or (ranks > 1 and bool({*self.kinds} & {*MPI})))

@@ -217,6 +217,37 @@ def directories(bare: Observation, container: Observation) -> Iterator[Cause]:
             yield Cause("directory", place, sentence, remedy, "mount(8)", (FILES,), 80, True, experiment)
 
 
+#: Free bytes in a directory for temporary files below which programs may fill it.
+LITTLE = 1 << 30
+
+
+def temporary_space(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause where little is free for temporary files in the container: a run that needs more ends."""
+    for place in dict.fromkeys(("/tmp", container.environment.get("TMPDIR") or "/tmp")):
+        own, other = (_space_of(side, place) for side in (container, bare))
+        if own and other and own[1] < LITTLE and own[1] < other[1] / 2:
+            sentence = f"{place} has {size(own[1])} free in the container, {size(other[1])} on the host"
+            remedy = f"bind the host's {place}, or have the runtime give more (Apptainer: `sessiondir max size`)"
+            yield Cause("space", place, sentence, remedy, "apptainer#1313", (), 60, True, Experiment(BIND, place))
+
+
+def _space_of(side: Observation, place: str) -> Sequence[int]:
+    """Return size and free bytes of the file system that a directory lies on; empty where that is not known."""
+    mounts = [mount for mount in side.space if place == mount or place.startswith(mount.rstrip("/") + "/")]
+    return side.space[max(mounts, key=len)] if mounts else ()
+
+
+def library_path(bare: Observation, container: Observation) -> Iterator[Cause]:
+    """Yield a cause where the job hands containers a search path for libraries: those of the host are then found."""
+    by = container.set_by.get("LD_LIBRARY_PATH")
+    own = container.environment.get("LD_LIBRARY_PATH", "")
+    if by and own and own != bare.environment.get("LD_LIBRARY_PATH"):
+        sentence = f"LD_LIBRARY_PATH={own} is set by {by}: the container may load other libraries than its own"
+        remedy = f"unset {by} where jobs are started: a module, a profile or the site's file sets it"
+        source = "singularity#5499, LUMI-EasyBuild-contrib#9"
+        yield Cause("library path", "LD_LIBRARY_PATH", sentence, remedy, source, MEASURED, 55)
+
+
 def _written(side: Observation) -> list[str]:
     """Return the directories of a side in which its programs may write, but for its home."""
     home = side.environment.get("HOME", "")
@@ -416,6 +447,8 @@ RULES: Sequence[Callable[[Observation, Observation], Iterator[Cause]]] = (
     c_library,
     image_mount,
     directories,
+    temporary_space,
+    library_path,
     settings,
     devices,
     priority,

@@ -746,3 +746,25 @@ def test_where_threads_may_run_is_read_from_the_record():
     assert (use.processors, use.read, use.devices) == (3, 7, {"/dev/cxi0"})
     # Records of older jobs have neither.
     assert Use.of([{"seconds": 1.0, "status": 0, "used": run}]).processors == 0
+
+
+def test_little_space_for_temporary_files_ends_runs_and_slows_none():
+    bare = replace(BARE, space={"/": [90 << 30, 20 << 30]})
+    found = replace(CONTAINER, space={"/": [1 << 40, 1 << 40], "/tmp": [64 << 20, 60 << 20]})
+    assert explanation.causes(bare, found, USED, [TIME]) == []
+    (cause,) = explanation.causes_of_end(bare, found, USED, 1)
+    assert cause.sentence == "/tmp has 60 MiB free in the container, 20 GiB on the host"
+    assert cause.experiment == Experiment(BIND, "/tmp")
+    full = replace(bare, space={"/": [90 << 30, 90 << 20]})
+    assert explanation.causes_of_end(full, found, USED, 1) == []
+
+
+def test_a_search_path_for_libraries_that_the_job_hands_on_is_named():
+    set_by = {"LD_LIBRARY_PATH": "APPTAINERENV_LD_LIBRARY_PATH"}
+    path = replace(with_variables(LD_LIBRARY_PATH="/hostlib"), set_by=set_by)
+    assert sentences(path, TIME) == [
+        "LD_LIBRARY_PATH=/hostlib is set by APPTAINERENV_LD_LIBRARY_PATH: the container may load other libraries than "
+        "its own"
+    ]
+    assert sentences(with_variables(LD_LIBRARY_PATH="/hostlib"), TIME) == []
+    assert explanation.causes(path, path, USED, [TIME]) == []
