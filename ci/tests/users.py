@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+CI = Path(__file__).resolve().parents[1]
 #: User ids that no account has: what is asked of the machine's list of users finds nothing.
 ALICE, BOB = 61001, 61002
 
@@ -22,6 +23,25 @@ need_root = pytest.mark.skipif(os.geteuid() != 0, reason="running programs as ot
 def words_as(user: int, *command: object) -> list[str]:
     """Return the command that runs a command as a user, with a group of the same number and no other."""
     return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--", *map(str, command)]
+
+
+def with_ids(user: int, place: Path) -> list[str]:
+    """Return words before a command of :func:`words_as`: the user then has a name, and ids as ci/setup gives them.
+
+    The machine's own list of users stays as it is: the command has a copy of /etc.
+
+    :param place: directory for that copy.
+    """
+    etc = place / "etc"
+    shutil.copytree("/etc", etc, symlinks=True, ignore=shutil.ignore_patterns("ssl"))
+    for name, line in (("passwd", f"user{user}:x:{user}:{user}::{place}:/bin/sh"), ("group", f"user{user}:x:{user}:")):
+        with (etc / name).open("a") as stream:
+            stream.write(f"{line}\n")
+    own = 'mount --bind "$0" /etc; exec "$@"'
+    words = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", own, str(etc)]
+    give = f'. "{CI}/lib.sh"; . "{CI}/subids.sh"; give_range user{user}'
+    subprocess.run([*words, "bash", "-euc", give], check=True, stdin=subprocess.DEVNULL)
+    return words
 
 
 @contextlib.contextmanager
