@@ -217,6 +217,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
         figures = mpi_times.figures(self.program_names)
         self.figures = [*self.figures, *figures]
         self.output_files = [*self.output_files, *dict.fromkeys(figure.file for figure in figures)]
+        # The report draws the ranks of the first round.
+        self.keep_files = [*dict.fromkeys([*self.keep_files, f"{contract.RUNS}/01-*"])]
 
     def _add_peak(self):
         """Add figures in percent of the nodes' peak where the site knows it."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from containercheck.history.nights import Night
 from containercheck.report import table
-from containercheck.report.page import charts, drawing, over_axis, pair_maps, policies, shapes, wording
+from containercheck.report.page import charts, drawing, mpi_ranks, over_axis, pair_maps, policies, shapes, wording
 from containercheck.report.page.charts import Chart
 from containercheck.report.page.plots import accepted, plots
 from containercheck.report.page.shapes import Curve
@@ -32,6 +32,7 @@ class Application:
     """The part of the page about an application.
 
     :ivar anchor: identifies it on the page.
+    :ivar tables: the functions of MPI of each case whose time in MPI was measured.
     :ivar remarks: a line on each plot that could not be drawn.
     :ivar figures: the figures of all its cases that ran.
     """
@@ -39,6 +40,7 @@ class Application:
     name: str
     anchor: str
     charts: tuple[Chart, ...]
+    tables: tuple[Table, ...]
     remarks: tuple[str, ...]
     figures: Table
 
@@ -63,8 +65,10 @@ def applications(nights: Sequence[Night], most: int) -> list[Application]:
 
 def _application(place: int, name: str, cases: Sequence[Case], nights: Sequence[Night], most: int) -> Application:
     maps, problems = pair_maps.maps(f"map-{place}", cases, charts.MOST_OF_MAPS)
-    drawn = (*_charts(place, cases, nights, most), *maps)
-    return Application(name, f"application-{place}", drawn, tuple(problems), _figures(cases))
+    ranks, tables, more_problems = mpi_ranks.charts(f"ranks-{place}", cases, charts.MOST_OF_RANKS)
+    drawn = (*_charts(place, cases, nights, most), *maps, *ranks)
+    remarks = (*problems, *more_problems)
+    return Application(name, f"application-{place}", drawn, tuple(tables), remarks, _figures(cases))
 
 
 def _charts(number_of: int, cases: Sequence[Case], nights: Sequence[Night], most: int) -> tuple[Chart, ...]:

@@ -21,7 +21,7 @@ from matplotlib.path import Path as Outline
 from matplotlib.ticker import FuncFormatter
 
 from containercheck.report.page.palette import SCALE, SERIES, light
-from containercheck.report.page.shapes import Curve, Interval, PairMap, Panel
+from containercheck.report.page.shapes import Curve, Interval, PairMap, Panel, RankTimes
 from containercheck.report.page.wording import plain, shortened
 from containercheck.results.formatting import number
 
@@ -237,6 +237,25 @@ def _draw_panel(plot: Axes, panel: Panel) -> None:
         plot.hlines(level.value, *ends, color=light("bad"), linewidth=3, alpha=0.6)
 
 
+def rank_times(sides: Sequence[RankTimes]) -> str:
+    """Draw a bar for each rank, of its seconds in MPI and those outside above them; the sides above each other."""
+    with matplotlib.rc_context({**STYLE, "axes.grid.axis": "y"}):
+        figure, panels = _figure(len(sides), 66 + 140 * len(sides))
+        highest = max(total for side in sides for _, total in side.ranks)
+        for side, axes in zip(sides, panels):
+            inside = [(rank - 0.4, 0.0, rank + 0.4, seconds) for rank, (seconds, _) in enumerate(side.ranks)]
+            outside = [(rank - 0.4, low, rank + 0.4, high) for rank, (low, high) in enumerate(side.ranks)]
+            _draw_boxes(axes, "series-1", inside, label="in MPI")
+            _draw_boxes(axes, "line", outside, label="outside")
+            ticks = range(0, len(side.ranks), math.ceil(len(side.ranks) / MOST_TICKS))
+            axes.set_xticks(ticks, labels=[str(rank) for rank in ticks])
+            axes.set_xlim(-0.6, len(side.ranks) - 0.4)
+            axes.set_ylim(0, 1.05 * highest)
+            axes.tick_params(labelbottom=axes is panels[-1])
+        panels[-1].set_xlabel("rank")
+        return _finished(figure, panels, [f"{side.label}, s" for side in sides])
+
+
 def pair_maps(maps: Sequence[PairMap], label: str) -> str:
     """Draw a matrix of ranks for each side, two beside each other, with one logarithmic scale of colors below all.
 
@@ -284,10 +303,15 @@ def _level(value: float, low: float, high: float) -> int:
 
 
 def _draw_cells(axes: Axes, level: int, boxes: Sequence[tuple[float, float, float, float]]) -> None:
-    """Draw boxes in a color of the scale, as one shape: hundreds of them would make the page large."""
+    """Draw boxes in a color of the scale."""
+    _draw_boxes(axes, SCALE[level], boxes, clip_on=False)
+
+
+def _draw_boxes(axes: Axes, color: str, boxes: Sequence[tuple[float, float, float, float]], **facts: Any) -> None:
+    """Draw boxes in a color of the page, as one shape: hundreds of them would make the page large."""
     corners = [corner for x, y, to_x, to_y in boxes for corner in ((x, y), (to_x, y), (to_x, to_y), (x, to_y), (x, y))]
     codes = [Outline.MOVETO, *[Outline.LINETO] * 3, Outline.CLOSEPOLY] * len(boxes)
-    axes.add_patch(PathPatch(Outline(corners, codes), facecolor=light(SCALE[level]), linewidth=0, clip_on=False))
+    axes.add_patch(PathPatch(Outline(corners, codes), facecolor=light(color), linewidth=0, **facts))
 
 
 def _draw_scale(axes: Axes, label: str, low: float, high: float) -> None:

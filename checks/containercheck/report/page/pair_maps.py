@@ -14,30 +14,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from containercheck.node import contract
-from containercheck.report.page import drawing, shapes, wording
+from containercheck.report.page import drawing, kept_files, shapes, wording
 from containercheck.report.page.charts import Chart
+from containercheck.report.page.kept_files import FileError
 from containercheck.report.page.palette import VARIANTS
 from containercheck.report.page.shapes import PairMap
 from containercheck.report.page.wording import Table
 from containercheck.results.cases import Case
 from containercheck.results.formatting import number
 
-#: Name of the file in the directory of a run, and of its directories of the first round.
-FILE, FIRST_ROUND = "pairs.csv", f"{contract.RUNS}/01-*"
+#: Name of the file.
+FILE = "pairs.csv"
 #: Columns of the file with the pair, and those with its values: quantity and unit of each.
 PAIR = ("first", "second", "class")
 VALUES = {"latency_us": ("latency", "us"), "bandwidth_MB_s": ("bandwidth", "MB/s")}
-#: Largest file that is read, in bytes, and largest number of ranks that is drawn: more are finer than a pixel.
-MOST_BYTES, MOST_RANKS = 4 << 20, 512
+#: Largest number of ranks that is drawn: more are finer than a pixel.
+MOST_RANKS = 512
 #: Most pairs in the table of a map.
 MOST_ROWS = 60
-#: Seconds by which the clocks of a node and of this machine may differ.
-CLOCKS = 300.0
-
-
-class MapError(Exception):
-    """A file has no map of pairs."""
 
 
 @dataclass(frozen=True)
@@ -57,24 +51,17 @@ class Pair:
 def read(path: Path) -> list[Pair]:
     """Return the pairs in a file.
 
-    :raises MapError: it cannot be read, is too large to be drawn, or is no map of pairs.
+    :raises FileError: it cannot be read, is too large to be drawn, or is no map of pairs.
     """
-    try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(MOST_BYTES + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        raise MapError(getattr(error, "strerror", None) or "it is no text") from None
-    if len(text) > MOST_BYTES:
-        raise MapError(f"it has more than {MOST_BYTES >> 20} MiB")
-    lines = csv.DictReader(io.StringIO(text))
+    lines = csv.DictReader(io.StringIO(kept_files.text(path)))
     if tuple(lines.fieldnames or ()) != (*PAIR, *VALUES):
-        raise MapError(f"its columns are not {', '.join((*PAIR, *VALUES))}")
+        raise FileError(f"its columns are not {', '.join((*PAIR, *VALUES))}")
     pairs = [_pair(line, lines.line_num) for line in lines]
     if not pairs:
-        raise MapError("it has no pairs")
+        raise FileError("it has no pairs")
     ranks = _ranks(pairs)
     if ranks > MOST_RANKS:
-        raise MapError(f"it has {ranks} ranks, and {MOST_RANKS} can be drawn")
+        raise FileError(f"it has {ranks} ranks, and {MOST_RANKS} can be drawn")
     return pairs
 
 
@@ -84,9 +71,9 @@ def _pair(line: Mapping[str, str], place: int) -> Pair:
             int(line["first"]), int(line["second"]), line["class"], {name: float(line[name]) for name in VALUES}
         )
     except (TypeError, ValueError):
-        raise MapError(f"its line {place} is not whole") from None
+        raise FileError(f"its line {place} is not whole") from None
     if pair.first < 0 or pair.second < 0 or not all(math.isfinite(x) and x > 0 for x in pair.values.values()):
-        raise MapError(f"its line {place} has a rank below 0, or a value that is not above 0")
+        raise FileError(f"its line {place} has a rank below 0, or a value that is not above 0")
     return pair
 
 
@@ -97,59 +84,21 @@ def _ranks(pairs: Sequence[Pair]) -> int:
 def maps(prefix: str, cases: Sequence[Case], most: int) -> tuple[list[Chart], list[str]]:
     """Return the maps of cases, and a line for each file that is there and cannot be drawn.
 
-    A bare case has its map only where no container ran: the job of a container runs the bare program too.
-
     :param prefix: beginning of the names of the plots.
     :param most: most plots; cases on most nodes come first.
     """
-    contained = {case.identity_as("") for case in cases if case.variant != "bare"}
-    chosen = [case for case in cases if case.variant != "bare" or case.identity_as("") not in contained]
     charts: list[Chart] = []
     problems: list[str] = []
-    for place, case in enumerate(sorted(chosen, key=lambda case: -case.nodes), 1):
+    for place, case in enumerate(kept_files.drawn_cases(cases), 1):
         sides: dict[str, list[Pair]] = {}
-        for path in _files(case):
+        for label, path in kept_files.of_case(case, FILE):
             try:
-                sides[_label(case, path.parent.name)] = read(path)
-            except MapError as error:
+                sides[label] = read(path)
+            except FileError as error:
                 problems.append(f"{wording.name(case, where=True)}: the map of its pairs is not drawn: {path}: {error}")
         if sides and len(charts) < most:
             charts += _charts(f"{prefix}-{place}", case, sides)
     return charts[:most], problems
-
-
-def _files(case: Case) -> Iterator[Path]:
-    """Yield the files of a case's own job: a later session writes into the same directory, and may have no such side.
-
-    What failed has its files in the directory that it ran in.
-    """
-    directory = case.output or case.stage
-    if not directory or not case.when:
-        return
-    earliest, latest = case.when - case.job_seconds - CLOCKS, case.when + CLOCKS
-    for path in sorted(Path(directory).glob(f"{FIRST_ROUND}/{FILE}"), key=lambda path: _order(path.parent.name)):
-        try:
-            written = path.stat().st_mtime
-        except OSError:
-            written = latest
-        if earliest <= written <= latest:
-            yield path
-
-
-def _order(directory: str) -> tuple[bool, str]:
-    """Return the key that sorts the directories of a round: the bare program first."""
-    return not directory.endswith(contract.BASELINE), directory
-
-
-def _label(case: Case, directory: str) -> str:
-    """Return the name of the side whose run has a directory, as the other plots have it."""
-    name = directory.partition("-")[2]
-    row = case.rows[0] if case.rows else None
-    if name == contract.BASELINE:
-        return row.baseline_label if row and row.baseline_label else "bare"
-    if name == contract.SUBJECT:
-        return row.subject_label if row and row.subject_label else case.variant
-    return name
 
 
 def _charts(prefix: str, case: Case, sides: Mapping[str, Sequence[Pair]]) -> Iterator[Chart]:

@@ -77,6 +77,17 @@ class PairMap:
     cells: tuple[tuple[int, int, float], ...]
 
 
+@dataclass(frozen=True)
+class RankTimes:
+    """The times of the ranks of a side.
+
+    :ivar ranks: seconds in MPI and in all, of each rank.
+    """
+
+    label: str
+    ranks: tuple[tuple[float, float], ...]
+
+
 def style_of(variant: str, others: Sequence[str] = ()) -> int:
     """Return the index of a variant's style, which is the same in all plots.
 
