@@ -19,6 +19,7 @@ from containercheck import software
 from containercheck.application import allowance, axes, facts, mpi_times, references
 from containercheck.application.allowance import Allowance
 from containercheck.explain import between, experiments, explanation, observations, remarks
+from containercheck.explain.causes import Cause
 from containercheck.explain.observations import Use
 from containercheck.explain.pairs import Pair, pairs_of
 from containercheck.node import contract, texts
@@ -353,6 +354,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
         local_ranks = self.layout.ranks_per_node if any(side.program.mpi for side in self.prepared.sides) else 0
         # A single side is not compared, and runs once.
         round_count = self.rounds if len(self.prepared.sides) > 1 else 1
+        # What ends or hangs does it once more, beside the remedy.
+        round_count = 1 if self.prepared.plan.ended else round_count
         # See node/job/awake.py: containers that a daemon starts have their own share of the processors.
         started_here = self.site.is_here and all(
             side.container is None or side.container.runtime.starts_containers for side in self.prepared.sides
@@ -459,28 +462,47 @@ class ContainerCheck(BuiltCheck, VariantSides):
         # Of several containers it is not known which one did not come up.
         if len(pairs) != 1 or not tried or contract.PROVEN in end or Path(self.stagedir, contract.RECORD).exists():
             return []
-        return self._ended(pairs)
+        return texts.cleaned(explanation.stored(self._ended(pairs)))
 
     def _explain_end(self) -> list[dict[str, Any]]:
         """Return why runs of a container may have ended or hung, where those that it is compared with did not."""
-        problems = self.prepared.evaluation.problems
-        ended = {problem.side for problem in problems if problem.kind in (HANG, RANKS, STATUS)}
+        problems = [each for each in self.prepared.evaluation.problems if each.kind in (HANG, RANKS, STATUS)]
+        sides = {problem.side for problem in problems}
         pairs = pairs_of(self.prepared.sides)
-        return self._ended([pair for pair in pairs if pair.subject.name in ended and pair.baseline.name not in ended])
+        pairs = [pair for pair in pairs if pair.subject.name in sides and pair.baseline.name not in sides]
+        found = self._ended(pairs)
+        if len(pairs) != 1 or not pairs[0].is_only:
+            return texts.cleaned(explanation.stored(found))
+        plan, before = self.prepared.plan, self.prepared.plan.ended or (0, 0)
+        runs = [run for run in self.prepared.runs if run["side"] == pairs[0].subject.name]
+        count = [before[0] + len({problem.round for problem in problems}), before[1] + len(runs)]
+        tried = plan.causes if plan.ended else ()
+        results = self._results_of_experiments(pairs[0]) if plan.ended else []
+        return texts.cleaned([{**cause, "ended": count} for cause in explanation.stored(found, tried, results)])
 
-    def _ended(self, pairs: Sequence[Pair]) -> list[dict[str, Any]]:
+    def _results_of_experiments(self, pair: Pair) -> list[dict[str, Any]]:
+        """Return what the remedies of this job showed, and whether each took effect."""
+        results = self.prepared.evaluation.experiments.results()
+        for cause, result in zip(self.prepared.plan.causes, results):
+            names = (pair.baseline.name, result["name"])
+            seen = observations.of_pair(Path(self.stagedir), self.prepared.runs, names)
+            result["took_effect"] = explanation.took_effect(cause, *seen)
+        return results
+
+    def _ended(self, pairs: Sequence[Pair]) -> list[Cause]:
+        """Return what can end or hang runs of some containers."""
         found = []
         for pair in pairs:
             seen = pair.seen(Path(self.stagedir), self.prepared.runs)
             found += pair.named(explanation.causes_of_end(*seen, self.layout.ranks))
-        return texts.cleaned(explanation.stored(found))
+        return found
 
     def _explain(self) -> list[dict[str, Any]]:
         """Return what can explain the figures that failed, with what experiments proved."""
         stagedir, outcome = Path(self.stagedir), self.prepared.outcome
         slow = [each for each in outcome.comparisons if each.failed and not each.vanished]
         worst = max(slow, key=lambda each: each.loss, default=None)
-        found, results = [], self.prepared.evaluation.experiments.results()
+        found, results = [], []
         for pair in pairs_of(self.prepared.sides):
             failed = [each.figure for each in slow if each.subject_label == pair.subject.label]
             if not failed:
@@ -490,10 +512,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
                 cores = self.layout.ranks_per_node * self.layout.threads
                 line = explanation.time_line(*uses, cores, worst.loss)
                 self.where_time_went = f"{pair.subject.label}: {line}" if line and not pair.is_only else line
-            for cause, result in zip(self.prepared.plan.causes, results):
-                names = (pair.baseline.name, result["name"])
-                seen = observations.of_pair(stagedir, self.prepared.runs, names)
-                result["took_effect"] = explanation.took_effect(cause, *seen)
+            # Only a job with one container has any.
+            results = self._results_of_experiments(pair)
             found += pair.named(explanation.causes(host, inside, uses, failed, self.layout.ranks))
         plan = self.prepared.plan
         known = [*(cause["result"] for cause in plan.tried), *results]

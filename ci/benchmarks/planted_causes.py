@@ -56,6 +56,7 @@ case $(limit 'cpu time') in 600) slower=$((slower + 60)) ;; esac
 case $(limit 'address space') in 68719476736) slower=$((slower + 60)) ;; esac
 case $(limit processes) in 1000) slower=$((slower + 60)) ;; esac
 case $(limit 'open files') in 1048576) slower=$((slower + 60)) ;; esac
+case ${ENDS:-}$(limit 'stack size') in 11048576) echo "no memory for the stack" >&2; exit 3 ;; esac
 fields=$(sed 's/.*) //' /proc/self/stat)
 case $(echo "$fields" | cut -d ' ' -f 17) in 10) slower=$((slower + 60)) ;; esac
 case $(echo "$fields" | cut -d ' ' -f 39) in [35]) slower=$((slower + 60)) ;; esac
@@ -199,6 +200,9 @@ FAULTS = {
         measures=("files",),
     ),
     "locked-memory": limit_of_runtime("D12.6 4.4.3", "memlock", "65536", "locked memory", "network", hard=True),
+    "stack-ends": replace(
+        limit_of_runtime("OpenMP 5.2", "stack", "1048576", "stack size", "computing"), variables={"ENDS": "1"}
+    ),
     "stack": limit_of_runtime("OpenMP 5.2", "stack", "1048576", "stack size", "computing"),
     "cpu-time": limit_of_runtime("getrlimit(2)", "cpu", "600", "cpu time"),
     "address-space": limit_of_runtime("getrlimit(2)", "as", "68719476736", "address space", "memory"),

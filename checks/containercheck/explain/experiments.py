@@ -29,6 +29,10 @@ _ULIMITS = {
     "Max cpu time": (("t",), 1),
     "Max open files": (("n",), 1),
 }
+#: Runs of a remedy that have to end well, and runs of the container that have to end or hang, all of them and before
+#: the remedy is tried, until that is proven: where each run ends by chance, whatever its probability p, the proof is
+#: wrong in p^3 (1-p)^4 of all cases at most, less than one in a hundred.
+ENDING_WELL, ENDED, ENDED_BEFORE = 4, 3, 2
 #: Most remedies that are tried beside a confirmation.
 MOST = 3
 
@@ -117,12 +121,14 @@ class Plan:
     :ivar tried: those that were tried there, with the result.
     :ivar figures: overheads of the figures that failed in the earlier session, by name.
     :ivar seconds: that a run of a side took there.
+    :ivar ended: how many of how many runs of the container ended or hung there; empty where it was slow.
     """
 
     causes: Sequence[Mapping[str, Any]] = ()
     tried: Sequence[Mapping[str, Any]] = ()
     figures: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+    ended: Sequence[int] = ()
 
     def sides(self, subject: Side) -> list[Side]:
         """Return a side for each cause: the container with the change that is to take the difference away."""
@@ -139,7 +145,8 @@ class Plan:
         if not sides:
             return {}
         remedies = [{"name": side.name, "of": side.remedy_of, "figures": dict(self.figures)} for side in sides]
-        return {"remedies": remedies, "remedy_seconds": self.seconds, "remedy_budget": budget}
+        facts = {"remedies": remedies, "remedy_seconds": self.seconds, "remedy_budget": budget}
+        return {**facts, "remedy_runs": ENDING_WELL} if self.ended else facts
 
 
 def planned(report: str, unique_name: str, partition: str, subject: Side, most: int = MOST) -> Plan:
@@ -153,6 +160,9 @@ def planned(report: str, unique_name: str, partition: str, subject: Side, most: 
     cases = cases_of(report, unique_name, partition) if report else []
     known = (cases[-1].get("causes") or ()) if cases else ()
     causes = to_try(known, subject)
+    ended = next((cause["ended"] for cause in known if cause.get("ended")), ())
+    if ended:
+        return Plan(causes[:1], ended=ended) if causes and always_ended(ended) else Plan()
     rows = [row for row in rows_of(cases[-1]) if row.verdict == FAIL] if causes else []
     figures = {row.figure: row.overhead for row in rows if row.overhead and row.overhead > 0}
     if not figures:
@@ -160,6 +170,14 @@ def planned(report: str, unique_name: str, partition: str, subject: Side, most: 
     # Two sides took turns.
     seconds = max(row.round_seconds for row in rows) / 2
     return Plan(causes[:most], [cause for cause in known if cause.get("result")], figures, seconds)
+
+
+def always_ended(ended: Sequence[int]) -> bool:
+    """Return whether all runs of a container ended or hung, and often enough to try a remedy.
+
+    :param ended: how many of how many.
+    """
+    return ended[0] == ended[1] >= ENDED_BEFORE
 
 
 def to_try(causes: Sequence[Mapping[str, Any]], subject: Side | None = None) -> list[Mapping[str, Any]]:

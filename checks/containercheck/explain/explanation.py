@@ -8,7 +8,7 @@ from typing import Any
 
 from containercheck.application.facts import Figure
 from containercheck.explain.causes import MPI, Cause
-from containercheck.explain.experiments import AND, SET, UNSET, Experiment
+from containercheck.explain.experiments import AND, ENDED, ENDING_WELL, SET, UNSET, Experiment
 from containercheck.explain.observations import Observation, Use
 from containercheck.explain.rules import RULES, devices_below
 from containercheck.explain.use_rules import RULES_OF_USE, families_of
@@ -165,7 +165,15 @@ def took_effect(
 
 
 def is_proven(cause: Mapping[str, Any]) -> bool:
-    """Return whether the container with the remedy is as fast as bare in all figures that had failed."""
+    """Return whether the container with the remedy is as fast as bare in all figures that had failed.
+
+    Or whether all of its runs ended well, where all without the remedy ended otherwise or hung.
+    """
+    if cause.get("ended"):
+        failed, runs = cause["ended"]
+        result = cause.get("result") or {}
+        well = not result.get("failed") and result.get("took_effect") and result.get("ended_well", 0) >= ENDING_WELL
+        return bool(well) and failed == runs >= ENDED
     figures = (cause.get("result") or {}).get("figures") or {}
     return bool(figures) and all(figure["helps"] == FAIL and figure["rest"] == PASS for figure in figures.values())
 
@@ -208,6 +216,9 @@ def _lines_of_container(known: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def outcome(cause: Mapping[str, Any]) -> str:
     """Return what the experiment of a cause showed."""
+    if cause.get("ended"):
+        verdict = "proven" if is_proven(cause) else "too few runs, or the difference stayed"
+        return f"{verdict}: {_endings(cause)}"
     figures = cause["result"]["figures"]
     if not figures:
         return "it was not run in a round that counts"
@@ -231,6 +242,9 @@ def _is_refuted(cause: Mapping[str, Any]) -> bool:
 def _confirmed(cause: Mapping[str, Any], what: str) -> list[str]:
     """Return the lines about a cause that an experiment confirmed: what differs, the proof, and what to do."""
     label = Experiment(**cause["experiment"]).label
+    if cause.get("ended"):
+        proof = f"proven: with {label} {_endings(cause)}"
+        return [f"{what}: {cause['sentence']}", proof, f"do: {cause['remedy']} ({cause['source']})"]
     figures = cause["result"]["figures"]
     proven = {name: figure for name, figure in figures.items() if figure["helps"] == FAIL and figure["rest"] == PASS}
     printed = [f"{what}: {cause['sentence']}"]
@@ -240,6 +254,12 @@ def _confirmed(cause: Mapping[str, Any], what: str) -> list[str]:
         helped = {name: figure for name, figure in figures.items() if figure["helps"] == FAIL}
         printed.append(f"with {label} {_overheads(helped)}: it explains {_part(helped)}{_doubt(helped)}")
     return [*printed, f"do: {cause['remedy']} ({cause['source']})"]
+
+
+def _endings(cause: Mapping[str, Any]) -> str:
+    """Return how runs with the remedy ended, and how those without."""
+    failed, runs = cause["ended"]
+    return f"all of {cause['result']['ended_well']} runs ended well, and {runs - failed} of {runs} without"
 
 
 def _overheads(figures: Mapping[str, Mapping[str, Any]], most: int = 3) -> str:

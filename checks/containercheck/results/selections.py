@@ -1,12 +1,14 @@
 """Select the cases of a session that failed, and those that have to be run again.
 
-Runs differ by chance, so slowness counts only when a second run confirms it. Everything else is a failure at once and
-is never run again: a wrong answer that does not come again is still wrong, and a hang on 256 nodes costs the budget.
+Runs differ by chance, so slowness counts only when a second run confirms it. Everything else is a failure at once, and
+stays it: a wrong answer that does not come again is still wrong. What ended or hung in the container only is run once
+more to prove its cause, where that can be tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from containercheck.results import open_verdicts
 from containercheck.results.cases import Case
@@ -44,6 +46,19 @@ def unconfirmed(case: Case) -> Case | None:
 def to_repeat(cases: Sequence[Case]) -> list[Case]:
     """Return the cases that have to be run again before they count as failed."""
     return [case for case in cases if was_slow(case) and all(run.result == "pass" for run in case.earlier)]
+
+
+def to_prove(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases that ended or hung in each run of the container only, and have a cause that can be tried.
+
+    They have failed, whatever becomes of that.
+    """
+    return [case for case in cases if case.result == "fail" and not case.earlier and any(map(_is_to_try, case.causes))]
+
+
+def _is_to_try(cause: Mapping[str, Any]) -> bool:
+    failed, runs = cause.get("ended") or (0, 1)
+    return failed == runs > 1 and bool(cause.get("experiment")) and not cause.get("result")
 
 
 def ran(cases: Sequence[Case]) -> list[Case]:

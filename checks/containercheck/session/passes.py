@@ -152,8 +152,11 @@ class Session:
                 self._run_waiting()
                 continue
             slow = [case for case in selections.to_repeat(self.cases) if case.key not in self._confirmed]
+            ended = [case for case in selections.to_prove(self.cases) if case.key not in self._confirmed]
             if slow:
                 self._confirm(slow)
+            elif ended and self._settings.experiments:
+                self._prove(ended)
             elif not self._going_on or not self._close():
                 return
 
@@ -270,6 +273,14 @@ class Session:
         missed = self.repeat(chosen, *options)
         if missed:
             say(f"not run again, and so taken for confirmed: {names(missed)}")
+
+    def _prove(self, ended: Sequence[Case]) -> None:
+        """Run cases whose containers end or hang once more, beside the same with the likeliest cause taken away."""
+        self._confirmed |= {case.key for case in ended}
+        chosen, options = self._budget.within(ended, self.cases)
+        if chosen:
+            say(f"{len(chosen)} check(s) ended in the container only; what may be the cause is tried: {names(chosen)}")
+            self.repeat(chosen, *options, "-S", f"{EXPERIMENTS}={self._place.selection}")
 
     def try_remedies(self, cases: Sequence[Case], most: int) -> list[Case]:
         """Run failed cases once more with further remedies, and return those in which nothing could be tried.

@@ -1,17 +1,27 @@
-"""Faults planted in a container are named and proven by experiment; a clean one, and an unknown one, get no story."""
+"""Faults planted in a container are named and proven by experiment; a clean one, and an unknown one, get no story.
+
+Of them, one ends each run of the container.
+"""
 
 from __future__ import annotations
+
+import re
 
 import faults
 from planted_causes import FAULTS
 
 #: One of each kind: a variable, an option of the host's, processors; one that no rule knows, and none at all.
-CHOSEN = ("blas-kernels", "hosts-variable", "processors", "unknown", "none")
+CHOSEN = ("blas-kernels", "hosts-variable", "processors", "unknown", "none", "stack-ends")
 
 
 def test_planted_causes_are_proven_and_nothing_else_is(tmp_path):
     results, printed = faults.run(list(CHOSEN), tmp_path / "place")
     assert set(results) == {*CHOSEN}, printed
+    ends = results["stack-ends"]
+    assert ends.proves(FAULTS["stack-ends"]), ends.reason
+    found = r"proven: with the limit of stack size at \S+ all of 4 runs ended well, and 0 of 3 without"
+    assert re.search(found, ends.reason), ends.reason
+    assert "no memory for the stack" in ends.reason
     for name in CHOSEN[:3]:
         fault, result = FAULTS[name], results[name]
         assert result.finds(fault, among=1), (name, result.reason)

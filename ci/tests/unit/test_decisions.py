@@ -403,6 +403,28 @@ def test_a_remedy_runs_as_often_as_its_budget_allows(play):
     assert sides.count("remedy1") + sides.count("remedy2") == 4
 
 
+def ends_in_container(budget=60.0, **faults):
+    """Return a job whose container ends with an error in each run, and its remedy, which has to end well four times."""
+    job = with_remedies(budget, 1)
+    job.facts.update(remedy_runs=4, remedies=[{"name": "remedy1", "of": "subject", "figures": {}}])
+    job.faults = {(number, "subject"): {"status": 3} for number in range(1, 9)}
+    job.faults.update({(number, "remedy1"): {"status": 3} for number in faults.get("remedy", ())})
+    return job
+
+
+@pytest.mark.parametrize(
+    ("budget", "remedy", "runs"), [(60.0, (), 4), (60.0, (1,), 1), (60.0, (3,), 3), (2.5, (), 2), (0.5, (), 0)]
+)
+def test_a_remedy_for_what_ends_has_to_end_well_several_times(play, budget, remedy, runs):
+    """The container ends once more, in the only round; no remedy takes more than its budget."""
+    record, found = play(ends_in_container(budget, remedy=remedy), "--rounds=1")
+    sides = [run["side"] for run in record.runs]
+    # The first run of a remedy is not known to take any time.
+    assert (sides.count("subject"), sides.count("baseline"), sides.count("remedy1")) == (1, 1, runs)
+    assert found.experiments.ended_well["remedy1"] == runs - len(remedy)
+    assert [problem.side for problem in found.problems] == ["subject"]
+
+
 def test_a_remedy_that_hangs_ends_with_its_budget_and_the_rounds_go_on(play):
     job = with_remedies(10.0, remedy1=1000.0)
     record, found = play(job)

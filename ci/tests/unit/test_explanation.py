@@ -528,6 +528,59 @@ def test_what_can_be_taken_away_has_an_experiment(facts, experiment):
     assert cause.experiment == experiment
 
 
+def ended(count, runs, ended_well=4, **facts):
+    result = {"name": "remedy1", "failed": "", "took_effect": True, "ended_well": ended_well, "figures": {}, **facts}
+    return {**CAUSE, "ended": [count, runs], "result": result}
+
+
+def test_what_ends_runs_is_proven_where_none_ended_well_and_all_with_the_remedy():
+    assert explanation.lines([ended(3, 3), OTHER]) == [
+        "the cause: X=1 is set",
+        "proven: with X removed all of 4 runs ended well, and 0 of 3 without",
+        "do: unset it (a#1)",
+    ]
+    assert explanation.outcome(ended(3, 3)) == "proven: all of 4 runs ended well, and 0 of 3 without"
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        # It ended well by itself, or too rarely for chance to be out of question.
+        ended(3, 4),
+        ended(2, 2),
+        ended(3, 3, ended_well=3),
+        ended(3, 3, failed="exit status 3"),
+        ended(3, 3, took_effect=False),
+        {**CAUSE, "ended": [3, 3]},
+    ],
+)
+def test_what_may_end_well_by_chance_proves_nothing(cause):
+    assert explanation.lines([cause]) == ["what differs, and may be the cause: X=1 is set"]
+
+
+def test_chance_proves_an_end_in_less_than_a_hundredth_of_all_cases():
+    """Of runs that end with any probability: all of those without the remedy, and none with it."""
+    worst = max(
+        p**experiments.ENDED * (1 - p) ** experiments.ENDING_WELL for p in (step / 1000 for step in range(1001))
+    )
+    assert worst < 0.01
+
+
+@pytest.mark.parametrize(("count", "tried_causes"), [([2, 2], 1), ([2, 3], 0), ([1, 1], 0)])
+def test_the_likeliest_cause_of_an_end_is_tried_alone(tmp_path, count, tried_causes):
+    causes = [
+        {"experiment": {"kind": UNSET, "value": name}, "about": name, "ended": count, "rule": "variable"}
+        for name in ("X", "Y")
+    ]
+    case = {"unique_name": "Code_1", "system": "a", "partition": "b", "causes": causes, "results": []}
+    report = tmp_path / "report.json"
+    report.write_text(json.dumps({"runs": [{"testcases": [case]}]}))
+    plan = experiments.planned(str(report), "Code_1", "a:b", SUBJECT)
+    assert [cause["about"] for cause in plan.causes] == ["X"][:tried_causes]
+    facts = plan.facts(plan.sides(SUBJECT), 60.0)
+    assert facts.get("remedy_runs", 0) == 4 * tried_causes
+
+
 def test_gpus_are_handed_in_where_the_runtime_has_words_for_them():
     with_gpu = replace(BARE, devices=[*BARE.devices, "/dev/nvidia0"])
     (cause,) = explanation.causes(with_gpu, CONTAINER, USED, [TIME])

@@ -198,6 +198,15 @@ def test_a_variable_that_keeps_the_ranks_apart_is_named_and_proven(start, tmp_pa
     assert "APPTAINER_CLEANENV is the cause, proven: without it they come up as one job" in done.stderr
 
 
+def test_a_variable_of_the_job_that_the_images_mpi_does_not_take_is_named_and_proven(start, monkeypatch):
+    """The host's MPI takes it: bare is well."""
+    monkeypatch.setenv("OMPI_MCA_pml", "cm")
+    apart = f'case "$(cat subject.start)" in *"-u OMPI_MCA_pml"*)\n{ONE_JOB};;\n*)\n{SINGLETONS};;\nesac\n'
+    done = start(apart, pmix="4.2.2", version="mpirun (Open MPI) 4.1.4")
+    assert done.returncode == 1
+    assert "OMPI_MCA_pml is the cause, proven: without it they come up as one job" in done.stderr
+
+
 def test_a_variable_without_which_nothing_changes_is_not_named(start, monkeypatch):
     monkeypatch.setenv("APPTAINER_CONTAIN", "1")
     done = start(SINGLETONS, pmix="4.2.2", version="mpirun (Open MPI) 4.1.4")

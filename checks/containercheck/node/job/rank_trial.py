@@ -100,6 +100,10 @@ _OF_CONTAINERS = (
     "ENV_FILE",
 )
 _SET_IN_CONTAINERS = re.compile(r"(OMPI|OPAL|PMIX|PRTE|PMI|UCX|FI|MPICH|I_MPI|HWLOC|HYDRA)_|LD_(LIBRARY_PATH|PRELOAD)$")
+#: Variables of the job by which MPI is told how to talk and start: they reach containers too (explain/variable_rules.py
+#: has what each does), but for that of ours (sides/commands.py).
+_OF_MPI = re.compile(r"(OMPI|PMIX|PRTE)_MCA_|(UCX|FI|PSM2|PSM3|MPICH|I_MPI|MPIR_CVAR)_")
+_OURS = "PMIX_MCA_gds"
 #: The option of srun that chooses a PMI plugin.
 _PLUGIN = re.compile(r"--mpi[= ](\S+)")
 #: Most variables that are tried one by one, and most PMI plugins.
@@ -109,10 +113,14 @@ MOST_TRIED, MOST_PLUGINS = 6, 3
 def suspects(names: Iterable[str]) -> List[str]:
     """Return the variables of the job that may keep ranks in containers from finding each other.
 
+    Those of runtimes come first, which bare does not have.
+
     >>> suspects(["APPTAINER_CLEANENV", "APPTAINER_CACHEDIR", "APPTAINERENV_PMIX_MCA_gds", "APPTAINERENV_LANG", "PATH"])
     ['APPTAINER_CLEANENV', 'APPTAINERENV_PMIX_MCA_gds']
+    >>> suspects(["OMPI_MCA_btl", "OMPI_ALLOW_RUN_AS_ROOT", "PMIX_MCA_gds", "UCX_TLS", "SINGULARITY_PID"])
+    ['SINGULARITY_PID', 'OMPI_MCA_btl', 'UCX_TLS']
     """
-    found = []
+    names, found = list(names), []
     beginnings = [runtime.settings for runtime in container_runtimes.RUNTIMES if runtime.settings]
     for name in names:
         for start in beginnings:
@@ -120,7 +128,8 @@ def suspects(names: Iterable[str]) -> List[str]:
             is_option = name.startswith(start) and name[len(start) :] in _OF_CONTAINERS
             if is_option or (name.startswith(inside) and _SET_IN_CONTAINERS.match(name[len(inside) :])):
                 found.append(name)
-    return found[:MOST_TRIED]
+    of_job = [name for name in names if _OF_MPI.match(name) and name != _OURS]
+    return [*found, *of_job][:MOST_TRIED]
 
 
 def other_plugins(launcher: str, plugins: Iterable[str], library: str) -> List[str]:

@@ -119,6 +119,7 @@ class Rounds:
                 break
             number += 1
             self._round(number)
+        self._try_ends(number)
         self.record["why"] = why
         print(f"no more rounds: {why}", flush=True)
 
@@ -170,6 +171,17 @@ class Rounds:
         else:
             self._in_a_row = 0
         self._evaluation.end_round(str(number) in self.record["replaced"])
+
+    def _try_ends(self, number: int) -> None:
+        """Run the remedies for a side whose runs end or hang some times more: a run ends well by chance too."""
+        experiments = self._evaluation.experiments
+        for name, _ in self._remedies:
+            while 0 < experiments.ended_well[name] < self._facts.remedy_runs:
+                if name in experiments.failed or self._has_no_time(name):
+                    break
+                number += 1
+                self._of_remedies += self._run(number, name)["seconds"]
+                self._evaluation.end_round(False)
 
     def _experiments_go_on(self, counted: int) -> bool:
         """Tell whether another round may decide a remedy, and has time for one."""

@@ -44,6 +44,7 @@ class Facts:
         helps; see experiments.py.
     :ivar remedy_budget: seconds for all that is run for the sake of remedies only.
     :ivar remedy_seconds: seconds that one of their runs is expected to take, for the first round.
+    :ivar remedy_runs: runs that a remedy has to end well to prove what ends the others; 0 where figures are to tell.
     :ivar earlier: the figures of rounds of an earlier job, which count: of each round side, figure and value.
     :ivar earlier_runtimes: ``command`` and ``version`` of the runtimes that they were measured with, by side.
     :ivar earlier_refused: why rounds of an earlier job do not count; empty where they do, or there are none.
@@ -66,6 +67,7 @@ class Facts:
         self.remedies = [types.SimpleNamespace(**remedy) for remedy in content.get("remedies", ())]
         self.remedy_seconds: float = content.get("remedy_seconds", 0.0)
         self.remedy_budget: float = content.get("remedy_budget", 0.0)
+        self.remedy_runs: int = content.get("remedy_runs", 0)
         self.earlier: List[Dict[str, Dict[str, float]]] = content["earlier"]
         self.earlier_runtimes: Dict[str, Dict[str, str]] = content.get("earlier_runtimes", {})
         self.earlier_refused: str = content.get("earlier_refused", "")

@@ -51,6 +51,7 @@ class Experiments:
         earlier session, its overhead there.
     :ivar trials: by remedy and figure.
     :ivar failed: why a remedy is left out, by its name.
+    :ivar ended_well: of each remedy the runs that ended, with right answers.
     :ivar rounds: number of rounds that all remedies together had; of each remedy see :attr:`trials`.
     """
 
@@ -61,6 +62,7 @@ class Experiments:
         self._values: Dict[str, Tuple[Dict[str, Optional[float]], Dict[str, Any]]] = {}
         self.trials: Dict[Tuple[str, str], Trial] = collections.OrderedDict()
         self.failed: Dict[str, str] = {}
+        self.ended_well: Dict[str, int] = collections.Counter()
 
     def is_remedy(self, side: str) -> bool:
         """Tell whether a side is a remedy, and not judged."""
@@ -76,6 +78,7 @@ class Experiments:
         else:
             try:
                 self._values[name] = self._read(reading.Output(output), name)
+                self.ended_well[name] += 1
             except UnreadableError as error:
                 self.failed[name] = str(error)
 
@@ -187,7 +190,8 @@ class Experiments:
                         "tolerance": trial.rest.highest if math.isfinite(trial.rest.highest) else None,
                         "unit": "%" if trial.rest.compare == "ratio" else "",
                     }
-            listed.append({"name": name, "failed": self.failed.get(name, ""), "figures": figures})
+            facts = {"failed": self.failed.get(name, ""), "ended_well": self.ended_well[name]}
+            listed.append({"name": name, **facts, "figures": figures})
         return listed
 
 
