@@ -321,6 +321,36 @@ def test_start_up_is_drawn_for_each_version_of_the_runtime():
     assert "apptainer version 1.3.4, generic: 0.13 s; apptainer version 1.4.5, generic: 0.2 s" in html
 
 
+def test_ramp_and_db12_are_drawn_for_each_version_by_the_place_of_the_image():
+    """D12.6 figures 9.1 to 9.7: what a container adds in seconds and in percent, and the score."""
+
+    def night(number, version, seconds, score):
+        ran = {"provenance": made.provenance("generic", version)}
+        facts = {"unit": "s", "overhead_unit": "s", "better": "lower", "subject": seconds}
+        outside = made.row("outside", 20.0, seconds - 20, **facts)
+        db12 = made.row("DB12", 12.3, 1.0, unit="DB12", subject=score)
+        places = [made.case("RAMP", rows=[outside], axes=f" %image_in={place}", **ran) for place in ("shared", "ram")]
+        return made.session(number, [*places, made.case("DB12", rows=[db12], axes=" %slots=all", **ran)])
+
+    html, root = rendered(read([night(0, "2.6.1", 22.0, 12.1), night(1, "3.3.0", 21.0, 12.3)]))
+    plots = part(root, "applications")
+    for heading in (
+        "RAMP image_in=shared, cluster:compute: outside under each version of the runtime",
+        "RAMP image_in=ram, cluster:compute: outside under each version of the runtime, more than bare",
+        "DB12, cluster:compute: DB12 under each version of the runtime",
+    ):
+        assert heading in plots
+    assert "bare, bare: 20 s; apptainer version 2.6.1, generic: 22 s; apptainer version 3.3.0, generic: 21 s" in html
+    assert "apptainer version 2.6.1, generic: 10 %; apptainer version 3.3.0, generic: 5 %" in html
+    assert "bare, bare: 12.3 DB12; apptainer version 2.6.1, generic: 12.1 DB12" in html
+
+
+def test_one_version_is_no_plot():
+    row = made.row("start", 0.003, 0.1, unit="s", overhead_unit="s", subject=0.1, better="lower")
+    session = made.session(0, [made.case("StartUp", rows=[row], provenance=made.provenance("generic"))])
+    assert "version of the runtime" not in part(rendered(read([session]))[1], "applications")
+
+
 def test_the_data_lie_beside_the_page_as_csv(tmp_path):
     found = read(sessions()[4:])
     files = page.write(found, series(found), [], tmp_path / "night.html")

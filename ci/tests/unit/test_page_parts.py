@@ -20,6 +20,10 @@ REFERENCED = [9.0, 10.0, -0.1, None, "x", "pass"]
 FAILED = {"result": "fail", "fail_reason": "slow"}
 
 
+#: Name, style and height of two bars, each above a name of its own.
+BARS = (("bare", 0, 10.0), ("generic", 1, -5.0))
+
+
 def cases(*raw):
     return collect([{"runs": [{"testcases": list(raw)}]}])
 
@@ -278,6 +282,18 @@ def test_a_name_is_a_bar_for_each_side_with_its_mark_and_an_outline_where_it_was
     assert svg.count(f"fill: {color}; opacity: 0.45") == 2
     assert svg.count(f"fill: none; stroke-dasharray: 3,2; stroke-dashoffset: 0; stroke: {color}") == 1
     assert "ns/day" in svg and ">SSE2<" in svg
+
+
+def test_a_bar_alone_stands_above_its_name_and_one_below_zero_is_whole():
+    bare, slower = (shapes.Curve(name, style, ((float(style), value, None, None),)) for name, style, value in BARS)
+    svg = drawing.over_names([bare, slower], ["without", "1.3.4"], "%")
+    bars = re.findall(r"M ([\d.]+) ([\d.]+) \nL ([\d.]+) \2 \nL \3 ([\d.]+) \nL \1 \4 \nz", svg)
+    ticks = [float(x) for x in re.findall(r'x="([\d.]+)"[^>]*>(?:without|1\.3\.4)<', svg)]
+    # The page's ground is a box of that shape too.
+    middles = [(float(left) + float(right)) / 2 for left, _, right, _ in bars[-2:]]
+    assert middles == pytest.approx(ticks, abs=0.1)
+    zero, (top, bottom) = float(bars[-1][1]), (float(bars[-2][3]), float(bars[-1][3]))
+    assert top < zero < bottom < drawing.HEIGHT
 
 
 def test_a_drawing_follows_the_page():

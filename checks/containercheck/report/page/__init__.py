@@ -1,7 +1,8 @@
 """The HTML report: the results of a night, and the changes since earlier nights, as one static file.
 
 It needs no network and no script. ``contents`` collects what is shown, as values: changes (changed), failures, the
-matrix, the plots of each application (applications, plots) and over the nights (trends), and what ran (provenance).
+matrix, the plots of each application (applications; plots over nodes, over_axis, policies, over_versions, and from
+files that a run keeps pair_maps and mpi_ranks) and over the nights (trends), and what ran (provenance).
 ``drawing`` draws the plots (shapes, svg), and the files in ``templates`` make the page. Its data lie beside it as CSV
 (data).
 """

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import collections
 import itertools
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from containercheck.history.nights import Night
 from containercheck.report import table
-from containercheck.report.page import charts, drawing, mpi_ranks, over_axis, pair_maps, policies, shapes, wording
+from containercheck.report.page import charts, mpi_ranks, over_axis, over_versions, pair_maps, policies, shapes, wording
 from containercheck.report.page.charts import Chart
 from containercheck.report.page.plots import accepted, plots
-from containercheck.report.page.shapes import Curve
 from containercheck.report.page.states import state
-from containercheck.report.page.wording import Table, finite
+from containercheck.report.page.wording import Table
 from containercheck.results.cases import Case
-from containercheck.results.formatting import number
 from containercheck.results.row import PASS, Row
 
-#: The check that measures the start-up time of the runtime, by which D12.6 section 9 compares versions.
-START_UP = "StartUp"
 #: Most rows of the table; all are in the CSV. A page with 5000 results loads in a second.
 MOST_ROWS = 60
 FIGURES = ("case", "partition", "figure", "bare", "container", "spreads", "overhead", "accepted", "rounds", "verdict")
@@ -83,9 +78,9 @@ def _charts(number_of: int, cases: Sequence[Case], nights: Sequence[Night], most
         groups.setdefault(key, []).append(case)
     groups = {key: group for key, group in groups.items() if _have_figures(group)}
     counts = collections.Counter(key[:-1] for key in groups)
+    over_time = over_versions.charts(f"versions-{number_of}", cases[0].application, nights)
+    first = list(itertools.islice(over_time, charts.MOST_OF_VERSIONS))
     drawn: list[Chart] = []
-    if cases[0].application == START_UP:
-        drawn += versions(f"versions-{number_of}", nights)
     for place, ((partition, environ, label, axes), group) in enumerate(groups.items()):
         left = most - len(drawn)
         if left < 1:
@@ -96,7 +91,7 @@ def _charts(number_of: int, cases: Sequence[Case], nights: Sequence[Night], most
         share = max(1, left // (len(groups) - place))
         drawn += plots(f"plot-{number_of}-{place + 1}", heading, group, share)
     over_policies = itertools.islice(policies.charts(f"policies-{number_of}", cases), charts.MOST_OF_POLICIES)
-    return (*drawn, *over_policies, *itertools.islice(_over_axes(number_of, cases), charts.MOST_OF_AXES))
+    return (*first, *drawn, *over_policies, *itertools.islice(_over_axes(number_of, cases), charts.MOST_OF_AXES))
 
 
 def _over_axes(number_of: int, cases: Sequence[Case]) -> Iterator[Chart]:
@@ -128,51 +123,3 @@ def _figure(case: Case, row: Row) -> tuple[str, ...]:
     cells = (*sides, table.spreads(row), table.overhead(row), accepted(row), str(row.rounds or ""))
     head = (wording.name(case), wording.partition(case), row.figure)
     return (*head, *cells, table.verdict(row) or state(case).word)
-
-
-def versions(prefix: str, nights: Sequence[Night]) -> list[Chart]:
-    """Return the plots of start-up times over versions of the runtime, for partitions with several versions."""
-    groups: dict[tuple[str, str], dict[tuple[str, str], list[float]]] = {}
-    for case in (case for night in nights for case in night.cases if case.application == START_UP):
-        row = next((row for row in case.rows if row.overhead_unit == row.unit == "s"), None)
-        for variant, version, value in _started(case, row) if row else ():
-            group = groups.setdefault((f"{case.label}, {wording.partition(case)}", row.figure), {})
-            group.setdefault((variant, version), []).append(value)
-    several = {key: group for key, group in groups.items() if len({version for _, version in group}) > 1}
-    return [
-        _over_versions(f"{prefix}-{place + 1}", f"{heading}: {figure} under each version of the runtime", group)
-        for place, ((heading, figure), group) in enumerate(several.items())
-    ]
-
-
-def _started(case: Case, row: Row) -> list[tuple[str, str, float]]:
-    """Return variant, version of the runtime and seconds of the sides that ran in a container."""
-    runtimes = case.provenance.get("runtimes") or {}
-    starts = []
-    for side in ("baseline", "subject"):
-        runtime, value = runtimes.get(side) or runtimes.get(getattr(row, f"{side}_label")) or {}, getattr(row, side)
-        if runtime.get("version") and finite(value) is not None:
-            starts.append((case.variant, runtime["version"], value))
-    return starts
-
-
-def _over_versions(name: str, title: str, seconds: Mapping[tuple[str, str], Sequence[float]]) -> Chart:
-    order = list(dict.fromkeys(version for _, version in seconds))
-    variants = sorted({variant for variant, _ in seconds}, key=shapes.style_of)
-    curves = []
-    for variant in variants:
-        of_variant = {version: seconds[variant, version] for version in order if (variant, version) in seconds}
-        points = tuple(
-            (order.index(version), statistics.median(values), min(values), max(values))
-            for version, values in of_variant.items()
-        )
-        curves.append(Curve(variant, shapes.style_of(variant), points))
-    rows = tuple(
-        (version, variant, str(len(values)), *(f"{number(f(values))} s" for f in (statistics.median, min, max)))
-        for (variant, version), values in seconds.items()
-    )
-    text = "Seconds of a start, the median over the nights; bars are the fastest and the slowest night. "
-    text += "; ".join(f"{row[0]}, {row[1]}: {row[3]}" for row in rows) + "."
-    headings = ("runtime", "variant", "nights", "median", "fastest", "slowest")
-    data = Table(f"Data of the plot: {title}", headings, rows, 2)
-    return Chart.of(name, title, text, drawing.over_names(curves, order, "s"), data)

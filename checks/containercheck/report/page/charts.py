@@ -15,6 +15,8 @@ MOST = 100
 MOST_CHANGED, MOST_OF_APPLICATION = 30, 8
 #: Most plots over the axes of an application, and over its policies, beside those.
 MOST_OF_AXES, MOST_OF_POLICIES = 8, 8
+#: Most plots over versions of the runtime.
+MOST_OF_VERSIONS = 12
 #: Most maps of pairs of an application, and plots of its ranks' time in MPI, beside those.
 MOST_OF_MAPS, MOST_OF_RANKS = 8, 4
 

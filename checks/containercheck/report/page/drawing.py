@@ -11,6 +11,7 @@ import math
 import textwrap
 import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import matplotlib
@@ -134,23 +135,25 @@ def over_names(curves: Sequence[Curve], names: Sequence[str], label: str) -> str
 
     Each bar has its series' mark on top, which tells them apart without color; hollow series are outlines.
     """
-    width = GROUP / max(1, len(curves))
-    per_line = max(4, LETTERS // len(names))
+    at = {x: [curve for curve in curves if x in curve.places] for curve in curves for x in curve.places}
+    width = GROUP / max(1, *map(len, at.values()))
     with matplotlib.rc_context({**STYLE, "axes.grid.axis": "y"}):
-        short = [_in_lines(plain(name), per_line) for name in names]
-        lines = max(name.count("\n") + 1 for name in short)
-        more = (lines - 1) * LEGEND_LINE
+        short = [_in_lines(plain(name), max(4, LETTERS // len(names))) for name in names]
+        more = max(name.count("\n") for name in short) * LEGEND_LINE
         figure, (axes,) = _figure(1, HEIGHT + more, bottom=LINE + more + MARGIN / 2)
-        for place, curve in enumerate(curves):
-            shift = (place - (len(curves) - 1) / 2) * width
+        for curve in curves:
+            # In the middle of the bars that are there.
+            places = [x + (at[x].index(curve) - (len(at[x]) - 1) / 2) * width for x, *_ in curve.points]
+            points = tuple((place, *point[1:]) for place, point in zip(places, curve.points))
             color = light(SERIES[curve.style][0])
             look: dict[str, Any] = {"facecolor": "none", "linestyle": (0, (3, 2))} if curve.hollow else {"alpha": 0.45}
-            x, heights = [point[0] + shift for point in curve.points], [point[1] for point in curve.points]
-            axes.bar(x, heights, 0.9 * width, **{"facecolor": color, "edgecolor": color, **look})
-            _draw(axes, curve, shift=shift, line=False)
+            heights = [point[1] for point in points]
+            axes.bar(places, heights, 0.9 * width, **{"facecolor": color, "edgecolor": color, **look})
+            _draw(axes, replace(curve, points=points), line=False)
         axes.set_xticks(range(len(names)), labels=short)
         axes.set_xlim(-0.5, len(names) - 0.5)
-        axes.set_ylim(bottom=0)
+        if all(point[1] >= 0 for curve in curves for point in curve.points):
+            axes.set_ylim(bottom=0)
         return _finished(figure, [axes], [label])
 
 

@@ -24,6 +24,11 @@ class Curve:
     rings: tuple[float, ...] = ()
     hollow: bool = False
 
+    @property
+    def places(self) -> tuple[float, ...]:
+        """The x of its points."""
+        return tuple(point[0] for point in self.points)
+
 
 @dataclass(frozen=True)
 class Interval:
