@@ -250,6 +250,26 @@ def test_connections_of_both_versions_of_ip_and_devices_of_fabrics_are_seen(tmp_
     assert run_observation.opened(os.getpid())[1] == {"/dev/infiniband/uverbs0"}
 
 
-def test_bytes_that_a_process_moves_are_counted():
+def test_bytes_that_a_process_moves_are_counted(monkeypatch):
     assert len(run_observation.moved(os.getpid())) == 2
     assert run_observation.moved(2**22 + 1) == (0, 0)
+    for text in ("", "rchar: 1\n", "nonsense"):
+        monkeypatch.setattr(run_observation.Path, "read_text", lambda path, text=text: text)
+        assert run_observation.moved(1) == (0, 0)
+
+
+def test_a_watch_outlasts_a_look_that_fails(monkeypatch):
+    finished, looks = threading.Event(), []
+
+    def look(observer):
+        looks.append(observer)
+        if len(looks) > 1:
+            finished.set()
+        raise KeyError
+
+    monkeypatch.setattr(run_observation, "FIRST", 0.01)
+    monkeypatch.setattr(run_observation.Observer, "_look", look)
+    observer = run_observation.Observer(finished)
+    observer.start()
+    observer.result()
+    assert len(looks) == 2

@@ -123,7 +123,7 @@ class Observer:
     def _watch(self) -> None:
         pause = FIRST
         while not self._finished.wait(pause):
-            with contextlib.suppress(OSError, ValueError, IndexError):
+            with contextlib.suppress(OSError, ValueError, LookupError):
                 self._look()
             pause = min(LONGEST, pause * LONGER)
 
@@ -390,7 +390,8 @@ def moved(pid: int) -> Tuple[int, int]:
 
     Nothing where it cannot be read: see proc(5), /proc/pid/io.
     """
-    with contextlib.suppress(OSError):
+    # Of a process that has just ended, the file may be empty.
+    with contextlib.suppress(OSError, ValueError, KeyError):
         counts = dict(line.split(": ") for line in Path("/proc", str(pid), "io").read_text().splitlines())
         return int(counts["read_bytes"]), int(counts["write_bytes"])
     return 0, 0
