@@ -406,6 +406,7 @@ _APPTAINER = Runtime(
     ),
     configuration=("buildcfg",),
     settings="APPTAINER_",
+    # These follow the end of another rank, or a truncated image: apptainer#1906, apptainer#2121, apptainer#2713.
     follow_ups=(
         r"^FATAL\b.* first process with --sharens has already exited",
         r"^FATAL\b.* could not open proc directory ",

@@ -1,8 +1,8 @@
 """Find what a run leaves in the node's shared memory and in /tmp (standard library only, Python 3.6 or newer).
 
 MPI libraries keep their segments in /dev/shm. Those of a run that was killed stay there until somebody removes them:
-they take memory of the node, and a later run that meets one of the same name may fail. Runtimes unpack images and keep
-sessions in /tmp.
+they take memory of the node, and a later run that meets one of the same name may fail. Runtimes that
+cannot mount an image unpack it at each start, often into /tmp (apptainer#737), and some leave sessions there.
 """
 
 import contextlib
