@@ -227,7 +227,7 @@ def temporary_space(bare: Observation, container: Observation) -> Iterator[Cause
         own, other = (_space_of(side, place) for side in (container, bare))
         if own and other and own[1] < LITTLE and own[1] < other[1] / 2:
             sentence = f"{place} has {size(own[1])} free in the container, {size(other[1])} on the host"
-            remedy = f"bind the host's {place}, or have the runtime give more (Apptainer: `sessiondir max size`)"
+            remedy = f"bind the host's {place}, or have the runtime's configuration give more (`sessiondir max size`)"
             yield Cause("space", place, sentence, remedy, "apptainer#1313", (), 60, True, Experiment(BIND, place))
 
 
