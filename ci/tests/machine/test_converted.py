@@ -7,21 +7,23 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 
 import pytest
-from conftest import REPOSITORY, write_program
-from containercheck.node import contract, locks
+from conftest import REPOSITORY, eventually, write_program
+from containercheck.node import container_runtimes, contract, locks
 from containercheck.node.build import image_content, image_convert
-from containercheck.node.container_runtimes import HAND_ON, HAND_ON_SCRIPT, by_name
-from containercheck.node.job import runtime_start
+from containercheck.node.container_runtimes import HAND_ON, HAND_ON_SCRIPT, TREE, by_name
+from containercheck.node.job import processes, runtime_start
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, Launcher, Program, Side
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 from docker_engines import docker_itself, podman_as_docker
+from test_containers_left import ONCE
 from users import open_directory
 
 NODE = REPOSITORY / "checks" / "containercheck" / "node"
@@ -360,3 +362,47 @@ def test_enroot_would_get_a_file_with_its_variables(image, tmp_path):
     command = ["apptainer", "exec", *words, "image.sqsh", "cat", "/etc/environment"]
     output = subprocess.run(command, cwd=image / "stage", capture_output=True, text=True, check=True).stdout
     assert "OWN=a b" in output.splitlines()
+
+
+@pytest.mark.parametrize("word", ["apptainer+fuse", "apptainer+unpacked", "ch-run"])
+def test_a_job_that_is_cancelled_leaves_nothing_of_its_container(image, tmp_path, word, monkeypatch):
+    """Neither processes nor mounts, of a runtime whose command is the container's parent: of engines, see
+    test_containers_left.py, and test_rootless.py.
+    """
+    runtime, stage = container_runtimes.chosen(word), tmp_path / "stage"
+    if shutil.which(runtime.command) is None:
+        pytest.skip(f"needs {runtime.command}")
+    monkeypatch.setenv("USER", "somebody")
+    shutil.copytree(image / "stage", stage, symlinks=True)
+    if runtime.form == TREE:
+        convert(stage, tmp_path / "cache", runtime.name, *(("--way", runtime.way.name) if runtime.way.name else ()))
+    name = "image.tree" if runtime.form == TREE else "image.sif"
+    options = runtime_start.options(runtime, runtime.command, 2)
+    program = "sh -c 'trap : TERM INT; while :; do sleep 1000; done'"
+    line = runtime.command_line(program, name, [(str(stage), contract.WORKDIR)], contract.WORKDIR, options)
+    (stage / "subject.sh").write_text(f"{line} & {line}\nwait\n")
+    before = mounts()
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "checks")}
+    words = [sys.executable, "-c", ONCE.format(limit=300)]
+    process = subprocess.Popen(words, cwd=stage, env=environment, stdout=subprocess.DEVNULL)
+
+    def started():
+        return [(pid, processes.status_of(pid)[0]) for pid in processes.descendants(process.pid)]
+
+    try:
+        assert eventually(lambda: [name for _, name in started()].count("sleep") == 2, 60), started()
+        running = started()
+        assert any("squashfuse" in name for _, name in running) == (word == "apptainer+fuse")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 128 + signal.SIGTERM
+        assert eventually(lambda: not [name for pid, name in running if os.path.exists(f"/proc/{pid}")], 5)
+        assert mounts() <= before
+    finally:
+        process.kill()
+        process.wait(60)
+
+
+def mounts():
+    """Return the file systems that are mounted."""
+    words = ["findmnt", "--noheadings", "--list", "--output", "TARGET,SOURCE"]
+    return {*subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()}
