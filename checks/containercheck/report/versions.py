@@ -1,4 +1,4 @@
-"""Table of the overheads of several versions of a runtime or of an image, as in D12.6 section 9."""
+"""Table of the overheads of several runtimes, or versions of a runtime or of an image, as in D12.6 section 9."""
 
 from __future__ import annotations
 
@@ -9,30 +9,61 @@ from containercheck.results.cases import Case
 from containercheck.results.formatting import columns, number
 from containercheck.results.row import Row
 
+#: Parts of the table, in their order.
+START, MEMORY, SIZE, MESSAGES, FILES, APPLICATIONS = PARTS = (
+    "start-up",
+    "memory",
+    "size",
+    "messages",
+    "files",
+    "applications",
+)
+
+
+def part_of(row: Row) -> str:
+    """Return the part of the table that a figure belongs to, by what it measures.
+
+    >>> part_of(Row("start", "s", measures=("start",))), part_of(Row("memory", "MB", measures=("start",)))
+    ('start-up', 'memory')
+    >>> part_of(Row("latency", "us", measures=("network",))), part_of(Row("rate", "ns/day"))
+    ('messages', 'applications')
+    """
+    measures = {*row.measures}
+    if "files" in measures:
+        return FILES
+    if measures == {"start"}:
+        return MEMORY if row.unit.endswith("B") else START
+    return MESSAGES if measures and measures <= {"messages", "network"} else APPLICATIONS
+
 
 def lines(cases: Sequence[Case], titles: Mapping[str, str]) -> list[str]:
     """Return the table: for each figure, the medians of bare and of each version, with the difference from bare.
 
-    One that was not measured, as its runs failed, has a dash.
+    Figures of one part stand together, whatever they are of. One that was not measured, as its runs failed, has a dash.
 
     :param titles: the compared runtimes or images, by the name of their side.
     """
-    text = [("application", "variant", "nodes", "figure", "bare", *titles)]
+    text = []
     for case in cases:
+        head = (case.label, case.variant, str(case.nodes))
         for row in {row.figure: row for row in case.rows}.values():
             sides = [_median(case, side, row.figure) for side in ("baseline", *titles)]
             bare, *others = sides
             if bare is not None and others.count(None) < len(others):
-                head = (case.label, case.variant, str(case.nodes), row.figure)
                 cells = ("-" if value is None else f"{number(value)} ({_more(row, bare, value)})" for value in others)
-                text.append((*head, f"{number(bare)} {row.unit}", *cells))
+                text.append((part_of(row), *head, row.figure, f"{number(bare)} {row.unit}", *cells))
         sizes = [_image_size(case, side) for side in titles]
         if case.rows and None not in sizes:
-            text.append((case.label, case.variant, str(case.nodes), "image", "", *map(str, sizes)))
-    if len(text) == 1:
+            text.append((SIZE, *head, "image", "", *map(str, sizes)))
+    if not text:
         return []
+    text.sort(key=lambda cells: PARTS.index(cells[0]))
+    # Each part is named once.
+    places = range(len(text))
+    named = [("" if place and text[place - 1][0] == text[place][0] else text[place][0]) for place in places]
+    rows = [(name, *cells[1:]) for name, cells in zip(named, text)]
     legend = [f"{name}: {title}" for name, title in titles.items()]
-    return [*columns(text), *legend]
+    return [*columns([("", "application", "variant", "nodes", "figure", "bare", *titles), *rows]), *legend]
 
 
 def _median(case: Case, side: str, figure: str) -> float | None:

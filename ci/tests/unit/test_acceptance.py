@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import functools
 import json
 import math
@@ -188,10 +189,51 @@ def test_the_table_has_what_each_version_adds_to_bare():
     compared = replace(case(), rows=rows, measured=tuple(measured))
     heading, start, rate, *legend = versions.lines([compared], {"old": "apptainer 1.3.6", "new1": "apptainer 1.4.5"})
     assert heading.split() == ["application", "variant", "nodes", "figure", "bare", "old", "new1"]
-    assert re.split("  +", start)[3:] == ["start", "0.01 s", "0.2 (+0.19)", "0.25 (+0.24)"]
-    assert re.split("  +", rate)[3:] == ["rate", "101 x/s", "101 (+0 %)", "90.9 (-10 %)"]
+    assert re.split("  +", start)[4:] == ["start", "0.01 s", "0.2 (+0.19)", "0.25 (+0.24)"]
+    assert re.split("  +", rate)[4:] == ["rate", "101 x/s", "101 (+0 %)", "90.9 (-10 %)"]
     assert legend == ["old: apptainer 1.3.6", "new1: apptainer 1.4.5"]
     assert versions.lines([case("pass")], {"old": "one"}) == []
+
+
+def test_the_table_over_runtimes_has_the_figures_of_a_part_together():
+    """Start-up, memory, size, messages, files, applications; whatever order the cases of the report have."""
+    assert doctest.testmod(versions).failed == 0
+    figures = {
+        "GROMACS": [Row("rate", "ns/day")],
+        "IOzone": [Row("read", "kB/s", measures=("files",))],
+        "PingPong": [
+            Row("latency", "us", overhead_unit="%", measures=("messages",)),
+            Row("bandwidth", "MB/s", measures=("network",)),
+        ],
+        "StartUp": [
+            Row("memory", "MB", overhead_unit="MB", measures=("start",)),
+            Row("start", "s", overhead_unit="s", measures=("start",)),
+        ],
+        # What depends on the machine's processors too is an application's.
+        "HPL": [Row("HPL", "GFLOPS", measures=("computing", "messages", "network"))],
+    }
+    images = {name: {"image_bytes": size << 20} for name, size in (("apptainer", 97), ("podman", 76))}
+    cases = []
+    for application, rows in figures.items():
+        # As they are stored.
+        stored = tuple(Row.from_json(row.to_json()) for row in rows)
+        measured = ({name: {row.figure: 2.0 for row in rows} for name in ("baseline", "apptainer", "podman")},)
+        facts = {"provenance": {"images": images}} if application == "StartUp" else {}
+        cases.append(replace(case(), label=application, rows=stored, measured=measured, **facts))
+    heading, *lines = versions.lines(cases, {"apptainer": "1.4", "podman": "4.3"})
+    assert heading.split() == ["application", "variant", "nodes", "figure", "bare", "apptainer", "podman"]
+    cells = [re.split("  +", line) for line in lines[:-2]]
+    assert [(part, application, figure) for part, application, _, _, figure, *_ in cells] == [
+        ("start-up", "StartUp", "start"),
+        ("memory", "StartUp", "memory"),
+        ("size", "StartUp", "image"),
+        ("messages", "PingPong", "latency"),
+        ("", "PingPong", "bandwidth"),
+        ("files", "IOzone", "read"),
+        ("applications", "GROMACS", "rate"),
+        ("", "HPL", "HPL"),
+    ]
+    assert lines[-2:] == ["apptainer: 1.4", "podman: 4.3"]
 
 
 def test_what_is_open_is_named_with_its_runtime_where_there_are_several():
@@ -229,7 +271,7 @@ def test_each_runtime_has_a_verdict_of_its_own_where_each_is_compared_with_bare(
     measured = ({"baseline": {"rate": 100.0}, "podman": {"rate": 98.0}},)
     compared = replace(case(), rows=(Row("rate", "x/s", overhead_unit="%"),), measured=measured)
     _, rate, *_ = versions.lines([compared], {"charliecloud": "", "podman": ""})
-    assert re.split("  +", rate)[3:] == ["rate", "100 x/s", "-", "98 (-2 %)"]
+    assert re.split("  +", rate)[4:] == ["rate", "100 x/s", "-", "98 (-2 %)"]
 
 
 def test_runtimes_of_several_kinds_are_no_versions_of_each_other(tmp_path, monkeypatch):
@@ -259,7 +301,7 @@ def test_runtimes_of_several_kinds_are_no_versions_of_each_other(tmp_path, monke
         case(), rows=(Row("rate", "x/s", overhead_unit="%"),), measured=measured, provenance={"images": images}
     )
     lines = versions.lines([compared], {"apptainer": "1.4", "podman": "4.3"})
-    assert re.split("  +", lines[2])[3:] == ["image", "142 MiB", "109 MiB (278 of files)"]
+    assert re.split("  +", lines[1])[4:] == ["image", "142 MiB", "109 MiB (278 of files)"]
 
 
 def test_a_rejection_names_what_differs_from_what_it_is_compared_with():
