@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from containercheck import Figure
 from containercheck.explain import explanation
-from containercheck.explain.experiments import BIND, Experiment
+from containercheck.explain.experiments import BIND, GPUS, Experiment
 from containercheck.explain.observations import Observation, Use
 from containercheck.explain.remarks import remarks
 
@@ -61,7 +61,7 @@ def test_devices_that_the_container_lacks_explain_what_needs_them():
     assert explanation.causes(HEALTHY, lacking, (Use(), Use()), [SPEED]) == []
     (gpu,) = explanation.causes(replace(HEALTHY, devices=["/dev/nvidia0"]), lacking, (Use(), Use()), [SPEED])
     assert "NVIDIA's GPUs" in gpu.sentence
-    assert gpu.experiment is None
+    assert gpu.experiment == Experiment(GPUS)
 
 
 def test_what_is_wrong_on_another_node_is_said_of_it():
