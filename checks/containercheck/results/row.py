@@ -60,11 +60,11 @@ class Row:
     :ivar contradicted: whether the rounds contradict it.
     :ivar difference: line that names both builds, where the two are not the same.
     :ivar scaling: ``strong`` or ``weak`` where the figure shows how the application scales over nodes.
-    :ivar measures: parts of the machine that it depends on; empty for all of them, and in old rows.
     :ivar emulated: whether the nodes' processors are emulated.
     :ivar duet: whether both sides ran at the same time, so that both values are of half a node.
     :ivar answers_compared: whether the check has answers, so that it is known whether both computed the same.
-    :ivar measures: parts of the machine that the figure depends on, as its check declares them; empty for all.
+    :ivar measures: parts of the machine that the figure depends on, as its check declares them; empty for all of them,
+        and in old rows.
     """
 
     figure: str
@@ -100,7 +100,6 @@ class Row:
     contradicted: bool = False
     difference: str = ""
     scaling: str = ""
-    measures: tuple[str, ...] = ()
     emulated: bool = False
     duet: bool = False
     answers_compared: bool = True

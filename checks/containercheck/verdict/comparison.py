@@ -235,10 +235,9 @@ class Comparison:
             contradicted=self.pairs.contradicted,
             difference=self.difference,
             scaling=self.figure.scaling or "",
-            measures=tuple(self.figure.measures),
             emulated=self.emulated,
             answers_compared=answers_compared,
-            measures=self.figure.measures,
+            measures=tuple(self.figure.measures),
         )
 
     @property

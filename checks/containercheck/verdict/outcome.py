@@ -109,9 +109,8 @@ class Outcome:
             baseline_error=mean_error(values),
             baseline_spread=spread_of(values),
             scaling=figure.scaling or "",
-            measures=tuple(figure.measures),
             emulated=self._emulated,
-            measures=figure.measures,
+            measures=tuple(figure.measures),
         )
 
     def _with_marks(self, row: Row) -> Row:
