@@ -286,14 +286,21 @@ def _part(figures: Mapping[str, Mapping[str, Any]]) -> str:
     ]
     if not parts:
         return "a part of it"
-    low, high = round(100 * min(parts)), round(100 * max(parts))
+    low, high = (min(100, round(100 * end(parts))) for end in (min, max))
     return f"{low} % of it" if low == high else f"{low} to {high} % of it"
+
+
+def _is_left(figure: Mapping[str, Any]) -> bool:
+    """Return whether a part of the overhead is left with the remedy, beyond doubt."""
+    low = figure["interval"][0]
+    return figure["rest"] == FAIL and (low is None or low > 0 or figure.get("spread") is None)
 
 
 def _doubt(figures: Mapping[str, Mapping[str, Any]]) -> str:
     """Return why it is open whether that is all, to follow the part that is explained; empty where it is known."""
-    unclear = [figure for figure in figures.values() if figure["rest"] not in (PASS, FAIL)]
-    if not unclear or any(figure["rest"] == FAIL for figure in figures.values()):
+    # A verdict stays, where later rounds say otherwise: then it is open too.
+    unclear = [figure for figure in figures.values() if figure["rest"] != PASS and not _is_left(figure)]
+    if not unclear or any(_is_left(figure) for figure in figures.values()):
         return ""
     wide = [figure for figure in unclear if None not in (figure.get("spread"), figure.get("tolerance"))]
     wide = [figure for figure in wide if figure["spread"] > figure["tolerance"]]
