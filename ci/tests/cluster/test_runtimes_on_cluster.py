@@ -9,7 +9,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import REPOSITORY, STATE, cluster, eventually, reframe_command, shared_directory
+from conftest import REPOSITORY, STATE, cluster, eventually, reframe_command, shared_directory, write_program
 from engine_srun import write_srun
 
 pytestmark = [
@@ -128,26 +128,6 @@ def test_mpi_runs_over_two_nodes_in_all_runtimes_and_leaves_nothing(session, pla
     assert left(place) == {}
 
 
-def test_a_terminated_session_leaves_no_container_on_any_node(place):
-    arguments = (f"--prefix={place}", "-n", "PingPong%variant=generic%num_nodes=2", "-S", "rounds=50", "-S", "quiet=0")
-    more = ("-S", "runtimes=podman:podman,kernel:apptainer+kernel")
-    command, facts = reframe_command(place, *arguments, *more, checks=REPOSITORY / "checks", **environment(place))
-    session = subprocess.Popen(command, **facts)
-    try:
-
-        def is_running():
-            names = [cluster("exec", node, "ps", "-e", "-o", "comm=").split() for node in ("node1", "node2")]
-            return all({"conmon", "pingpong"} <= {*each} for each in names)
-
-        assert eventually(is_running, 300)
-        session.send_signal(signal.SIGTERM)
-        session.communicate(timeout=120)
-    finally:
-        session.kill()
-        session.wait()
-    assert eventually(lambda: left(place) == {}, 60), left(place)
-
-
 @pytest.fixture
 def overlay(place):
     """Have a network that the containers of both nodes join: VXLAN over their Ethernet, as overlay networks are."""
@@ -165,16 +145,76 @@ def overlay(place):
         cluster("exec", node, "ip", "link", "delete", "overlay0")
 
 
+#: Candidates, with the name of a process that their containers have beside the program.
+TERMINATED = {
+    "engine and kernel": ("podman:podman,kernel:apptainer+kernel", "conmon"),
+    "FUSE and unpacked": ("fuse:apptainer+fuse,unpacked:apptainer+unpacked", "squashfuse"),
+    "overlay": ("host:podman,overlay:podman+overlay", "conmon"),
+}
+
+
+@pytest.mark.parametrize(
+    "name", [next(iter(TERMINATED)), *(pytest.param(name, marks=pytest.mark.long) for name in [*TERMINATED][1:])]
+)
+def test_a_terminated_session_leaves_no_container_on_any_node(place, request, name):
+    words, helper = TERMINATED[name]
+    configuration = CONFIGURATION
+    if name == "overlay":
+        configuration = write_overlay_site(place, request.getfixturevalue("overlay"))
+    arguments = (f"--prefix={place}", "-n", "PingPong%variant=generic%num_nodes=2", "-S", "rounds=50", "-S", "quiet=0")
+    variables = environment(place, configuration)
+    command, facts = reframe_command(
+        place, *arguments, "-S", f"runtimes={words}", checks=REPOSITORY / "checks", **variables
+    )
+    session = subprocess.Popen(command, **facts)
+    try:
+
+        def is_running():
+            names = [cluster("exec", node, "ps", "-e", "-o", "comm=").split() for node in ("node1", "node2")]
+            return all("pingpong" in each and any(other.startswith(helper) for other in each) for each in names)
+
+        assert eventually(is_running, 300)
+        session.send_signal(signal.SIGTERM)
+        session.communicate(timeout=120)
+    finally:
+        session.kill()
+        session.wait()
+    assert eventually(lambda: left(place) == {}, 60), left(place)
+
+
+def write_overlay_site(place, network):
+    """Write the site file of nodes whose containers may have a network of their own, and return its path."""
+    site = SITE.format(path=CONFIGURATION, engine="Podman")
+    # The nodes are one machine, and the mpirun of each container would bind its first rank to the same core.
+    extras = {"container_network": network, "binding": "none"}
+    (place / "site.py").write_text(f'{site}        partition["extras"]["containercheck"].update({extras})\n')
+    return str(place / "site.py")
+
+
+@pytest.mark.long
+def test_mpi_runs_over_two_nodes_by_dockers_command_line(session, place):
+    """Docker's words and Debian's podman-docker: environment by name, host's network, an archive that is loaded."""
+    (place / "bin").mkdir()
+    write_program(place / "bin" / "docker", 'exec podman "$@"')
+    words = f"docker:{place}/bin/docker,podman:podman"
+    arguments = (f"--prefix={place}", "-n", "PingPong%variant=(integrated|generic)%num_nodes=2", *FEW)
+    result = session(*arguments, "-S", f"runtimes={words}", checks=REPOSITORY / "checks", **environment(place))
+    for variant in ("integrated", "generic"):
+        case = result.case(variant)
+        assert case["result"] == "pass", case["fail_reason"]
+        assert case["provenance"]["started"]["docker"] == "by the job's launcher"
+        loaded = case["provenance"]["mpi"]["docker"]
+        assert loaded and all(path.startswith("/host/") == (variant == "integrated") for path in loaded)
+    assert left(place) == {}
+
+
 @pytest.mark.long
 def test_containers_may_have_a_network_of_their_own_over_two_nodes(session, place, overlay):
     """One container on each node, mpirun in them (D12.6 section 6.4.2): what it costs is seen beside Ethernet."""
-    site = SITE.format(path=CONFIGURATION, engine="Podman")
-    # The nodes are one machine, and the mpirun of each container would bind its first rank to the same core.
-    extras = {"container_network": overlay, "binding": "none"}
-    (place / "site.py").write_text(f'{site}        partition["extras"]["containercheck"].update({extras})\n')
+    configuration = write_overlay_site(place, overlay)
     arguments = (f"--prefix={place}", "-n", "PingPong%variant=generic%num_nodes=2", *FEW)
     more = ("-S", "runtimes=host:podman,overlay:podman+overlay")
-    variables = environment(place, str(place / "site.py"))
+    variables = environment(place, configuration)
     case = session(*arguments, *more, checks=REPOSITORY / "checks", **variables).case("generic")
     assert case["result"] == "pass", case["fail_reason"]
     started = case["provenance"]["started"]
