@@ -15,11 +15,12 @@ from containercheck.explain import between, experiments, explanation, matching
 from containercheck.explain.experiments import Experiment
 from containercheck.explain.matching import Matched
 from containercheck.history.nights import Night, nights
+from containercheck.report.view import CaseView
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect, load
 from containercheck.results.database import DatabaseError, Stored, read
 from containercheck.results.formatting import names, say, speak_as, typed
-from containercheck.session import claims, preconditions, reframe_process
+from containercheck.session import claims, preconditions, progress, reframe_process
 from containercheck.session.passes import Session
 from containercheck.session.reframe_process import ReframeFailed, Workplace, named_database
 from containercheck.session.settings import Settings
@@ -69,7 +70,8 @@ def _with_more_tried(cases: Sequence[Case], wanted: str, place: Workplace) -> li
     place, stage = preconditions.require((), place)
     preconditions.require_writable([place.reports, stage])
     with reframe_process.Relay() as relay, claims.held([place.reports, stage], ["explain", "--try"]):
-        session = Session(Settings(None, True, ()), place, relay)
+        view = CaseView(progress.Screen().is_terminal)
+        session = Session(Settings(None, True, ()), place, relay, view=view)
         session.resume()
         most = max(len(experiments.to_try(case.causes)) for case in left)
         say(f"{len(left)} case(s) are run once more, with up to {min(most, MOST_TRIED)} more remedies: {names(left)}")
