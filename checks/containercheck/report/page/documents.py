@@ -222,8 +222,8 @@ D12_6 = (
     Shape(
         "D12.6",
         "section 6.4.2",
-        "Docker's overlay network between nodes",
-        without="a runtime beside another is measured by ci/acceptance, not at night: podman podman+overlay",
+        "an overlay network between containers on several nodes",
+        without="a runtime beside another is measured by ci/acceptance, not at night (images/README.md)",
     ),
     Shape("D12.6", "figures 6.5 to 6.7", "Alya in mixes of ranks and threads", "Alya", variant="integrated"),
     Shape(
@@ -241,7 +241,7 @@ D12_6 = (
         "HPCG in mixes of ranks and threads",
         "HPCG",
         variant="integrated",
-        theirs="112x1 16.6 % slower bare than in Singularity, unexplained",
+        theirs="112x1 16.6 % slower bare than in the container, unexplained",
     ),
     Shape(
         "D12.6",
