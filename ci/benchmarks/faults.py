@@ -4,7 +4,8 @@
 
 runs a session of explained_checks.py, in a directory of its own: each fault is planted for real, the container fails,
 and the confirmation carries remedies. Prints a table in Markdown: was the cause named, named first, among three,
-proven; a wrong proof; and the seconds of both jobs. Then the totals. With names, these faults only.
+proven; a wrong proof; and the seconds of both jobs. Then the totals, and the message of each failure, as people see it.
+With names, these faults only.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,8 +46,10 @@ class Result:
 
     :ivar failed: whether the check failed.
     :ivar named: sentences of the causes, the likeliest first.
-    :ivar proven: sentences of those that were proven, and of those that explain a part.
+    :ivar proven: sentences of those that were proven.
+    :ivar parts: sentences of those that explain a part.
     :ivar seconds: of both jobs.
+    :ivar reason: why the case failed, as a session prints it.
     """
 
     failed: bool
@@ -126,15 +130,22 @@ def table(results: dict[str, Result]) -> list[str]:
     return [*lines, "", ", ".join(f"{word} {count}" for word, count in totals.items())]
 
 
+def messages(results: dict[str, Result]) -> list[str]:
+    """Return what a session prints of each fault."""
+    return [
+        line for name, result in results.items() for line in ("", f"{name}:", textwrap.indent(result.reason, "    "))
+    ]
+
+
 def main() -> None:
-    """Run the faults that are named, and print the table."""
+    """Run the faults that are named, and print the table and the messages."""
     names = sys.argv[1:] or list(FAULTS)
     unknown = [name for name in names if name not in FAULTS]
     if unknown:
         sys.exit(f"error: no such fault: {unknown[0]}. There are {', '.join(FAULTS)}")
     with tempfile.TemporaryDirectory() as directory:
         results, printed = run(names, Path(directory, "place"))
-        print("\n".join(table(results)) if results else printed)
+        print("\n".join([*table(results), *messages(results)]) if results else printed)
 
 
 if __name__ == "__main__":
