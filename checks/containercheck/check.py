@@ -18,13 +18,11 @@ from reframe.utility.sanity import make_performance_function
 from containercheck import software
 from containercheck.application import allowance, axes, facts, mpi_times, references
 from containercheck.application.allowance import Allowance
-from containercheck.explain import between, experiments, explanation, observations, remarks
-from containercheck.explain.causes import Cause
+from containercheck.explain import between, experiments, explanation, job, observations, remarks
 from containercheck.explain.observations import Use
-from containercheck.explain.pairs import Pair, pairs_of
 from containercheck.node import contract, texts
 from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.outputs.problems import HANG, RANKS, STATUS, UNREADABLE
+from containercheck.node.outputs.problems import UNREADABLE
 from containercheck.node.outputs.reading import UnreadableError
 from containercheck.results import announcements, earlier_rounds
 from containercheck.sides import commands, duets, rounds_command, runtimes
@@ -387,7 +385,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         try:
             job_record = record.Record.read(stagedir)
         except UnreadableError as error:
-            self.causes = self._explain_start(end)
+            self.causes = self._ended_job.explain_start(end)
             said = texts.sanitized(f"{error}: {end}")
             raise NotMeasured("\n".join([said, *explanation.lines(self.causes)])) from None
         self.set_prepared(evaluation=job_record.evaluate(self.prepared.facts, stagedir), runs=job_record.runs)
@@ -427,7 +425,10 @@ class ContainerCheck(BuiltCheck, VariantSides):
                 self.results = [row.to_json() for row in self._outcome().rows()]
             if not self.contained and any(problem.kind == UNREADABLE for problem in self.prepared.evaluation.problems):
                 _UNREADABLE[self._twins] = problems[0]
-            self.causes = [] if broken else self._explain_end()
+            if not broken:
+                evaluation = self.prepared.evaluation
+                results = evaluation.experiments.results()
+                self.causes = self._ended_job.explain_end(evaluation.problems, results)
             said = "\n".join([texts.first(problems, 4), *explanation.lines(self.causes)])
             raise (NotMeasured if broken else SanityError)(said)
         self.measured = self.prepared.evaluation.rounds
@@ -445,7 +446,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
             return
         self.set_prepared(outcome=self._outcome())
         self.results = [row.to_json() for row in self.prepared.outcome.rows()]
-        self.causes = self._explain()
+        self.causes, self.where_time_went = self._ended_job.explain_slowness(
+            self.prepared.outcome.comparisons, self.prepared.evaluation.experiments.results()
+        )
         place = self.current_partition.fullname, self.current_environ.name
         announcements.announce(announcements.named(self.hashcode, *place), self.results)
         for name, value, unit in self.prepared.outcome.performance():
@@ -456,68 +459,11 @@ class ContainerCheck(BuiltCheck, VariantSides):
         case = self.prepared
         return Outcome(self.figures, case.sides, case.evaluation, case.with_reference, self.provenance["builds"])
 
-    def _explain_start(self, end: str) -> list[dict[str, Any]]:
-        """Return why ranks may not have come up before the rounds, where what was tried there has not proven it."""
-        pairs, tried = pairs_of(self.prepared.sides), Path(self.stagedir, contract.TRIALS).exists()
-        # Of several containers it is not known which one did not come up.
-        if len(pairs) != 1 or not tried or contract.PROVEN in end or Path(self.stagedir, contract.RECORD).exists():
-            return []
-        return texts.cleaned(explanation.stored(self._ended(pairs)))
-
-    def _explain_end(self) -> list[dict[str, Any]]:
-        """Return why runs of a container may have ended or hung, where those that it is compared with did not."""
-        problems = [each for each in self.prepared.evaluation.problems if each.kind in (HANG, RANKS, STATUS)]
-        sides = {problem.side for problem in problems}
-        pairs = pairs_of(self.prepared.sides)
-        pairs = [pair for pair in pairs if pair.subject.name in sides and pair.baseline.name not in sides]
-        found = self._ended(pairs)
-        if len(pairs) != 1 or not pairs[0].is_only:
-            return texts.cleaned(explanation.stored(found))
-        plan, before = self.prepared.plan, self.prepared.plan.ended or (0, 0)
-        runs = [run for run in self.prepared.runs if run["side"] == pairs[0].subject.name]
-        count = [before[0] + len({problem.round for problem in problems}), before[1] + len(runs)]
-        tried = plan.causes if plan.ended else ()
-        results = self._results_of_experiments(pairs[0]) if plan.ended else []
-        return texts.cleaned([{**cause, "ended": count} for cause in explanation.stored(found, tried, results)])
-
-    def _results_of_experiments(self, pair: Pair) -> list[dict[str, Any]]:
-        """Return what the remedies of this job showed, and whether each took effect."""
-        results = self.prepared.evaluation.experiments.results()
-        for cause, result in zip(self.prepared.plan.causes, results):
-            names = (pair.baseline.name, result["name"])
-            seen = observations.of_pair(Path(self.stagedir), self.prepared.runs, names)
-            result["took_effect"] = explanation.took_effect(cause, *seen)
-        return results
-
-    def _ended(self, pairs: Sequence[Pair]) -> list[Cause]:
-        """Return what can end or hang runs of some containers."""
-        found = []
-        for pair in pairs:
-            seen = pair.seen(Path(self.stagedir), self.prepared.runs)
-            found += pair.named(explanation.causes_of_end(*seen, self.layout.ranks))
-        return found
-
-    def _explain(self) -> list[dict[str, Any]]:
-        """Return what can explain the figures that failed, with what experiments proved."""
-        stagedir, outcome = Path(self.stagedir), self.prepared.outcome
-        slow = [each for each in outcome.comparisons if each.failed and not each.vanished]
-        worst = max(slow, key=lambda each: each.loss, default=None)
-        found, results = [], []
-        for pair in pairs_of(self.prepared.sides):
-            failed = [each.figure for each in slow if each.subject_label == pair.subject.label]
-            if not failed:
-                continue
-            host, inside, uses = pair.seen(stagedir, self.prepared.runs)
-            if worst.subject_label == pair.subject.label and worst.figure.compare == "ratio":
-                cores = self.layout.ranks_per_node * self.layout.threads
-                line = explanation.time_line(*uses, cores, worst.loss)
-                self.where_time_went = f"{pair.subject.label}: {line}" if line and not pair.is_only else line
-            # Only a job with one container has any.
-            results = self._results_of_experiments(pair)
-            found += pair.named(explanation.causes(host, inside, uses, failed, self.layout.ranks))
-        plan = self.prepared.plan
-        known = [*(cause["result"] for cause in plan.tried), *results]
-        return texts.cleaned(explanation.stored(found, [*plan.tried, *plan.causes], known)) if slow else []
+    @property
+    def _ended_job(self) -> job.Job:
+        """What is known of the job, to explain it."""
+        case = self.prepared
+        return job.Job(Path(self.stagedir), case.sides, case.plan, self.layout, case.runs)
 
     @run_after("performance")
     def judge(self):

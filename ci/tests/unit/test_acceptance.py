@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import functools
 import json
 import math
 import re
@@ -18,8 +17,9 @@ import pytest
 from conftest import facts_of
 from containercheck import Figure
 from containercheck.application import references
-from containercheck.check import ContainerCheck, PreparedCase
 from containercheck.command import acceptance
+from containercheck.explain.experiments import Plan
+from containercheck.explain.job import Job
 from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.outputs.evaluation import Evaluation, Facts
@@ -322,38 +322,23 @@ def test_a_rejection_names_what_differs_from_what_it_is_compared_with():
     assert len(lines) == 5
 
 
-def explained_case(tmp_path, replaces):
-    """Return a case whose second candidate is too slow, with what its sides saw, for the hooks of the base class."""
+@pytest.mark.parametrize(("replaces", "where"), [(True, "new, 4 GiB in old"), (False, "new, 8 GiB on the host")])
+def test_the_candidate_that_is_too_slow_or_ends_is_explained_by_what_it_is_compared_with(tmp_path, replaces, where):
     program, box = Program("program"), Container(by_name("Apptainer"), "image.sif")
+    measure = "old" if replaces else "baseline"
     sides = [
         Side("baseline", "bare", program),
         Side("old", "old", program, container=box, compared_with=None if replaces else "baseline"),
-        Side("new", "new", program, container=box, compared_with="old" if replaces else "baseline", replaces=replaces),
+        Side("new", "new", program, container=box, compared_with=measure, replaces=replaces),
     ]
     for name, size in (("baseline", 8 << 30), ("old", 4 << 30), ("new", 8 << 20)):
         seen = {"host": "n1", "space": {"/dev/shm": [size, size]}}
         (tmp_path / contract.observed_file(name)).write_text(json.dumps(seen))
     slow = SimpleNamespace(figure=RATE, subject_label="new", failed=True, vanished=False, loss=20.0)
     fast = SimpleNamespace(figure=RATE, subject_label="old", failed=False, vanished=False, loss=0.0)
-    evaluation = SimpleNamespace(
-        experiments=SimpleNamespace(results=list), problems=[Problem(STATUS, "new", 1, "exit status 135", "")]
-    )
-    prepared = PreparedCase(
-        sides=sides, evaluation=evaluation, runs=[], outcome=SimpleNamespace(comparisons=[fast, slow])
-    )
-    layout = SimpleNamespace(ranks=2, ranks_per_node=2, threads=1)
-    own = SimpleNamespace(stagedir=str(tmp_path), prepared=prepared, layout=layout, where_time_went="")
-    for name in ("_ended", "_results_of_experiments"):
-        setattr(own, name, functools.partial(getattr(ContainerCheck, name), own))
-    return own
-
-
-@pytest.mark.parametrize(("replaces", "where"), [(True, "new, 4 GiB in old"), (False, "new, 8 GiB on the host")])
-def test_the_candidate_that_is_too_slow_or_ends_is_explained_by_what_it_is_compared_with(tmp_path, replaces, where):
-    own = explained_case(tmp_path, replaces)
-    for causes in (ContainerCheck._explain(own), ContainerCheck._explain_end(own)):
+    job = Job(tmp_path, sides, Plan(), SimpleNamespace(ranks=2, ranks_per_node=2, threads=1))
+    problems = [Problem(STATUS, "new", 1, "exit status 135", "")]
+    for causes in (job.explain_slowness([fast, slow], [])[0], job.explain_end(problems, [])):
         assert [(cause["side"], cause["sentence"]) for cause in causes] == [("new", f"/dev/shm holds 8 MiB in {where}")]
     # Where what it is compared with ended too, the container is not to blame.
-    measure = "old" if replaces else "baseline"
-    own.prepared.evaluation.problems.append(Problem(STATUS, measure, 1, "exit status 135", ""))
-    assert ContainerCheck._explain_end(own) == []
+    assert job.explain_end([*problems, Problem(STATUS, measure, 1, "exit status 135", "")], []) == []
