@@ -210,7 +210,8 @@ def side_of(runtime, image):
     [
         (
             "Docker",
-            "docker run --rm --interactive -v=/stage:/rfm_workdir -w /rfm_workdir $(cat subject.options) "
+            "sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
+            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) "
             f"--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {NAME}",
         ),
         (
