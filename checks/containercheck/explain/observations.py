@@ -130,8 +130,12 @@ class Use:
 
     @classmethod
     def of(cls, runs: Sequence[Mapping[str, Any]]) -> Use:
-        """Return what some runs of the record used; those that failed do not count."""
-        runs = [run for run in runs if run.get("used") and run["status"] == 0]
+        """Return what some runs of the record used: those that ended well, and if none did, those that hung.
+
+        What died may not have come to what it would have used.
+        """
+        runs = [run for run in runs if run.get("used")]
+        runs = [run for run in runs if run["status"] == 0] or [run for run in runs if run.get("timed_out")]
         # The first one reads image and input from the disk: it is not like the others.
         runs = runs[1:] or runs
         used = [run["used"] for run in runs]

@@ -215,8 +215,15 @@ def _file_of(path: str, known: Mapping[str, str]) -> str:
     return re.sub(r"(\.so(\.\d+)?).*", r"\1", path.rpartition("/")[2]) if is_known else ""
 
 
+#: Settings by which Open MPI does not try to copy from the memory of other ranks: of version 4, and of 5.
+NO_DIRECT_COPIES = ("OMPI_MCA_btl_vader_single_copy_mechanism=none", "OMPI_MCA_smsc=^cma")
+
+
 def user_namespaces(bare: Use, container: Use) -> Iterator[Cause]:
-    """Yield a cause where the ranks of a node are in several user namespaces, and cannot copy from one another."""
+    """Yield a cause where the ranks of a node are in several user namespaces, and cannot copy from one another.
+
+    What Open MPI 4.1 does then is slower, and hung HPCC's PTRANS in rootless containers: not with these settings.
+    """
     if container.user_namespaces > 1 >= bare.user_namespaces:
         sentence = (
             f"the ranks of a node are in {container.user_namespaces} user namespaces in the container: each message is "
@@ -224,7 +231,12 @@ def user_namespaces(bare: Use, container: Use) -> Iterator[Cause]:
         )
         options = " or ".join(f"{each.name}'s {each.shared_namespace}" for each in RUNTIMES if each.shared_namespace)
         remedy = f"have the runtime put them into one: {options}, or a runtime that needs none"
-        yield Cause("namespaces", "user", sentence, remedy, "apptainer#769, apptainer#1583, ompi#6997", (MESSAGES,), 90)
+        experiment = None
+        if families_of([container]) == {OPEN_MPI}:
+            remedy += f"; or tell Open MPI not to try ({' '.join(NO_DIRECT_COPIES)})"
+            experiment = Experiment(SET, AND.join(NO_DIRECT_COPIES))
+        source = "apptainer#769, apptainer#1583, ompi#6997"
+        yield Cause("namespaces", "user", sentence, remedy, source, (MESSAGES,), 90, experiment=experiment)
 
 
 def segments(bare: Use, container: Use) -> Iterator[Cause]:

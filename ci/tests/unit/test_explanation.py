@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 
 import pytest
 from containercheck import Figure
-from containercheck.explain import experiments, explanation
+from containercheck.explain import experiments, explanation, use_rules
 from containercheck.explain.experiments import AND, BIND, CPUS, GPUS, LIMIT, PREFIX, SET, UNPACK, UNSET, Experiment
 from containercheck.explain.observations import Observation, Use
 from containercheck.explain.pairs import pairs_of
@@ -297,6 +297,18 @@ def test_what_can_end_a_run_is_named_and_not_what_only_slows_it():
     assert explanation.causes_of_end(BARE, CONTAINER, USED) == explanation.causes_of_end(None, None, USED) == []
 
 
+def test_ranks_in_user_namespaces_of_their_own_are_told_not_to_copy_directly():
+    """HPCC's PTRANS hung in rootless containers with Open MPI 4.1.4, and ended well with the first setting."""
+    bare, container = (Use(10.0, libraries=frozenset(["/usr/lib/libmpi.so.40"]), user_namespaces=n) for n in (0, 2))
+    cause = explanation.causes_of_end(BARE, BARE, (bare, container))[0]
+    assert cause.experiment == Experiment(SET, AND.join(use_rules.NO_DIRECT_COPIES)), cause
+    assert "or tell Open MPI not to try (OMPI_MCA_btl_vader_single_copy_mechanism=none" in cause.remedy
+    # Others have no such settings.
+    container = replace(container, libraries=frozenset(["/usr/lib/libmpich.so.12"]))
+    found = explanation.causes_of_end(BARE, BARE, (bare, container))
+    assert [cause.experiment for cause in found if cause.rule == "namespaces"] == [None]
+
+
 def test_the_first_run_of_a_side_does_not_count_where_there_are_others():
     def run(faults):
         used = {name: 0 for name in ("user", "system", "helpers", "faults", "memory", "watched")}
@@ -305,6 +317,11 @@ def test_the_first_run_of_a_side_does_not_count_where_there_are_others():
 
     assert Use.of([run(900)]).major_faults == 900
     assert Use.of([run(900), run(3), run(5)]).major_faults == 4
+    # Of what hung it is known what it waited with; what died may not have come to it.
+    hung, died = ({**run(7), "status": -15, "timed_out": hangs} for hangs in (True, False))
+    assert Use.of([run(900), hung]).major_faults == 900
+    assert Use.of([hung, died]).major_faults == 7
+    assert Use.of([died]) == Use()
 
 
 def test_memory_that_is_tight_explains_more_than_files():
