@@ -37,6 +37,7 @@ class Cause:
     :ivar experiment: the change that takes the difference away; None where there is none.
     :ivar family: the family of MPI that it concerns; empty for any. It explains nothing where both sides have another.
     :ivar of_use: whether it is about what the runs used, and not about what both sides saw before them.
+    :ivar stays: whether the difference is still there with the remedy, which goes round it.
     :ivar devices: beginnings of the paths of the devices without which it explains nothing: the node needs one of them.
     :ivar side: label of the container, where a job has several; else empty.
     """
@@ -54,6 +55,7 @@ class Cause:
     devices: tuple[str, ...] = ()
     side: str = ""
     of_use: bool = False
+    stays: bool = False
 
     def ends_runs(self, ranks: int) -> bool:
         """Return whether it can also end a run, or keep it waiting: what MPI does, or what a program needs.

@@ -144,6 +144,8 @@ def took_effect(
 ) -> bool:
     """Return whether the container with the remedy no longer shows the difference: else nothing was tried.
 
+    Of a remedy that goes round the difference, only whether it was carried out.
+
     :param bare, remedy: what bare and the container with the remedy saw; None where it is not known.
     :param uses: what the runs of both used.
     """
@@ -158,6 +160,8 @@ def took_effect(
             return False
     if cause.get("of_use") and not uses[1].seconds:
         return False
+    if cause.get("stays"):
+        return True
     of_use = [found for rule in RULES_OF_USE for found in rule(*uses)]
     # A variable that was set may be another than bare's: it is there, as it was to be.
     seen = [] if experiment.kind == SET else differences(bare, remedy)

@@ -236,7 +236,7 @@ def user_namespaces(bare: Use, container: Use) -> Iterator[Cause]:
             remedy += f"; or tell Open MPI not to try ({' '.join(NO_DIRECT_COPIES)})"
             experiment = Experiment(SET, AND.join(NO_DIRECT_COPIES))
         source = "apptainer#769, apptainer#1583, ompi#6997"
-        yield Cause("namespaces", "user", sentence, remedy, source, (MESSAGES,), 90, experiment=experiment)
+        yield Cause("namespaces", "user", sentence, remedy, source, (MESSAGES,), 90, experiment=experiment, stays=True)
 
 
 def segments(bare: Use, container: Use) -> Iterator[Cause]:

@@ -302,6 +302,11 @@ def test_ranks_in_user_namespaces_of_their_own_are_told_not_to_copy_directly():
     bare, container = (Use(10.0, libraries=frozenset(["/usr/lib/libmpi.so.40"]), user_namespaces=n) for n in (0, 2))
     cause = explanation.causes_of_end(BARE, BARE, (bare, container))[0]
     assert cause.experiment == Experiment(SET, AND.join(use_rules.NO_DIRECT_COPIES)), cause
+    # The namespaces stay: what counts is that the settings reached the ranks.
+    stored = explanation.stored([cause])[0]
+    remedied = replace(BARE, environment=dict(setting.split("=", 1) for setting in use_rules.NO_DIRECT_COPIES))
+    assert explanation.took_effect(stored, BARE, remedied, (bare, container))
+    assert not explanation.took_effect(stored, BARE, BARE, (bare, container))
     assert "or tell Open MPI not to try (OMPI_MCA_btl_vader_single_copy_mechanism=none" in cause.remedy
     # Others have no such settings.
     container = replace(container, libraries=frozenset(["/usr/lib/libmpich.so.12"]))
