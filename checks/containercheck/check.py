@@ -217,7 +217,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.figures = [*self.figures, *figures]
         self.output_files = [*self.output_files, *dict.fromkeys(figure.file for figure in figures)]
         # The report draws the ranks of the first round.
-        self.keep_files = [*dict.fromkeys([*self.keep_files, f"{contract.RUNS}/01-*"])]
+        self.keep_files = [*dict.fromkeys([*self.keep_files, contract.FIRST_ROUND])]
 
     def _add_peak(self):
         """Add figures in percent of the nodes' peak where the site knows it."""

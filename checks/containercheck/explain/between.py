@@ -22,8 +22,7 @@ STATUS = ("CapEff", "NoNewPrivs", "Seccomp", "Speculation_Store_Bypass", "THP_en
 PASSING = re.compile("|".join(["veth", "br-", "virbr", "tap", "cni", "cali", *(each.command for each in RUNTIMES)]))
 #: Keys of a provenance, and words before a name for people: what a side sees, and what its runs use.
 SEES, USES = "sees", "uses"
-#: Kinds of facts that come and go from job to job, and that are new for no reason: what the watch on a run happens to
-#: see, and variables that no rule knows.
+#: Kind of the variables that no rule knows: they may come and go from job to job.
 OTHERS = "other variable"
 #: Variables whose value is another one in every job, or that say where it runs.
 OF_JOB = re.compile(

@@ -13,6 +13,9 @@ COMPUTING, MEMORY, MESSAGES, NETWORK, FILES, START = MEASURED
 MPI, CORES = (MESSAGES, NETWORK), (COMPUTING, MEMORY)
 #: Remedy for an image that is read through FUSE.
 UNPACKING = "unpack the image into a directory, or have the runtime installed so that the kernel mounts it (setuid)"
+#: Remedies for limits of a cgroup, on processor time and on memory.
+MORE_TIME = "raise the quota of whatever starts the container, such as the engine's --cpus or a service's CPUQuota"
+MORE_MEMORY = "raise it for what starts the container: the engine's --memory, or a service's MemoryMax"
 #: Families of MPI.
 OPEN_MPI, MPICH = "Open MPI", "MPICH's family"
 #: Rules on what a program may find too little of, whatever it measures: it then ends, or waits for it.

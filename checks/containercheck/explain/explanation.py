@@ -53,7 +53,7 @@ def causes_of_end(
 def _concerning(bare: Observation | None, container: Observation | None, uses: tuple[Use, Use]) -> list[Cause]:
     """Return what differs, and is about an MPI and devices that are there."""
     found = differences(bare, container) if bare and container else []
-    found += [replace(cause, of_use=True) for rule in RULES_OF_USE for cause in rule(*uses)]
+    found += _by_use(uses)
     families = families_of(uses)
     # The same may be seen before the runs and during them: the latter says more, unless only the former can be tried.
     by_name: dict[tuple[str, str], Cause] = {}
@@ -84,6 +84,10 @@ def differences(bare: Observation, container: Observation) -> list[Cause]:
 
 def _by_rules(bare: Observation, container: Observation) -> list[Cause]:
     return [cause for rule in RULES for cause in rule(bare, container)]
+
+
+def _by_use(uses: tuple[Use, Use]) -> list[Cause]:
+    return [replace(cause, of_use=True) for rule in RULES_OF_USE for cause in rule(*uses)]
 
 
 def _named(hosts: Sequence[str]) -> str:
@@ -162,10 +166,9 @@ def took_effect(
         return False
     if cause.get("stays"):
         return True
-    of_use = [found for rule in RULES_OF_USE for found in rule(*uses)]
     # A variable that was set may be another than bare's: it is there, as it was to be.
     seen = [] if experiment.kind == SET else differences(bare, remedy)
-    return not any(_same(asdict(found), cause) for found in (*seen, *of_use))
+    return not any(_same(asdict(found), cause) for found in (*seen, *_by_use(uses)))
 
 
 def is_proven(cause: Mapping[str, Any]) -> bool:

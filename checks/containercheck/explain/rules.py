@@ -18,6 +18,8 @@ from containercheck.explain.causes import (
     FILES,
     MEMORY,
     MESSAGES,
+    MORE_MEMORY,
+    MORE_TIME,
     MPI,
     NETWORK,
     OPEN_MPI,
@@ -154,12 +156,10 @@ def cgroup_limits(bare: Observation, container: Observation) -> Iterator[Cause]:
 
     if value := limited("processors", host):
         sentence = f"the container's cgroup allows it the time of {value:.3g} of {host} processors"
-        remedy = "raise the quota of whatever starts the container, such as the engine's --cpus or a service's CPUQuota"
-        yield Cause("quota", "processor time", sentence, remedy, "moby#38839", MEASURED, 85)
+        yield Cause("quota", "processor time", sentence, MORE_TIME, "moby#38839", MEASURED, 85)
     if value := limited("memory", math.inf):
         sentence = f"the container's cgroup limits its memory to {size(int(value))}"
-        remedy = "raise it for what starts the container: the engine's --memory, or a service's MemoryMax"
-        yield Cause("memory limit", "cgroup", sentence, remedy, "cgroups(7)", (MEMORY, FILES), 55, True)
+        yield Cause("memory limit", "cgroup", sentence, MORE_MEMORY, "cgroups(7)", (MEMORY, FILES), 55, True)
     if value := limited("processes", FOR_EACH_PROCESSOR * host):
         sentence = f"the container's cgroup allows it {value:.0f} processes and threads"
         remedy = "raise it for what starts the container: the engine's --pids-limit, or a service's TasksMax"

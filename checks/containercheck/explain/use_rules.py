@@ -13,6 +13,8 @@ from containercheck.explain.causes import (
     FILES,
     MEMORY,
     MESSAGES,
+    MORE_MEMORY,
+    MORE_TIME,
     MPI,
     MPICH,
     NETWORK,
@@ -23,6 +25,7 @@ from containercheck.explain.causes import (
 )
 from containercheck.explain.experiments import AND, BIND, SET, UNPACK, Experiment
 from containercheck.explain.observations import Use
+from containercheck.node import contract
 from containercheck.node.container_runtimes import RUNTIMES
 from containercheck.results.formatting import size
 
@@ -38,8 +41,7 @@ def throttling(bare: Use, container: Use) -> Iterator[Cause]:
             f"the container's cgroup limits it to {own[2]:.3g} processors: it was held back in {own[0]:.0f} of "
             f"{own[1]:.0f} periods"
         )
-        remedy = "raise the quota of whatever starts the container, such as the engine's --cpus or a service's CPUQuota"
-        yield Cause("quota", "processor time", sentence, remedy, "moby#38839", MEASURED, 95)
+        yield Cause("quota", "processor time", sentence, MORE_TIME, "moby#38839", MEASURED, 95)
 
 
 def threads(bare: Use, container: Use) -> Iterator[Cause]:
@@ -103,8 +105,6 @@ class LibraryRule:
     devices: tuple[str, ...] = ()
 
 
-#: Beginnings of the paths of the devices of fabrics: InfiniBand, Omni-Path, Slingshot.
-FABRICS = ("/dev/infiniband", "/dev/hfi1", "/dev/cxi")
 #: Libraries that make programs faster or slower when only one side has them.
 LIBRARIES = (
     LibraryRule(
@@ -120,7 +120,7 @@ LIBRARIES = (
         "D12.6 4.4.3, ucx#3545",
         MPI,
         85,
-        devices=FABRICS,
+        devices=contract.FABRICS,
     ),
     LibraryRule(
         "/libibverbs",
@@ -129,7 +129,7 @@ LIBRARIES = (
         "D12.6 4.4.3",
         (NETWORK,),
         80,
-        devices=FABRICS[:1],
+        devices=contract.FABRICS[:1],
     ),
     LibraryRule(
         "/libxpmem",
@@ -255,10 +255,11 @@ def memory_limit(bare: Use, container: Use) -> Iterator[Cause]:
     if own and (not other or own < other):
         used = f", of which a run's processes held {size(int(container.memory))}" if container.memory else ""
         sentence = f"the container's cgroup limits its memory to {size(int(own))}{used}"
-        remedy = "raise it for what starts the container: the engine's --memory, or a service's MemoryMax"
         is_tight = container.memory > NEARLY * own
         weight = 80 if is_tight else 60
-        yield Cause("memory limit", "cgroup", sentence, remedy, "cgroups(7)", (MEMORY, FILES), weight, not is_tight)
+        yield Cause(
+            "memory limit", "cgroup", sentence, MORE_MEMORY, "cgroups(7)", (MEMORY, FILES), weight, not is_tight
+        )
 
 
 #: Part of a cgroup's memory from which on it is tight.

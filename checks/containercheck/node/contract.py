@@ -78,6 +78,12 @@ MPI_TIMES_LIBRARY, MPI_TIMES, MPI_TIMES_PATH = "mpitimes.so", "mpi-times.txt", "
 #: End of the name of a program that has its MPI in itself.
 STATIC = "-static"
 
+#: Directories of the first round of each side, in the directory of a run: what the report draws is read from there.
+FIRST_ROUND = f"{RUNS}/01-*"
+
+#: Beginnings of the paths of the devices of fabrics: InfiniBand, Omni-Path, Slingshot.
+FABRICS = ("/dev/infiniband/", "/dev/hfi1", "/dev/cxi")
+
 #: Directory in a container where ReFrame mounts the stage directory.
 WORKDIR = "/rfm_workdir"
 #: Link to the host's MPI library: in the stage directory for the host, in a side's ``mpi_links`` for the container.

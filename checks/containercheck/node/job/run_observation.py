@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Mapping, Set, Tuple
 
+from containercheck.node import contract
 from containercheck.node.container_runtimes import RUNTIMES
 from containercheck.node.job import belonging, processes
 
@@ -345,7 +346,7 @@ def opened(pid: int) -> Tuple[Set[str], Set[str]]:
     place = Path("/proc", str(pid))
     targets = set(processes.open_files(place))
     inodes = {target[8:-1] for target in targets if target.startswith("socket:[")}
-    devices = {target for target in targets if target.startswith(FABRICS)}
+    devices = {target for target in targets if target.startswith(contract.FABRICS)}
     return (_interfaces(place, inodes) if inodes else set()), devices
 
 
@@ -367,8 +368,6 @@ def _interfaces(place: Path, inodes: Set[str]) -> Set[str]:
 
 #: First bytes of an address of IPv6 that stands for one of IPv4 (RFC 4291, 2.5.5.2).
 MAPPED = bytes(10) + b"\xff\xff"
-#: Beginnings of the paths of the devices of fabrics.
-FABRICS = ("/dev/infiniband/", "/dev/cxi", "/dev/hfi1")
 
 
 def _addresses(place: Path, kind: str, inodes: Set[str]) -> Set[str]:

@@ -8,8 +8,6 @@ from pathlib import Path
 from containercheck.node import contract
 from containercheck.results.cases import Case
 
-#: Directories of the first round of each side, in the directory of a run.
-FIRST_ROUND = f"{contract.RUNS}/01-*"
 #: Largest file that is read, in bytes.
 MOST_BYTES = 4 << 20
 #: Seconds by which the clocks of a node and of this machine may differ.
@@ -55,7 +53,9 @@ def of_case(case: Case, name: str) -> Iterator[tuple[str, Path]]:
     if not directory or not case.when:
         return
     earliest, latest = case.when - case.job_seconds - CLOCKS, case.when + CLOCKS
-    for path in sorted(Path(directory).glob(f"{FIRST_ROUND}/{name}"), key=lambda path: _order(path.parent.name)):
+    for path in sorted(
+        Path(directory).glob(f"{contract.FIRST_ROUND}/{name}"), key=lambda path: _order(path.parent.name)
+    ):
         try:
             written = path.stat().st_mtime
         except OSError:
