@@ -19,7 +19,7 @@ from typing import Any
 
 from containercheck.results import selections
 from containercheck.results.cases import Case, Key
-from containercheck.results.formatting import number
+from containercheck.results.formatting import count, number
 from containercheck.results.row import Row
 
 #: Ends of units of work per time, which do not depend on the amount of work.
@@ -279,12 +279,12 @@ def without(scaling: Scaling) -> str:
     return f"left out: {listed}" if listed else ""
 
 
-def amount(count: int, over: str) -> str:
+def amount(number_of: int, over: str) -> str:
     """Return a number of nodes or cores with its noun: ``1 node``, ``2 nodes``.
 
     :param over: :data:`NODES` or :data:`CORES`.
     """
-    return f"{count} {over.removesuffix('s') if count == 1 else over}"
+    return count(number_of, over.removesuffix("s"))
 
 
 def percent(efficiency: float) -> str:

@@ -11,6 +11,11 @@ from containercheck.results.cases import Case
 _speaker, _before = "run", "containercheck "
 
 
+def count(amount: int, noun: str) -> str:
+    """Return a number with its noun: ``1 node``, ``2 nodes``."""
+    return f"{amount} {noun}{'' if amount == 1 else 's'}"
+
+
 def number(value: float | None, digits: int = 4, sign: str = "") -> str:
     """Return a number with a given count of significant digits and no exponent; a question mark for None and NaN."""
     if value is None or math.isnan(value):

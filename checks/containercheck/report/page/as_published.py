@@ -17,9 +17,9 @@ from containercheck.report.page import courses, published, states
 from containercheck.report.page.courses import Part
 from containercheck.report.page.documents import AS_FAST, SHAPES, SLOWER, WORKS, Shape
 from containercheck.report.page.published import Published
-from containercheck.report.page.wording import Table, count, finite
+from containercheck.report.page.wording import Table, finite
 from containercheck.results.cases import Case
-from containercheck.results.formatting import number
+from containercheck.results.formatting import count, number
 from containercheck.results.row import PASS, Row
 
 #: Largest overhead in percent that a reference may expect of a container that is as fast: a check's default tolerance.

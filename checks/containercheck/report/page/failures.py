@@ -11,6 +11,7 @@ from containercheck.report.page import rerun, wording
 from containercheck.report.page.states import ALL, UNMEASURED, State, state
 from containercheck.results import open_verdicts, selections
 from containercheck.results.cases import Case
+from containercheck.results.formatting import count
 from containercheck.results.row import Row
 
 #: Most letters of a reason in its line; all of it is below.
@@ -126,7 +127,7 @@ def still_open(cases: Sequence[Case]) -> list[Open]:
 
 
 def _rounds(row: Row) -> str:
-    needed, after = row.rounds_needed, f"after {wording.count(row.rounds, 'round')}"
+    needed, after = row.rounds_needed, f"after {count(row.rounds, 'round')}"
     return f"{after}, {needed} are expected to do" if needed else f"{after}, no number of rounds is known to do"
 
 

@@ -16,10 +16,10 @@ from containercheck.report.page.charts import Chart
 from containercheck.report.page.palette import SERIES, VARIANTS
 from containercheck.report.page.published import Published
 from containercheck.report.page.shapes import Curve, Interval
-from containercheck.report.page.wording import Table, count, finite, measured
+from containercheck.report.page.wording import Table, finite, measured
 from containercheck.report.scaling import Scaling, Side
 from containercheck.results.cases import Case
-from containercheck.results.formatting import number
+from containercheck.results.formatting import count, number
 from containercheck.results.row import Row
 
 #: Most rows of intervals in a plot.

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from containercheck.report.page import failures, palette, states, wording
 from containercheck.report.page.contents import Page
+from containercheck.results.formatting import count
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
@@ -40,7 +41,7 @@ def html(page: Page, files: Sequence[str]) -> str:
         light=palette.variables(),
         dark=palette.variables(dark=True),
         style=Markup((TEMPLATES / "style.css").read_text(encoding="utf-8")),
-        count=wording.count,
+        count=count,
     )
 
 

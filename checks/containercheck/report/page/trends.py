@@ -15,8 +15,8 @@ from containercheck.report.page import charts, drawing, shapes
 from containercheck.report.page.charts import Chart
 from containercheck.report.page.palette import VARIANTS
 from containercheck.report.page.shapes import Curve, Level, Panel
-from containercheck.report.page.wording import Table, axes, count, finite, measured, shown_count
-from containercheck.results.formatting import number
+from containercheck.report.page.wording import Table, axes, finite, measured, shown_count
+from containercheck.results.formatting import count, number
 
 #: Most nights in a plot, and in the table of trends without a change.
 DRAWN, TOLD = 60, 5

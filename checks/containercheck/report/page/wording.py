@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from containercheck.results.cases import Case
-from containercheck.results.formatting import number
+from containercheck.results.formatting import count, number
 
 #: Escape sequences of a terminal, such as colors.
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -35,11 +35,6 @@ class Table:
 def plain(text: str) -> str:
     """Return a text without escape sequences, and with unprintable characters replaced."""
     return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", ESCAPES.sub("", text).replace("\r\n", "\n"))
-
-
-def count(amount: int, noun: str) -> str:
-    """Return a number with its noun: ``1 node``, ``2 nodes``."""
-    return f"{amount} {noun}{'' if amount == 1 else 's'}"
 
 
 def shown_count(shown: int, total: int, noun: str) -> str:
