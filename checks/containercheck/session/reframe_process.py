@@ -258,7 +258,9 @@ def configured(arguments: Sequence[str], place: Workplace, name: str) -> Any:
     asked = replace(place, report_file=None, keeps_job=False)
     named = [*environment(place)["RFM_CONFIG_FILES"].split(":"), *arguments]
     files = frozenset((path, os.stat(path).st_mtime_ns) for path in named if os.path.isfile(path))
-    return _configuration(tuple(arguments), asked, (frozenset(os.environ.items()), files))[name]
+    # ReFrame sets this one itself, at the import, so that it appears here in the course of a session.
+    variables = frozenset(item for item in os.environ.items() if item[0] != "RFM_INSTALL_PREFIX")
+    return _configuration(tuple(arguments), asked, (variables, files))[name]
 
 
 def names_checks(arguments: Sequence[str]) -> bool:
