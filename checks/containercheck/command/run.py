@@ -20,7 +20,7 @@ from containercheck.node.container_runtimes import REGISTRY_SCHEME
 from containercheck.report import ending, table
 from containercheck.report.view import CaseView
 from containercheck.results import selections
-from containercheck.results.cases import Case, ReportError, collect
+from containercheck.results.cases import Case, NoReport, ReportError, collect
 from containercheck.results.formatting import say
 from containercheck.session import claims, estimate, preconditions, progress, reframe_process
 from containercheck.session.passes import Session
@@ -107,7 +107,8 @@ def session(
             stopped = [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
             # Without a session to go on with, ReFrame was not run.
             why = "" if settings.only_open else reframe_process.last_error(place.log)
-            return ended([*stopped, why or str(error)])
+            full = reframe_process.of_full_axes(place.log) if isinstance(error, NoReport) else ""
+            return ended([*stopped, why or (f"no check was run, but {full}" if full else str(error))])
         if current.is_resumed and current.is_done:
             say("nothing is open in the last session")
             # An acceptance prints its verdict again.

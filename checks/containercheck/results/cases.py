@@ -25,6 +25,10 @@ class ReportError(Exception):
     """A report cannot be read."""
 
 
+class NoReport(ReportError):
+    """There is no report, because no check was run."""
+
+
 @dataclass(frozen=True)
 class Case:
     """The result of a check on one partition.
@@ -120,7 +124,8 @@ class Case:
 def load(path: Path) -> dict[str, Any]:
     """Return a report as ReFrame wrote it.
 
-    :raises ReportError: there is no file, it is no report, or another version of this library wrote its results.
+    :raises NoReport: there is no file.
+    :raises ReportError: it is no report, or another version of this library wrote its results.
     """
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
@@ -129,7 +134,7 @@ def load(path: Path) -> dict[str, Any]:
         for raw in (raw for run in report["runs"] for raw in run["testcases"]):
             require_readable(raw.get("results") or ())
     except FileNotFoundError:
-        raise ReportError("no check was run: nothing matches the selection, or no check file loads") from None
+        raise NoReport("no check was run: nothing matches the selection, or no check file loads") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReportError(f"cannot read ReFrame's report {path}: {error}") from error
     return report

@@ -8,6 +8,7 @@ import pytest
 from conftest import REPOSITORY
 from containercheck.application import command_line, full_axes
 from containercheck.application.command_line import CommandLine
+from containercheck.command import run
 from containercheck.session import reframe_process
 
 LISTED = [
@@ -73,6 +74,14 @@ def test_cases_that_only_the_full_axes_have_are_not_missed_silently(session, sel
     result = session("--dry-run", *selection, checks=STARTUP)
     assert not result.cases
     assert "3 more cases belong to the full axes and match the selection" in result.output
+
+
+def test_a_session_of_nothing_else_says_how_to_have_them(tmp_path, capsys):
+    (tmp_path / "config.py").write_text("site_configuration = {}\n")
+    place = reframe_process.Workplace(tmp_path, checks=str(STARTUP), config=tmp_path / "config.py")
+    assert run.session(["--estimate", "-n", "circumstances=many_files"], place) == 1
+    said = "no check was run, but 3 more cases belong to the full axes and match the selection: -S full=yes"
+    assert said in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
