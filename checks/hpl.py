@@ -19,7 +19,7 @@ LARGEST, LARGEST_PART = 96000, 96000**2 * 8 / (128 << 30)
 #: Order of a default run's matrix for one core, which grows like the root of their number. Over several nodes it is
 #: smaller, because HPCC sends the updates of its RandomAccess one by one: on TCP that would take minutes.
 QUICK, QUICK_OVER_NODES = 1280, 640
-#: Seconds of a core that HPCC's other components take for an element of the matrix: measured with orders of 3431 and 6863.
+#: Seconds of a core that HPCC's other components take for an element of the matrix (measured, orders 3431 and 6863).
 OTHER_COMPONENTS = 2e-6
 
 
