@@ -61,6 +61,15 @@ def test_an_overhead_that_a_reference_expects_is_not_as_fast(facts, expected):
     assert outcome(SHAPE, made.case(rows=[made.row(expected=True, **facts)])) == expected
 
 
+def test_of_what_is_not_certain_it_is_known_how_much_slower_it_may_be():
+    unsure = {"overhead": 9.0, "verdict": "inconclusive"}
+    rows = [made.row(**unsure), made.row("time", overhead=1.0), made.row("start", overhead_unit="s", **unsure)]
+    known = "1 of 3 overheads certain to be as fast, none over 11 % worse, none over 11 s worse"
+    assert judged(SHAPE, made.case(rows=rows)).why == known
+    endless = made.row("load", high=None, **unsure)
+    assert "%" not in judged(SHAPE, made.case(rows=[*rows, endless])).why
+
+
 def test_one_overhead_that_says_the_opposite_is_enough():
     rows = [made.row("rate", overhead=-20.0), made.row("time", overhead=20.0)]
     assert outcome(replace(SHAPE, says=FASTER), made.case(rows=rows)) == DIFFERS

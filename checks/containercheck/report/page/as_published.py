@@ -10,6 +10,7 @@ does not.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -139,7 +140,18 @@ def _compared(shape: Shape, cases: Sequence[Case]) -> Part | None:
     why = [f"{said.count(True)} of {count(len(said), 'overhead')} certain to be {shape.says}"]
     why += [f"the opposite: {said.count(False)}"] if False in said else []
     holds = False if False in said else None if None in said else True
+    if holds is None and shape.says == AS_FAST:
+        why += _at_most(rows)
     return Part(holds, "; ".join([*_ranges(rows), *_values(shape, cases)]), "" if holds else ", ".join(why))
+
+
+def _at_most(rows: Sequence[Row]) -> list[str]:
+    """Return how much slower the container may be, by the largest end of an interval in each unit."""
+    largest: dict[str, float] = {}
+    for row in rows:
+        high = finite(row.high)
+        largest[row.overhead_unit] = max(largest.get(row.overhead_unit, 0.0), math.inf if high is None else high)
+    return [f"none over {number(high, 2)} {unit} worse" for unit, high in largest.items() if 0 < high < math.inf]
 
 
 def _ranges(rows: Sequence[Row]) -> list[str]:
