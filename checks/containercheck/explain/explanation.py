@@ -54,7 +54,8 @@ def _concerning(bare: Observation | None, container: Observation | None, uses: t
     """Return what differs, and is about an MPI and devices that are there."""
     found = differences(bare, container) if bare and container else []
     found += _by_use(uses)
-    families = families_of(uses)
+    # What is set for another MPI than the container's slows nothing there. Of one that loaded none, bare's counts.
+    families = families_of(uses[1:]) or families_of(uses)
     # The same may be seen before the runs and during them: the latter says more, unless only the former can be tried.
     by_name: dict[tuple[str, str], Cause] = {}
     for cause in found:
@@ -96,7 +97,10 @@ def _named(hosts: Sequence[str]) -> str:
 
 
 def _concerns(cause: Cause, bare: Observation | None, families: set[str]) -> bool:
-    """Return whether a cause is about an MPI that was loaded, where any was, and about devices that the node has."""
+    """Return whether a cause is about an MPI that is loaded, where any is known, and about devices that the node has.
+
+    :param families: of the MPI that is loaded.
+    """
     if families and cause.family and cause.family not in families:
         return False
     return not cause.devices or (bare is not None and any(devices_below(bare, each) for each in cause.devices))

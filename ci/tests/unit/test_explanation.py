@@ -212,6 +212,20 @@ def test_a_library_that_only_one_side_has_is_named(on_host, in_container, senten
     assert sentences(CONTAINER, TIME, uses=(bare, container)) == ([sentence] if sentence else [])
 
 
+#: Libraries of Open MPI and of MPICH.
+MPIS = ("libmpi.so.40", "libmpich.so.12")
+
+
+def test_settings_of_another_mpi_than_the_containers_explain_nothing():
+    """Seen with two images of Quantum ESPRESSO: Open MPI's settings "did not reach" MPICH, which was twice as slow."""
+    bare = replace(BARE, settings={"/etc/openmpi/openmpi-mca-params.conf btl": "^uct"})
+    container = with_variables(OMPI_MCA_btl="self")
+    open_mpi, mpich = (replace(USED[1], libraries=frozenset([f"/usr/lib/{file}"])) for file in MPIS)
+    for inside, expected in ((open_mpi, ["OMPI_MCA_btl", "btl"]), (mpich, ["MPI"]), (USED[1], ["OMPI_MCA_btl", "btl"])):
+        found = explanation.causes(bare, container, (open_mpi, inside), [LATENCY])
+        assert sorted(cause.about for cause in found) == sorted(expected)
+
+
 def test_a_setting_explains_what_it_is_about():
     path = "/etc/openmpi/openmpi-mca-params.conf"
     names = ("hwloc_base_binding_policy", "oob_tcp_if_include", "btl_tcp_if_include")

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from containercheck.report.page import places
 from containercheck.report.page.wording import finite
 from containercheck.results.cases import Case
 from containercheck.results.formatting import number
@@ -167,19 +168,22 @@ def _listed(course: Course, line: Line) -> str:
 def _lines(course: Course, cases: Sequence[Case]) -> Iterator[Line]:
     """Yield the values over the axis, for each group of cases that differ in nothing else."""
     groups: dict[tuple[object, ...], dict[str, tuple[float, Row]]] = {}
+    members: dict[tuple[object, ...], list[Case]] = {}
     # The bare case comes first: it is measured by itself.
     for case in sorted(cases, key=lambda case: case.variant != "bare"):
         for row in case.rows if case.axes.get(course.where[0], "").startswith(course.where[1]) else ():
             value, place = _value(course, case, row), _place(course, case, row)
             if row.figure == course.figure and value is not None and place:
                 groups.setdefault(_group(course, case), {}).setdefault(place, (value, row))
-    for by_place in groups.values():
-        places = _ordered(course, by_place)
-        if len(places) > 1 and (not course.best or course.best in places):
+                members.setdefault(_group(course, case), []).append(case)
+    for group, found in groups.items():
+        by_place = _numbered(course, members[group], found)
+        ordered = _ordered(course, by_place)
+        if len(ordered) > 1 and (not course.best or course.best in ordered):
             row = next(iter(by_place.values()))[1]
             is_lower_better = row.better == "lower" and not course.relative
             unit = "%" if course.relative else row.unit
-            yield Line(tuple((place, by_place[place][0]) for place in places), unit, is_lower_better)
+            yield Line(tuple((place, by_place[place][0]) for place in ordered), unit, is_lower_better)
 
 
 def _value(course: Course, case: Case, row: Row) -> float | None:
@@ -205,11 +209,21 @@ def _group(course: Course, case: Case) -> tuple[object, ...]:
     return (case.key[:3], others, 0 if course.axis == NODES else case.nodes)
 
 
-def _ordered(course: Course, places: Collection[str]) -> list[str]:
-    """Return the places that count, in their order."""
+def _numbered(
+    course: Course, cases: Sequence[Case], by_place: Mapping[str, tuple[float, Row]]
+) -> Mapping[str, tuple[float, Row]]:
+    """Return the values of a trend over numbers by these, where the axis has a default: ``ranks=0`` is 28 of them."""
+    if course.best or course.places or course.axis in (NODES, SIDES):
+        return by_place
+    placed = places.of(course.axis, cases)
+    return {f"{placed.numbers[at]:g}": by_place[at] for at in placed.numbers if at in by_place} if placed else {}
+
+
+def _ordered(course: Course, values: Collection[str]) -> list[str]:
+    """Return the values of the axis that count, in their order."""
     if course.places:
-        return [place for place in course.places if place in places]
-    numbers = sorted((place for place in places if re.fullmatch(r"\d+(\.\d+)?", place)), key=float)
+        return [place for place in course.places if place in values]
+    numbers = sorted((place for place in values if re.fullmatch(r"\d+(\.\d+)?", place)), key=float)
     if course.best or course.axis == SIDES:
-        return [*numbers, *(place for place in places if place not in numbers)]
+        return [*numbers, *(place for place in values if place not in numbers)]
     return [place for place in numbers if 0 < float(place) <= course.up_to]
