@@ -44,6 +44,22 @@ def test_a_trend_holds_or_not(trend, values, holds):
     assert judge(Course("rate", "size", trend), *raw).holds is holds
 
 
+@pytest.mark.parametrize(("cores", "holds"), [(4, True), (2, None)])
+def test_a_default_has_the_number_that_its_case_had(cores, holds):
+    """``ranks=0`` is a rank on each core: the last value of a course over ranks, or none of its own."""
+    raw = [
+        made.case("Code", "bare", axes=f" %ranks={ranks}", rows=[made.alone("rate", value)], expected=layout(number))
+        for ranks, number, value in ((0, cores, 12.0), (2, 2, 22.0))
+    ]
+    part = judge(Course("rate", "ranks", FALLS), *raw)
+    assert (part and part.holds) is holds
+    assert part is None or part.ours == "22, 12 ns/day at ranks 2, 4"
+
+
+def layout(ranks):
+    return {"ranks": ranks, "threads": 1, "amount": 100.0}
+
+
 def test_the_reason_names_where_a_trend_breaks():
     part = judge(Course("rate", "size", RISES), *over("size", {8000: 203.6, 16000: 180.0, 32000: 397.9}))
     assert (part.ours, part.why) == ("204, 180, 398 ns/day at size 8000, 16000, 32000", "it falls from 8000 to 16000")
