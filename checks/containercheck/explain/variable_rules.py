@@ -110,7 +110,8 @@ VARIABLES = (
         "FI_(?!PROVIDER_PATH).*", MPI, 90, "it chooses how the fabric is used", "libfabric#9422", also_missing=True
     ),
     VariableRule(
-        "MPICH_.*|MPIR_CVAR_.*|I_MPI_(?!ROOT).*|MV2_.*",
+        # Hydra itself tells each rank the name of its node.
+        "MPICH_.*|MPIR_CVAR_(?!CH3_INTERFACE_HOSTNAME).*|I_MPI_(?!ROOT).*|MV2_.*",
         MPI,
         90,
         "it chooses how the ranks talk",
@@ -165,7 +166,13 @@ VARIABLES = (
     ),
     VariableRule("PYTHONUNBUFFERED", (FILES,), 55, "each line is written by itself", "Python manual"),
     VariableRule(
-        "(PMIX|PRTE)_MCA_.*", (*MPI, START), 70, "it chooses how ranks are started", "openpmix#1819", also_missing=True
+        "(PMIX|PRTE)_MCA_(?!mca_base_component_show_load_errors).*",
+        (*MPI, START),
+        70,
+        "it chooses how ranks are started",
+        "openpmix#1819",
+        also_missing=True,
+        family=OPEN_MPI,
     ),
     VariableRule(
         "NVIDIA_TF32_OVERRIDE|CUBLAS_WORKSPACE_CONFIG|TF_DETERMINISTIC_OPS|TF_CUDNN_.*|CUDNN_.*",
