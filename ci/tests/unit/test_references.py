@@ -8,6 +8,7 @@ import runpy
 import types
 from dataclasses import replace
 
+import imb
 import iozone
 import pytest
 import yaml
@@ -78,10 +79,11 @@ def check_of(name):
 
 
 def figures_of(check, where):
-    """Return the names of the figures of a case; a case of IOzone has those of its reports."""
+    """Return the names of the figures of a case; of IOzone those of its reports, of IMB those of all sizes."""
     if check.__name__ == "IOzone":
         return {iozone.report(title).name for title in iozone.MODES[where["access"]][1]}
-    return {figure.name for figure in check.figures}
+    of_sizes = (imb.latency, imb.bandwidth, imb.allreduce) if check.__name__ == "IMB" else ()
+    return {figure.name for figure in check.figures} | {of(size).name for of in of_sizes for size in imb.ALL_SIZES}
 
 
 def entries(tree, depth):
