@@ -26,6 +26,14 @@ def test_a_figure_over_numbers_is_a_curve_for_each_side():
     assert "bare: 100 to 800" in chart.description
 
 
+def test_bare_is_that_of_most_rounds_and_not_a_run_at_another_time():
+    """On a machine of two speeds DGEMM's bare run was 40 % faster than both sides in the rounds of its container."""
+    contained = [made.case(axes=f" %block={block}", rows=[made.row(bare=7.0)]) for block in (64, 256)]
+    alone = [made.case(variant="bare", axes=f" %block={block}", rows=[made.alone("rate", 10.0)]) for block in (64, 256)]
+    (chart,) = drawn(*alone, *contained)
+    assert "bare: 7 to 7" in chart.description
+
+
 def test_a_figure_over_names_has_them_in_their_order():
     raw = [made.case(axes=f" %use_case={name}", rows=[made.row()]) for name in ("two", "one", "five")]
     (chart,) = drawn(*raw)
