@@ -169,14 +169,12 @@ def _lines(course: Course, cases: Sequence[Case]) -> Iterator[Line]:
     """Yield the values over the axis, for each group of cases that differ in nothing else."""
     groups: dict[tuple[object, ...], dict[str, tuple[float, Row]]] = {}
     members: dict[tuple[object, ...], list[Case]] = {}
+    # The bare cases come first: they ran one after the other, and a course compares them with each other.
     for case in sorted(cases, key=lambda case: case.variant != "bare"):
         for row in case.rows if case.axes.get(course.where[0], "").startswith(course.where[1]) else ():
             value, place = _value(course, case, row), _place(course, case, row)
             if row.figure == course.figure and value is not None and place:
-                known = groups.setdefault(_group(course, case), {})
-                # A bare case is a single run, at another time than the rounds of its containers.
-                if place not in known or (row.rounds or 0) > (known[place][1].rounds or 0):
-                    known[place] = (value, row)
+                groups.setdefault(_group(course, case), {}).setdefault(place, (value, row))
                 members.setdefault(_group(course, case), []).append(case)
     for group, found in groups.items():
         by_place = _numbered(course, members[group], found)
