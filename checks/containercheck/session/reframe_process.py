@@ -34,6 +34,8 @@ NOT_STORED = re.compile(r"WARNING: failed to store results in the database: (.*)
 PR_SET_CHILD_SUBREAPER = 36
 #: Lowest rate of polling: ReFrame's default slows down to a poll in ten seconds, which would delay each job's end.
 QUIET = {"RFM_POLL_RATE_MIN": "0.5"}
+#: Rates of a dry run, which has no job: ReFrame sleeps between its steps all the same.
+DRY = {"RFM_POLL_RATE_MIN": "20", "RFM_POLL_RATE_MAX": "20"}
 #: Parts of the configuration that a session needs, as ``--show-config`` names them.
 SYSTEM, STAGE, PREFIX = "systems/0", "systems/0/stagedir", "systems/0/prefix"
 REPORT_FILE, DATABASE = "general/0/report_file", "storage/0/sqlite_db_file"
@@ -328,7 +330,8 @@ def reframe(
     place.reports.mkdir(parents=True, exist_ok=True)
     rows = place.reports / "announced-rows.jsonl"
     rows.unlink(missing_ok=True)
-    actions = [] if "--dry-run" in arguments else ["-r"]
+    is_dry = "--dry-run" in arguments
+    actions = [] if is_dry else ["-r"]
     if quiet:
         # A policy among the arguments comes later, and so overrides this one.
         actions += ["--exec-policy=serial"]
@@ -339,7 +342,7 @@ def reframe(
             cwd=place.directory,
             # In a dry run, whose rows are made up, nothing is announced.
             env={
-                **(QUIET if quiet else {}),
+                **(DRY if is_dry else QUIET if quiet else {}),
                 **environment(place),
                 **({} if known is None else {announcements.FILE: str(rows)}),
             },

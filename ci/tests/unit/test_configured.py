@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
+from conftest import write_program
 from containercheck.session import reframe_process
 
 
@@ -21,3 +23,19 @@ def test_reframe_is_started_once_for_all_parts_of_its_configuration(tmp_path, mo
     # What changes the answer is another question.
     monkeypatch.setenv("RFM_STAGE_DIR", str(tmp_path / "elsewhere"))
     assert reframe_process.configured([], place, reframe_process.STAGE) == str(tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "quiet", "rates"),
+    [(["--dry-run"], False, "20 20"), ([], True, "0.5 none"), ([], False, "none none")],
+)
+def test_reframe_polls_as_often_as_what_it_runs_needs(tmp_path, monkeypatch, arguments, quiet, rates):
+    """Between the steps of a dry run it slept for five seconds in all."""
+    for name in ("RFM_POLL_RATE_MIN", "RFM_POLL_RATE_MAX"):
+        monkeypatch.delenv(name, raising=False)
+    write_program(tmp_path / "reframe", "echo ${RFM_POLL_RATE_MIN:-none} ${RFM_POLL_RATE_MAX:-none}")
+    monkeypatch.setattr(reframe_process, "program", lambda: str(tmp_path / "reframe"))
+    place = reframe_process.Workplace(tmp_path, config=tmp_path / "config.py")
+    with reframe_process.Relay() as relay:
+        assert reframe_process.reframe(arguments, place, relay, quiet=quiet) == 0
+    assert place.log.read_text() == f"{rates}\n"
