@@ -18,9 +18,9 @@ from pingpong_program import MPIRUN, program  # noqa: F401
         ),
     ],
 )
-def test_of_each_class_so_many_pairs_take_part(program, options, measured):
+def test_of_each_class_so_many_pairs_take_part(program, options, measured, tmp_path):
     command = [*MPIRUN, "-np", "5", program, "0.001", *options]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    said = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
     pairs = {name: re.findall(rf"^{name} (\w+) (\d+)$", said, re.MULTILINE) for name in ("pairs", "measured")}
     assert sum(int(count) for _, count in pairs["pairs"]) == 10
     assert max(int(count) for _, count in pairs["measured"]) == measured
