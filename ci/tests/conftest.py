@@ -261,10 +261,8 @@ def reframe_command(
     words = [str(Path(sys.executable).parent / "reframe"), "-c", str(checks)]
     words += ["-r"] if "--dry-run" not in arguments else []
     words += ["--keep-stage-files", "--nocolor", f"--report-file={directory / 'report.json'}"]
-    # By default ReFrame polls ever less often, in the end every ten seconds: so late is it told that a job is done.
-    polls = {"RFM_POLL_RATE_MIN": "1"}
     facts = {
-        "env": {**os.environ, **polls, "PYTHONPATH": str(REPOSITORY / "checks"), **environment},
+        "env": {**os.environ, "PYTHONPATH": str(REPOSITORY / "checks"), **environment},
         "cwd": directory,
         "text": True,
         "stdout": subprocess.PIPE,
