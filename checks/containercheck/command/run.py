@@ -106,9 +106,8 @@ def session(
         except ReportError as error:
             stopped = [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
             # Without a session to go on with, ReFrame was not run.
-            why = "" if settings.only_open else reframe_process.last_error(place.log)
-            full = reframe_process.of_full_axes(place.log) if isinstance(error, NoReport) else ""
-            return ended([*stopped, why or (f"no check was run, but {full}" if full else str(error))])
+            why = "" if settings.only_open else _why_nothing_ran(error, place.log)
+            return ended([*stopped, why or str(error)])
         if current.is_resumed and current.is_done:
             say("nothing is open in the last session")
             # An acceptance prints its verdict again.
@@ -129,6 +128,12 @@ def session(
         where = reframe_process.named_database(settings.arguments, place)
         say(f"these results are not in the database {where} ({why}): they are in {place.report}")
     return status
+
+
+def _why_nothing_ran(error: ReportError, log: Path) -> str:
+    """Return the last error of a session without results, or how to have the cases that match; empty without both."""
+    full = reframe_process.of_full_axes(log) if isinstance(error, NoReport) else ""
+    return reframe_process.last_error(log) or (f"no check was run, but {full}" if full else "")
 
 
 def _places(place: Workplace) -> str:

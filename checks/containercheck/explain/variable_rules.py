@@ -110,8 +110,7 @@ VARIABLES = (
         "FI_(?!PROVIDER_PATH).*", MPI, 90, "it chooses how the fabric is used", "libfabric#9422", also_missing=True
     ),
     VariableRule(
-        # Hydra itself tells each rank the name of its node.
-        "MPICH_.*|MPIR_CVAR_(?!CH3_INTERFACE_HOSTNAME).*|I_MPI_(?!ROOT).*|MV2_.*",
+        "MPICH_.*|MPIR_CVAR_.*|I_MPI_(?!ROOT).*|MV2_.*",
         MPI,
         90,
         "it chooses how the ranks talk",
@@ -166,7 +165,7 @@ VARIABLES = (
     ),
     VariableRule("PYTHONUNBUFFERED", (FILES,), 55, "each line is written by itself", "Python manual"),
     VariableRule(
-        "(PMIX|PRTE)_MCA_(?!mca_base_component_show_load_errors).*",
+        "(PMIX|PRTE)_MCA_.*",
         (*MPI, START),
         70,
         "it chooses how ranks are started",
@@ -192,9 +191,11 @@ VARIABLES = (
         "GOGC|GOMEMLIMIT|GODEBUG", (COMPUTING, MEMORY), 60, "it changes how memory is collected", "Go manual, runtime"
     ),
 )
-#: Variables that launchers give each rank: their values differ between any two.
+#: Variables that launchers give each rank by themselves: their values differ between any two, or slow nothing.
 OF_RANK = re.compile(
-    r"(RANK|_LOCALID|_NODEID|_PROCID|_PID|_NAMESPACE|_URI|_UUID|_PIN_INFO|_TASK|_STEP|VPID|JOBID|FD$|PORT$)", re.I
+    r"(RANK|_LOCALID|_NODEID|_PROCID|_PID|_NAMESPACE|_URI|_UUID|_PIN_INFO|_TASK|_STEP|VPID|JOBID|FD$|PORT$"
+    r"|_CH3_INTERFACE_HOSTNAME$|^(PMIX|PRTE)_MCA_mca_base_component_show_load_errors$)",
+    re.I,
 )
 
 

@@ -147,23 +147,29 @@ def _compared(shape: Shape, cases: Sequence[Case]) -> Part | None:
 
 def _at_most(rows: Sequence[Row]) -> list[str]:
     """Return how much slower the container may be, by the largest end of an interval in each unit."""
-    largest: dict[str, float] = {}
-    for row in rows:
-        high = finite(row.high)
-        largest[row.overhead_unit] = max(largest.get(row.overhead_unit, 0.0), math.inf if high is None else high)
-    return [f"none over {number(high, 2)} {unit} worse" for unit, high in largest.items() if 0 < high < math.inf]
+    texts = []
+    for unit, of_unit in _by_unit(rows).items():
+        ends = [finite(row.high) for row in of_unit]
+        high = max(math.inf if end is None else end for end in ends)
+        texts += [f"none over {number(high, 2)} {unit} worse"] if 0 < high < math.inf else []
+    return texts
 
 
 def _ranges(rows: Sequence[Row]) -> list[str]:
     """Return the smallest and the largest overhead in each unit."""
-    by_unit: dict[str, list[float]] = {}
-    for row in rows:
-        by_unit.setdefault(row.overhead_unit, []).append(row.overhead or 0.0)
     texts = []
-    for unit, values in by_unit.items():
+    for unit, of_unit in _by_unit(rows).items():
+        values = [row.overhead or 0.0 for row in of_unit]
         ends = dict.fromkeys(number(end, 2, "+") for end in (min(values), max(values)))
         texts.append(f"{count(len(values), 'overhead')}: {' to '.join(ends)} {unit}")
     return texts
+
+
+def _by_unit(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.overhead_unit, []).append(row)
+    return groups
 
 
 def _values(shape: Shape, cases: Sequence[Case]) -> list[str]:

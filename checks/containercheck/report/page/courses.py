@@ -9,7 +9,6 @@ is named as the best, no other place may be better. All of this is about the val
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -167,17 +166,15 @@ def _listed(course: Course, line: Line) -> str:
 
 def _lines(course: Course, cases: Sequence[Case]) -> Iterator[Line]:
     """Yield the values over the axis, for each group of cases that differ in nothing else."""
-    groups: dict[tuple[object, ...], dict[str, tuple[float, Row]]] = {}
-    members: dict[tuple[object, ...], list[Case]] = {}
+    groups: dict[tuple[object, ...], dict[str, tuple[float, Row, Case]]] = {}
     # The bare cases come first: they ran one after the other, and a course compares them with each other.
     for case in sorted(cases, key=lambda case: case.variant != "bare"):
         for row in case.rows if case.axes.get(course.where[0], "").startswith(course.where[1]) else ():
             value, place = _value(course, case, row), _place(course, case, row)
             if row.figure == course.figure and value is not None and place:
-                groups.setdefault(_group(course, case), {}).setdefault(place, (value, row))
-                members.setdefault(_group(course, case), []).append(case)
-    for group, found in groups.items():
-        by_place = _numbered(course, members[group], found)
+                groups.setdefault(_group(course, case), {}).setdefault(place, (value, row, case))
+    for found in groups.values():
+        by_place = _numbered(course, found)
         ordered = _ordered(course, by_place)
         if len(ordered) > 1 and (not course.best or course.best in ordered):
             row = next(iter(by_place.values()))[1]
@@ -209,13 +206,11 @@ def _group(course: Course, case: Case) -> tuple[object, ...]:
     return (case.key[:3], others, 0 if course.axis == NODES else case.nodes)
 
 
-def _numbered(
-    course: Course, cases: Sequence[Case], by_place: Mapping[str, tuple[float, Row]]
-) -> Mapping[str, tuple[float, Row]]:
+def _numbered(course: Course, by_place: Mapping[str, tuple[float, Row, Case]]) -> Mapping[str, tuple[float, Row, Case]]:
     """Return the values of a trend over numbers by these, where the axis has a default: ``ranks=0`` is 28 of them."""
     if course.best or course.places or course.axis in (NODES, SIDES):
         return by_place
-    placed = places.of(course.axis, cases)
+    placed = places.of(course.axis, [case for _, _, case in by_place.values()])
     return {f"{placed.numbers[at]:g}": by_place[at] for at in placed.numbers if at in by_place} if placed else {}
 
 
@@ -223,7 +218,7 @@ def _ordered(course: Course, values: Collection[str]) -> list[str]:
     """Return the values of the axis that count, in their order."""
     if course.places:
         return [place for place in course.places if place in values]
-    numbers = sorted((place for place in values if re.fullmatch(r"\d+(\.\d+)?", place)), key=float)
+    numbers = sorted(filter(places.is_number, values), key=float)
     if course.best or course.axis == SIDES:
         return [*numbers, *(place for place in values if place not in numbers)]
-    return [place for place in numbers if 0 < float(place) <= course.up_to]
+    return [place for place in numbers if float(place) <= course.up_to]
