@@ -241,6 +241,7 @@ def test_who_works_beside_it_is_named_and_rounds_are_replaced_until_the_machine_
     assert counted.startswith(f"the machine is busy: {record.busy}. ")
 
 
+@pytest.mark.alone
 def test_a_disturbed_round_counts_where_there_is_no_time_for_another(start_rounds, busy, tmp_path):
     work = f"{OWN_WORK}\necho time 1"
     start_rounds(work, work, 0, 10, "--seconds=0.1", figures=[TIME]).communicate(timeout=TURN)
