@@ -18,7 +18,7 @@ NIGHT, PASS, CHANGED = "nightly", "nightly_pass", "changed"
 #: The pass that runs cases with proposed changes again, with fresh rounds.
 CONFIRMATION = "confirmation"
 #: Keys that are kept of an earlier night: of a session; of a test case, what identifies it, and its result; of its
-#: expected time, what the values depend on; and of a figure, what a point needs.
+#: expected time, what the values depend on; and of a figure, what a point needs, and what is said of a document's.
 OF_SESSION = (NIGHT, PASS, CHANGED, "time_start_unix")
 OF_CASE = (
     "system",
@@ -36,7 +36,7 @@ OF_CASE = (
     "compared_images",
     "ready_image",
 )
-OF_WORK = ("ranks", "amount")
+OF_WORK = ("ranks", "threads", "amount")
 OF_FIGURE = (
     VERSION,
     "figure",
@@ -48,8 +48,12 @@ OF_FIGURE = (
     "subject_label",
     "subject",
     "overhead",
+    "low",
+    "high",
     "overhead_unit",
     "accepted",
+    "expected",
+    "verdict",
     "spread",
     "rounds",
     "emulated",

@@ -9,12 +9,14 @@ from dataclasses import replace
 import made
 import pytest
 from conftest import REPOSITORY
+from containercheck.history.nights import nights
 from containercheck.node import architectures
 from containercheck.report.page import as_published
 from containercheck.report.page.as_published import AGREES, DIFFERS, NOT_HAD, NOT_RUN, OPEN, Outcome
 from containercheck.report.page.courses import NODES, RISES, SIDES, Course
 from containercheck.report.page.documents import AS_FAST, FASTER, SHAPES, SLOWER, WORKS, Shape
 from containercheck.results.cases import collect
+from made_nights import DAY, NOON, session
 
 SHAPE = Shape("D12.6", "figure 1", "a code", "Code")
 
@@ -112,9 +114,53 @@ def test_bare_values_are_nothing_that_a_container_does():
 
 def test_the_way_of_an_image_has_bare_rows_only():
     rows = [made.alone(f"seconds_{step}") for step in ("build", "push", "pull", "convert", "start")]
-    (cases,) = [collect([{"runs": [{"testcases": [made.case("ImageTransfer", "bare", rows=rows)]}]}])]
-    (row,) = [row for row in as_published.table(cases).rows if row[2] == "ImageTransfer"]
+    found = nights([session(made.case("ImageTransfer", "bare", rows=rows))])
+    (row,) = [row for row in as_published.table(found).rows if row[2] == "ImageTransfer"]
     assert AGREES in row
+
+
+FASTER_CODE = made.case(rows=[made.row(overhead=1.0)])
+UNSURE = made.case(rows=[made.row(overhead=9.0, verdict="inconclusive")])
+SLOW = made.case(rows=[made.row(overhead=30.0, verdict="fail")])
+OTHER = made.case("OtherCode", rows=[made.row()])
+
+
+@pytest.mark.parametrize(
+    ("cases", "expected", "why"),
+    [
+        ([FASTER_CODE, UNSURE], AGREES, "in the night 1"),
+        ([FASTER_CODE, OTHER], AGREES, "in the night 1"),
+        ([FASTER_CODE, SLOW, UNSURE, OTHER], DIFFERS, "in the night 2; 0 of 1 overhead certain to be as fast"),
+        ([SLOW, FASTER_CODE], AGREES, ""),
+        ([UNSURE, UNSURE], OPEN, "0 of 1 overhead certain to be as fast"),
+        ([OTHER, OTHER], NOT_RUN, ""),
+    ],
+)
+def test_what_a_night_leaves_open_is_as_the_last_that_decided_it(cases, expected, why):
+    found = nights([session(case, began=NOON + number * DAY) for number, case in enumerate(cases, start=1)])
+    decided = as_published.decided(SHAPE, found)
+    assert (decided.word, decided.why[: len(why)]) == (expected, why)
+
+
+def test_nights_before_a_change_on_purpose_decide_nothing():
+    before, after = session(FASTER_CODE), session(OTHER, began=NOON + DAY, changed="new Apptainer")
+    assert as_published.decided(SHAPE, nights([before, after])).word == NOT_RUN
+    later = session(OTHER, began=NOON + 2 * DAY)
+    assert as_published.decided(SHAPE, nights([before, after, later])).word == NOT_RUN
+    assert as_published.decided(SHAPE, nights([after, before, later])).word == AGREES
+
+
+def test_a_course_of_an_earlier_night_is_as_it_was_in_that_night():
+    shape = replace(SHAPE, says="", course=Course("rate", "threads", RISES))
+    # Its default is as many threads as the case had.
+    cases = [
+        made.case("Code", "bare", axes=f" %threads={text}", expected={"ranks": 1, "threads": number}, rows=[rate])
+        for text, number, rate in (("2", 2, made.alone()), ("0", 8, made.alone(bare=190.0)))
+    ]
+    last = as_published.decided(shape, nights([session(*cases)]))
+    earlier = as_published.decided(shape, nights([session(*cases), session(OTHER, began=NOON + DAY)]))
+    assert (last.word, earlier.word, earlier.ours) == (AGREES, AGREES, last.ours)
+    assert "threads 2, 8" in last.ours
 
 
 def test_what_did_not_run_says_why():

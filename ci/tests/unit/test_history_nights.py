@@ -135,11 +135,16 @@ def test_axes_in_another_order_are_the_same_case_and_series():
     assert (*facts, tuple(found.axes.items())) == first.identity
 
 
-def test_of_earlier_nights_only_what_series_need_is_kept():
+def test_of_earlier_nights_only_what_series_and_documents_need_is_kept():
     more = {"measured": [{"baseline": {"rate": 1.0}}], "prerun_cmds": ["true"], "stagedir": "/stage", "tags": ["x"]}
     more["perfvalues"] = {"here:one:rate": [1.0, 0, None, None, "x", "pass"]}
     sessions = [
-        session(raw(row(low=0.5), **more), raw(name="Skipped", result="skip"), nightly=name, began=NOON + place * DAY)
+        session(
+            raw(row(low=0.5, answer="?"), **more),
+            raw(name="Skipped", result="skip"),
+            nightly=name,
+            began=NOON + place * DAY,
+        )
         for place, name in enumerate(("first", "second", "third"))
     ]
 
@@ -155,8 +160,8 @@ def test_of_earlier_nights_only_what_series_need_is_kept():
     # The same where another session of an earlier night comes last.
     assert kept(nights([*sessions, replace(sessions[0])])) == [(1, False), (1, False), (2, True)]
     first, *_, last = nights(iter(sessions))
-    assert last.cases[0].rows[0].low is not None
-    assert first.cases[0].rows[0].low is None
+    assert (last.cases[0].rows[0].low, last.cases[0].rows[0].answer) == (0.5, "?")
+    assert (first.cases[0].rows[0].low, first.cases[0].rows[0].answer) == (0.5, "")
 
 
 def test_a_night_says_the_same_once_others_follow():

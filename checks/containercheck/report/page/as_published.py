@@ -6,14 +6,19 @@ expects it), *slower* or *faster* (its interval is on that side of zero), and do
 check that compares nothing, the answers or the steps themselves are what a document says: its cases have to pass. The
 second part is the course of a figure over an axis (courses.py). A shape agrees where both hold, and differs where one
 does not.
+
+What this night leaves open, or did not run, is as the last night says that decided it: a night has the time to close a
+part of its verdicts, and a person runs one check after the other. Nights before something was changed on purpose do not
+count.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from containercheck.history.nights import Night
 from containercheck.report.page import courses, published, states
 from containercheck.report.page.courses import Part
 from containercheck.report.page.documents import AS_FAST, SHAPES, SLOWER, WORKS, Shape
@@ -46,9 +51,12 @@ class Outcome:
     why: str = ""
 
 
-def table(cases: Sequence[Case]) -> Table:
-    """Return the table of all figures of the documents, with what the cases of a night say."""
-    outcomes = [(shape, outcome(shape, cases)) for shape in SHAPES]
+def table(nights: Sequence[Night]) -> Table:
+    """Return the table of all figures of the documents, with what the nights say.
+
+    :param nights: the last one is shown.
+    """
+    outcomes = [(shape, decided(shape, nights)) for shape in SHAPES]
     rows = tuple(
         (
             f"{shape.document}, {shape.place}",
@@ -62,7 +70,21 @@ def table(cases: Sequence[Case]) -> Table:
         for shape, result in outcomes
     )
     agreeing = sum(result.word == AGREES for _, result in outcomes)
-    return Table(f"Figures of the documents: {agreeing} of {len(rows)} agree this night", HEADINGS, rows, len(HEADINGS))
+    return Table(f"Figures of the documents: {agreeing} of {len(rows)} agree", HEADINGS, rows, len(HEADINGS))
+
+
+def decided(shape: Shape, nights: Sequence[Night]) -> Outcome:
+    """Return what the last night says of a shape, or where it leaves that open, the last that decided it."""
+    last = outcome(shape, nights[-1].cases if nights else ())
+    if last.word not in (OPEN, NOT_RUN):
+        return last
+    for later, night in zip(reversed(nights), reversed(nights[:-1])):
+        if later.changed:
+            break
+        found = outcome(shape, night.cases)
+        if found.word in (AGREES, DIFFERS):
+            return replace(found, why="; ".join(filter(None, [f"in the night {night.name}", found.why])))
+    return last
 
 
 def theirs(shape: Shape) -> str:

@@ -37,7 +37,7 @@ class Page:
     :ivar problems: problems besides the results.
     :ivar questions: lines on cases that may be too slow or too fast, which is not certain.
     :ivar failed, unmeasured: cases that failed in what they measured, and before they measured anything.
-    :ivar published: the documents' figures, with what this night says of each.
+    :ivar published: the documents' figures, with what the nights say of each.
     :ivar slow_once: cases whose slowness a second run did not confirm.
     :ivar remarks: remarks on the night beside its figures.
     """
@@ -82,6 +82,7 @@ def page(nights: Sequence[Night], series: Sequence[Series], changes: Sequence[Ch
     :param series: the series of all these nights.
     """
     night = nights[-1]
+    published = as_published.table(nights)
     # Only nights are in a trend, and as its last point the session that is shown.
     nights = [*(earlier for earlier in nights[:-1] if earlier.is_nightly), night]
     cases = night.cases
@@ -113,7 +114,7 @@ def page(nights: Sequence[Night], series: Sequence[Series], changes: Sequence[Ch
         remarks=tuple(failures.remarks(cases)),
         matrices=tuple(matrix.matrices(cases, reasons, targets)),
         applications=tuple(application_parts),
-        published=as_published.table(cases),
+        published=published,
         changed=tuple(trend for trend in all_trends if trend.changes),
         unchanged=tuple(trends.unchanged(all_trends, nights)),
         provenance=provenance(_ran(cases)),
