@@ -166,16 +166,24 @@ def test_filler_names_are_found():
     assert [name for _, name in fillers(text)] == ["one", "tmp", "stuff", "thing", "bar", "foo"]
 
 
+def listed(*options):
+    """Return the paths that ``git ls-files`` lists with these options."""
+    command = ["git", "ls-files", *options]
+    return subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+#: What lies at the top level, beside files with a dot.
+TOP_LEVEL = "checks config spack-envs easyconfigs images ci README.md LICENSE pyproject.toml CHANGELOG.md CITATION.cff"
+
+
+def test_nothing_else_lies_at_the_top_level():
+    found = {name.partition("/")[0] for name in listed()}
+    assert {name for name in found if not name.startswith(".")} == {*TOP_LEVEL.split()}
+
+
 @pytest.mark.parametrize("directory", ["checks", "ci", "config"])
 def test_a_name_says_what_it_holds(directory):
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", f"{directory}/*.py"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    paths = [REPOSITORY / name for name in listed.stdout.splitlines()]
+    paths = [REPOSITORY / name for name in listed("-co", "--exclude-standard", f"{directory}/*.py")]
     assert paths
     found = {path: fillers(path.read_text()) for path in paths if path.is_file()}
     assert {path: names for path, names in found.items() if names} == {}
