@@ -97,8 +97,10 @@ def _image(wanted: Wanted, site: Site, link: str, candidate: Candidate | None = 
         raise Misconfigured(
             f"no image: there is no definition file images/{recipe}.def, which {wanted.check} names as its recipe"
         ) from None
+    # A candidate that is named by its path has its image built by another runtime, where it does not build.
+    is_needed = wanted.runtime.builds or not (candidate and candidate.command)
     # Otherwise the build step looks for the runtime, elsewhere or after the runtime's modules were loaded.
-    if site.is_here and not wanted.runtime_modules and shutil.which(command) is None:
+    if site.is_here and is_needed and not wanted.runtime_modules and shutil.which(command) is None:
         # A runtime that the site does not name was found on the PATH.
         raise Misconfigured(
             f"no container runtime: the site file's container_platforms name {wanted.runtime.name}, and no {command} "

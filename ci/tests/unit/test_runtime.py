@@ -147,8 +147,9 @@ def test_a_runtime_that_runs_no_images_in_a_way_is_one_line(on_path, tmp_path):
     assert done.stderr.splitlines() == [line]
 
 
-def test_an_image_is_unpacked_for_a_runtime_that_could_run_the_file(on_path):
-    on_path()
+def test_an_image_is_unpacked_for_a_runtime_that_could_run_the_file(on_path, monkeypatch):
+    # No podman is on the PATH: that of the candidate lies elsewhere.
+    monkeypatch.setenv("PATH", os.path.dirname(on_path()))
     here = Site("here:compute", True, "x86_64", 4, 0, release="trixie")
     unpacked = by_name("Apptainer").in_way("unpacked")
     several = (
