@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -235,6 +236,21 @@ def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
     return "runtimes", dict(zip(names, paths))
 
 
+def put_on_path(paths: Mapping[str, str]) -> None:
+    """Put the first candidate that builds images on the PATH where no runtime is: nothing would build them.
+
+    :param paths: the candidates, by the name of their side.
+    """
+    if any(shutil.which(known.command) for known in RUNTIMES if not known.alone):
+        return
+    for name, word in paths.items():
+        path = Path(container_runtimes.with_way(word)[0])
+        if path.name in COMMANDS:
+            os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{path.parent}"
+            say(f"no container runtime is on the PATH: {name} builds the images, unless the site's file names another")
+            return
+
+
 def asked(argv: Sequence[str]) -> tuple[list[str], bool, list[str], Parser]:
     """Return candidates, whether each runtime builds, the arguments of the session, and the parser.
 
@@ -268,6 +284,8 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     # A list, because ReFrame cannot find its own sessions again where a command line has a brace.
     chosen = ["-S", f"{kind}={json.dumps(list(paths.items()))}", "--exclude", "%variant=bare"]
     chosen += ["-S", "built_by_each=yes"] if built_by_each else []
+    if kind == "runtimes":
+        put_on_path(paths)
     compared = {name: identity(kind, path) for name, path in paths.items()}
     if built_by_each:
         compared["images"] = "built by each"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 import math
+import os
 import re
 import shutil
 import subprocess
@@ -302,6 +303,30 @@ def test_runtimes_of_several_kinds_are_no_versions_of_each_other(tmp_path, monke
     )
     lines = versions.lines([compared], {"apptainer": "1.4", "podman": "4.3"})
     assert re.split("  +", lines[1])[4:] == ["image", "142 MiB", "109 MiB (278 of files)"]
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "on_path", "added"),
+    [
+        (["apptainer", "singularity"], [], "apptainer"),
+        # It runs images, and builds none.
+        (["ch-run", "singularity"], [], "singularity"),
+        (["ch-run"], [], ""),
+        (["apptainer", "singularity"], ["podman"], ""),
+    ],
+)
+def test_where_no_runtime_is_on_the_path_the_first_that_builds_is_put_there(
+    tmp_path, monkeypatch, capsys, elsewhere, on_path, added
+):
+    own = tmp_path / "bin"
+    for place, command in [*((tmp_path / command, command) for command in elsewhere), *((own, c) for c in on_path)]:
+        place.mkdir(exist_ok=True)
+        (place / command).write_text("#!/bin/sh\n")
+        (place / command).chmod(0o755)
+    monkeypatch.setenv("PATH", str(own))
+    acceptance.put_on_path({command: str(tmp_path / command / command) for command in elsewhere})
+    assert os.environ["PATH"] == ":".join([str(own), *([str(tmp_path / added)] if added else [])])
+    assert (f"no container runtime is on the PATH: {added} builds" in capsys.readouterr().out) == bool(added)
 
 
 def test_a_rejection_names_what_differs_from_what_it_is_compared_with():
