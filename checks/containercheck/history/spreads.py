@@ -16,8 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scipy.special import chdtri
-
 from containercheck.history.nights import name_of
 from containercheck.results.database import StoredSession
 from containercheck.results.row import Row, rows_of
@@ -136,6 +134,9 @@ def merged(first: Known, second: Known) -> Known:
 
 def fitted(group: Sequence[Sample]) -> float:
     """Return the spread of samples of one unit: all squares, wild ones limited, over all degrees of freedom."""
+    # Not above: it takes half of the time in which a command starts, and a session without nights needs none of it.
+    from scipy.special import chdtri
+
     typical = _weighted_median(
         [(sample.squares / float(chdtri(sample.degrees, 0.5)), sample.degrees) for sample in group]
     )
