@@ -135,9 +135,9 @@ class Comparison:
             return "too slow, not yet certain"
         if kind == FASTER and self.expected:
             return "better than its reference, not yet certain"
-        if kind == FASTER:
-            gain = f"{short(abs(self.pairs.estimate), 3)} {unit}"
-            return f"{gain} better than {self.baseline_label}: does it compute the same?"
+        if kind == FASTER or self.pairs.gain_keeps_open:
+            gain = f"{short(abs(self.pairs.estimate), 3)} {unit} better than {self.baseline_label}"
+            return f"{gain}: does it compute the same?" if kind == FASTER else f"{gain}, not yet certain"
         if kind == CLOSE:
             return f"close to the {'range' if self.expected else 'tolerance'}" + (f", {most}" if most else "")
         too_short = f"{in_words(self.pairs.rounds * self.round_seconds)} here is too short to tell {self._accepted}"

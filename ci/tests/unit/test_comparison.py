@@ -13,6 +13,7 @@ from conftest import facts_of
 from containercheck import Figure
 from containercheck.node.outputs.evaluation import Evaluation, Facts
 from containercheck.node.stats.prior import Prior
+from containercheck.node.stats.sequential import Pairs
 from containercheck.results.row import SCHEMA
 from containercheck.sides.sides import Program, Side
 from containercheck.verdict import identities as builds_of
@@ -95,7 +96,7 @@ def test_rounds_that_would_never_tell_say_so():
 def made(expected=False, figure=RATE, seconds=1.0, **facts):
     """Return a comparison with a verdict that is given, for what is said of it."""
     facts = {"lowest": -math.inf, "highest": 5.0, "correlation": None, "prior": None, "contradicted": False, **facts}
-    facts = {"assumed_spread": None, "may_fail": facts.get("open_kind") == "slower", **facts}
+    facts = {"gain_keeps_open": False, "assumed_spread": None, "may_fail": facts.get("open_kind") == "slower", **facts}
     facts = {"rounds_needed": None, "bound": None, "interval": (-math.inf, math.inf), "open_kind": None, **facts}
     pairs = types.SimpleNamespace(verdict="inconclusive" if facts["open_kind"] else "fail", **facts)
     return Comparison(figure, "bare", "generic", [100.0], [100.0], pairs, expected, seconds, False)
@@ -223,6 +224,20 @@ def test_figures_that_are_better_than_their_references_have_a_line_each():
 def test_a_gain_beyond_belief_is_a_question():
     comparison = made(open_kind="faster", estimate=-87.0, above_tolerance=0, rounds=2, spread=1.0)
     assert comparison.answer == "87 % better than bare: does it compute the same?"
+
+
+def test_a_gain_that_may_be_a_question_is_not_called_close_to_the_tolerance():
+    pairs = Pairs(RATE.better, RATE.compare, -math.inf, 5.0, 1)
+    comparison = Comparison(RATE, "bare", "generic", [], [], pairs, False, 1.0, False)
+    for subject in (100, 100, 100, 100, 200, 200):
+        comparison.baseline.append(100.0)
+        comparison.subject.append(float(subject))
+        comparison.pairs.add(100.0, subject)
+    assert comparison.pairs.interval[1] < 5
+    assert (comparison.answer, comparison.remedy) == (
+        "41.4 % better than bare, not yet certain",
+        "about 6 more rounds would tell",
+    )
 
 
 def test_rounds_that_contradict_what_is_known_of_them_are_told():
