@@ -473,7 +473,8 @@ def test_a_remedy_is_started_as_the_side_that_it_mends_and_cannot_end_the_job():
 
 
 def test_what_a_side_sees_is_recorded_before_anything_may_end_the_job():
-    found = commands.side_commands(INTEGRATED, SITE, LAYOUT, "/stage", observed=True)
+    side = INTEGRATED.changed(launcher=replace(INTEGRATED.launcher, ranks=LAYOUT.ranks))
+    found = commands.side_commands(side, SITE, LAYOUT, "/stage", observed=True)
     places = {
         word: next(i for i, line in enumerate(found.needs.prepare) if f" {word} " in line) for word in ("observe",)
     }
@@ -481,3 +482,13 @@ def test_what_a_side_sees_is_recorded_before_anything_may_end_the_job():
     script = found.scripts["subject.observe.sh"]
     assert script.startswith("srun $(cat subject.start) apptainer ")
     assert script.endswith("sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing")
+
+
+def test_what_a_side_sees_is_looked_at_once_however_often_its_program_is_started_to_be_measured():
+    container = Container(by_name("Apptainer"), "image.sif")
+    side = Side("subject", "generic", Program("cat"), Launcher("measure --repeats 5 --"), container)
+    found = commands.side_commands(side, SITE, LAYOUT, "/stage", observed=True)
+    assert "measure --repeats 5 -- " in found.script
+    observing = found.scripts["subject.observe.sh"]
+    assert "measure" not in observing
+    assert observing.endswith("sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing")
