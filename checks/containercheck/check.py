@@ -142,6 +142,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.full_only = self.full_only or bool(others)
         if not self.contained and set(others) & set(axes.OF_IMAGE):
             self.valid_systems = []
+        references.figure_names(type(self).__name__, [*self.figures, *facts.of_peak(self.figures, 1.0)])
         if self.full_only:
             self.tags |= {"full"}
             self.run_limit = self.full_run_limit or self.run_limit
@@ -318,12 +319,15 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.set_prepared(plan=plan, remedies=plan.sides(pairs[0]))
 
     def _make_facts(self):
-        absolute, expected = references.split(references.case_references(self), self.figures, self.site.emulated)
+        check = type(self).__name__
+        known = references.figure_names(check, [*self.figures, *mpi_times.figures(self.program_names)])
+        found = references.case_references(self)
+        absolute, expected = references.split(found, self.figures, known, self.site.emulated)
         if expected or self.site.emulated or self.prepared.rounds.at_once:
             # Absolute references are for a whole node.
             self.reference = {self.current_partition.fullname: {} if self.prepared.rounds.at_once else absolute}
         self.set_prepared(with_reference=frozenset(expected))
-        site_tolerances = self.site.tolerances_of(type(self).__name__, {figure.name for figure in self.figures})
+        site_tolerances = self.site.tolerances_of(check, known)
         accepted = references.accepted(self.figures, expected, site_tolerances, self.tolerance)
         return {
             "figures": [{**asdict(figure), **accepted[figure.name]} for figure in self.prepared.rounds.figures],

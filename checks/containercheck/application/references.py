@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +28,21 @@ MARGIN = 0.2
 #: Key of every file of references; axes of the check may follow, for numbers that depend on them.
 INDEX = "$index: [$partition, variant, num_nodes]"
 KEYED = rf"{re.escape(INDEX[:-1])}(, \w+)*\]"
+
+_names: dict[str, set[str]] = {}
+
+
+def figure_names(check: str, figures: Iterable[Figure] = ()) -> set[str]:
+    """Return the names of the figures that the cases of a check have, of which a site or a file may name each.
+
+    A case need not have them all: other sizes, ways of access or numbers of ranks have figures of their own.
+
+    :param check: name of the check.
+    :param figures: those of a case, which are added.
+    """
+    names = _names.setdefault(check, set())
+    names.update(figure.name for figure in figures)
+    return names
 
 
 def file_of(site: Site, prefix: str, check: str) -> dict[str, str]:
@@ -75,17 +90,19 @@ class Expected(NamedTuple):
 
 
 def split(
-    found: Mapping[str, tuple], figures: Iterable[Figure], emulated: bool = False
+    found: Mapping[str, tuple], figures: Iterable[Figure], others: Collection[str] = (), emulated: bool = False
 ) -> tuple[dict[str, tuple], dict[str, Expected]]:
     """Return the references of a case: the absolute ones, and the expected overheads by figure.
 
     :param found: see :func:`case_references`.
+    :param others: names of figures that other cases of the check have; there is nothing to expect of them here.
     :param emulated: whether the nodes' processors are emulated: absolute figures then have no references.
     :raises ReframeError: an overhead is given for a figure that the check does not have, or its bounds accept nothing.
     """
     absolute = {name: value for name, value in found.items() if not name.endswith(OVERHEAD) and not emulated}
     with_overhead = {name.removesuffix(OVERHEAD) for name in found if name.endswith(OVERHEAD)}
-    if unknown := with_overhead - {figure.name for figure in figures}:
+    own = {figure.name for figure in figures}
+    if unknown := with_overhead - own - {*others}:
         raise ReframeError(
             f"references: an overhead is expected of {', '.join(sorted(unknown))}: no figure of the check"
         )
@@ -99,7 +116,7 @@ def split(
             if low == high:
                 raise ReframeError(f"references: {name}: no overhead lies between {low:g} and {high:g}")
             ranges[name.removesuffix(OVERHEAD)] = Expected(value[0], low, high)
-    return absolute, ranges
+    return absolute, {name: ranges[name] for name in ranges if name in own}
 
 
 def margins(figures: Iterable[Figure], usual: float) -> dict[str, tuple[float, float]]:

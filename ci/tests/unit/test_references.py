@@ -231,6 +231,18 @@ def test_an_overhead_of_no_figure_is_named():
         references.split({"speed_overhead": (1, 0, 0), "latency_overhead": (1, 0, 0)}, FIGURES)
 
 
+def test_what_other_cases_of_the_check_have_may_be_named_and_is_not_expected_here():
+    """As of IMB at all sizes, in a case that measures a few of them."""
+    known = references.figure_names("Code", FIGURES)
+    assert references.figure_names("Code", [Figure("latency", "(x)", "us")]) == known | {"latency"}
+    found = {"rate_overhead": (10.0, None, 0.5), "latency_overhead": (10.0, None, 0.5)}
+    _, expected = references.split(found, FIGURES, references.figure_names("Code"))
+    assert {*expected} == {"rate"}
+    with pytest.raises(ReframeError, match=r"an overhead is expected of latncy: no figure of the check"):
+        references.split({"latncy_overhead": (10.0, None, 0.5)}, FIGURES, references.figure_names("Code"))
+    assert references.figure_names("Other") == set()
+
+
 class Case(RegressionTestPlugin):
     """What ReFrame asks a check for to find its references."""
 
