@@ -168,7 +168,7 @@ def _observing(side: Side, place: _Host | _InContainer) -> dict[str, str]:
     """Return the script that starts a side once, to print what it sees."""
     directory = place.workdir
     command = f"sh {directory}/{contract.OBSERVE} {directory}/{contract.observing_directory(side.name)}"
-    # A program that starts others to measure them has no ranks: it would start this one many times.
+    # A program that starts others to measure them has no ranks, and would measure this one.
     launch = place.parallel if 0 < side.launcher.ranks <= OBSERVED else place.words
     lines = [*node_commands.exports(side.environment, side.name), launch(command)]
     return {contract.observe_file(side.name): "\n".join(lines)}

@@ -484,7 +484,7 @@ def test_what_a_side_sees_is_recorded_before_anything_may_end_the_job():
     assert script.endswith("sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing")
 
 
-def test_what_a_side_sees_is_looked_at_once_however_often_its_program_is_started_to_be_measured():
+def test_what_a_side_sees_is_looked_at_without_the_program_that_measures_starts():
     container = Container(by_name("Apptainer"), "image.sif")
     side = Side("subject", "generic", Program("cat"), Launcher("measure --repeats 5 --"), container)
     found = commands.side_commands(side, SITE, LAYOUT, "/stage", observed=True)
