@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import threading
 from dataclasses import replace
 
 import pytest
 from conftest import eventually, record_of, run_of
 from containercheck.node.container_runtimes import by_name
-from containercheck.node.job.single_run import watch_binding
+from containercheck.node.job import single_run
 from containercheck.sides.sides import Container, Program, Side
 from containercheck.verdict import binding
 
@@ -109,7 +110,7 @@ def ranks():
 def test_ranks_that_bind_themselves_late_are_seen_so_and_those_that_end_change_nothing(ranks):
     started, libraries = ranks
     seen, finished = {"bound": []}, threading.Event()
-    watch = threading.Thread(target=watch_binding, args=(libraries, finished, seen))
+    watch = threading.Thread(target=single_run.watch_binding, args=(libraries, finished, seen))
     watch.start()
     try:
         assert eventually(lambda: len(seen["bound"]) == 2)
@@ -124,3 +125,44 @@ def test_ranks_that_bind_themselves_late_are_seen_so_and_those_that_end_change_n
         finished.set()
         watch.join()
     assert seen["bound"] == [str(first)] * 2
+
+
+#: Maps a file that is called as an MPI library is.
+RANK = """
+import mmap, sys, time
+with open(sys.argv[1], "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ):
+    time.sleep(60)
+"""
+
+
+def test_ranks_of_a_later_step_are_seen_where_those_of_the_first_end_too_early(tmp_path, monkeypatch):
+    library = tmp_path / "libmpi.so.40"
+    library.write_text("of a made program")
+    started = []
+    monkeypatch.setattr(single_run.belonging, "processes_of_run", lambda: {process.pid for process in started})
+
+    def start():
+        return [subprocess.Popen([sys.executable, "-c", RANK, str(library)]) for _ in range(2)]
+
+    def end():
+        for process in started:
+            process.kill()
+            process.wait()
+
+    seen, finished = {"mpi": {}, "bound": []}, threading.Event()
+    watch = threading.Thread(target=single_run.watch_mpi, args=(2, finished, seen))
+    watch.start()
+    try:
+        started += start()
+        assert eventually(lambda: sum(len(entry["pids"]) for entry in seen["mpi"].values()) == 2)
+        end()
+        started[:] = start()
+        first = min(os.sched_getaffinity(0))
+        for process in started:
+            os.sched_setaffinity(process.pid, {first})
+        assert eventually(lambda: seen["bound"] == [str(first)] * 2)
+        assert seen["mpi"][str(library)]["pids"] == sorted(process.pid for process in started)
+    finally:
+        finished.set()
+        watch.join()
+        end()

@@ -23,36 +23,42 @@ from containercheck.node.job import (
 
 #: Seconds that a run has to end after SIGTERM, and that its helpers have after its end.
 GRACE, SETTLE = 5.0, 2.0
-#: Seconds between two looks at the ranks' processors, and factor by which that grows.
-CALM, LONGER = 0.25, 1.25
+#: Seconds until ranks are looked for first, between two looks at their processors, and factor by which that grows.
+FIRST, CALM, LONGER = 0.05, 0.25, 1.25
 
 
 def watch_mpi(wanted: int, finished: threading.Event, seen: Dict[str, Any]) -> None:
     """Watch the run's processes until ``wanted`` of them have mapped an MPI library; then watch their binding.
 
+    And once more when these have ended: several steps of a run may have ranks, and the first ones may end before they
+    are seen (OpenFOAM's solver comes after a program of less than a second).
+
     :param seen: takes the result: ``mpi`` and ``bound`` of the run's part of the record.
     """
-    pause = 0.05
+    pause, were_all_seen = FIRST, False
     while not finished.wait(pause):
         libraries = processes.mapped_mpi(belonging.processes_of_run())
-        if libraries:
+        are_all = sum(len(entry["pids"]) for entry in libraries.values()) >= wanted
+        if libraries and (are_all or not were_all_seen):
             seen["mpi"] = libraries
-        if sum(len(entry["pids"]) for entry in libraries.values()) >= wanted:
+        if are_all:
             watch_binding(libraries, finished, seen)
-            return
-        pause = min(pause * 1.5, 0.25)
+            pause, were_all_seen = FIRST, True
+        pause = min(pause * 1.5, CALM)
 
 
 def watch_binding(libraries: Dict[str, Any], finished: threading.Event, seen: Dict[str, Any]) -> None:
     """Look at the processors that the ranks may use, at growing intervals; a binding counts if two looks agree.
 
     In MPI_Init hwloc binds a process to one processor after the other, to query each; GROMACS binds itself after it has
-    read its input.
+    read its input. Returns when all ranks have ended, or the run has.
     """
     pause = CALM
     before: List[str] = []
     while not finished.wait(pause):
         now = processes.bound(libraries)
+        if not now:
+            return
         # At the end, ranks exit one by one.
         if now == before and len(now) >= len(seen["bound"]):
             seen["bound"] = now
