@@ -142,7 +142,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
         self.full_only = self.full_only or bool(others)
         if not self.contained and set(others) & set(axes.OF_IMAGE):
             self.valid_systems = []
-        references.figure_names(type(self).__name__, [*self.figures, *facts.of_peak(self.figures, 1.0)])
+        # With those that it has only where the site knows its peak, or somebody asks for them.
+        more = [*facts.of_peak(self.figures, 1.0), *mpi_times.figures(self.program_names)]
+        references.figure_names(type(self).__name__, [*self.figures, *more])
         if self.full_only:
             self.tags |= {"full"}
             self.run_limit = self.full_run_limit or self.run_limit
@@ -320,7 +322,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
 
     def _make_facts(self):
         check = type(self).__name__
-        known = references.figure_names(check, [*self.figures, *mpi_times.figures(self.program_names)])
+        known = references.figure_names(check, self.figures)
         found = references.case_references(self)
         absolute, expected = references.split(found, self.figures, known, self.site.emulated)
         if expected or self.site.emulated or self.prepared.rounds.at_once:

@@ -116,7 +116,7 @@ def split(
             if low == high:
                 raise ReframeError(f"references: {name}: no overhead lies between {low:g} and {high:g}")
             ranges[name.removesuffix(OVERHEAD)] = Expected(value[0], low, high)
-    return absolute, {name: ranges[name] for name in ranges if name in own}
+    return absolute, {name: expected for name, expected in ranges.items() if name in own}
 
 
 def margins(figures: Iterable[Figure], usual: float) -> dict[str, tuple[float, float]]:

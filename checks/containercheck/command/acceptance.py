@@ -241,12 +241,12 @@ def put_on_path(paths: Mapping[str, str]) -> None:
 
     :param paths: the candidates, by the name of their side.
     """
-    if any(shutil.which(known.command) for known in RUNTIMES if not known.alone):
+    if any(container_runtimes.on_path()):
         return
     for name, word in paths.items():
-        path = Path(container_runtimes.with_way(word)[0])
-        if path.name in COMMANDS:
-            os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{path.parent}"
+        command, _ = container_runtimes.with_way(word)
+        if container_runtimes.by_command(command).builds:
+            os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:{os.path.dirname(command)}"
             say(f"no container runtime is on the PATH: {name} builds the images, unless the site's file names another")
             return
 

@@ -7,8 +7,9 @@ Standard library only, Python 3.6 or newer: programs of the build step and of th
 
 import re
 import shlex
+import shutil
 from pathlib import Path
-from typing import Iterable, NamedTuple, Optional, Tuple
+from typing import Iterable, Iterator, NamedTuple, Optional, Tuple
 
 #: Scheme of the addresses of images in a registry, whatever pulls them, and the registry that none of them names.
 REGISTRY_SCHEME, DEFAULT_REGISTRY = "docker", "docker.io"
@@ -595,6 +596,11 @@ def by_name(name: str) -> Runtime:
 def by_command(command: str) -> Runtime:
     """Return the runtime with this command, a name or a path; :data:`UNKNOWN` where no row has it."""
     return next((runtime for runtime in RUNTIMES if runtime.command == Path(command).name), UNKNOWN)
+
+
+def on_path() -> Iterator[Runtime]:
+    """Yield the runtimes whose command is on the PATH, in their order; that there is a launcher says nothing of one."""
+    return (runtime for runtime in RUNTIMES if not runtime.alone and shutil.which(runtime.command))
 
 
 def with_way(word: str) -> Tuple[str, str]:

@@ -5,12 +5,10 @@ The facts about each runtime are in node/container_runtimes.py.
 
 from __future__ import annotations
 
-import shutil
-
 from reframe.core.systems import SystemPartition
 
 from containercheck.node import container_runtimes
-from containercheck.node.container_runtimes import RUNTIMES, Runtime
+from containercheck.node.container_runtimes import Runtime
 from containercheck.sides.sides import Needs
 
 
@@ -21,8 +19,7 @@ def find(partition: SystemPartition) -> Runtime | None:
     """
     if partition.container_runtime:
         return container_runtimes.by_name(partition.container_runtime)
-    # That there is a launcher says nothing of containers.
-    return next((runtime for runtime in RUNTIMES if not runtime.alone and shutil.which(runtime.command)), None)
+    return next(container_runtimes.on_path(), None)
 
 
 def needs(partition: SystemPartition, runtime: Runtime | None) -> Needs:

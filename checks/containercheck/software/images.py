@@ -9,7 +9,7 @@ from typing import Any
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.node import contract, texts
+from containercheck.node import container_runtimes, contract, texts
 from containercheck.node.build import recipes
 from containercheck.node.build.cache import CacheError
 from containercheck.node.container_runtimes import OCI, REGISTRY_SCHEME, RUNTIMES, SIF, SQUASHFS, TREE, Runtime, Storage
@@ -130,7 +130,7 @@ def _builder(runtime: Runtime) -> Runtime | None:
     """Return the runtime here that builds images which can be converted for another; None without any."""
     if runtime.form == OCI and not (runtime.storage and runtime.storage.load):
         return None
-    return next((known for known in RUNTIMES if known.builds and shutil.which(known.command)), None)
+    return next((known for known in container_runtimes.on_path() if known.builds), None)
 
 
 def _converted(

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import facts_of
+from conftest import facts_of, write_program
 from containercheck import Figure
 from containercheck.application import references
 from containercheck.command import acceptance
@@ -278,8 +278,7 @@ def test_each_runtime_has_a_verdict_of_its_own_where_each_is_compared_with_bare(
 def test_runtimes_of_several_kinds_are_no_versions_of_each_other(tmp_path, monkeypatch):
     """The images that each needs are of different sizes, as in D12.6 section 6.5."""
     for command in ("apptainer", "podman", "ch-run"):
-        (tmp_path / command).write_text("#!/bin/sh\n")
-        (tmp_path / command).chmod(0o755)
+        write_program(tmp_path / command, "")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     kind, paths = acceptance.candidates(["apptainer", "podman", "charliecloud"])
     commands = {"apptainer": "apptainer", "podman": "podman", "charliecloud": "ch-run"}
@@ -321,8 +320,7 @@ def test_where_no_runtime_is_on_the_path_the_first_that_builds_is_put_there(
     own = tmp_path / "bin"
     for place, command in [*((tmp_path / command, command) for command in elsewhere), *((own, c) for c in on_path)]:
         place.mkdir(exist_ok=True)
-        (place / command).write_text("#!/bin/sh\n")
-        (place / command).chmod(0o755)
+        write_program(place / command, "")
     monkeypatch.setenv("PATH", str(own))
     acceptance.put_on_path({command: str(tmp_path / command / command) for command in elsewhere})
     assert os.environ["PATH"] == ":".join([str(own), *([str(tmp_path / added)] if added else [])])

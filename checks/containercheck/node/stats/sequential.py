@@ -124,7 +124,7 @@ class Pairs:
         self.prior, self._may_gain = prior, may_gain
         self._t = Moderated(prior.spread / self._scale.unit if prior else None)
         self.decided_after: Optional[int] = None
-        self._verdict, self._asks, self._waits = INCONCLUSIVE, False, False
+        self._verdict, self._asks, self._gain_keeps_open = INCONCLUSIVE, False, False
         self.changes: List[float] = []
         self._slacks: List[float] = []
 
@@ -175,10 +175,10 @@ class Pairs:
 
     def _judge(self) -> str:
         low_is_kept = self._low.value == -math.inf or self._is_above(self._low, "pass")
-        self._waits = False
+        self._gain_keeps_open = False
         if low_is_kept and self._is_below(self._high, "pass", self._row):
-            self._waits = self._asks_or_waits()
-            return INCONCLUSIVE if self._waits else PASS
+            self._gain_keeps_open = self._asks_or_waits()
+            return INCONCLUSIVE if self._gain_keeps_open else PASS
         if self._is_above(self._high, "fail") and self._is_above(self._target, "zero"):
             return FAIL
         if self._is_below(self._low, "fail", self._row) and self._is_below(self._target, "zero", self._row):
@@ -253,7 +253,7 @@ class Pairs:
     @property
     def gain_keeps_open(self) -> bool:
         """Whether it is within what is accepted, and open because its gain is a question, or may become one."""
-        return self._waits
+        return self._gain_keeps_open
 
     @property
     def may_fail(self) -> bool:
@@ -320,9 +320,9 @@ class Pairs:
         """
         if self._verdict != INCONCLUSIVE:
             return self.decided_after
-        if self._waits and not self._asks:
-            return openness.UNTIL
-        return None if self._asks else prospects.rounds_needed(self.changes, self._forecast)
+        if self._asks:
+            return None
+        return openness.UNTIL if self._gain_keeps_open else prospects.rounds_needed(self.changes, self._forecast)
 
     @property
     def rounds_expected(self) -> int:

@@ -59,16 +59,14 @@ def values(cases: Sequence[Case]) -> list[Value]:
     A bare case is a single run, at another time than the container that it stands beside: on a machine of two speeds
     that would draw a difference which no round has.
     """
-    by_side: dict[tuple[str, str, int], tuple[int, Value]] = {}
+    by_side: dict[tuple[str, str, int], list[tuple[int, Value]]] = {}
     # The bare case comes first: so do its sides.
     for case in sorted(cases, key=lambda case: case.variant != "bare"):
         for row in case.rows:
             for side in _sides(row):
                 value = _value(case, row, side)
-                place = (value.side, value.figure, value.nodes)
-                if place not in by_side or (row.rounds or 0) > by_side[place][0]:
-                    by_side[place] = (row.rounds or 0, value)
-    return [value for _, value in by_side.values()]
+                by_side.setdefault((value.side, value.figure, value.nodes), []).append((row.rounds or 0, value))
+    return [max(found, key=lambda pair: pair[0])[1] for found in by_side.values()]
 
 
 def _sides(row: Row) -> Iterator[str]:
