@@ -24,6 +24,7 @@ from containercheck.history import causes, change_points
 from containercheck.history.change_points import Change
 from containercheck.history.nights import CONFIRMATION, PASS, Night, nights
 from containercheck.history.series import Series, series
+from containercheck.node import locks
 from containercheck.report import junit, page, scaling, table
 from containercheck.report.view import CaseView
 from containercheck.results import database, selections
@@ -263,7 +264,12 @@ def alone(directory: Path) -> Iterator[None]:
     """
     directory.mkdir(parents=True, exist_ok=True)
     with Path(directory, "lock").open("a+", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in locks.NO_LOCKS:
+                raise
+            say(f"{directory} is on a file system without locks: start no second night there while this one runs")
         file.seek(0)
         note = file.read().strip()
         if note:

@@ -35,7 +35,7 @@ TURN_LOCK = Path(_DIRECTORY, "containercheck.turn.lock")
 #: Longest wait for a lock, in seconds: a compiler takes hours to build.
 PATIENCE = 6 * 3600.0
 #: Errors of the kernel where a file system has no locks.
-_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EBADF, errno.EINVAL, errno.ENOLCK)
+NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EBADF, errno.EINVAL, errno.ENOLCK)
 #: Longest time in seconds between the making of a file and the setting of its mode.
 _YOUNG = 2.0
 #: Seconds after which a wait is announced again: whoever watches the session sees what it waits for.
@@ -114,7 +114,7 @@ def _take(path: Path, shared: bool, wait: _Wait, held: contextlib.ExitStack) -> 
             _flock_within(descriptor, operation, wait)
         except OSError as error:
             os.close(descriptor)
-            if error.errno not in _NO_LOCKS:
+            if error.errno not in NO_LOCKS:
                 raise
             _take_directory(path, wait, held)
             return

@@ -11,12 +11,13 @@ import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from containercheck.node import locks
 from containercheck.results.formatting import speaker, typed
 
 #: File in a directory that a session holds locked while it runs; it names the session.
 LOCK = ".session.lock"
-#: Errors of flock where another process has the lock, and where the file system has no locks; then nothing is locked.
-_TAKEN, _NO_LOCKS = (errno.EWOULDBLOCK, errno.EACCES), (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+#: Errors of flock where another process has the lock. On a file system without locks, nothing is locked.
+_TAKEN = (errno.EWOULDBLOCK, errno.EACCES)
 
 
 class Taken(Exception):
@@ -40,7 +41,7 @@ def held(directories: Iterable[Path], argv: Iterable[str]) -> Iterator[None]:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
-                if error.errno in _NO_LOCKS:
+                if error.errno in locks.NO_LOCKS:
                     continue
                 if error.errno not in _TAKEN:
                     raise

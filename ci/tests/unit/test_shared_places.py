@@ -1,0 +1,57 @@
+"""Caches, locks, directories and archives on file systems and nodes that have less than ours, or that others share."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+from conftest import REPOSITORY, write_program
+from containercheck.command import nightly
+from containercheck.node import contract, lock_directories
+from containercheck.node.build import image_convert
+from containercheck.node.build.cache import CacheError
+from containercheck.node.container_runtimes import by_name
+from containercheck.node.job import own_directories
+from containercheck.session import claims
+from containercheck.sides import commands
+from containercheck.sides.sides import Container, Launcher, Needs, Program, Side
+from containercheck.site import waiting
+from containercheck.site.layout import Layout
+from containercheck.site.sites import Site
+from containercheck.software import built_check
+from reframe.core.exceptions import ReframeError
+
+PIN = "0123456789abcdef" * 4
+NAME = f"docker://host.example/ours/hpcc@sha256:{PIN}"
+
+
+def node(directory, *words, **environment):
+    """Run a command of the nodes in a directory, in which programs take the place of the machine's."""
+    command = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), *words]
+    known = {**os.environ, "PATH": f"{directory}:{os.environ['PATH']}", **environment}
+    return subprocess.run(command, cwd=directory, env=known, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF])
+def test_a_night_runs_where_the_file_system_has_no_locks(tmp_path, monkeypatch, capsys, number):
+    def flock(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with nightly.alone(tmp_path / "reports"), claims.held([tmp_path / "stage"], []):
+        assert "began" in (tmp_path / "reports" / "lock").read_text()
+    assert "reports is on a file system without locks" in capsys.readouterr().out
+
+
+def test_a_night_still_refuses_to_run_beside_another_one(tmp_path):
+    with nightly.alone(tmp_path), pytest.raises(BlockingIOError), nightly.alone(tmp_path):
+        pass
