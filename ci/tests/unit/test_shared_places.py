@@ -55,3 +55,39 @@ def test_a_night_runs_where_the_file_system_has_no_locks(tmp_path, monkeypatch, 
 def test_a_night_still_refuses_to_run_beside_another_one(tmp_path):
     with nightly.alone(tmp_path), pytest.raises(BlockingIOError), nightly.alone(tmp_path):
         pass
+
+
+@pytest.mark.parametrize("content", ["null", "[]", "3", '"text"', "{}", '{"bytes": null, "reference": [], "id": {}}'])
+def test_a_record_of_another_shape_counts_as_none(tmp_path, content):
+    write_program(tmp_path / "docker", "[ $1 = pull ] || echo sha256:feed")
+    words = ["pull", "--runtime", "docker", "--cache", str(tmp_path / "cache"), NAME.partition("://")[2]]
+    assert node(tmp_path, *words).returncode == 0
+    (record,) = (tmp_path / "cache").glob("*.json")
+    whole = json.loads(record.read_text())
+    record.write_text(content)
+    done = node(tmp_path, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(record.read_text()) == whole
+
+
+#: Writes what a compiler writes.
+COMPILER = (
+    'while [ $# -gt 1 ]; do case $1 in -MF) echo "a: b.h" >"$2" ;; -o) echo >"$2" ;; esac; shift; done; touch b.h'
+)
+
+
+@pytest.mark.parametrize("value", [None, 3, [None], {"a": 1}])
+def test_values_of_another_type_in_a_record_count_as_none(tmp_path, value):
+    write_program(tmp_path / "compiler", COMPILER)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "tiny.cpp").write_text("")
+    words = ["compile", "--source", "code/tiny.cpp", "--compiler", "compiler", "--mpi", "openmpi", "--cache", "cache"]
+    words += ["--architecture", platform.machine(), "--link", "program", "tiny"]
+    assert node(tmp_path, *words).returncode == 0
+    (record,) = (tmp_path / "cache").glob("*.json")
+    whole = json.loads(record.read_text())
+    assert whole["headers"] == ["b.h"]
+    record.write_text(json.dumps({**whole, "headers": value}))
+    done = node(tmp_path, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(record.read_text()) == whole

@@ -91,9 +91,12 @@ class Entry(Logged):
         """
         try:
             with self.record.open() as stream:
-                return json.loads(stream.read(MAX_RECORD_BYTES))
+                record = json.loads(stream.read(MAX_RECORD_BYTES))
         except (OSError, ValueError) as error:
             raise CacheError(f"{self.record} cannot be read: {error}") from None
+        if not isinstance(record, dict) or "bytes" not in record:
+            raise CacheError(f"{self.record} is not the record of an entry")
+        return record
 
     def move(self, directory: Path) -> None:
         """Use another cache; no file is moved."""
@@ -107,7 +110,8 @@ class Entry(Logged):
             if os.path.lexists(str(self.path)):
                 ownership.require(self.path)
             return self.intact(self.read_record())
-        except (CacheError, OSError, KeyError):
+        # A record with other values than a build writes.
+        except (CacheError, OSError, LookupError, TypeError, ValueError):
             return False
 
     def ensure(self) -> Path:
