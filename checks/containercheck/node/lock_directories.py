@@ -12,6 +12,7 @@ import errno
 import os
 import threading
 import time
+import uuid
 import zlib
 from pathlib import Path
 from typing import Optional
@@ -20,7 +21,7 @@ from typing import Optional
 BEAT, DEAD = 20.0, 300.0
 #: Seconds between two attempts to take a directory that another process holds.
 LOOK = 0.5
-#: File in the directory with host, process, start of the process, boot of the host, and thread.
+#: File in the directory with host, process, start of the process, boot and PID namespace, and thread.
 HOLDER = "holder"
 #: Errors of a renaming onto a directory that is held: the last two in a directory like /tmp, where another user holds
 #: it.
@@ -35,10 +36,22 @@ def start_of(process: int) -> Optional[str]:
         return None
 
 
-def _boot() -> str:
+def namespace() -> str:
+    """Return the PID namespace in which the numbers of processes that this process sees are valid."""
     with contextlib.suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return "unknown"
+        # Otherwise /proc shows the processes of another namespace.
+        if os.readlink("/proc/self") == str(os.getpid()):
+            return os.readlink("/proc/self/ns/pid")
+    # Equal to no other: processes cannot be looked up.
+    return uuid.uuid4().hex
+
+
+def _system() -> str:
+    """Return the boot of this machine, and the PID namespace."""
+    boot = "unknown"
+    with contextlib.suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}/{namespace()}"
 
 
 class LockDirectory:
@@ -51,7 +64,7 @@ class LockDirectory:
         """Choose the names; nothing is made yet."""
         self.path = path.with_name(path.name + ".held")
         process, host = os.getpid(), os.uname().nodename
-        self._mine = f"{host} {process} {start_of(process)} {_boot()} {threading.get_ident()}"
+        self._mine = f"{host} {process} {start_of(process)} {_system()} {threading.get_ident()}"
         self._work = path.with_name(f".{path.name}.{host}.{process}.{threading.get_ident()}")
         #: Another holder and the time of its last touch, and since when both are unchanged.
         self._seen = ("", 0.0)
@@ -116,8 +129,8 @@ class LockDirectory:
                 guard.rmdir()
 
     def _is_dead(self, holder: str) -> bool:
-        host, process, started, boot = (holder.split() + 4 * [""])[:4]
-        if (host, boot) == (os.uname().nodename, _boot()) and process.isdigit():
+        host, process, started, system = (holder.split() + 4 * [""])[:4]
+        if (host, system) == (os.uname().nodename, _system()) and process.isdigit():
             return start_of(int(process)) != started
         try:
             seen = (holder, (self.path / HOLDER).stat().st_mtime)

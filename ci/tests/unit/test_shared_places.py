@@ -91,3 +91,41 @@ def test_values_of_another_type_in_a_record_count_as_none(tmp_path, value):
     done = node(tmp_path, *words)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(record.read_text()) == whole
+
+
+def places(directory):
+    return [directory / f"containercheck-{os.geteuid()}-{number:016x}" for number in (1, 2)]
+
+
+@pytest.mark.parametrize("other", ["the same", "another"])
+def test_a_live_job_in_a_pid_namespace_keeps_its_directory(tmp_path, monkeypatch, other):
+    """Where the first process of the session lies outside, and has no number."""
+    first, second = places(tmp_path)
+    monkeypatch.setattr(os, "getsid", lambda _: 0)
+    own_directories.make(first)
+    if other == "another":
+        monkeypatch.setattr(os, "getsid", lambda _: os.getpid())
+        monkeypatch.setattr(lock_directories, "namespace", lambda: "pid:[7]")
+        # There, another process has the number.
+        monkeypatch.setattr(lock_directories, "start_of", lambda _: "5")
+    own_directories.make(second)
+    assert first.is_dir() and second.is_dir()
+
+
+def test_a_job_that_ended_in_this_namespace_leaves_no_directory(tmp_path):
+    first, second = places(tmp_path)
+    words = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "place", str(first)]
+    subprocess.run(words, check=True, start_new_session=True)
+    own_directories.make(second)
+    assert not first.exists() and second.is_dir()
+
+
+def test_a_lock_directory_of_another_pid_namespace_is_not_of_a_dead_process(tmp_path, monkeypatch):
+    holder = lock_directories.LockDirectory(tmp_path / "lock")
+    assert holder.take()
+    monkeypatch.setattr(lock_directories, "namespace", lambda: "pid:[7]")
+    monkeypatch.setattr(lock_directories, "start_of", lambda _: "5")
+    other = lock_directories.LockDirectory(tmp_path / "lock")
+    assert [other.take() for _ in range(2)] == [False, False]
+    monkeypatch.undo()
+    holder.release()

@@ -18,7 +18,7 @@ from containercheck.node import lock_directories, locks
 
 #: Name of such a directory: the number of its user, and a random part that cannot be guessed.
 NAME = re.compile(r"containercheck-(\d+)-[0-9a-f]{16}")
-#: File in it that names its job, and age in seconds at which a job of another machine counts as ended.
+#: File in it that names its job, and age in seconds at which a job of another machine or PID namespace counts as ended.
 JOB, OLD = ".job", 7 * 86400.0
 
 
@@ -39,8 +39,10 @@ def make(directory: Path) -> None:
     except OSError as error:
         sys.exit(f"error: {directory} cannot be made: {error.strerror}")
     # The job is identified by the first process of its session, from which its other processes descend.
-    first = os.getsid(0)
-    (directory / JOB).write_text(f"{os.uname().nodename} {first} {lock_directories.start_of(first)}\n")
+    # In a PID namespace it may have no number; then the first process of the namespace stands for it.
+    first = os.getsid(0) or 1
+    facts = (os.uname().nodename, first, lock_directories.start_of(first), lock_directories.namespace())
+    (directory / JOB).write_text(" ".join(map(str, facts)) + "\n")
 
 
 def _sweep(place: Path) -> None:
@@ -56,10 +58,10 @@ def _sweep(place: Path) -> None:
 def _is_dead(directory: Path) -> bool:
     age = time.time() - os.lstat(str(directory)).st_mtime
     try:
-        host, process, started = (directory / JOB).read_text().split()
+        host, process, started, namespace = (directory / JOB).read_text().split()
     except (OSError, ValueError):
         return age > OLD
-    if host == os.uname().nodename:
+    if (host, namespace) == (os.uname().nodename, lock_directories.namespace()):
         return lock_directories.start_of(int(process)) != started
     return age > OLD
 
