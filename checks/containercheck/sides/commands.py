@@ -375,7 +375,12 @@ class _InContainer:
     def _unpack(self, container: Container) -> str:
         """Return the command that unpacks an image with its own tar: nodes may lack or forbid other tools for it."""
         target = f"{contract.WORKDIR}/{container.unpacked_to}"
-        unpack = f"{container_runtimes.ARCHIVE} | tar -C {target} -xof - && cd {target} && mkdir -p dev proc sys tmp"
+        # Shells of images may lack pipefail. A tar that cannot skip unreadable files ends with 1.
+        unpack = (
+            f"{{ {container_runtimes.ARCHIVE}; echo $? >{target}.status; }} | "
+            f"{{ tar -C {target} -xof - && cat >/dev/null; }} && "
+            f'[ "$(cat {target}.status)" -le 1 ] && cd {target} && mkdir -p dev proc sys tmp'
+        )
         packed = replace(container, unpacked_to=None, copied_to=None, host_mpi=None, prefix=())
         return self._launch(shlex.join(["sh", "-c", unpack]), packed, [packed.runtime.contain])
 

@@ -129,3 +129,27 @@ def test_a_lock_directory_of_another_pid_namespace_is_not_of_a_dead_process(tmp_
     assert [other.take() for _ in range(2)] == [False, False]
     monkeypatch.undo()
     holder.release()
+
+
+def unpacking(directory):
+    """Return the script that unpacks an image in its container, as the job's script has it."""
+    image = Container(by_name("Apptainer"), "image.sif", unpacked_to="image.unpacked")
+    bare = Side("baseline", "bare", Program("app"))
+    side = Side("subject", "generic", Program("app"), Launcher(), image, compared_with="baseline")
+    site = Site("cluster:compute", is_here=True, architecture="x86_64", cores=4, gpus=0)
+    job = commands.job_commands([bare, side], Needs(), [], site, Layout(1, 1, 1), "/stage")
+    (line,) = {line for text in (*job.first, *job.last) for line in text.split("\n") if " -xof - " in line}
+    # The line may have a command of its own around it.
+    words = next(word for word in shlex.split(line) if " -xof - " in word)
+    return words.replace(contract.WORKDIR, str(directory))
+
+
+@pytest.mark.parametrize(("status", "good"), [(0, True), (1, True), (2, False), (127, False), (137, False)])
+def test_an_image_that_was_read_in_part_is_not_unpacked(tmp_path, status, good):
+    (tmp_path / "image.unpacked").mkdir()
+    write_program(
+        tmp_path / "tar", f'case "$*" in *-cf*) echo part; exit {status} ;; -C*) head -c 1 >/dev/null ;; esac'
+    )
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["sh", "-c", unpacking(tmp_path)], env=environment)
+    assert (done.returncode == 0) == good
