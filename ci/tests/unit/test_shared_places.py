@@ -153,3 +153,28 @@ def test_an_image_that_was_read_in_part_is_not_unpacked(tmp_path, status, good):
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     done = subprocess.run(["sh", "-c", unpacking(tmp_path)], env=environment)
     assert (done.returncode == 0) == good
+
+
+def pulled(directory, wanted, got):
+    """Pull an image for an architecture, where the registry gives that of another one."""
+    digits = {"x86_64": "02", "aarch64": "04"}[got]
+    header = f"{'':32}SIF_MAGIC\\00001\\000{digits}\\000"
+    write_program(directory / "apptainer", f'[ "$1" = pull ] && printf \'{header}\' >"$2"')
+    words = ["pull", "--runtime", "apptainer", "--cache", str(directory / "cache"), "--architecture", wanted, NAME]
+    return node(directory, *words)
+
+
+def test_a_digest_of_two_architectures_is_an_image_for_each(tmp_path):
+    paths = []
+    for architecture in ("x86_64", "aarch64", "x86_64"):
+        done = pulled(tmp_path, architecture, architecture)
+        assert done.returncode == 0, done.stderr
+        paths.append((tmp_path / "image.sif").resolve())
+    assert paths[0] == paths[2] != paths[1]
+
+
+def test_an_image_for_another_architecture_is_not_kept(tmp_path):
+    done = pulled(tmp_path, "x86_64", "aarch64")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: the image {NAME} is for aarch64, and the partition's nodes are x86_64")
+    assert not list((tmp_path / "cache").glob("*.sif"))

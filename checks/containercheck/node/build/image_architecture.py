@@ -39,16 +39,17 @@ def read_architecture(path: Path) -> Optional[str]:
     return None
 
 
-def require(path: Path, architecture: Optional[str]) -> None:
+def require(path: Path, architecture: Optional[str], name: str = "") -> None:
     """Check that an image is for an architecture.
 
     :param architecture: as ``uname -m`` prints it; None for any. An architecture that is not in
         :mod:`architectures` fits any image.
+    :param name: of the image in the message; by default its path.
     :raises CacheError: the image is for another architecture.
     """
     actual = read_architecture(path)
     if architectures.is_known(architecture) and actual not in (None, architecture):
         raise CacheError(
-            f"the image {path} is for {actual}, and the partition's nodes are {architecture}: name one for these "
-            "in the site's extras, images"
+            f"the image {name or path} is for {actual}, and the partition's nodes are {architecture}: name one for "
+            "these in the site's extras, images"
         )

@@ -14,6 +14,7 @@ Standard library only, Python 3.6 or newer.
 """
 
 import argparse
+import platform
 import re
 import subprocess
 from pathlib import Path
@@ -87,9 +88,13 @@ class Pulled(OfRegistry, cache.FileEntry):
 
     :param directory: of the cache.
     :param runtime: its command.
+    :param wanted: architecture of the machines that are to run it, as ``uname -m`` prints it; None for any. An index
+        has one digest for the images of all architectures.
     """
 
-    def __init__(self, reference: str, directory: Path, runtime: str, limit: float = LIMIT) -> None:
+    def __init__(
+        self, reference: str, directory: Path, runtime: str, limit: float = LIMIT, wanted: Optional[str] = None
+    ) -> None:
         """Find its place in the cache.
 
         :raises CacheError: it is not pinned.
@@ -104,8 +109,9 @@ class Pulled(OfRegistry, cache.FileEntry):
         self.digest, self.is_file = match["digest"], match["scheme"] in _FILES
         self.address = match["address"] if self.is_file else reference
         name = re.sub(r"[^\w.-]", "_", texts.without_credentials(match["address"]).split("/")[-1])
-        super().__init__(name, directory / f"{name}-{match['digest'][:12]}.sif", reference, limit)
-        self.runtime = runtime
+        place = "-".join(filter(None, (name, wanted, match["digest"][:12])))
+        super().__init__(name, directory / f"{place}.sif", reference, limit)
+        self.runtime, self.wanted = runtime, wanted
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Pull it.
@@ -118,6 +124,7 @@ class Pulled(OfRegistry, cache.FileEntry):
         # Of a file from a web server nobody else compares it.
         if self.is_file and known["sha256"] != self.digest:
             raise CacheError(self.failed(f"it is not the pinned one, its SHA-256 is {known['sha256']}"))
+        image_architecture.require(pulled, self.wanted, self.shown)
         return pulled, {**known, **image_content.of_image(self.runtime, pulled), "reference": self.shown}
 
     def intact(self, record: Dict[str, Any]) -> bool:
@@ -156,7 +163,8 @@ class Kept(OfRegistry):
         self.digest, self.storage = match["digest"], runtime.storage
         self.called = self.storage.name.format(name=reference)
         name = re.sub(r"[^\w.-]", "_", match["name"])
-        path = directory / f"{runtime.command}-{name}-{(self.digest or 'tag')[:12]}"
+        # It pulls the image for the machine that it is on.
+        path = directory / f"{runtime.command}-{name}-{platform.machine()}-{(self.digest or 'tag')[:12]}"
         super().__init__(name, path, reference, limit)
 
     def intact(self, record: Dict[str, Any]) -> bool:
@@ -230,12 +238,10 @@ def main() -> None:
         image = (
             Kept(arguments.reference, directory, runtime, arguments.limit)
             if kept
-            else Pulled(arguments.reference, directory, arguments.runtime, arguments.limit)
+            else Pulled(arguments.reference, directory, arguments.runtime, arguments.limit, arguments.architecture)
         )
         image.ensure()
         facts = image.facts()
-        if not kept:
-            image_architecture.require(Path(facts["path"]), arguments.architecture)
         if kept:
             Path(contract.IMAGE_ID).write_text(facts["id"] + "\n")
         return facts
