@@ -178,3 +178,29 @@ def test_an_image_for_another_architecture_is_not_kept(tmp_path):
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: the image {NAME} is for aarch64, and the partition's nodes are x86_64")
     assert not list((tmp_path / "cache").glob("*.sif"))
+
+
+class BuildOfPbs(SimpleNamespace):
+    """What a check knows when its build job has ended, under a scheduler that is asked nothing more."""
+
+    def __init__(self, stagedir):
+        super().__init__(
+            stagedir=str(stagedir),
+            build_locally=False,
+            build_stderr=SimpleNamespace(evaluate=lambda: "rfm_build.err"),
+            build_job=SimpleNamespace(scheduler=SimpleNamespace(registered_name="pbs"), exception=None, state="F"),
+            site=SimpleNamespace(max_pending_time=None),
+            is_dry_run=lambda: False,
+        )
+
+
+def test_the_status_of_a_build_is_waited_for_and_not_for_ever(tmp_path, monkeypatch):
+    (tmp_path / "rfm_build.err").write_text("")
+    sleep = time.sleep
+    monkeypatch.setattr(waiting.time, "sleep", lambda _: (tmp_path / contract.BUILD_STATUS).write_text("0\n"))
+    built_check.BuiltCheck.check_build(BuildOfPbs(tmp_path))
+    (tmp_path / contract.BUILD_STATUS).unlink()
+    monkeypatch.setattr(waiting.time, "sleep", sleep)
+    monkeypatch.setattr(waiting.appears, "__defaults__", (0.0,))
+    with pytest.raises(ReframeError, match="the build was ended before it was done"):
+        built_check.BuiltCheck.check_build(BuildOfPbs(tmp_path))
