@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
 import pytest
+from conftest import REPOSITORY
 from containercheck.node.job import observation, run_observation
 
 KEY = b"key"
@@ -273,3 +276,32 @@ def test_a_watch_outlasts_a_look_that_fails(monkeypatch):
     observer.start()
     observer.result()
     assert len(looks) == 2
+
+
+#: Prints how many bytes were read of a script that prints without an end, or whose pipe stays open.
+READ = """
+from containercheck.node.job import observation
+observation.PATIENCE, observation.MOST = {patience}, 1000
+print(len(observation._output("observe")))
+"""
+#: Runs on when the observation has ended: it is no descendant, and has another environment.
+STRANGER = "(env -i setsid sh -c 'echo $$ >pid; exec sleep 600' &)\nuntil [ -s pid ]; do sleep 0.1; done\necho seen\n"
+
+
+def read(directory, script, patience):
+    (directory / "observe").write_text(script)
+    words = [sys.executable, "-c", READ.format(patience=patience)]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "checks")}
+    return int(subprocess.run(words, cwd=directory, env=environment, capture_output=True, check=True).stdout)
+
+
+def test_an_observation_ends_though_a_stranger_holds_its_output(tmp_path):
+    try:
+        assert read(tmp_path, STRANGER, 3) == len("seen\n")
+    finally:
+        # It is still there: nobody waited for its end.
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+
+def test_no_more_is_read_of_an_observation_than_a_record_holds(tmp_path):
+    assert read(tmp_path, "yes\n", 600) == 1000

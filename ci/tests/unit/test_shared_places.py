@@ -204,3 +204,18 @@ def test_the_status_of_a_build_is_waited_for_and_not_for_ever(tmp_path, monkeypa
     monkeypatch.setattr(waiting.appears, "__defaults__", (0.0,))
     with pytest.raises(ReframeError, match="the build was ended before it was done"):
         built_check.BuiltCheck.check_build(BuildOfPbs(tmp_path))
+
+
+def test_a_conversion_that_hangs_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(image_convert, "LIMIT", 0.2)
+    monkeypatch.setattr(image_convert, "PATIENCE", 0.2)
+    write_program(tmp_path / "docker", "exec sleep 600")
+    facts = {"path": "localhost/containercheck/hpcc:1", "archive": "image.oci", "id": "feed", "sha256": PIN}
+    with pytest.raises(CacheError, match=r"cannot be loaded: .*docker was not done after 0\.2 s"):
+        image_convert.load(by_name("Docker"), facts, str(tmp_path / "docker"))
+    write_program(tmp_path / "apptainer", "[ $1 = exec ] || exit 0; exec sleep 600")
+    entry = image_convert.Tree(tmp_path / "hpcc.sif", facts, tmp_path / "cache", str(tmp_path / "apptainer"))
+    with pytest.raises(CacheError, match=r"hpcc.tree failed: not done after 0\.2 s: sh -c"):
+        entry.ensure()
+    with pytest.raises(CacheError, match="cannot be converted: .* timed out after 0.2 seconds"):
+        entry.variables()

@@ -23,9 +23,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, Sequence, Tuple, Type
+from typing import Any, Dict, List, Sequence, Tuple, Type
 
-from containercheck.node import container_runtimes, contract
+from containercheck.node import container_runtimes, contract, texts
 from containercheck.node.build import cache, file_trees, image_build, image_content
 from containercheck.node.build.cache import CacheError, UnsupportedError
 from containercheck.node.container_runtimes import (
@@ -52,6 +52,8 @@ _OF_THE_RUNTIME = re.compile(r"(PROMPT_COMMAND|PS1|PWD|OLDPWD|HOME|USER|TERM|LAN
 _PREFIXES = tuple({runtime.settings for runtime in RUNTIMES if runtime.settings})
 #: Directory that Apptainer adds to the LD_LIBRARY_PATH of every container.
 _LIBRARIES = f"/{container_runtimes.METADATA}/libs"
+#: Seconds that a step of a conversion may take, and that a container or a storage may take to print what it has.
+LIMIT, PATIENCE = 3600.0, 300.0
 #: Number of the way in which images are converted: before it, they had what lay in the host's /var/tmp.
 FORMAT = 2
 #: Name of an image in an OCI layout of our own.
@@ -98,6 +100,16 @@ class Converted(cache.Entry):
         self.source, self.source_facts = source, facts
         self._builder = builder
 
+    def run(self, commands: List[List[str]], **options: Any) -> None:
+        """Run commands, each within its time.
+
+        :raises CacheError: one takes longer; see also :meth:`Entry.run`.
+        """
+        try:
+            super().run(commands, timeout=LIMIT, **options)
+        except subprocess.TimeoutExpired as error:
+            raise CacheError(self.failed(f"not done after {LIMIT:g} s: {' '.join(error.cmd)}")) from None
+
     @property
     def image_name(self) -> str:
         """Return the name of the image in the storage of a runtime."""
@@ -111,8 +123,10 @@ class Converted(cache.Entry):
         """
         words = [*image_content.inside(self._builder), "--cleanenv", "--no-home", str(self.source), "env", "-0"]
         try:
-            output = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True).stdout
-        except (OSError, subprocess.CalledProcessError) as error:
+            output = subprocess.run(
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True, timeout=PATIENCE
+            ).stdout
+        except (OSError, subprocess.SubprocessError) as error:
             raise CacheError(f"the image {self.source} cannot be converted: {error}") from None
         return variables_of(os.fsdecode(output))
 
@@ -290,9 +304,13 @@ def load(runtime: Runtime, facts: Dict[str, Any], command: str = "") -> None:
     for words in filter(None, (storage.load, storage.finish)):
         call = [typed, *(word.format(**values) for word in words[1:])]
         try:
-            process = subprocess.run(call, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            process = subprocess.run(
+                call, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT
+            )
         except OSError as error:
             raise CacheError(f"{name} cannot be loaded: {call[0]}: {error.strerror}") from None
+        except subprocess.TimeoutExpired:
+            raise CacheError(f"{name} cannot be loaded: {call[0]} was not done after {LIMIT:g} s") from None
         lines += os.fsdecode(process.stdout).split("\n")
         if process.returncode != 0:
             break
@@ -315,8 +333,10 @@ def _has(storage: Storage, command: str, facts: Dict[str, Any]) -> bool:
 
 def _printed(words: Sequence[str]) -> str:
     try:
-        process = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    except OSError:
+        process = subprocess.run(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=PATIENCE
+        )
+    except (OSError, subprocess.TimeoutExpired):
         return ""
     return os.fsdecode(process.stdout) if process.returncode == 0 else ""
 
@@ -340,7 +360,7 @@ def main() -> None:
         try:
             load(runtime, json.loads(arguments.load.with_suffix(".json").read_text()), arguments.command)
         except (CacheError, OSError, ValueError, KeyError) as error:
-            sys.exit(f"error: {error}")
+            sys.exit(f"error: {texts.sanitized(str(error))}")
         return
     missing = [name for name in ("builder", "cache", "link") if getattr(arguments, name) is None]
     if missing:

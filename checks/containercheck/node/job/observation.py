@@ -14,12 +14,14 @@ import argparse
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Set, Tuple
+from typing import IO, Any, Dict, List, Mapping, Set, Tuple, cast
 
 from containercheck.node import contract, texts, variables
 from containercheck.node.container_runtimes import METADATA, RUNTIMES
@@ -361,7 +363,7 @@ def observe(side: str, ranks: int) -> Dict[str, Any]:
 
 
 def _output(script: str) -> str:
-    """Return what a script prints within its time, on standard output; what it leaves is ended."""
+    """Return what a script prints within its time, :data:`MOST` bytes at most; what it leaves is ended."""
     process = subprocess.Popen(
         ["bash", script],
         env=belonging.environment(),
@@ -370,11 +372,18 @@ def _output(script: str) -> str:
         stderr=subprocess.DEVNULL,
         preexec_fn=os.setpgrp,
     )
+    out, end = b"", time.monotonic() + PATIENCE
+    with cast(IO[bytes], process.stdout) as pipe:
+        # Processes that are not ours may hold the pipe open.
+        while len(out) < MOST and select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
+            block = os.read(pipe.fileno(), 1 << 16)
+            if not block:
+                break
+            out += block
     try:
-        out = process.communicate(timeout=PATIENCE)[0]
+        process.wait(max(0.1, end - time.monotonic()))
     except subprocess.TimeoutExpired:
         processes.end(process.pid, 1.0)
-        out = process.communicate()[0]
     belonging.wait_for_all(2.0)
     belonging.kill_all()
     processes.reap()
