@@ -216,7 +216,8 @@ class Runtime(NamedTuple):
     of a shell script that the words after the command, or those before it (``before``), call by ``script_name``; empty
     for none.
     ``starts_containers`` tells whether its command starts the container itself, so that all processes of that are its
-    descendants; ``is_engine`` whether a container may outlive its command, and is found by its label.
+    descendants; ``is_engine`` whether a container may outlive its command, and is found by its label;
+    ``daemons`` are the processes that then serve containers, by name: the kernel keeps 15 characters of it.
 
     Images: ``form`` is what it runs (:data:`SIF`, :data:`OCI`, :data:`TREE`, :data:`SQUASHFS`); ``storage`` says how it
     keeps them itself, None for one that runs files and directories. ``builds`` tells whether it builds one from a
@@ -260,6 +261,7 @@ class Runtime(NamedTuple):
     before: Tuple[str, ...] = ()
     starts_containers: bool = False
     is_engine: bool = False
+    daemons: Tuple[str, ...] = ()
     form: str = SIF
     storage: Optional[Storage] = None
     builds: bool = False
@@ -569,6 +571,7 @@ RUNTIMES = (
         user_of_root=_PODMAN.user_of_root,
         network_of_root=True,
         is_engine=True,
+        daemons=("dockerd", "containerd", "containerd-shim", "docker-proxy", "runc", "rootlesskit", "slirp4netns"),
         form=OCI,
         storage=Storage(
             look=("docker", "image", "inspect", "--format={{.Id}}"),

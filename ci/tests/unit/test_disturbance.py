@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import eventually
+from conftest import eventually, write_program
 from containercheck.node import contract
-from containercheck.node.job import belonging, disturbance, node_watch, run_observation
+from containercheck.node.job import belonging, daemon_containers, disturbance, node_watch, processes, run_observation
 from containercheck.node.job.disturbance import HYPERVISOR, Look, Usage, taken_between, verdict
 
 #: Ticks that all processors have in a second.
@@ -384,3 +384,26 @@ def test_the_first_round_waits_until_the_job_before_is_done_with_but_not_for_eve
     disturbance.settle(2.0, 12.0)
     assert clock[0] <= 12.0
     assert looks is None or len(seen) == looks
+
+
+@pytest.mark.parametrize(
+    ("command", "version", "is_ours"), [("docker", "Docker version 27.1", True), ("apptainer", "1", False)]
+)
+def test_the_daemon_of_a_runtime_of_the_job_is_no_stranger(tmp_path, monkeypatch, command, version, is_ours):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(belonging, "processes_of_run", set)
+    daemon_containers.daemons.cache_clear()
+    Path(contract.runtime_file("subject")).write_text(json.dumps({"command": command, "version": version}))
+    programs = [tmp_path / name for name in ("dockerd", "containerd-shim-runc-v2", "cc1")]
+    for program in programs:
+        write_program(program, "read -r line")
+    running = [subprocess.Popen([program], stdin=subprocess.PIPE) for program in programs]
+    try:
+        names = [program.name[:15] for program in programs]
+        assert eventually(lambda: [processes.status_of(process.pid)[0] for process in running] == names)
+        seen = [process.pid in disturbance.look().usage for process in running]
+        assert seen == [not is_ours, not is_ours, True]
+    finally:
+        daemon_containers.daemons.cache_clear()
+        for process in running:
+            process.communicate()

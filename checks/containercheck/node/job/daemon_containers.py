@@ -10,12 +10,13 @@ commands or not at all. All engines understand the same commands.
 removes those of one node, and prints a line for each that still ran.
 """
 
+import functools
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import List, Set
+from typing import FrozenSet, Iterator, List, Set, Tuple
 
 from containercheck.node import container_runtimes, contract, texts
 from containercheck.node.job import belonging, each_node, processes
@@ -65,16 +66,24 @@ def _call(engine: str, *words: str) -> None:
 
 def _engines() -> Set[str]:
     """Return the commands of the runtimes with a daemon among those of the job's sides (see runtime_start.py)."""
-    engines = set()
+    return {command for command, runtime in _runtimes() if runtime.is_engine}
+
+
+@functools.lru_cache(maxsize=1)
+def daemons() -> FrozenSet[str]:
+    """Return the names of the daemons' processes that serve containers of the job's sides."""
+    return frozenset(name for _, runtime in _runtimes() for name in runtime.daemons)
+
+
+def _runtimes() -> Iterator[Tuple[str, container_runtimes.Runtime]]:
+    """Yield the runtimes of the job's sides, each with its command."""
     for path in Path().glob(contract.runtime_file("*")):
         try:
             runtime = json.loads(path.read_text())
             command = runtime["command"]
         except (OSError, ValueError, KeyError):
             continue
-        if container_runtimes.recognized(command, runtime.get("version", "")).is_engine:
-            engines.add(command)
-    return engines
+        yield command, container_runtimes.recognized(command, runtime.get("version", ""))
 
 
 def main() -> None:

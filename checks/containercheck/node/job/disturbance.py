@@ -2,9 +2,9 @@
 
 A run is disturbed when processes that do not belong to it took more than 3 % of the node's capacity, or a hypervisor
 more than 5 % (steal). The rule was fixed beforehand and looks at no figure. Kernel threads and the processes of the
-run, a runtime's helpers among them, do not count, nor does anything that the container itself may cause, such as
-context switches or pressure: to replace rounds because of that would hide what it costs. That such a rule leaves the
-verdict's error rates as they are, ci/benchmarks/detection.py simulates.
+run, a runtime's helpers and daemons among them, do not count, nor does anything that the container itself may cause,
+such as context switches or pressure: to replace rounds because of that would hide what it costs. That such a rule
+leaves the verdict's error rates as they are, ci/benchmarks/detection.py simulates.
 
 Results are published, and what others run is private: results name only the owner of a process, and only the job's own
 log has the names of processes.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Dict, FrozenSet, NamedTuple, Optional, Set
 
 from containercheck.node import texts
-from containercheck.node.job import belonging, processes
+from containercheck.node.job import belonging, daemon_containers, processes
 
 #: Shares of the capacity (cores times seconds) that others may take.
 FOREIGN, STEAL = 0.03, 0.05
@@ -68,7 +68,7 @@ def look() -> Look:
             continue
         with contextlib.suppress(OSError, ValueError):
             name, fields = processes.status_of(int(entry))
-            if not int(fields[6]) & _PF_KTHREAD:
+            if not int(fields[6]) & _PF_KTHREAD and name not in daemon_containers.daemons():
                 user, system, child_user, child_system = (int(field) for field in fields[11:15])
                 owner = _whose(os.stat("/proc/" + entry).st_uid)
                 usage[int(entry)] = Usage(name, fields[19], user + system, child_user + child_system, owner)
