@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from containercheck.node import inventory, mpi
+from containercheck.node import inventory, mpi, texts
 from containercheck.node.build import image_architecture
 from containercheck.node.job import runtime_start
 from containercheck.node.project import CHECKS
@@ -33,6 +33,8 @@ _ROUNDS = 7
 _LAUNCHER = "mpirun"
 #: Longest wait for a container; seconds. One that unpacks its image takes a minute.
 _PATIENCE = 300.0
+#: Most characters of a line that a container prints.
+_LONGEST = 4096
 #: What is run in the container, with the names of programs as its arguments.
 _QUESTIONS = r"""
 echo "libc $(getconf GNU_LIBC_VERSION 2>/dev/null)"
@@ -177,7 +179,7 @@ def _run(words: Sequence[str], image: str) -> str:
     if process.returncode != 0:
         # The runtime colors what it prints, and ends that on a line of its own.
         text = re.sub(r"\x1b\[[0-9;]*m", "", process.stderr.decode(errors="replace"))
-        lines = [line.strip() for line in text.splitlines() if line.strip()] or ["it printed nothing"]
+        lines = [texts.printable(line.strip()) for line in text.splitlines() if line.strip()] or ["it printed nothing"]
         wrong = [line for line in lines if re.match(r"FATAL|ERROR|error", line)]
         raise ImageError(f"no container of {image} starts: {(wrong or lines)[-1]}")
     return process.stdout.decode(errors="replace")
@@ -196,7 +198,7 @@ def parse(printed: str, programs: Mapping[str, str]) -> dict[str, Any]:
     :param programs: the check of each program that was asked for.
     """
     told: dict[str, list[str]] = {}
-    for line in printed.splitlines():
+    for line in (texts.printable(line, _LONGEST) for line in printed.splitlines()):
         kind, _, value = line.partition(" ")
         told.setdefault(kind, []).append(value)
     libc = re.search(r"glibc (\d+)\.(\d+)", " ".join(told.get("libc", ())))

@@ -29,6 +29,7 @@ HOST = {
     "fabric": [],
     "gpus": [],
 }
+HERE = {**HOST, "runtimes": [{"mounts": "kernel", "problem": "", "path": "apptainer"}]}
 PROGRAMS = {"gmx_mpi": "GROMACS", "pw.x": "QuantumEspresso"}
 
 
@@ -147,6 +148,38 @@ def test_a_container_that_does_not_start_says_why(tmp_path):
         image_facts.read(str(tmp_path / "my.sif"), str(command))
 
 
+#: Has a terminal change its title, and turns the direction of writing.
+ESCAPES = "\x1b]0;owned\x07\u202e"
+
+
+def test_nothing_of_an_image_moves_the_cursor(tmp_path, monkeypatch, capsys):
+    """Whatever it has for the name of its system, its variables, its versions or as an error."""
+    lines = ["libc glibc 2.36", "system Debian", "variable OMP_PLACES=1", "library /lib/libmpi.so.40", "version 4"]
+    facts = image("\n".join(f"{line}{ESCAPES}" for line in lines))
+    monkeypatch.setattr(image_command.inventory, "inventory", lambda: HERE)
+    monkeypatch.setattr(image_facts, "read", lambda name, command: facts)
+    monkeypatch.setattr(image_command, "_ranks", lambda *_: ([], ""))
+    image_command.main(["my.sif"], None)
+    monkeypatch.undo()
+    monkeypatch.setattr(image_command.inventory, "inventory", lambda: HERE)
+    (tmp_path / "my.sif").write_text("no image")
+    write_program(tmp_path / "apptainer", f"printf '%s' 'FATAL: {ESCAPES}' >&2; exit 255")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert image_command.main([str(tmp_path / "my.sif")], None) == 1
+    printed = capsys.readouterr().out
+    assert "OMP_PLACES" in printed and "FATAL: \\x1b" in printed
+    assert all(line.isprintable() for line in printed.splitlines())
+
+
+def test_nothing_that_ranks_print_moves_the_cursor(tmp_path):
+    printed = f"library Open MPI v4{ESCAPES}\\nrank 0 of 2\\nrank 1 of 2\\n"
+    write_program(tmp_path / "mpirun", f"printf '{printed}'")
+    container = rank_start.Container("apptainer", Runtime("", "", "", (), ""), "my.sif", "/lib/libmpi.so", None, None)
+    trial = rank_start._Trial(container, tmp_path)
+    text = trial.start([str(tmp_path / "mpirun")], 1).text
+    assert "in one job: Open MPI 4" in text and text.isprintable()
+
+
 # Ranks
 
 
@@ -232,7 +265,7 @@ def here(monkeypatch):
     monkeypatch.setattr(
         image_command.inventory,
         "inventory",
-        lambda: {**HOST, "runtimes": [{"mounts": "kernel", "problem": "", "path": "apptainer"}]},
+        lambda: HERE,
     )
     facts = image("libc glibc 2.36\nprogram gmx_mpi")
     monkeypatch.setattr(image_facts, "read", lambda name, command: facts)

@@ -192,7 +192,7 @@ def read(text: str, status: Optional[int]) -> Seen:
     number = r"[^\d\n]*(\d+(?:\.\d+)*)"
     last = texts.sanitized(reasons.why(text, ""))
     # MPICH says "MPICH Version:", a tab, and its number.
-    library = " ".join(first(r"^library (.*)$").replace("Version:", "").split())
+    library = texts.printable(" ".join(first(r"^library (.*)$").replace("Version:", "").split()))
     return Seen(status, sizes, library, first("^own" + number), first("^server" + number), last)
 
 

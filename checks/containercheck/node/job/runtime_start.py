@@ -20,7 +20,7 @@ import threading
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Tuple
 
-from containercheck.node import container_runtimes, contract
+from containercheck.node import container_runtimes, contract, texts
 from containercheck.node.container_runtimes import FUSE, KERNEL, Runtime
 from containercheck.node.job import image_file, processes
 
@@ -157,7 +157,7 @@ def mounted_by(words: List[str], image: str) -> Tuple[str, str]:
     lines = [line for line in os.fsdecode(printed).splitlines() if line.strip()]
     who = KERNEL if is_loop else UNPACKED
     who = FUSE if any(MOUNTERS.match(name) for name in names) else who
-    return who if started else "", lines[-1] if lines else "it printed nothing"
+    return who if started else "", texts.printable(lines[-1]) if lines else "it printed nothing"
 
 
 def _files_of_loop_devices() -> List[str]:
