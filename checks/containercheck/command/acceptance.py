@@ -180,7 +180,9 @@ def _blamed(case: Case) -> Sequence[Mapping[str, Any]]:
 
 
 def _verdict_on(name: str, case: Case) -> str:
-    verdicts = {row.verdict for row in case.rows if row.subject_label == name}
+    failed = selections.failure(case)
+    stands = selections.unrefuted(case, failed) if failed and failed is not case else []
+    verdicts = {row.verdict for row in (*case.rows, *stands) if row.subject_label == name}
     if not verdicts or FAIL in verdicts:
         return REJECTED
     return ACCEPTED if verdicts == {PASS} else UNDECIDED
