@@ -135,9 +135,9 @@ def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequenc
     :param titles: the compared runtimes or images, by the name of their side.
     """
     ran = selections.ran(cases)
-    print("\n".join(["", *table.lines(cases), "", *versions.lines(ran, titles)]), flush=True)
     for problem in [*problems, *([] if ran else ["no check was run"])]:
         say(f"error: {problem}")
+    print("\n".join(["", *table.lines(cases), "", *versions.lines(ran, titles)]), flush=True)
     verdicts = [(case, verdict(case)) for case in ran]
     rows = [("application", "variant", "nodes", "verdict", "because")]
     rows += [(case.label, case.variant, str(case.nodes), word, reason(case, word)) for case, word in verdicts]
@@ -185,7 +185,9 @@ def _blamed(case: Case) -> Sequence[Mapping[str, Any]]:
 
 
 def _verdict_on(name: str, case: Case) -> str:
-    verdicts = {row.verdict for row in case.rows if row.subject_label == name}
+    failed = selections.failure(case)
+    stands = selections.unrefuted(case, failed) if failed and failed is not case else []
+    verdicts = {row.verdict for row in (*case.rows, *stands) if row.subject_label == name}
     if not verdicts or FAIL in verdicts:
         return REJECTED
     return ACCEPTED if verdicts == {PASS} else UNDECIDED

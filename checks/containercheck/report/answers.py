@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from containercheck.results import open_verdicts
+from containercheck.results import open_verdicts, selections
 from containercheck.results.cases import Case
 from containercheck.results.formatting import names, number
 from containercheck.results.row import Row
@@ -17,7 +17,7 @@ def lines(cases: Sequence[Case]) -> list[str]:
 
 def questions(cases: Iterable[Case]) -> list[str]:
     """Return a line for each case with open figures that are too slow, then for each with some that are too fast."""
-    cases = list(cases)
+    cases = [case for case in cases if not selections.failure(case)]
     slow = [(case, open_verdicts.asking(case, [open_verdicts.SLOWER])) for case in cases]
     fast = [(case, open_verdicts.asking(case, [open_verdicts.FASTER])) for case in cases]
     slow_lines = [f"TOO SLOW, not yet certain: {names([case])}: {_together(rows)}" for case, rows in slow if rows]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from containercheck.node.stats.openness import FASTER, SLOWER
 from containercheck.report import table
-from containercheck.results import open_verdicts
+from containercheck.results import open_verdicts, selections
 from containercheck.results.cases import Case
 from containercheck.results.formatting import number, short_name
 from containercheck.results.row import FAIL, OPEN, Row
@@ -51,7 +51,7 @@ def line(case: Case) -> Line:
 
 def state_of(case: Case) -> str:
     """Return how a case came out."""
-    if case.result != "pass":
+    if case.result != "pass" or selections.failure(case):
         return FAILED
     kinds = [row.open_kind for row in open_verdicts.open_rows(case)]
     if SLOWER in kinds:

@@ -64,8 +64,7 @@ def failures(cases: Sequence[Case]) -> list[str]:
     for case in cases:
         run = selections.failure(case)
         if run:
-            remark = "" if run is case else ", and passed when it was run again"
-            failed.append(f"FAILED{remark}: {what_failed(case, run)}")
+            failed.append(f"FAILED{selections.remark(case, run)}: {what_failed(case, run)}")
         else:
             run = selections.unconfirmed(case)
             if run:

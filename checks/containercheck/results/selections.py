@@ -1,8 +1,8 @@
 """Select the cases of a session that failed, and those that have to be run again.
 
-Runs differ by chance, so slowness counts only when a second run confirms it. Everything else is a failure at once, and
-stays it: a wrong answer that does not come again is still wrong. What ended or hung in the container only is run once
-more to prove its cause, where that can be tried.
+Runs differ by chance, so slowness is measured again, and counts unless that refutes it: a figure that is open the
+second time refutes nothing. Everything else is a failure at once: a wrong answer that does not come again is still
+wrong. What ended or hung in the container only is run once more to prove its cause, where that can be tried.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 
 from containercheck.results import open_verdicts
 from containercheck.results.cases import Case
-from containercheck.results.formatting import names
+from containercheck.results.formatting import names, number
+from containercheck.results.row import FAIL, PASS, Row
 
 #: Results that are failures.
 FAILED = ("fail", "fail_deps", "abort")
@@ -30,7 +31,39 @@ def failure(case: Case) -> Case | None:
     """Return the run that makes a case count as failed; None where it did not fail."""
     if case.result in FAILED:
         return case
-    return next((run for run in case.earlier if run.result in FAILED and not was_slow(run)), None)
+    failed = (run for run in case.earlier if run.result in FAILED)
+    return next((run for run in failed if not was_slow(run) or unrefuted(case, run)), None)
+
+
+def unrefuted(case: Case, slow: Case) -> list[Row]:
+    """Return the figures that failed in an earlier, slow run of a case, and passed in none of its later runs."""
+    later = (*case.earlier[case.earlier.index(slow) + 1 :], case)
+    passed = {_figure(row) for run in later for row in run.rows if row.verdict == PASS}
+    return [row for row in slow.rows if row.verdict == FAIL and _figure(row) not in passed]
+
+
+def _figure(row: Row) -> tuple[str, str]:
+    return row.figure, row.subject_label
+
+
+def remark(case: Case, run: Case) -> str:
+    """Return a clause on what became of a failed run when the case was run again; empty where it was not.
+
+    :param run: as :func:`failure` returns it.
+    """
+    if run is case:
+        return ""
+    rows = unrefuted(case, run) if was_slow(run) else []
+    if not rows:
+        return ", and passed when it was run again"
+    last = {_figure(row): row for row in case.rows}
+    counts = []
+    for row in rows:
+        both = [row, *filter(None, [last.get(_figure(row))])]
+        most = "what is accepted" if row.accepted[1] is None else f"{number(row.accepted[1], 3)} {row.overhead_unit}"
+        above, rounds = sum(each.above for each in both), sum(each.rounds for each in both)
+        counts.append(f"{row.figure} above {most} in {above} of {rounds}")
+    return f", and a second run did not refute it ({'; '.join(counts)} rounds of both runs)"
 
 
 def is_regression(run: Case) -> bool:

@@ -103,7 +103,9 @@ def _remark(case: Case, run: Case) -> str:
     """Return further remarks on a failure: how many figures failed, and whether a second run passed."""
     tally = open_verdicts.tally(run)
     sentences = [f"Of its figures: {tally}."] if " of " in tally else []
-    if run is not case:
+    if run is not case and selections.was_slow(run):
+        sentences.append(selections.remark(case, run).replace(", and a", "A", 1) + ".")
+    elif run is not case:
         sentences.append("It passed when it was run again; that is no excuse for what was wrong.")
     return " ".join(sentences)
 
