@@ -163,9 +163,9 @@ copy_apt_settings() {
 }
 
 # machine mirror: prints the Debian mirror that this machine's own apt uses.
-# machine python: prints a Python that can make environments.
+# machine python: prints the newest Python on the PATH that takes ReFrame.
 machine() {
-    command -v python3 >/dev/null || die "no python3 on the PATH: install Python 3.9 or newer with its venv module"
+    command -v python3 >/dev/null || die "no python3 on the PATH: install Python 3.10 or newer with its venv module"
     python3 "$repo/checks/containercheck/node" machine "$1"
 }
 
