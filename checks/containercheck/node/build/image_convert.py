@@ -52,8 +52,9 @@ _OF_THE_RUNTIME = re.compile(r"(PROMPT_COMMAND|PS1|PWD|OLDPWD|HOME|USER|TERM|LAN
 _PREFIXES = tuple({runtime.settings for runtime in RUNTIMES if runtime.settings})
 #: Directory that Apptainer adds to the LD_LIBRARY_PATH of every container.
 _LIBRARIES = f"/{container_runtimes.METADATA}/libs"
-#: Number of the way in which images are converted: before it, they had what lay in the host's /var/tmp.
-FORMAT = 2
+#: Number of the way in which images are converted: before 2, they had what lay in the host's /var/tmp; before 3, the
+#: setuid programs of the image, which were root's on the host where root converted it.
+FORMAT = 3
 #: Name of an image in an OCI layout of our own.
 _TAG = "image"
 
@@ -167,7 +168,8 @@ class Tree(Converted):
         archive, tree = work / "files.tar", work / "tree"
         content = self.archive(archive)
         tree.mkdir()
-        self.run([["tar", "-C", str(tree), "--no-same-owner", "-xf", str(archive)]])
+        # As root, tar would give the files of all modes, also setuid.
+        self.run([["tar", "-C", str(tree), "--no-same-owner", "--no-same-permissions", "-xf", str(archive)]])
         for name in (*MOUNT_POINTS, Path(ENVIRONMENT).parent):
             (tree / name).mkdir(exist_ok=True)
         (tree / "etc").mkdir(exist_ok=True)
