@@ -36,14 +36,18 @@ wanted_environment() {
     { sed '/^\[tool\.ruff/,$d' "$repo/pyproject.toml" && cat "$locked" && echo "$repo" "$*"; } | sha256sum
 }
 
-make_environment() {
-    local wanted full now made lock
+# Sets $wanted to the digest of the wanted environment, and tells whether .venv is another one.
+lacks_environment() {
+    local full now
     wanted=$(wanted_environment) full=$(wanted_environment tests) now=$(cat "$repo/.venv/$stamp" 2>/dev/null || true)
     [ -z "${with_tests:-}" ] || wanted=$full
     # One for tests serves a session too.
-    if [ "$now" = "$wanted" ] || [ "$now" = "$full" ]; then
-        return
-    fi
+    [ "$now" != "$wanted" ] && [ "$now" != "$full" ]
+}
+
+make_environment() {
+    local wanted made lock
+    lacks_environment || return 0
     # Two processes at once would make one environment together.
     mkdir -p "$environments"
     exec {lock}>"$environments/.venv-lock"

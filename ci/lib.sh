@@ -44,11 +44,10 @@ only_asks() {
 }
 
 # Sets this machine up for a command with the words "$@", unless they only ask something: that changes nothing. Then the
-# Python environment, whose directory is $environment from then on, stays until the command ends. What is said of that
-# goes to standard output, or to the descriptor $messages.
+# Python environment, whose directory is $environment from then on, stays until the command ends.
 set_up() {
     if ! only_asks "$@"; then
-        "$repo/ci/setup" >&"${messages:-1}" || return 1
+        "$repo/ci/setup" || return 1
     elif [ ! -e "$repo/.venv/bin/containercheck" ]; then
         case " $* " in
             *' --help '* | *' -h '*) usage; exit 0 ;;
@@ -67,9 +66,15 @@ hold_environment() {
     flock -s "$held"
 }
 
-# Finds the environment where there is one, and sets nothing up then; else as set_up, with its arguments.
+# Finds the environment for a command with the words "$@" that only asks. Where there is none, it makes that and nothing
+# else. The output is the command's own: what is said here goes to standard error.
 find_environment() {
-    if [ -e "$repo/.venv/bin/containercheck" ]; then hold_environment; else set_up "$@"; fi
+    if [ ! -e "$repo/.venv/bin/containercheck" ]; then
+        ! only_asks "$@" || set_up "$@"
+        say "there is no .venv yet: making it, and nothing else. ci/setup --dry-run lists what checks need besides" >&2
+        "$repo/ci/setup" --venv >&2 || return 1
+    fi
+    hold_environment
 }
 
 # Runs the library's command that is called as this script is, with the words "$@", in the environment that set_up found.
@@ -80,16 +85,17 @@ run_command() {
     CONTAINERCHECK_TYPED=ci/ exec "$environment/bin/containercheck" "${0##*/}" "$@"
 }
 
-can_be_root() { [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null; }
+# Tells whether commands can be run as root without a question: nobody answers one in a night.
+can_be_root() { [ "$(id -u)" -eq 0 ] || { command -v sudo && sudo -n true; } >/dev/null 2>&1; }
 
 # Runs a command as root: directly for root, with sudo for other users.
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
-    elif command -v sudo >/dev/null; then
+    elif can_be_root; then
         sudo "$@"
     else
-        die "needs root for: $*. Run it as root, or install sudo"
+        die "needs root for: $*. Run it as root, or where sudo asks for a password, run sudo -v first"
     fi
 }
 
@@ -105,8 +111,9 @@ missing_packages() {
     done
 }
 
-# Prints the version of a Debian package that apt would install; nothing where it has none.
-candidate() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: \([^(].*\)/\1/p'; }
+# Prints the version of a Debian package that apt would install, with the settings in $apt_conf if that is set; nothing
+# where it has none.
+candidate() { apt-cache ${apt_conf:+-c "$apt_conf"} policy "$1" 2>/dev/null | sed -n 's/^  Candidate: \([^(].*\)/\1/p'; }
 
 # Installs the named Debian packages where they are missing; their services are not started.
 apt_install() {
@@ -163,9 +170,9 @@ copy_apt_settings() {
 }
 
 # machine mirror: prints the Debian mirror that this machine's own apt uses.
-# machine python: prints a Python that can make environments.
+# machine python: prints the newest Python on the PATH that takes ReFrame.
 machine() {
-    command -v python3 >/dev/null || die "no python3 on the PATH: install Python 3.9 or newer with its venv module"
+    command -v python3 >/dev/null || die "no python3 on the PATH: install Python 3.10 or newer with its venv module"
     python3 "$repo/checks/containercheck/node" machine "$1"
 }
 

@@ -1,12 +1,12 @@
 # Ranges of ids for building images without being root. Sourced by ci/setup.
 
-# Gives the current user a range in /etc/subuid and in /etc/subgid, where there is none: apptainer build --fakeroot needs
-# them.
+# Tells whether user $1 has a range in /etc/subuid and in /etc/subgid: apptainer build --fakeroot needs them.
+has_ranges() { has_range "$1" /etc/subuid && has_range "$1" /etc/subgid; }
+
+# Gives the current user a range in each, where there is none.
 map_user() {
     local user
     user=$(id -un)
-    if has_range "$user" /etc/subuid && has_range "$user" /etc/subgid; then return; fi
-    say "adding $user to /etc/subuid and /etc/subgid, for building images without being root"
     as_root bash -euc "$(declare -f has_range next_range give_range); give_range \"\$1\"" - "$user"
 }
 

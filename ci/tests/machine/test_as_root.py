@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ import subprocess
 
 import pytest
 from conftest import REPOSITORY, eventually, write_program
+from containercheck.node.build.machine import own_codename
 from users import need_root
 
 pytestmark = need_root
@@ -176,24 +178,43 @@ def test_the_log_of_the_installation_is_nothing_that_others_could_make_first(mac
     assert precious.read_text() == "precious"
 
 
-def test_debootstrap_takes_nothing_unsigned(machine):
-    """Without the keyring it would only warn."""
-    write_program(machine / "bin" / "debootstrap", 'echo "$@"')
-    given = run(machine, "signed_debootstrap debian bookworm tree").stdout
-    assert given == "--force-check-gpg --keyring=/usr/share/keyrings/debian-archive-keyring.gpg bookworm tree\n"
-    done = run(machine, "signed_debootstrap no-such-makers bookworm tree")
-    assert "with which packages are checked: install no-such-makers-archive-keyring" in done.stderr
-    assert (done.returncode, done.stdout) == (1, "")
+#: The commands of ci/ that make a Debian; the words of make_userland are an architecture and a tree.
+FRESH_MACHINE = 'FRESH_MACHINE_CACHE="$PLACE/downloads" "$CI/fresh-machine" "$CODENAME" true'
+USERLAND = '. "$CI/virtual_cluster/userlands.sh"; declare -A debian_of=([own]="$(dpkg --print-architecture)")\n'
+USERLAND += 'make_userland own "$PLACE/tree"'
 
 
-def test_every_debian_here_is_made_from_signed_packages():
-    scripts = [path for path in (*CI.glob("*"), *CI.glob("virtual_cluster/*"), *CI.glob("install/*")) if path.is_file()]
-    lines = [line.strip() for path in scripts for line in path.read_text(errors="replace").splitlines()]
-    calls = [line for line in lines if line.startswith("debootstrap ")]
-    assert calls == ['debootstrap --force-check-gpg --keyring="$keyring" "${@:2}"']
+@pytest.fixture
+def unsigned(machine, monkeypatch):
+    """Let apt name a mirror that nobody signed, which has a list of packages."""
+    codename = own_codename()
+    architecture = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True).stdout.strip()
+    packages = machine / "mirror" / "dists" / codename / "main" / f"binary-{architecture}" / "Packages"
+    packages.parent.mkdir(parents=True)
+    packages.write_text("\n")
+    digest = hashlib.sha256(packages.read_bytes()).hexdigest()
+    release = f"Codename: {codename}\nComponents: main\nArchitectures: {architecture}\nSHA256:\n"
+    release += f" {digest} 1 main/{packages.parent.name}/Packages\n"
+    (packages.parents[2] / "Release").write_text(release)
+    write_program(machine / "bin" / "apt-get", f"echo 'Debian|Debian|{codename}|file://{machine}/mirror'")
+    monkeypatch.setenv("CODENAME", codename)
+    return machine
 
 
-def test_the_places_of_a_fresh_machine_are_roots():
-    """What its user downloads belongs to a number that may be somebody's here, and is installed as root."""
-    text = (CI / "fresh-machine").read_text()
-    assert text.index('install -d -m 700 "$downloads"') < text.index('mkdir -p "$downloads/archives"')
+@pytest.mark.skipif(shutil.which("debootstrap") is None, reason="needs debootstrap")
+@pytest.mark.parametrize("command", [FRESH_MACHINE, USERLAND], ids=["fresh machine", "userland"])
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("", "E: Failed getting release signature file file://"),
+        # Without them debootstrap only warns.
+        ("mount -t tmpfs tmpfs /usr/share/keyrings\n", "-keyring.gpg, with which packages are checked: install "),
+    ],
+    ids=["keys", "no keys"],
+)
+def test_no_debian_is_made_of_packages_that_nobody_signed(unsigned, command, keys, said):
+    done = run(unsigned, keys + command)
+    assert done.returncode == 1
+    assert said in done.stdout + done.stderr
+    # It would come next.
+    assert "Retrieving Packages" not in done.stdout + done.stderr

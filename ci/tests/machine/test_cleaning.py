@@ -14,7 +14,9 @@ import pytest
 from conftest import REPOSITORY
 from containercheck.node import locks
 from containercheck.node.build import cleaning
+from containercheck.node.build.cache import MARK, make_directory
 from containercheck.node.build.compiled import Parts, Program
+from containercheck.session import claims
 from users import ALICE, need_root
 
 OLD = 100 * 86400.0
@@ -25,7 +27,7 @@ def cache(tmp_path, monkeypatch):
     """Return a cache."""
     monkeypatch.setattr(locks, "MACHINE_LOCK", tmp_path / "machine.lock")
     monkeypatch.setattr(locks, "TURN_LOCK", tmp_path / "turn.lock")
-    (tmp_path / "cache").mkdir(mode=0o755)
+    make_directory(tmp_path / "cache")
     return tmp_path / "cache"
 
 
@@ -53,7 +55,8 @@ def clean(*words):
 
 def names(cache):
     """Return what is in a cache."""
-    return sorted(path.name for path in cache.iterdir() if not path.name.endswith((".log", ".lock")))
+    known = (".log", ".lock", MARK)
+    return sorted(path.name for path in cache.iterdir() if not path.name.endswith(known))
 
 
 def test_an_age():
@@ -169,8 +172,59 @@ def test_directories_of_old_cases_go_and_a_session_keeps_its_own(cache, tmp_path
     ]
 
 
-def test_sessions_hold_the_lock_that_cleaning_asks_for():
-    assert f'LOCK = "{cleaning.SESSION_LOCK}"' in (REPOSITORY / "checks/containercheck/session/claims.py").read_text()
+def test_the_lock_of_a_session_is_the_one_that_cleaning_asks_for(cache, tmp_path):
+    case = tmp_path / "stage" / "case"
+    case.mkdir(parents=True)
+    (case / "rfm_job.sh").touch()
+    unused(case)
+    with claims.held([tmp_path / "stage"], []):
+        clean("--stage", str(tmp_path / "stage"), str(cache))
+        assert case.exists()
+    clean("--stage", str(tmp_path / "stage"), str(cache))
+    assert not case.exists()
+
+
+@pytest.mark.parametrize("built", [False, True], ids=["never a cache", "named as a cache"])
+def test_what_somebody_keeps_in_a_directory_of_their_own_stays(cache, tmp_path, built):
+    """Whatever was older than 90 days was removed, in any directory that was named."""
+    own = tmp_path / "own"
+    own.mkdir()
+    kept = [own / "thesis.tex", own / "results.db"]
+    for path in kept:
+        path.touch()
+        unused(path)
+    if built:
+        unused(program(own).record)
+    unused(program(cache).record)
+    before = sorted(own.iterdir())
+    done = subprocess.run([REPOSITORY / "ci" / "clean", cache, own], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {own} does not have the mark of a cache: nothing was removed. ")
+    assert done.stderr.endswith(f"mark it: touch {own}/{MARK}\n") and done.stderr.count("\n") == 1
+    assert sorted(own.iterdir()) == before and len(names(cache)) == 2
+
+
+def test_an_old_cache_is_cleaned_once_it_is_marked_and_keeps_the_mark(cache):
+    (cache / MARK).unlink()
+    unused(program(cache).record)
+    command = [REPOSITORY / "ci" / "clean", cache]
+    refused = subprocess.run(command, capture_output=True, text=True).stderr
+    subprocess.run(refused.rpartition("mark it: ")[2], shell=True, check=True)
+    unused(cache / MARK)
+    clean(cache)
+    assert names(cache) == [] and (cache / MARK).exists()
+
+
+def test_the_users_own_caches_need_no_mark(tmp_path, monkeypatch):
+    """Their places are theirs by name, and older versions made them."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    images = tmp_path / "containercheck" / "images"
+    images.mkdir(parents=True)
+    for words in ((), (images,)):
+        (images / "old.sif").touch()
+        unused(images / "old.sif")
+        clean(*words)
+        assert list(images.iterdir()) == []
 
 
 @need_root

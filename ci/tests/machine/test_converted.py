@@ -233,7 +233,7 @@ def test_nothing_of_the_host_gets_into_a_converted_image(image, tmp_path):
         assert facts[contract.CONTENT_BYTES] < os.path.getsize(BUSYBOX) + (64 << 10)
         # An image of before is not taken for one of these.
         (record,) = (tmp_path / "cache").glob("*.tree.json")
-        record.write_text(record.read_text().replace('"format": 2', '"format": 1'))
+        record.write_text(record.read_text().replace(f'"format": {image_convert.FORMAT}', '"format": 1'))
         assert "converted" in convert(stage, tmp_path / "cache", "Apptainer", "--way", "unpacked")[1]
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, alive
+from conftest import REPOSITORY, alive, write_program
 from containercheck.node.locks import flocked
+from users import ALICE, open_directory
 
 SCRIPT = REPOSITORY / "ci" / "fresh-machine"
 #: Seconds; debootstrap downloads a hundred megabytes the first time.
@@ -66,16 +68,45 @@ def test_a_user_there_can_do_what_a_user_can_and_leaves_nothing_behind():
     before = left_behind()
     ask = (
         "id -un; . /etc/os-release; echo $VERSION_CODENAME; hostname; git log --format=%s -1; "
-        "unshare --user --map-root-user id -u; sudo id -un; ls -d /root/.ssh 2>/dev/null; "
+        "unshare --user --map-root-user id -u; sudo id -un; ls -d /root/.ssh 2>/dev/null; id -u; "
         "sleep 1000 & exit 7"
     )
     result = fresh_machine("--user", "bookworm", "bash", "-c", ask)
     subject = subprocess.run(["git", "log", "--format=%s", "-1"], cwd=REPOSITORY, capture_output=True, text=True).stdout
     told = [line for line in result.stdout.splitlines() if not line.startswith("fresh-machine: ")]
+    # No user of this machine has that number, and could end or change what tester runs, who has sudo.
+    number = int(told.pop())
+    assert number > 60000
+    with pytest.raises(KeyError):
+        pwd.getpwuid(number)
     assert told == ["tester", "bookworm", "fresh-bookworm", subject.strip(), "0", "root"], result.stderr
     assert result.returncode == 7
     assert "exit status 7 after" in result.stdout
     assert left_behind() == before
+
+
+#: Makes no Debian, and says which of its places another user can enter.
+DEBOOTSTRAP = f"""
+for word; do
+    case $word in
+        --cache-dir=*) place=${{word#*=}} ;;
+        /var/tmp/*) place=$word ;;
+        *) continue ;;
+    esac
+    echo "asked $(setpriv --reuid={ALICE} --regid={ALICE} --clear-groups ls -d "$place/." 2>/dev/null)"
+done
+exit 1"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make one")
+def test_other_users_reach_neither_the_tree_nor_the_downloads(tmp_path):
+    """Programs of the one run as root, and packages of the other are installed as root."""
+    write_program(tmp_path / "debootstrap", DEBOOTSTRAP)
+    with open_directory() as place:
+        (place / "downloads" / "archives").mkdir(parents=True)
+        variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "FRESH_MACHINE_CACHE": f"{place}/downloads"}
+        result = fresh_machine("--user", "bookworm", "true", env={**os.environ, **variables})
+    assert [line.strip() for line in result.stderr.splitlines() if line.startswith("asked")] == ["asked", "asked"]
 
 
 @pytest.mark.long

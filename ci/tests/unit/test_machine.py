@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import REPOSITORY
+from conftest import REPOSITORY, write_program
 from containercheck.node.build import machine
 from containercheck.node.build.cache import CacheError
 
@@ -73,6 +73,37 @@ def test_the_python_that_is_named_makes_environments(tmp_path):
     assert (tmp_path / "venv" / "bin" / "pip").exists()
 
 
+def test_the_newest_python_on_the_path_is_taken(tmp_path):
+    """On RHEL 9 the system's is 3.9, and ReFrame does not take it."""
+    for name in ("3.9", "3.98", "3.100-config"):
+        write_program(tmp_path / f"python{name}", f"echo {name[:5]}")
+    # This one makes no environments.
+    write_program(tmp_path / "python3.99", "exit 1")
+    (tmp_path / "python3").symlink_to("python3.9")
+    result = ask("python", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert result.stdout == f"{tmp_path}/python3.98\n", result.stderr
+
+
+def test_the_systems_python_comes_first_among_those_of_a_version(tmp_path):
+    ask_version = ["/usr/bin/python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    version = subprocess.run(ask_version, capture_output=True, text=True).stdout.strip()
+    write_program(tmp_path / f"python{version}", f"echo {version}")
+    assert ask("python", PATH=str(tmp_path)).stdout == "/usr/bin/python3\n"
+
+
+def test_a_python_that_is_too_old_is_one_line(monkeypatch):
+    monkeypatch.setattr(machine, "_version_of", lambda _name: "3.9")
+    with pytest.raises(CacheError, match=r"no Python 3\.10 or newer .* \(found: 3\.9\): install one, such as"):
+        machine.newest_python()
+
+
+def test_the_package_asks_for_the_python_that_set_up_takes():
+    oldest = ".".join(map(str, machine.OLDEST_FOR_REFRAME))
+    assert f'requires-python = ">={oldest}"' in (REPOSITORY / "pyproject.toml").read_text()
+    assert f"Python {oldest} or newer" in (REPOSITORY / ".github" / "CONTRIBUTING.md").read_text()
+    assert f"--python-version {oldest} " in (REPOSITORY / "ci" / "lock").read_text()
+
+
 def test_shell_scripts_ask_the_same_program(tmp_path):
     def asked(path):
         command = ["/bin/bash", "-c", f". {REPOSITORY}/ci/lib.sh; PATH={path}; machine python"]
@@ -81,4 +112,4 @@ def test_shell_scripts_ask_the_same_program(tmp_path):
     assert asked(os.environ["PATH"]).stdout == ask("python").stdout
     without = asked(tmp_path)
     assert without.returncode == 1
-    assert without.stderr == "bash: error: no python3 on the PATH: install Python 3.9 or newer with its venv module\n"
+    assert without.stderr == "bash: error: no python3 on the PATH: install Python 3.10 or newer with its venv module\n"

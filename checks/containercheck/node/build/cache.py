@@ -24,6 +24,8 @@ from containercheck.node.build.build_logs import CacheError, Logged, Unsupported
 
 #: Largest record that is read, in bytes.
 MAX_RECORD_BYTES = 16 << 20
+#: File in a directory that is a cache and nothing else: :mod:`cleaning` removes what is old there.
+MARK = ".containercheck-cache"
 
 
 def private_directory(setting: str) -> Path:
@@ -34,6 +36,18 @@ def private_directory(setting: str) -> Path:
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     return cache / "containercheck" / setting.replace("_cache", "s")
+
+
+def make_directory(cache: Path) -> None:
+    """Make the directory of a cache, and mark it; one that has files already may be somebody's own, and gets no mark.
+
+    :raises OSError: it cannot be made.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    if not any(cache.iterdir()):
+        # Another process may do the same.
+        with contextlib.suppress(FileExistsError):
+            (cache / MARK).touch(exist_ok=False)
 
 
 class Entry(Logged):
@@ -181,7 +195,7 @@ class Entry(Logged):
         """Build the entry under its lock, unless another process has built it by then."""
         self.prepare()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(self.path.parent)
             waiting = f"{self.name}: another process is building it"
             with locks.flocked(self.lock_file, shared=False, waiting=waiting):
                 if not self.is_intact():

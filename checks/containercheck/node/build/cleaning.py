@@ -6,6 +6,7 @@ says what it would remove; without ``--dry-run`` it removes it. The time stamp o
 last use: each build step that uses the entry touches the record, or reads it where it may not. Cleaning takes the same
 locks as builds, so that no unfinished build is removed. It removes nothing that other users own, and nothing outside of
 the caches (by default the user's own) but the directories of cases in the stage and output directories that are named.
+A directory is a cache if it has the mark of one (``cache.MARK``), or is the user's own by its place.
 
 Standard library only, Python 3.6 or newer.
 """
@@ -15,6 +16,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import stat
 import sys
 import time
@@ -85,7 +87,7 @@ def _read_record(path: Path) -> Optional[Dict]:
 
 def entries(directory: Path) -> Iterator[Removable]:
     """Yield the entries of a cache, with a record or without, and the leftovers of builds."""
-    paths = {path.name: path for path in directory.iterdir()}
+    paths = {path.name: path for path in directory.iterdir() if path.name != cache.MARK}
     records = {name: _read_record(path) for name, path in paths.items() if name.endswith(".json")}
     complete = {name[: -len(".json")]: record for name, record in records.items() if record is not None}
     lock_names = [path.name[: -len(".lock")] for path in _all_locks(directory)]
@@ -199,7 +201,13 @@ def main() -> None:
     absent = [str(path) for path in [*directories, *stages] if not path.is_dir()]
     if absent:
         sys.exit(f"error: no directory {absent[0]}")
-    user_caches = [cache.private_directory(f"{kind}_cache") for kind in KINDS]
+    user_caches = [cache.private_directory(f"{kind}_cache").resolve() for kind in KINDS]
+    for directory in directories:
+        if directory not in user_caches and not (directory / cache.MARK).is_file():
+            sys.exit(
+                f"error: {directory} does not have the mark of a cache: nothing was removed. If an older version made "
+                f"it, and all that is in it may go, mark it: touch {shlex.quote(str(directory / cache.MARK))}"
+            )
     before = time.time() - arguments.older
     total = sum(clean(directory, before, arguments.dry_run, (cases,)) for directory in stages)
     for directory in directories or [path for path in user_caches if path.is_dir()]:

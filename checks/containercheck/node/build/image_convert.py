@@ -54,8 +54,9 @@ _PREFIXES = tuple({runtime.settings for runtime in RUNTIMES if runtime.settings}
 _LIBRARIES = f"/{container_runtimes.METADATA}/libs"
 #: Seconds that a step of a conversion may take, and that a container or a storage may take to print what it has.
 LIMIT, PATIENCE = 3600.0, 300.0
-#: Number of the way in which images are converted: before it, they had what lay in the host's /var/tmp.
-FORMAT = 2
+#: Number of the way in which images are converted: before 2, they had what lay in the host's /var/tmp; before 3, the
+#: setuid programs of the image, which were root's on the host where root converted it.
+FORMAT = 3
 #: Name of an image in an OCI layout of our own.
 _TAG = "image"
 
@@ -181,7 +182,8 @@ class Tree(Converted):
         archive, tree = work / "files.tar", work / "tree"
         content = self.archive(archive)
         tree.mkdir()
-        self.run([["tar", "-C", str(tree), "--no-same-owner", "-xf", str(archive)]])
+        # As root, tar would give the files of all modes, also setuid.
+        self.run([["tar", "-C", str(tree), "--no-same-owner", "--no-same-permissions", "-xf", str(archive)]])
         for name in (*MOUNT_POINTS, Path(ENVIRONMENT).parent):
             (tree / name).mkdir(exist_ok=True)
         (tree / "etc").mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Facts about this machine: its Debian mirror, and a Python that can make virtual environments.
+"""Facts about this machine: its Debian mirror, and Pythons that can make virtual environments.
 
     python3 checks/containercheck machine mirror
     python3 checks/containercheck machine python
@@ -7,6 +7,7 @@ print them. Standard library only, Python 3.6 or newer.
 """
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -19,8 +20,10 @@ from containercheck.node.build.cache import CacheError, UnsupportedError
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 #: Warning of debootstrap that it does not check them.
 UNSIGNED = "Cannot check Release signature"
-#: Oldest Python for virtual environments.
+#: Oldest Python for virtual environments of checks.
 OLDEST = (3, 9)
+#: Oldest Python for ReFrame and this library, as in pyproject.toml.
+OLDEST_FOR_REFRAME = (3, 10)
 
 
 def own_codename() -> str:
@@ -84,18 +87,13 @@ def python(versions: Sequence[str] = ()) -> Tuple[str, str]:
     :raises CacheError: there is no such Python of any version.
     :raises UnsupportedError: there is no such Python of the accepted versions.
     """
-    print_version = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
     found_versions: List[str] = []
     for name in ("/usr/bin/python3", sys.executable, "python3", *(f"python{version}" for version in versions)):
-        try:
-            process = subprocess.run(
-                [name, "-c", print_version], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
-            )
-        except (OSError, subprocess.CalledProcessError):
+        version = _version_of(name)
+        if not version:
             continue
-        version = process.stdout.decode(errors="replace").strip()
         found_versions += [] if version in found_versions else [version]
-        if version in versions or (not versions and tuple(int(part) for part in version.split(".")) >= OLDEST):
+        if version in versions or (not versions and _numbers(version) >= OLDEST):
             return name, version
     if found_versions and versions:
         raise UnsupportedError(
@@ -108,12 +106,47 @@ def python(versions: Sequence[str] = ()) -> Tuple[str, str]:
     )
 
 
+def _version_of(name: str) -> str:
+    """Return the version of a Python (``3.11``); empty where it is not one that can make virtual environments."""
+    print_version = "import ensurepip, sys, venv; print('%d.%d' % sys.version_info[:2])"
+    words = [name, "-c", print_version]
+    try:
+        process = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return process.stdout.decode().strip()
+
+
+def _numbers(version: str) -> Tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def newest_python() -> str:
+    """Return the newest Python on the PATH that takes ReFrame; of two of a version, the system's, then the first.
+
+    :raises CacheError: there is none.
+    """
+    names = ["/usr/bin/python3"]
+    for directory in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        names += sorted(map(str, Path(directory or ".").glob("python3*")))
+    names = [name for name in names if re.search(r"/python3(\.\d+)?$", name)]
+    found = {name: version for name, version in zip(names, map(_version_of, names)) if version}
+    newest = max(found, key=lambda name: _numbers(found[name]), default="")
+    if newest and _numbers(found[newest]) >= OLDEST_FOR_REFRAME:
+        return newest
+    others = ", ".join(sorted(set(found.values()), key=_numbers)) or "none"
+    raise CacheError(
+        f"no Python {OLDEST_FOR_REFRAME[0]}.{OLDEST_FOR_REFRAME[1]} or newer with its venv and ensurepip modules on "
+        f"the PATH (found: {others}): install one, such as python3.12 (Debian and Ubuntu: python3-venv)"
+    )
+
+
 def main() -> None:
     """Print the mirror or the Python; or print one error and exit with status 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("question", choices=("mirror", "python"))
     arguments = parser.parse_args()
     try:
-        print(mirror() if arguments.question == "mirror" else python()[0])
+        print(mirror() if arguments.question == "mirror" else newest_python())
     except CacheError as error:
         sys.exit(f"error: {error}")
