@@ -61,7 +61,7 @@ def resolved(word: str) -> str:
     if re.fullmatch(r"[\w.+/-]+", word):
         search = " || ".join(f"command -v {command}" for command in COMMANDS)
         script = f"module load {shlex.quote(word)} >/dev/null 2>&1 && {{ {search}; }}"
-        result = subprocess.run(["bash", "-lc", script], capture_output=True, text=True, timeout=60)
+        result = subprocess.run(["bash", "-lc", script], capture_output=True, text=True, errors="replace", timeout=60)
         if result.returncode == 0:
             return result.stdout.strip()
     raise UnknownCandidate(
@@ -94,7 +94,12 @@ def _printed_version(path: str) -> str:
     try:
         # Some print it as an error.
         output = subprocess.run(
-            [path, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60
+            [path, "--version"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=60,
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return "which does not tell its version"

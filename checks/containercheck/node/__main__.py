@@ -60,6 +60,8 @@ def main():
     load_package()
     # What is built and run here is used on the next night too, and the group need not be able to change it.
     os.umask(os.umask(0o077) | 0o022)
+    # A locale of the node may lack characters that programs print: no output is lost by that.
+    sys.stdout = os.fdopen(sys.stdout.fileno(), "w", 1, sys.stdout.encoding, "backslashreplace", closefd=False)
     program = sys.argv.pop(1)
     sys.argv[0] = "containercheck {}".format(program)
     importlib.import_module("containercheck.node." + PROGRAMS[program]).main()

@@ -235,7 +235,9 @@ def _configuration(arguments: tuple[str, ...], place: Workplace, given: Hashable
     program()
     words = [sys.executable, "-c", _SHOW, names, "--nocolor", *arguments, f"{usage.ASKED}={SYSTEM}"]
     facts: dict[str, Any] = {"cwd": place.directory, "env": environment(place), "stdin": subprocess.DEVNULL}
-    result = subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **facts)
+    result = subprocess.run(
+        words, text=True, errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **facts
+    )
     try:
         if result.returncode:
             raise ValueError

@@ -74,7 +74,7 @@ def _value_of(jobid: str, name: str) -> str | None:
     """
     command = ["scontrol", "show", "job", "-o", jobid]
     try:
-        result = subprocess.run(command, capture_output=True, text=True, timeout=_PROMPT)
+        result = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_PROMPT)
     except subprocess.TimeoutExpired:
         raise Unreachable(f"scontrol has not answered for {_PROMPT} s") from None
     if match := re.search(rf"\b{name}=(\S+)", result.stdout):
@@ -208,7 +208,7 @@ def _nodes(*options: str) -> list[_Node]:
     """Return the nodes that sinfo lists, all of them or those that its options choose; none where sinfo fails."""
     command = ["sinfo", "--all", "--noheader", "--Node", "--format=%P|%a|%N|%T|%E", *options]
     try:
-        output = subprocess.run(command, capture_output=True, text=True, timeout=_PROMPT).stdout
+        output = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=_PROMPT).stdout
     except (OSError, subprocess.TimeoutExpired):
         return []
     rows = (line.strip().split("|", 4) for line in output.splitlines())

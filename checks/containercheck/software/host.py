@@ -103,6 +103,6 @@ def ask_program(program: str, pattern: str) -> str:
     """Return the first group of a pattern in a program's output with ``--version``; empty if it is not there."""
     if shutil.which(program) is None:
         return ""
-    output = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60).stdout
+    output = subprocess.run([program, "--version"], capture_output=True, text=True, errors="replace", timeout=60).stdout
     match = re.search(pattern, output, re.MULTILINE)
     return match[1] if match else ""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 
 import pytest
+from conftest import REPOSITORY
 from containercheck.node import contract
 from containercheck.node.job import host_mpi, host_mpi_libraries
 
@@ -225,3 +228,14 @@ def test_a_script_on_the_host_does_not_tell_its_mpi(tmp_path, monkeypatch):
     (tmp_path / "hpcc").chmod(0o755)
     with pytest.raises(host_mpi.HostMpiError, match=r"/hpcc is a script, .* name the host's .* host_mpi$"):
         host_mpi.plan(str(tmp_path / "hpcc"), "-B{source}:{target}", "subject", None)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_path_that_the_nodes_locale_cannot_print_ends_nothing(tmp_path, encoding):
+    (tmp_path / "subject.host-mpi.json").write_text(json.dumps({**KNOWN, "path": "/x"}))
+    (tmp_path / "subject.preflight.out").write_bytes(OF_SCRIPT.encode().replace(b"script: /", b"script: /gr\xfc\xdfe/"))
+    program = [sys.executable, str(REPOSITORY / "checks/containercheck/node"), "hostmpi", "verify", "subject"]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(program, cwd=tmp_path, env=environment, capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"in the image is a script" in done.stdout

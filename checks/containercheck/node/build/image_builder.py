@@ -47,6 +47,6 @@ def build_environment(runtime: str, directory: Path) -> Dict[str, str]:
 def _version_of(runtime: str) -> str:
     words = [runtime, *container_runtimes.by_command(runtime).version]
     try:
-        return subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout.decode().strip()
+        return subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout.decode(errors="replace").strip()
     except (OSError, subprocess.CalledProcessError) as error:
         raise CacheError(f"{' '.join(words)} fails: {error}") from None

@@ -40,7 +40,9 @@ def mirror() -> str:
     """
     command = ["apt-get", "indextargets", "--format", "$(ORIGIN)|$(LABEL)|$(CODENAME)|$(SITE)", "Created-By: Packages"]
     try:
-        listing = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout.decode()
+        listing = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout.decode(
+            errors="replace"
+        )
     except (OSError, subprocess.CalledProcessError):
         listing = ""
     sites: Dict[str, str] = {}
@@ -91,7 +93,7 @@ def python(versions: Sequence[str] = ()) -> Tuple[str, str]:
             )
         except (OSError, subprocess.CalledProcessError):
             continue
-        version = process.stdout.decode().strip()
+        version = process.stdout.decode(errors="replace").strip()
         found_versions += [] if version in found_versions else [version]
         if version in versions or (not versions and tuple(int(part) for part in version.split(".")) >= OLDEST):
             return name, version

@@ -29,7 +29,7 @@ def settings() -> Dict[str, Dict[str, str]]:
             process = subprocess.run(
                 [*command, "config", "list"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
             )
-            listing = process.stdout.decode()
+            listing = process.stdout.decode(errors="replace")
             break
         except (OSError, subprocess.CalledProcessError):
             listing = ""

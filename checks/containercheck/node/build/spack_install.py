@@ -232,7 +232,7 @@ class Environment(SpackLogged, cache.Entry):
         )
         if process.returncode != 0:
             raise CacheError(self.failed(process.stderr.decode(errors="replace").strip()))
-        lines = (line.strip().partition(" ") for line in process.stdout.decode().splitlines())
+        lines = (line.strip().partition(" ") for line in process.stdout.decode(errors="replace").splitlines())
         return {digest: prefix for digest, _, prefix in lines if digest in installed}
 
     def locked(self) -> Dict[str, Any]:

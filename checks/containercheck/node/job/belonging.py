@@ -155,7 +155,7 @@ def _is_marked(pid: int) -> bool:
 
 def _cgroup(pid: int) -> str:
     with contextlib.suppress(OSError):
-        return Path("/proc", str(pid), "cgroup").read_text()
+        return texts.read(Path("/proc", str(pid), "cgroup"))
     return ""
 
 

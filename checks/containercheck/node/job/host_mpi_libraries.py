@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Set, Tuple
 
 from containercheck.node import architectures, mpi
+from containercheck.node.job import processes
 
 #: Libraries of libc, which are always the image's.
 _LIBC = re.compile(
@@ -49,7 +50,7 @@ def named(libmpi: str, extra: str) -> str:
 
 
 def _output_of(command: List[str]) -> str:
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True).stdout
+    return processes.output_of(command, stderr=subprocess.DEVNULL)
 
 
 def find_mpi(executable: str, family: Optional[str] = None) -> Tuple[str, str]:

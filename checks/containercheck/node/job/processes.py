@@ -99,6 +99,8 @@ def fields_of(pid: int) -> List[str]:
 def output_of(command: List[str], patience: float = 60.0, **options: Any) -> str:
     """Return what a command prints on standard output; empty if there is no such command, or it hangs.
 
+    Bytes that are no UTF-8 are replaced.
+
     :param patience: seconds after which it counts as hanging.
     :param options: for :func:`subprocess.run`.
     """
@@ -107,10 +109,9 @@ def output_of(command: List[str], patience: float = 60.0, **options: Any) -> str
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            universal_newlines=True,
             timeout=patience,
             **options,
-        ).stdout
+        ).stdout.decode(errors="replace")
     except (OSError, subprocess.TimeoutExpired):
         return ""
 
@@ -272,12 +273,8 @@ def kill_slurm_steps(patience: float = 60.0) -> None:
         return
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
-        listing = subprocess.run(
-            ["squeue", "--steps", "--noheader", "--format=%i", f"--jobs={job}"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            universal_newlines=True,
-        ).stdout
+        command = ["squeue", "--steps", "--noheader", "--format=%i", f"--jobs={job}"]
+        listing = output_of(command, stderr=subprocess.DEVNULL)
         # Steps that srun started have numbers; the script's own is called batch.
         steps = re.findall(rf"^\s*({re.escape(job)}\.\d+)\s*$", listing, re.MULTILINE)
         if not steps:

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Mapping, Set, Tuple
 
-from containercheck.node import contract
+from containercheck.node import contract, texts
 from containercheck.node.container_runtimes import RUNTIMES
 from containercheck.node.job import belonging, processes
 
@@ -159,7 +159,7 @@ class Observer:
             self._threads = max(self._threads, threads, key=sum)
         for pid in ranks:
             with contextlib.suppress(OSError):
-                counts = re.findall(r"_ctxt_switches:\s+(\d+)", Path("/proc", str(pid), "status").read_text())
+                counts = re.findall(r"_ctxt_switches:\s+(\d+)", texts.read(Path("/proc", str(pid), "status")))
                 self._switches[pid] = (int(counts[0]), int(counts[1]))
                 # At each look: connections are made with the first message, which some ranks send late.
                 interfaces, devices = opened(pid)
@@ -180,7 +180,7 @@ class Observer:
                 self._may_use.update(re.findall(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE))
         self._user_namespaces |= user_namespace_of(str(pid))
         with contextlib.suppress(OSError, ValueError):
-            self._memory_limit = memory_limit((place / "cgroup").read_text()) or self._memory_limit
+            self._memory_limit = memory_limit(texts.read(place / "cgroup")) or self._memory_limit
         return len(tasks)
 
 
@@ -231,7 +231,7 @@ class Throttling:
 
     def look(self, pid: int) -> None:
         """Read the counters of the cgroups of a process that have a quota."""
-        for directory, cpus in quotas(Path("/proc", str(pid), "cgroup").read_text()):
+        for directory, cpus in quotas(texts.read(Path("/proc", str(pid), "cgroup"))):
             counts = dict(line.split()[:2] for line in Path(directory, "cpu.stat").read_text().splitlines())
             now = (int(counts.get("nr_throttled", 0)), int(counts.get("nr_periods", 0)))
             self._first.setdefault(directory, now)
@@ -391,7 +391,7 @@ def moved(pid: int) -> Tuple[int, int]:
     """
     # Of a process that has just ended, the file may be empty.
     with contextlib.suppress(OSError, ValueError, KeyError):
-        counts = dict(line.split(": ") for line in Path("/proc", str(pid), "io").read_text().splitlines())
+        counts = dict(line.split(": ") for line in texts.read(Path("/proc", str(pid), "io")).splitlines())
         return int(counts["read_bytes"]), int(counts["write_bytes"])
     return 0, 0
 
