@@ -50,6 +50,20 @@ class Job:
     scripts: Mapping[str, str] = field(default_factory=dict)
 
 
+def _lacking(program: str) -> str:
+    """Return the commands that print that the image has no such program, where it was searched, and what may hide it.
+
+    :param program: its name or path, quoted.
+    """
+    place, searched = (program, "") if "/" in program else ('"$PATH"', " in $PATH")
+    return (
+        f'hidden=; case :{place} in *:"$HOME"/*) while read -r _ place _; do case $place:$HOME/ in /:*) ;; '
+        '"$place:$place"/*) hidden=". The home is mounted over $place and hides what the image has there: install the '
+        'program elsewhere in the image" ;; esac; done </proc/mounts ;; esac; '
+        f'echo "error: no software: the image has no" {program}"{searched}$hidden" >&2'
+    )
+
+
 def job_commands(
     sides: Sequence[Side], own: Needs, input_commands: Sequence[str], site: Site, layout: Layout, stagedir: str
 ) -> Job:
@@ -351,8 +365,7 @@ class _InContainer:
         prepare += [_observation(self._side, site)] if self._observed else []
         if container.required_program:
             program = shlex.quote(container.required_program)
-            complain = f"echo error: no software: the image has no {program} >&2"
-            look = node_commands.unless_found(program, complain, 1)
+            look = node_commands.unless_found(program, _lacking(program), 1)
             prepare.append(self.words(shlex.join(["sh", "-c", look])))
         if container.host_mpi:
             prepare += self._verify_host_mpi(site)

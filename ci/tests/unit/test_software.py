@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 
 import pytest
@@ -156,8 +157,40 @@ def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_
     assert lines[plan].startswith("(export OMP_A='b c'; python3 ")
     # What may end the job comes after what explains it; with the host's MPI bound, as later, but before it is traced.
     assert lines[plan + 1].endswith(" observe subject || true")
-    assert lines[plan + 2].endswith(
-        "sh -c 'command -v /own/io >/dev/null || { echo error: no software: the image has no /own/io >&2; exit 1; }'"
-    )
+    assert "sh -c 'command -v /own/io >/dev/null || { " in lines[plan + 2]
     assert " /rfm_workdir/subject.preflight.sh " in lines[plan + 3]
     assert lines[plan + 4].endswith(" hostmpi verify --tree=/apps:/own subject")
+
+
+def search_in_image(program):
+    """Return what the job's shell in the container runs, to find a program there."""
+    image = Container(by_name("Apptainer"), "image.sif", required_program=program)
+    sides = [
+        Side("baseline", "bare", Program(program)),
+        Side("subject", "generic", Program(program), container=image, compared_with="baseline"),
+    ]
+    lines = "\n".join(commands.job_commands(sides, Needs(), [], AWAY, LAYOUT, "/stage").last).split("\n")
+    (line,) = [line for line in lines if "no software" in line]
+    return shlex.split(line)[-1]
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize(
+    ("home", "program", "said"),
+    [
+        ("/proc/self", "no-such", "no-such in $PATH. The home is mounted over /proc"),
+        ("/proc", "no-such", "no-such in $PATH. The home is mounted over /proc"),
+        ("/proc", "/proc/no-such", "/proc/no-such. The home is mounted over /proc"),
+        ("/proc", "/opt/no-such", "/opt/no-such\n"),
+        ("/", "no-such", "no-such in $PATH\n"),
+    ],
+)
+def test_a_program_that_the_image_lacks_is_told_with_where_it_was_searched(shell, home, program, said):
+    """The home of the host, which a runtime mounts, may hide it: /proc stands for that."""
+    path = f"/usr/bin:/bin:{home}/bin"
+    look = search_in_image(program)
+    done = subprocess.run([shell, "-c", look], env={"PATH": path, "HOME": home}, text=True, capture_output=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: no software: the image has no {said}".replace("$PATH", path))
+    assert done.stderr.count("\n") == 1
+    assert subprocess.run([shell, "-c", search_in_image("ls")]).returncode == 0
