@@ -413,7 +413,12 @@ class ContainerCheck(BuiltCheck, VariantSides):
         problems = problems or job_record.start_problems(left, stagedir) or faults
         early = job_record.early_end(self.prepared.evaluation, slurm.met_limit(self.prepared.job_state))
         self.notes = texts.cleaned(
-            [*filter(None, [self.prepared.rounds.note]), *early, *self.prepared.evaluation.left_out]
+            [
+                *filter(None, [self.prepared.rounds.note]),
+                *early,
+                *self.prepared.evaluation.left_out,
+                *self.prepared.evaluation.not_applicable,
+            ]
         )
         self.notes += texts.cleaned(job_record.disturbances)
         self.notes += texts.cleaned([*job_record.remarks(left, stagedir), *changes])

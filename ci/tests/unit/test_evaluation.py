@@ -15,11 +15,12 @@ from conftest import BARE, GENERIC, facts_of, record_of, run_of
 from containercheck import Answer, Figure
 from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
+from containercheck.node.job import processes, rank_trial
 from containercheck.node.outputs.evaluation import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG, Evaluation, Facts
 from containercheck.node.outputs.reading import UnreadableError
 from containercheck.sides.sides import Container, HostMpi, Program, Side
 from containercheck.verdict.record import Record, is_complete
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from saved import OUTPUTS
 
@@ -30,6 +31,7 @@ SUM = Answer("sum", r"^sum (\d+)")
 HOST = {"/usr/lib/libmpi.so.40": {"device": "fe:00", "inode": 7, "pids": [1]}}
 IMAGE = {"/usr/lib/libmpi.so.40": {"device": "00:31", "inode": 9, "pids": [2]}}
 MOVED = {"/host/usr/lib/libmpi.so.40": HOST["/usr/lib/libmpi.so.40"]}
+SIDES = ("baseline", "subject")
 OTHER = {"name": "other", "label": "other image", "compared_with": "baseline"}
 
 
@@ -82,10 +84,54 @@ def test_a_round_that_is_not_complete_does_not_count(run, evaluated):
 def test_a_lost_figure_is_a_problem_even_if_the_program_says_it_does_not_apply(run, evaluated):
     figure = Figure("rate", r"^rate (\S+)", "x", not_applicable_if="^none$")
     runs = [run(1, "baseline"), run(1, "subject"), run(2, "subject", "none\n"), run(2, "baseline")]
-    expected = "figure rate is missing in some runs: {'baseline': 2, 'subject': 1}"
+    expected = "figure rate is missing in some runs of 2 rounds: {'baseline': 2, 'subject': 1}"
     assert evaluated(*runs, figures=[figure]).final_problems() == [expected]
-    runs = [run(1, "baseline", "none\n"), run(1, "subject", "none\n")]
-    assert evaluated(*runs, figures=[figure]).final_problems() == []
+
+
+def test_a_figure_that_the_first_round_lacks_is_a_problem(run, evaluated):
+    """Later rounds have it, and it has no verdict."""
+    figure = Figure("rate", r"^rate (\S+)", "x", not_applicable_if="^none$")
+    runs = [run(number, side, "none\n" if number == 1 else "rate 1\n") for number in (1, 2, 3) for side in SIDES]
+    expected = "figure rate is missing in some runs of 3 rounds: {'baseline': 2, 'subject': 2}"
+    assert evaluated(*runs, figures=[figure]).final_problems() == [expected]
+
+
+def test_a_figure_that_no_run_has_is_said_not_to_be_judged(run, evaluated):
+    none, other = (Figure(name, rf"^{name} (\S+)", "x", not_applicable_if="^none$") for name in ("rate", "speed"))
+    runs = [run(1, side, "none\n") for side in SIDES]
+    result = evaluated(*runs, figures=[none, other])
+    assert result.final_problems() == []
+    assert result.not_applicable == ["not judged, as the program says that it does not apply here: rate, speed"]
+    result = evaluated(*(run(1, side) for side in SIDES))
+    assert result.not_applicable == []
+
+
+@pytest.mark.parametrize("value", ["-3599.7", "nan", "inf", "-inf", "1e999", "1e308 1e308"])
+@pytest.mark.parametrize("compare", ["difference", "ratio"])
+def test_a_time_that_is_negative_or_not_finite_is_no_gain(run, evaluated, value, compare):
+    """A clock that is set back during a run."""
+    facts = {"better": "lower", "compare": compare, "tolerance": 1.0, "reduce": "sum"}
+    figure = Figure("start", r"(?:^time|\b) ([-+.\w]+)", "s", **facts)
+    result = evaluated(run(1, "baseline", "time 0.3\n"), run(1, "subject", f"time {value}\n"), figures=[figure])
+    assert kinds(result) == [(UNREADABLE, "subject")]
+    assert "figure start" in result.final_problems()[0]
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300), st.booleans())
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_bytes_are_read(tmp_path, out, err, is_valid):
+    """A program may print what it likes, also beside what is looked for; the record of it can be written."""
+    (tmp_path / "run").mkdir(exist_ok=True)
+    figures = b"\nrate 1\ncheck PASSED\nsum 1\nranks 1\n" if is_valid else b""
+    (tmp_path / "run/out").write_bytes(out + figures)
+    (tmp_path / "run/err").write_bytes(err)
+    runs = [run_of(side, "run", status=status) for status in (0, 3) for side in SIDES]
+    facts = facts_of([RATE], [CHECK, SUM], RANK_COUNT)
+    result = record_of(*runs).evaluate(facts, tmp_path)
+    json.dumps([result.final_problems(), result.values()]).encode()
+    seen = rank_trial.read((out + err).decode(errors="replace"), 1)
+    rank_trial.explain(seen, 2, rank_trial.Host("Open MPI 4.1.4", "")).encode()
+    assert processes.output_of(["cat", str(tmp_path / "run/out")]) == (out + figures).decode(errors="replace")
 
 
 def test_a_missing_rank_is_a_problem(run, evaluated):

@@ -350,15 +350,26 @@ class Evaluation:
         return lines
 
     def _lost_figures(self) -> List[str]:
-        """Return a line for each figure that only some of the runs have, even where it does not apply to the others."""
+        """Return a line for each figure that only some of the runs have, even where it does not apply to the others.
+
+        One that the first round lacks has no verdict.
+        """
         lines = []
         names = {side.name: {figure.name for figure in self._facts.figures_of(side.name)} for side in self._facts.sides}
         for name, sides in self.values().items():
             having = [side.name for side in self._left() if name in names[side.name]]
             counts = {side: len(sides.get(side, [])) for side in having}
-            if len(set(counts.values())) > 1:
-                lines.append(f"figure {name} is missing in some runs: {counts}")
+            if any(count < len(self.rounds) for count in counts.values()):
+                lines.append(f"figure {name} is missing in some runs of {len(self.rounds)} rounds: {counts}")
         return lines
+
+    @property
+    def not_applicable(self) -> List[str]:
+        """The line that names the figures that no run has; none where there are no such figures, or no rounds."""
+        names = [figure.name for figure in self._facts.figures if figure.name not in self.values()]
+        return [f"not judged, as the program says that it does not apply here: {', '.join(names)}"] * bool(
+            names and self.rounds
+        )
 
 
 def other_runtime(earlier: Dict[str, Dict[str, str]], stagedir: Path) -> str:

@@ -28,6 +28,9 @@ REDUCE: Dict[str, Callable[[List[float]], float]] = {
 #: Pattern of long times as programs print them: 1h 2m, 3m 4.05s, 5.6s.
 DURATION = re.compile(r"\s*(?:(\d+)h)?\s*(?:(\d+)m)?\s*(?:(\d+(?:\.\d*)?)s)?\s*")
 
+#: Units of times, which are never negative.
+TIMES = ("s", "ms", "us", "ns", "min", "h")
+
 
 class UnreadableError(Exception):
     """A figure or an answer that cannot be read from a run's output; the message names it and the file."""
@@ -69,13 +72,16 @@ def read_figure(figure: Any, output: Union[Path, Output]) -> Optional[float]:
     """Return the figure of a run, or None where it does not apply.
 
     :param output: the run's output, or its directory.
-    :raises UnreadableError: the figure is missing, not a number, or not finite and (for a ratio) positive.
+    :raises UnreadableError: the figure is missing, not a number, not finite, a negative time, or (for a ratio) not
+        positive.
     """
     output = Output.of(output)
     text, place = output.text(figure.file, figure.name), output.directory / figure.file
     if figure.not_applicable_if and re.search(figure.not_applicable_if, text, re.MULTILINE):
         return None
     value = figure.factor * _number(text, figure.pattern, figure.reduce, f"figure {figure.name}", place)
+    if figure.unit in TIMES and value < 0:
+        raise UnreadableError(f"figure {figure.name} is {value:g} {figure.unit} in {place}: the clock was set back")
     if figure.compare == "ratio" and value <= 0:
         raise UnreadableError(f"figure {figure.name} is {value:g} in {place}: it must be positive")
     return value
@@ -142,10 +148,14 @@ def _number(text: str, pattern: str, reduce: str, what: str, place: Path) -> flo
         values = [math.fsum(map(as_number, [match] if isinstance(match, str) else match)) for match in matches]
     except ValueError as error:
         raise UnreadableError(f"{what} in {place}: {error}") from None
-    if not all(math.isfinite(value) for value in values):
+    try:
+        value = REDUCE[reduce](values)
+    except OverflowError:
+        value = math.inf
+    if not all(map(math.isfinite, [*values, value])):
         found = ", ".join(match if isinstance(match, str) else " + ".join(match) for match in matches)
         raise UnreadableError(f"{what} in {place} is not finite: {found}")
-    return REDUCE[reduce](values)
+    return value
 
 
 def as_number(text: str) -> float:
