@@ -160,7 +160,9 @@ def _program(container: Container, host: Mapping[str, Any]) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix=".ranks-", dir=parent) as name:
         directory = Path(name)
         source, program = CHECKS / "src/ranks/any-mpi-ranks.c", directory / "ranks"
-        done = subprocess.run([compiler, "-o", program, source, "-ldl"], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [compiler, "-o", program, source, "-ldl"], capture_output=True, text=True, errors="replace", check=False
+        )
         if done.returncode != 0:
             why = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
             raise NotStarted(f"no rank was started: {compiler} cannot compile our program: {why}")
@@ -222,12 +224,9 @@ class _Trial:
 
     def _explain(self, seen: Seen, ranks: int, host: rank_trial.Host) -> str:
         """Return why ranks did not come up; of MPICH, which is started by PMI, without what is said of PMIx."""
-        text = rank_trial.explain(seen, ranks, host)
         if self.container.family != "mpich" or not seen.library:
-            return text
-        return (
-            f"{host.launcher} starts ranks of the image's {seen.library} by PMI: {text.split(': ', 1)[1].split(';')[0]}"
-        )
+            return rank_trial.explain(seen, ranks, host)
+        return f"{host.launcher} starts ranks of the image's {seen.library} by PMI: {rank_trial.outcome(seen, ranks)}"
 
     def on_this_machine(self) -> Iterator[Start]:
         """Yield the starts by this machine's launcher, and by the image's own in one container if that one fails.
@@ -251,7 +250,7 @@ class _Trial:
         if rank_trial.is_one_job(seen, RANKS):
             yield Start(shlex.join(words), 1, RANKS, True, _good(seen, 1, RANKS), rank_trial.INSIDE.said)
         else:
-            why = rank_trial.explain(seen, RANKS, rank_trial.Host("its own mpirun", ""))
+            why = rank_trial.explain(seen, RANKS, rank_trial.Host("its own mpirun", seen.own))
             yield Start(shlex.join(words), 1, RANKS, False, why, rank_trial.INSIDE.said)
 
     def _run(self, words: Sequence[str]) -> Seen:

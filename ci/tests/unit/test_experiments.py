@@ -8,6 +8,7 @@ import pytest
 from conftest import facts_of, run_of
 from containercheck import Answer, Figure
 from containercheck.node.outputs.evaluation import Evaluation, Facts
+from saved import OUTPUTS
 
 RATE = Figure("rate", r"^rate (\S+)", "x", better="lower", spread=2.0)
 SUM = Answer("sum", r"^sum (\d+)")
@@ -120,3 +121,11 @@ def test_noise_proves_nothing(evaluation):
         remedy = {**REMEDY, "figures": {"rate": 8.0}}
         proofs += verdicts(evaluation(rounds, [remedy])) == [("fail", "pass")]
     assert proofs == 0
+
+
+def test_a_remedy_in_whose_run_a_rank_died_has_not_ended_well(evaluation, tmp_path):
+    """Its launcher ends with status 0 all the same: MPICH, issue 7057."""
+    died = (OUTPUTS / "reasons/mpich4/kill/out").read_text()
+    made = evaluation([printed_by_side(100, 130, None), {"remedy1": f"rate 100\nsum 42\n{died}"}])
+    assert made.experiments.failed["remedy1"].startswith("exit status 0, though a rank died: ")
+    assert made.experiments.ended_well["remedy1"] == 0

@@ -6,16 +6,18 @@ import json
 import os
 import shutil
 import subprocess
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 
 import pytest
 from containercheck import Figure
-from containercheck.explain import experiments, explanation, use_rules
+from containercheck.explain import experiments, explanation, rules, use_rules
 from containercheck.explain.experiments import AND, BIND, CPUS, GPUS, LIMIT, PREFIX, SET, UNPACK, UNSET, Experiment
 from containercheck.explain.observations import Observation, Use
 from containercheck.explain.pairs import pairs_of
 from containercheck.node.container_runtimes import by_name
 from containercheck.sides.sides import Container, Program, Side
+from hypothesis import given
+from hypothesis import strategies as st
 
 USED = (Use(), Use())
 SUBJECT = Side(
@@ -868,3 +870,49 @@ def test_a_search_path_for_libraries_that_the_job_hands_on_is_named():
     ]
     assert sentences(with_variables(LD_LIBRARY_PATH="/hostlib"), TIME) == []
     assert explanation.causes(path, path, USED, [TIME]) == []
+
+
+TEXTS = st.sampled_from(["", "0", "1", "none", "unlimited", "1048576", "0-3", "hidden:1", "libc 2.31", "musl", "sync"])
+NUMBERS = st.integers(0, 1 << 40)
+NAMES = st.sampled_from(
+    [
+        *("UCX_TLS", "OMP_NUM_THREADS", "LD_LIBRARY_PATH", "OMPI_MCA_btl", "TMPDIR", "HOME"),
+        *(*rules.LIMITS, "Max open files", "Cpus_allowed_list", "Mems_allowed_list", "Seccomp", "THP_enabled"),
+        *("processors", "memory", "processes", "/", "/tmp", "/dev/shm", "/etc/openmpi/openmpi-mca-params.conf btl"),
+    ]
+)
+PATHS = st.sampled_from(
+    [*rules.DEVICES, "/l/libmpi.so.40", "/l/libmpich.so.12", "/l/libblas.so", "/l/libopenblas.so", "/l/libucp.so"]
+)
+FIELDS = {
+    "space": st.dictionaries(NAMES, st.tuples(NUMBERS, NUMBERS)),
+    "mounts": st.dictionaries(NAMES, st.sampled_from([("fuse.squashfuse", "squashfuse", "ro"), ("ext4", "v", "sync")])),
+    "status": st.fixed_dictionaries({"Cpus_allowed_list": st.sampled_from(["0", "0-3"])}),
+    "cgroup_limits": st.dictionaries(NAMES, st.floats(0, 1e12)),
+    "devices": st.lists(PATHS),
+    "priority": st.sampled_from([(), (0, 0), (19, 3), (0, 5)]),
+    "nodes": st.just({}),
+}
+
+
+def values(name, kind):
+    """Return a strategy for a field of what a side saw or used."""
+    if name in FIELDS:
+        return FIELDS[name]
+    for word, strategy in (("Mapping", st.dictionaries(NAMES, TEXTS)), ("frozenset", st.frozensets(PATHS))):
+        if word in kind:
+            return strategy
+    if "float]" in kind:
+        return st.one_of(st.just(()), st.tuples(NUMBERS, NUMBERS, NUMBERS))
+    return {"str": TEXTS, "int": NUMBERS, "float": st.floats(0, 1e12)}.get(kind, st.lists(NAMES))
+
+
+def any_of(kind):
+    """Return a strategy for all that a side may have seen, or used."""
+    return st.builds(kind, **{field.name: values(field.name, field.type) for field in fields(kind)})
+
+
+@given(any_of(Observation), any_of(Use))
+def test_between_equal_sides_no_rule_finds_a_cause(seen, used):
+    assert [cause.sentence for rule in rules.RULES for cause in rule(seen, seen)] == []
+    assert [cause.sentence for rule in use_rules.RULES_OF_USE for cause in rule(used, used)] == []

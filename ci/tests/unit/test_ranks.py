@@ -11,6 +11,9 @@ import pytest
 from conftest import REPOSITORY, record_of, run_of
 from containercheck.node.job import rank_trial
 from containercheck.site import releases
+from hypothesis import given
+from hypothesis import strategies as st
+from saved import OUTPUTS
 
 # As printed by Open MPI 4.1.4 of Debian 12 under Open MPI 5.0.7 of Debian 13.
 OLD = "library Open MPI v4.1.4\nown 4.2.2\nserver 5.0.7\n"
@@ -31,11 +34,13 @@ NAMED = "the host starts ranks with PMIx 5.0.7 (Open MPI 5.0.7), the image's Ope
 NEEDS_WORDS = f'if [ -n "$(cat subject.start)" ]; then\n{ONE_JOB}else\n{ENDED}fi\n'
 
 
-def launcher(directory, version="mpirun (Open MPI) 5.0.7", pmix="5.0.7"):
+def launcher(directory, version="mpirun (Open MPI) 5.0.7", pmix="5.0.7", greets=""):
     """Make a launcher that says its version, and starts a command with its PMIx."""
     program = directory / "launcher"
     offers = f"export PMIX_VERSION={pmix}" if pmix else "true"
-    program.write_text(f"#!/bin/sh\n[ $1 != --version ] || {{ echo '{version}'; exit; }}\n{offers}\nexec \"$@\"\n")
+    program.write_text(
+        f"#!/bin/sh\n{greets}[ $1 != --version ] || {{ echo '{version}'; exit; }}\n{offers}\nexec \"$@\"\n"
+    )
     program.chmod(0o755)
     return str(program)
 
@@ -101,7 +106,7 @@ def test_on_one_node_the_images_own_launcher_is_the_last_way(start, tmp_path):
 def test_launcher_and_image_that_do_not_understand_each_other_are_named(start, tmp_path, plain, options, came):
     result = start(plain, "exit 1\n", *options)
     assert result.returncode == 1
-    assert result.stderr == f"error: {NAMED}: {came}. {rank_trial.ADVICE}\n"
+    assert result.stderr == f"error: {NAMED}: {came}. {rank_trial.OTHER_IMAGE} {rank_trial.ADVICE}\n"
     assert not (tmp_path / "subject.started.json").exists()
 
 
@@ -110,10 +115,10 @@ def test_ranks_that_should_understand_their_launcher_are_not_helped(start):
     alone = ALONE.replace("server 5.0.7", "server none")
     result = start(said(alone, alone), ONE_JOB, version="mpirun (Open MPI) 4.1.4", pmix="4.2.2")
     assert result.returncode == 1
-    assert (
-        "with PMIx 4.2.2 (Open MPI 4.1.4), the image's Open MPI 4.1.4 has PMIx 4.2.2: 2 of 2 ranks came up, each as a "
-        "job of its own (singletons); what the launcher sets in their environment does not reach them. "
-        in result.stderr
+    assert result.stderr == (
+        "error: 2 of 2 ranks came up, each as a job of its own (singletons); what the launcher sets in their "
+        "environment does not reach them (host: Open MPI 4.1.4, image: Open MPI 4.1.4, both with PMIx 4.2.2). "
+        f"Check {rank_trial.ADVICE}\n"
     )
 
 
@@ -259,3 +264,72 @@ def test_another_pmi_plugin_is_tried_and_proven(tmp_path, working, options, said
     # What the rounds would run is as it was.
     assert (tmp_path / "subject.ranks.sh").read_text() == plain
     assert (tmp_path / "subject.start").read_text() == "\n"
+
+
+def fails_at(number, otherwise=ONE_JOB):
+    """Return a script of ranks that do not find each other in one of its starts."""
+    return f"echo x >>starts\nif [ $(wc -l <starts) = {number} ]; then\n{SINGLETONS}else\n{otherwise}fi\n"
+
+
+def test_a_start_that_fails_only_sometimes_proves_nothing(start, monkeypatch):
+    """The first start fails. The one without the variable succeeds, and so does the next one with it."""
+    monkeypatch.setenv("APPTAINER_CLEANENV", "1")
+    done = start(fails_at(1), pmix="4.2.2", version="mpirun (Open MPI) 4.1.4")
+    assert done.returncode == 1
+    assert "APPTAINER_CLEANENV" not in done.stderr
+    assert "they came up: the start fails only sometimes, and nothing is proven" in done.stderr
+
+
+def test_a_remedy_that_helps_only_sometimes_proves_nothing(start, tmp_path, monkeypatch):
+    """Without it all starts fail; with it, the second one."""
+    monkeypatch.setenv("APPTAINER_CLEANENV", "1")
+    script = f'case "$(cat subject.start)" in *"-u APPTAINER_CLEANENV"*)\n{fails_at(2)};;\n*)\n{SINGLETONS};;\nesac\n'
+    done = start(script, pmix="4.2.2", version="mpirun (Open MPI) 4.1.4")
+    assert done.returncode == 1
+    assert "proven" not in done.stderr
+    assert (tmp_path / "starts").read_text().count("x") == 2
+
+
+def test_chance_proves_a_remedy_of_the_start_in_less_than_a_hundredth_of_all_jobs():
+    """Of starts that fail with any probability, whatever is tried: all remedies do nothing."""
+
+    def wrong(p, left):
+        """Return the probability that one of the remedies that are left is proven."""
+        if not left:
+            return 0.0
+        goes_on = sum(p * ((1 - p) * p) ** count for count in range(rank_trial.TIMES))
+        return (p * (1 - p)) ** rank_trial.TIMES + goes_on * wrong(p, left - 1)
+
+    tried = rank_trial.MOST_TRIED + rank_trial.MOST_PLUGINS
+    assert max(p * wrong(p, tried) for p in (step / 1000 for step in range(1001))) < 0.01
+
+
+def test_what_the_ranks_printed_comes_first_and_equal_versions_are_no_reason(start):
+    """Sixteen open files in the container; the same Open MPI on both sides."""
+    saved = OUTPUTS / "reasons/openmpi4/open_files"
+    plain = f"cat {saved}/out\ncat {saved}/err >&2\nexit 139\n"
+    done = start(plain, pmix="4.2.2", version="mpirun (Open MPI) 4.1.4")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: the ranks printed: [warn] evutil_make_internal_pipe_: pipe: Too many open files; none came through "
+        "MPI_Init (host: Open MPI 4.1.4, image: Open MPI 4.1.4, both with PMIx 4.2.2). "
+        f"Check {rank_trial.ADVICE}\n"
+    )
+
+
+@given(st.sampled_from(["", "4.2.2", "5.0.7"]), st.sampled_from(["", "4.2.2", "5.0.7"]), st.lists(st.just(1)))
+def test_versions_are_a_reason_only_where_they_differ(host, image, sizes):
+    seen = rank_trial.Seen(1, sizes, "Open MPI v4.1.4", image, host, "last", "an error")
+    said = rank_trial.explain(seen, 2, rank_trial.Host("Open MPI 4.1.4", host))
+    assert said.startswith("the ranks printed: an error; ")
+    assert ("the host starts ranks with" in said) == (host != image)
+
+
+@pytest.mark.parametrize("locale", ["C.UTF-8", "C"])
+def test_a_line_that_is_no_utf_8_ends_no_start(start, tmp_path, monkeypatch, locale):
+    """A node's message of the day, in Latin-1, from the launcher and from the ranks."""
+    monkeypatch.setenv("LC_ALL", locale)
+    greeting = r"printf 'Gr\374\337e von \377\n'"
+    done = start(f"{greeting}\n{greeting} >&2\n" + NEEDS_WORDS, greets=f"{greeting}\n")
+    assert done.returncode == 0, done.stderr
+    assert started(tmp_path)["because"] == f"{NAMED}: none came through MPI_Init"

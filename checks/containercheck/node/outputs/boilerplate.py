@@ -48,6 +48,8 @@ ROWS = [
     _row("ld.so", CAUSE, r"error while loading shared libraries: "),
     _row("ld.so", CAUSE, r"version `\S+' not found \(required by "),
     _row("ld.so", CAUSE, r"symbol lookup error: "),
+    # The C library: a limit that stops whatever comes after it.
+    _row("glibc", CAUSE, r"\bToo many open files\b"),
     # Container runtimes, with what the other processes of a node print when one has failed.
     *_of_runtimes(),
     # Python: see also reasons.py, for tracebacks.

@@ -75,6 +75,8 @@ class Experiments:
             self.failed[name] = "it did not end in time"
         elif run["status"] != 0:
             self.failed[name] = run_failures.failure(run, output, False)
+        elif run_failures.death(output):
+            self.failed[name] = run_failures.death(output)
         else:
             try:
                 self._values[name] = self._read(reading.Output(output), name)
