@@ -114,7 +114,7 @@ def _version_of(name: str) -> str:
         process = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return process.stdout.decode().strip()
+    return process.stdout.decode(errors="replace").strip()
 
 
 def _numbers(version: str) -> Tuple[int, ...]:
