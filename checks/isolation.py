@@ -33,10 +33,16 @@ class Isolation(OneNodeCheck):
     def start_two(self):
         """Let our program start the container twice, and state what the second may see."""
         self.started_by = f"{self.python} {self.own('isolation/isolation.py')} --"
-        expected = EXPECTED.get(self.runtime.name, {}) if self.contained else SHARED
-        of_subject = {"side": "subject" if self.contained else "baseline"}
-        self.answers = [
-            Answer("user", r"^shares user (\w+)", equals="same", **of_subject),
-            Answer("more_capabilities", r"^shares more_capabilities (\d+)", at_most=0, **of_subject),
-            *(Answer(name, rf"^shares {name} (\w+)", equals=word, **of_subject) for name, word in expected.items()),
-        ]
+        for side in self.sides():
+            if self.contained and not side.container:
+                continue
+            expected = EXPECTED.get(side.container.runtime.name, {}) if side.container else SHARED
+            self.answers = [
+                *self.answers,
+                Answer("user", r"^shares user (\w+)", equals="same", side=side.name),
+                Answer("more_capabilities", r"^shares more_capabilities (\d+)", at_most=0, side=side.name),
+                *(
+                    Answer(name, rf"^shares {name} (\w+)", equals=word, side=side.name)
+                    for name, word in expected.items()
+                ),
+            ]

@@ -396,12 +396,14 @@ class ContainerCheck(BuiltCheck, VariantSides):
             # A container that cannot be prepared is broken.
             is_broken = self.contained and (stagedir / contract.UNPREPARED).exists()
             kind = SanityError if is_broken else NotMeasured
-            raise kind("\n".join([said, *explanation.lines(self.causes)])) from None
-        self.set_prepared(evaluation=job_record.evaluate(self.prepared.facts, stagedir), runs=job_record.runs)
-        self.application_seconds, self.job_seconds = self.prepared.evaluation.seconds, job_record.took
+            raise kind("
+".join([said, *explanation.lines(self.causes)])) from None
         self.provenance = texts.cleaned(
             {**self.prepared.provision.provenance, **job_record.provenance(stagedir, self.identity)}
         )
+        facts = earlier_rounds.refused_by_build(self.prepared.facts, self.provenance)
+        self.set_prepared(evaluation=job_record.evaluate(facts, stagedir), runs=job_record.runs)
+        self.application_seconds, self.job_seconds = self.prepared.evaluation.seconds, job_record.took
         left = [side for side in self.prepared.sides if side.name not in self.prepared.evaluation.lost]
         sides = {side.label: observations.read(stagedir, side.name) for side in left}
         seen = {label: between.kept(observation) for label, observation in sides.items() if observation}

@@ -125,6 +125,9 @@ def verdict(case: Case) -> str:
     """Return the verdict on a case."""
     if selections.failure(case):
         return REJECTED
+    if not case.rows:
+        # It has no figures: it passed by its answers, if anything ran.
+        return ACCEPTED if case.result == "pass" and case.measured else UNDECIDED
     verdicts = {row.verdict for row in case.rows}
     return ACCEPTED if verdicts == {PASS} else UNDECIDED
 
@@ -159,7 +162,7 @@ def by_candidate(titles: Mapping[str, str], cases: Sequence[Case]) -> list[str]:
 
     :param titles: the compared runtimes, by the name of their side.
     """
-    judged = [case for case in cases if case.rows]
+    judged = [case for case in cases if case.rows or verdict(case) == ACCEPTED]
     if next(iter(titles), None) not in {row.subject_label for case in judged for row in case.rows}:
         return []
     text = [("", *STATUS, "not in")]
@@ -187,6 +190,8 @@ def _blamed(case: Case) -> Sequence[Mapping[str, Any]]:
 def _verdict_on(name: str, case: Case) -> str:
     failed = selections.failure(case)
     stands = selections.unrefuted(case, failed) if failed and failed is not case else []
+    if not case.rows and not stands:
+        return verdict(case)
     verdicts = {row.verdict for row in (*case.rows, *stands) if row.subject_label == name}
     if not verdicts or FAIL in verdicts:
         return REJECTED

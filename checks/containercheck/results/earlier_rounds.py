@@ -42,17 +42,20 @@ class Earlier:
     :ivar rounds: for each round, the values by side and figure.
     :ivar runtimes: command and version of each side's runtime that they were measured with; the job compares them with
         what the nodes have now (node/outputs/evaluation.py).
+    :ivar provenance: of the case that they are from; what its programs were is compared when the job has ended.
     :ivar refused: why the rounds of the case cannot be used; empty where they can, or there are none.
     """
 
     rounds: Sequence[Mapping[str, Mapping[str, float]]] = ()
     runtimes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
     refused: str = ""
 
     @property
     def facts(self) -> dict[str, Any]:
         """The job's facts about earlier rounds."""
-        return {"earlier": list(self.rounds), "earlier_runtimes": dict(self.runtimes), "earlier_refused": self.refused}
+        facts = {"earlier": list(self.rounds), "earlier_runtimes": dict(self.runtimes), "earlier_refused": self.refused}
+        return {**facts, "earlier_builds": _builds(self.provenance)}
 
 
 def compared_in(
@@ -120,8 +123,27 @@ def rounds_of(report: str, unique_name: str, partition: str, compared: Compared)
     difference = _difference(cases[-1].get("compared") or {}, compared)
     if difference:
         return Earlier(refused=difference)
-    runtimes = (cases[-1].get("provenance") or {}).get("runtimes") or {}
-    return Earlier(rounds, runtimes)
+    provenance = cases[-1].get("provenance") or {}
+    return Earlier(rounds, provenance.get("runtimes") or {}, provenance)
+
+
+def refused_by_build(facts: dict[str, Any], provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a job's facts without earlier rounds where a program is another build now, which only its runs tell.
+
+    :param provenance: of the job, which has ended.
+    """
+    now = _builds(provenance)
+    for name, old in facts["earlier_builds"].items():
+        if now.get(name, old) != old:
+            return {**facts, "earlier": [], "earlier_refused": f"the build of {name} was {old}, and is {now[name]}"}
+    return facts
+
+
+def _builds(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """Return the build of each side's program, and of the bare software, as far as they are known."""
+    software = {name: provenance[name] for name in ("spack", "easybuild") if name in provenance}
+    builds = {**(provenance.get("builds") or {}), **software}
+    return {name: ", ".join(map(str, build.values())) for name, build in builds.items()}
 
 
 def _difference(old: Compared, new: Compared) -> str:

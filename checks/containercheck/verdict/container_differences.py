@@ -16,6 +16,23 @@ _EXPECTED_TO_DIFFER = re.compile(
 )
 
 
+#: What stands in a name that we give by side, instead of the side.
+_SIDE = "SIDE"
+
+
+def without_side(text: str, side: str, stagedir: str) -> str:
+    """Return a text with the same names for all sides where we name by side: files, directories (node/contract.py).
+
+    :param stagedir: in it, as on the host or in containers, all of these lie.
+
+    >>> without_side("/rfm_workdir/new.host-mpi:/opt/new.d", "new", "/stage")
+    '/rfm_workdir/SIDE.host-mpi:/opt/new.d'
+    """
+    ours = re.compile(rf"(?<![\w/.-])({contract.WORKDIR}|{re.escape(stagedir)})(/[^\s:]+)")
+    named = re.compile(rf"(?<=[/.]){re.escape(side)}(?=[/.]|$)")
+    return ours.sub(lambda path: path[1] + named.sub(_SIDE, path[2]), text)
+
+
 def read(text: str) -> dict[str, dict[str, str]]:
     """Return what a container printed: ``variable``, ``mount`` (with its type of file system) and ``limit``, by name.
 

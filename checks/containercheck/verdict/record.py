@@ -196,7 +196,8 @@ class Record:
     @staticmethod
     def _surroundings(side: str, stagedir: Path) -> dict[str, dict[str, str]]:
         runtime = json.loads((stagedir / contract.runtime_file(side)).read_text())
-        seen = container_differences.read((stagedir / contract.surroundings_file(side)).read_text(errors="replace"))
+        text = (stagedir / contract.surroundings_file(side)).read_text(errors="replace")
+        seen = container_differences.read(container_differences.without_side(text, side, str(stagedir)))
         return {**seen, "directive": runtime["configuration"]}
 
     def unusual_starts(self, stagedir: Path) -> list[str]:

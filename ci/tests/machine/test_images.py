@@ -398,12 +398,6 @@ def test_a_ready_image_is_recorded_with_what_it_really_is(tmp_path):
     assert os.readlink(tmp_path / "image.sif") == real
 
 
-def test_an_unpacked_image_has_no_digest(tmp_path):
-    (tmp_path / "unpacked").mkdir()
-    assert take(tmp_path, tmp_path / "unpacked").returncode == 0
-    assert recorded(tmp_path) == {"path": str(tmp_path / "unpacked"), "sha256": None, "bytes": None}
-
-
 SIF = b"#!/usr/bin/env run-singularity\n\0SIF_MAGIC\x0001\x00%s\x00"
 
 

@@ -31,6 +31,7 @@ from containercheck.results.cases import Case
 from containercheck.results.row import Row
 from containercheck.sides.sides import Container, Program, Side
 from containercheck.verdict import container_differences
+from containercheck.verdict.record import Record
 
 START = Figure("start", "(x)", "s", better="lower", compare="difference", tolerance=0.5)
 RATE = Figure("rate", "(x)", "x/s")
@@ -89,9 +90,40 @@ def test_what_differs_is_a_line_each():
     assert container_differences.differences("variable", old, old) == []
 
 
-def case(*verdicts, result="pass", reason=""):
+@pytest.mark.parametrize("stage", ["/stage/new/Code", "/stage.old/x"])
+def test_what_we_name_by_side_is_no_difference_and_all_else_is(tmp_path, stage):
+    """LD_LIBRARY_PATH of the host's MPI begins with a directory of each side: the same runtime was rejected for it."""
+    sides = [Side(name, name, Program("program"), container=Container(by_name("Apptainer"), "i")) for name in "ab"]
+    sides = [replace(sides[0], name="old"), replace(sides[1], name="new", compared_with="old", replaces=True)]
+    seen = (
+        "LD_LIBRARY_PATH=/rfm_workdir/{0}.host-mpi:/opt/lib\nOURS={stage}/{0}.variables\nIMAGE=/rfm_workdir/image.{0}\n"
+    )
+    differs = "THEIRS=/opt/{0}.host-mpi\nWORD={0}.host-mpi\n"
+    mount = "\n1 2 0:5{number} / /rfm_workdir/{0}.host-mpi/lib ro - ext4 x x\n\nopen files (-n) 1024\n"
+    stagedir = tmp_path / stage[1:]
+    stagedir.mkdir(parents=True)
+    for number, side in enumerate(("old", "new")):
+        text = (seen + differs + mount).format(side, stage=stagedir, number=number)
+        (stagedir / contract.surroundings_file(side)).write_text(text)
+        (stagedir / contract.runtime_file(side)).write_text('{"configuration": {}}')
+    record = Record([], True, None, "n1", {}, "", {}, False, "", 1.0)
+    assert record.changes(sides, stagedir) == (
+        [
+            "new: variable THEIRS was /opt/old.host-mpi, and is /opt/new.host-mpi",
+            "new: variable WORD was old.host-mpi, and is new.host-mpi",
+        ],
+        [],
+    )
+
+
+def case(*verdicts, result="pass", reason="", **facts):
     rows = tuple(Row(f"figure{number}", verdict=word) for number, word in enumerate(verdicts))
-    return Case(("code", "", "", ""), "Code", {}, "Code", "only", "generic", 1, result, reason=reason, rows=rows)
+    place = (("code", "", "", ""), "Code", {}, "Code", "only", "generic", 1)
+    return Case(*place, result, reason=reason, rows=rows, **facts)
+
+
+#: Rounds of a check that has answers, and no figures.
+ANSWERED = ({"old": {}, "new": {}},)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +135,9 @@ def case(*verdicts, result="pass", reason=""):
         ([case("emulated")], [], 2, "emulated: overheads are reported, not judged"),
         # Nothing that was not looked at is accepted.
         ([case()], [], 2, "nothing was compared"),
+        # A check without figures counts by its answers.
+        ([case(measured=ANSWERED), case("pass")], [], 0, "acceptance: accepted: 2 accepted, 0 rejected, 0 undecided"),
+        ([case(measured=ANSWERED, result="fail", reason="wrong answer")], [], 1, "wrong answer"),
         (
             [case("pass")],
             ["stopped by SIGTERM"],
@@ -257,15 +292,17 @@ def test_each_runtime_has_a_verdict_of_its_own_where_each_is_compared_with_bare(
         of(
             "HPCG", row("apptainer", "pass"), row("podman", "pass"), result="fail", reason="charliecloud: exit status 3"
         ),
+        # It has no figures.
+        of("Isolation", measured=ANSWERED),
         # Nobody's fault.
         of("WRF", result="fail", reason="no rounds were run"),
     ]
     blank, heading, *rows = acceptance.by_candidate(titles, cases)
     assert (blank, heading.split()) == ("", ["accepted", "rejected", "undecided", "not", "in"])
     assert [re.split("  +", line.strip()) for line in rows] == [
-        ["apptainer", "2", "0", "0"],
-        ["podman", "1", "1", "0", "HPL generic, 1 node(s)"],
-        ["charliecloud", "0", "1", "1", "HPCG generic, 1 node(s)"],
+        ["apptainer", "3", "0", "0"],
+        ["podman", "2", "1", "0", "HPL generic, 1 node(s)"],
+        ["charliecloud", "1", "1", "1", "HPCG generic, 1 node(s)"],
     ]
     # Of versions, the first is what the others are judged by.
     assert acceptance.by_candidate({"old": "", "new": ""}, [of("HPL", row("new", "fail"))]) == []

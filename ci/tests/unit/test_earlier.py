@@ -177,6 +177,27 @@ def test_a_runtime_of_another_version_begins_anew(report, tmp_path, now, said):
     assert judged.left_out == ([line] if said else [])
 
 
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        ({"builds": {"baseline": {"version": "2.3"}}, "spack": {"lock": "aa"}}, ""),
+        # It printed nothing: none of its runs ended well.
+        ({"builds": {}, "spack": {"lock": "aa"}}, ""),
+        ({"builds": {"baseline": {"version": "2.4"}}}, "the build of baseline was 2.3, and is 2.4"),
+        ({"builds": {}, "spack": {"lock": "bb"}}, "the build of spack was aa, and is bb"),
+    ],
+)
+def test_rounds_of_a_program_that_was_upgraded_since_begin_anew(report, tmp_path, now, said):
+    """What the program is stands in its output: it is known when the job has ended."""
+    provenance = {"builds": {"baseline": {"version": "2.3"}}, "spack": {"lock": "aa"}}
+    path = report([case(measured=[ROUND] * 3, provenance=provenance)])
+    facts = facts_of([Figure("time", "(x)", "s")], sides=[BARE_FACTS, GENERIC_FACTS])
+    facts.update(earlier_rounds.rounds_of(path, "HPL_1", "cluster:compute", SAME).facts)
+    judged = Evaluation(Facts(earlier_rounds.refused_by_build(facts, now)), tmp_path)
+    assert len(judged.rounds) == (0 if said else 3)
+    assert judged.left_out == ([f"earlier rounds do not count, and all begin anew: {said}"] if said else [])
+
+
 def test_the_making_of_the_input_may_name_other_directories_of_the_jobs():
     """IOzone makes a directory whose name nobody can foresee, in the stage directory or on another file system."""
     made = [

@@ -1,8 +1,14 @@
 """The output of the program that starts containers."""
 
 import importlib.util
+import itertools
+from pathlib import Path
 
-from conftest import REPOSITORY
+import pytest
+from conftest import REPOSITORY, facts_of
+from containercheck.application import references
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.verdict import known_spreads
 from saved import figures, problems
 from startup import StartUp
 
@@ -28,6 +34,28 @@ def test_one_copy_and_several_are_told_apart():
 def test_a_command_that_does_not_answer_is_no_result():
     """The program then says why on its standard error, and nothing else."""
     assert any("figure start not found" in problem for problem in problems(StartUp, "startup/failing", ranks=1))
+
+
+@pytest.mark.parametrize(
+    ("later", "rounds", "starts", "others"),
+    [(0.3, 2, "fail", None), (0.3, 4, "fail", None), (0.0, 6, "pass", "pass")],
+)
+def test_a_few_rounds_decide_whether_a_successor_starts_later(later, rounds, starts, others):
+    """Four rounds, as a confirming run had, left 0.3 s undecided: the spread was stated as a tenth of a second."""
+    facts = {"name": "new", "label": "new", "compared_with": "old"}
+    sides = [{**facts, "accepted": references.margins(StartUp.figures, 5.0)}]
+    sides[:0] = [{**facts, "name": name, "label": name, "compared_with": None} for name in ("baseline", "old")]
+    scatter = {"start": 0.012, "end": 0.003, "memory": 0.16}
+    earlier = []
+    for _, sign in zip(range(rounds), itertools.cycle((1, -1))):
+        kinds = {figure.name: figure.name.partition("_")[0] for figure in StartUp.figures}
+        new = {name: 1 + later * (kind == "start") + sign * scatter[kind] for name, kind in kinds.items()}
+        earlier.append({"baseline": dict.fromkeys(kinds, 0.01), "old": dict.fromkeys(kinds, 1.0), "new": new})
+    priors = known_spreads.figure_priors(StartUp.figures, {})
+    judged = Evaluation(Facts(facts_of(StartUp.figures, sides=sides, earlier=earlier, priors=priors)), Path())
+    verdicts = {name: pairs.verdict for (_, name), pairs in judged.pairs.items()}
+    assert {verdicts.pop(name) for name in ("start", "start_several")} == {starts}
+    assert others is None or {*verdicts.values()} == {others}
 
 
 def status(name, whole, of_files, shared=0):

@@ -5,9 +5,10 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, Iterator, Tuple
 
 from containercheck.node.build import ownership
 
@@ -35,8 +36,12 @@ def digest_of(path: Path) -> str:
 def facts_of(path: Path, digest: str) -> Dict[str, Any]:
     """Return path, digest and size of a file, and inode and time stamp, by which a node sees that it has not changed.
 
+    Of a directory these are path and digest, and the stamp of its files.
+
     :raises OSError: the file does not exist.
     """
+    if path.is_dir():
+        return {"path": str(path), "sha256": digest, "stamp": stamp_of_tree(path)}
     status = path.stat()
     facts = {"path": str(path), "sha256": digest, "bytes": status.st_size}
     return {**facts, "inode": status.st_ino, "mtime_ns": status.st_mtime_ns}
@@ -44,6 +49,8 @@ def facts_of(path: Path, digest: str) -> Dict[str, Any]:
 
 def known_digest_of(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal, without reading the file if it has not changed since the last call.
+
+    Of a directory that is an image, it is that of its files: the mount points that jobs make in it are none.
 
     An image of a gigabyte takes seconds, and each case asks for its digest. Path, inode, size and time stamps of a file
     are kept with its digest in the user's cache, in one file for each path.
@@ -53,6 +60,8 @@ def known_digest_of(path: Path) -> str:
     path = path.resolve()
     status = path.stat()
     stamp = [str(path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+    if path.is_dir():
+        stamp = [str(path), stamp_of_tree(path)]
     name = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:24]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "containercheck" / "digests"
     kept = cache / f"{name}.json"
@@ -61,7 +70,7 @@ def known_digest_of(path: Path) -> str:
         record = json.loads(kept.read_text())
         if record["stamp"] == stamp:
             return str(record["sha256"])
-    digest = digest_of(path)
+    digest = digest_of_tree(path, directories=False) if path.is_dir() else digest_of(path)
     if time.time() - max(status.st_mtime, status.st_ctime) > SETTLED:
         # Where the digest cannot be kept, each call reads the file.
         with contextlib.suppress(OSError):
@@ -92,19 +101,39 @@ def content_of(directory: Path, look: Callable[[Path, os.stat_result], None] = _
     return files, size
 
 
-def digest_of_tree(directory: Path) -> str:
+def _entries(directory: Path) -> Iterator[Tuple[str, Path]]:
+    """Yield all that is below a directory, with its path from there."""
+    for parent, directories, names in os.walk(str(directory)):
+        for path in (Path(parent, name) for name in (*directories, *names)):
+            yield path.relative_to(directory).as_posix(), path
+
+
+def stamp_of_tree(directory: Path) -> str:
+    """Return a digest of names, sizes, inodes and time stamps of the files below a directory, which reads none of them.
+
+    :raises OSError: a file is gone again.
+    """
+    stamps = []
+    for relative, path in _entries(directory):
+        status = os.lstat(str(path))
+        if not stat.S_ISDIR(status.st_mode):
+            stamps.append(f"{relative} {status.st_size} {status.st_ino} {status.st_mtime_ns} {status.st_ctime_ns}")
+    return hashlib.sha256("\n".join(sorted(stamps)).encode(errors="surrogateescape")).hexdigest()
+
+
+def digest_of_tree(directory: Path, directories: bool = True) -> str:
     """Return the SHA-256 of a directory: of all names, targets of links, and contents of files below it.
 
+    :param directories: whether the names of directories count.
     :raises OSError: a file cannot be read.
     """
     lines = []
-    for parent, directories, names in os.walk(directory):
-        for path in sorted(Path(parent, name) for name in (*directories, *names)):
-            relative = path.relative_to(directory).as_posix()
-            if path.is_symlink():
-                lines.append(f"{relative} -> {os.readlink(path)}")
-            else:
-                lines.append(f"{relative} {digest_of(path) if path.is_file() else ''}")
+    for relative, path in _entries(directory):
+        if path.is_symlink():
+            lines.append(f"{relative} -> {os.readlink(str(path))}")
+        elif directories or not path.is_dir():
+            # What this user cannot read, no container of this user's can.
+            lines.append(f"{relative} {digest_of(path) if path.is_file() and os.access(str(path), os.R_OK) else ''}")
     return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
 
 

@@ -230,7 +230,7 @@ class Image(cache.FileEntry):
 
 
 def ready(path: Path, architecture: Optional[str] = None) -> Dict[str, Any]:
-    """Return path, digest and size of a site's own image; the latter two are None for an unpacked image.
+    """Return path, digest and size of a site's own image; the size is None for an unpacked image.
 
     :param architecture: architecture of the machines that are to run it; None for any.
     :raises CacheError: the image does not exist, cannot be read, or is for another architecture.
@@ -239,9 +239,7 @@ def ready(path: Path, architecture: Optional[str] = None) -> Dict[str, Any]:
         # The digest must be that of the file that the check runs, even if a link in its path is changed later.
         path = path.resolve(strict=True)
         image_architecture.require(path, architecture)
-        if path.is_dir():
-            return {"path": str(path), "sha256": None, "bytes": None}
-        return file_trees.facts_of(path, file_trees.known_digest_of(path))
+        return {"bytes": None, **file_trees.facts_of(path, file_trees.known_digest_of(path))}
     except FileNotFoundError:
         raise CacheError(f"no image: {path}, which the site's extras name, does not exist") from None
     except (OSError, RuntimeError) as error:  # the latter for a loop of links

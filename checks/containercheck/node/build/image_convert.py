@@ -161,9 +161,12 @@ class Tree(Converted):
     suffix = ".tree"
 
     def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether all files are there: the mount points that jobs make are none."""
-        known = [record["files"], record["bytes"], record.get("format")]
-        return [*file_trees.content_of(self.path), FORMAT] == known
+        """Tell whether all that was made is there, and nothing else."""
+        return record.get("format") == FORMAT and file_trees.known_digest_of(self.path) == record["sha256"]
+
+    def facts(self) -> Dict[str, Any]:
+        """Return which image it is, and by what a node sees that it has not changed."""
+        return {**super().facts(), **file_trees.facts_of(self.path, self.read_record()["sha256"])}
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Unpack the file, with its variables; its size is that of its files.
@@ -172,7 +175,8 @@ class Tree(Converted):
         """
         tree, _ = self.unpack(work)
         files, size = file_trees.content_of(tree)
-        return tree, {"files": files, "bytes": size, "sha256": file_trees.digest_of_tree(tree), "format": FORMAT}
+        digest = file_trees.digest_of_tree(tree, directories=False)
+        return tree, {"files": files, "bytes": size, "sha256": digest, "format": FORMAT}
 
     def unpack(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Unpack the file, with its variables, and return the directory and the bytes of its files.
@@ -199,10 +203,6 @@ class SquashFs(Tree):
     """An image that is a file with a SquashFS file system, with its variables where Enroot looks for them."""
 
     suffix = ".sqsh"
-
-    def intact(self, record: Dict[str, Any]) -> bool:
-        """Tell whether the file is the one that was made."""
-        return record.get("format") == FORMAT and file_trees.known_digest_of(self.path) == record["sha256"]
 
     def build(self, work: Path) -> Tuple[Path, Dict[str, Any]]:
         """Unpack the file and pack it again.

@@ -1,16 +1,18 @@
 """Check that a job runs the image that was built or found for it (standard library only; in the job).
 
 The build step recorded the image. The job may run hours later, and the file may have been replaced meanwhile: if size,
-inode or time of change differ, its digest decides.
+inode or time of change differ, of it or of a file of an image that is a directory, its digest decides.
 """
 
 import hashlib
 import json
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import Any, Dict, Optional
 
+from containercheck.node.build import file_trees
 from containercheck.node.job import own_directories
 
 
@@ -20,12 +22,12 @@ def verify(link: Path) -> None:
     :raises SystemExit: it is another image, or is gone.
     """
     record = _record(link)
-    if "inode" not in record:
-        # A directory, or an image in the storage of a runtime.
-        return
     try:
         now = os.stat(str(link))
-        if [now.st_size, now.st_ino, now.st_mtime_ns] != [record["bytes"], record["inode"], record["mtime_ns"]]:
+        if stat.S_ISDIR(now.st_mode):
+            if file_trees.stamp_of_tree(link) != record["stamp"]:
+                _refuse_other(link, record, file_trees.digest_of_tree(link, directories=False))
+        elif [now.st_size, now.st_ino, now.st_mtime_ns] != [record["bytes"], record["inode"], record["mtime_ns"]]:
             _refuse_other(link, record, _copy(link, None))
     except OSError as error:
         sys.exit(f"error: the image {record['path']} cannot be read on {os.uname().nodename}: {error.strerror}")
