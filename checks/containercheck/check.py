@@ -396,8 +396,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
             # A container that cannot be prepared is broken.
             is_broken = self.contained and (stagedir / contract.UNPREPARED).exists()
             kind = SanityError if is_broken else NotMeasured
-            raise kind("
-".join([said, *explanation.lines(self.causes)])) from None
+            raise kind("\n".join([said, *explanation.lines(self.causes)])) from None
         self.provenance = texts.cleaned(
             {**self.prepared.provision.provenance, **job_record.provenance(stagedir, self.identity)}
         )
