@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from conftest import REPOSITORY, write_program
+from containercheck.node import locks
 
 NODE = REPOSITORY / "checks" / "containercheck" / "node"
 #: A runtime whose containers have one file, which has eight bytes; it converts images, and runs them.
@@ -32,6 +33,8 @@ def node(tmp_path, monkeypatch):
         write_program(tmp_path / "bin" / command, RUNTIME.format(files=tmp_path / "files", answer=answer))
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "digests"))
+    # A measurement on this machine holds the lock that conversions share.
+    monkeypatch.setenv(locks.OTHER_DIRECTORY, str(tmp_path))
 
     def run(*words):
         command = [sys.executable, NODE, *map(str, words)]
