@@ -136,36 +136,27 @@ def test_what_could_not_be_measured_is_another_status(place):
     assert night(place, "-n", "Steady")[0] == 1
 
 
-def test_what_is_not_measured_any_more_is_told_first_until_it_is_measured_again_or_declared(place):
+def test_what_is_not_measured_any_more_is_told_first_with_its_reason(place):
     for seed, name in enumerate(("Steady", "Moving", "Other")):
-        lines(place, name, steady(9, seed))
+        lines(place, name, steady(3, seed))
     assert night(place)[0] == 0
-    lacks, checks = place.directory / "Other.lacks", place.directory / "checks" / "made.py"
-    source = checks.read_text()
-
-    def lost(*arguments):
-        status, output = night(place, *arguments)
-        told = summary(place)["lost"]
-        if told:
-            # Before the table, and all else that the night has to say.
-            assert "nightly: measured before, and not this time: " in output.rpartition("\napplication ")[0], output
-            assert list(told.values())[0] in (place.directory / "reports" / "nightly" / "report.html").read_text()
-        return status, told
-
-    lacks.write_text("no software: spack is not on the PATH")
-    skipped = (2, {"Other generic, 1 node(s), default": "no software: spack is not on the PATH"})
-    assert lost() == lost() == skipped, "as long as it is not measured"
+    (place.directory / "Other.lacks").write_text("no software: spack is not on the PATH")
+    checks = place.directory / "checks" / "made.py"
+    checks.write_text(checks.read_text().replace("class Moving", "class Renamed"))
+    lines(place, "Renamed", steady(1))
+    status, output = night(place)
+    assert status == 2, output
+    lost = summary(place)["lost"]
+    assert lost["Other generic, 1 node(s), default"] == "no software: spack is not on the PATH"
+    assert "does not generate it any more" in lost["Moving generic, 1 node(s), default"] and len(lost) == 2
+    # Before the table, and all else that the night has to say.
+    said = "nightly: measured before, and not this time: Other (1 case(s)): no software: spack is not on the PATH"
+    assert said in output.partition("\napplication ")[0], output
+    page = (place.directory / "reports" / "nightly" / "report.html").read_text()
+    assert "no software: spack is not on the PATH" in page.partition("What changed</h2>")[0]
     # Whoever asks for one check has not lost the others.
-    assert lost("-n", "Steady") == (0, {})
-    lacks.unlink()
-    checks.write_text(source.replace("class Moving", "class Renamed"))
-    lines(place, "Renamed", steady(9))
-    status, told = lost()
-    assert (status, list(told)) == (2, ["Moving generic, 1 node(s), default"])
-    assert "ReFrame does not generate it any more" in str(told)
-    # It is told once more in the night for which it is declared.
-    assert lost("--changed", "Moving is Renamed")[0] == 2
-    assert lost() == (0, {})
+    status, output = night(place, "-n", "Steady")
+    assert (status, summary(place)["lost"]) == (0, {}), output
 
 
 def test_two_at_once_do_not_meet(place):
