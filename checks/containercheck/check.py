@@ -393,7 +393,10 @@ class ContainerCheck(BuiltCheck, VariantSides):
         except UnreadableError as error:
             self.causes = self._ended_job.explain_start(end)
             said = texts.sanitized(f"{error}: {end}")
-            raise NotMeasured("\n".join([said, *explanation.lines(self.causes)])) from None
+            # A container that cannot be prepared is broken.
+            is_broken = self.contained and (stagedir / contract.UNPREPARED).exists()
+            kind = SanityError if is_broken else NotMeasured
+            raise kind("\n".join([said, *explanation.lines(self.causes)])) from None
         self.set_prepared(evaluation=job_record.evaluate(self.prepared.facts, stagedir), runs=job_record.runs)
         self.application_seconds, self.job_seconds = self.prepared.evaluation.seconds, job_record.took
         self.provenance = texts.cleaned(

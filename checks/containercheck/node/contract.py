@@ -13,6 +13,8 @@ BUILD_STATUS = "build.status"
 UNSUPPORTED = 3
 #: File in the stage directory with the reason why the check cannot run on this node, where the job finds one.
 UNSUPPORTED_WHY = "unsupported.txt"
+#: File in the stage directory of a job whose containers, or the input, could not be prepared.
+UNPREPARED = "unprepared"
 #: Variable that makes the programs of the build step use what is in a cache, and build nothing.
 CACHED_ONLY = "CONTAINERCHECK_CACHED_ONLY"
 #: Variable with the users and groups whose files in caches are used, besides the user's own and root's: names or

@@ -340,6 +340,7 @@ def main() -> None:
         try:
             load(runtime, json.loads(arguments.load.with_suffix(".json").read_text()), arguments.command)
         except (CacheError, OSError, ValueError, KeyError) as error:
+            Path(contract.UNPREPARED).touch()
             sys.exit(f"error: {error}")
         return
     missing = [name for name in ("builder", "cache", "link") if getattr(arguments, name) is None]

@@ -17,7 +17,7 @@ def prepare(script: Path, limit: float) -> None:
 
     :param limit: seconds after which it is ended, with all that it started.
     :raises SystemExit: it fails, or exceeds its limit; its standard error is printed again. If its status says that the
-        check cannot run on this node, the reason is written to a file, for a skip.
+        check cannot run on this node, the reason is written to a file, for a skip; else a file says that it failed.
     """
     files = [script.with_suffix(".out"), script.with_suffix(".err")]
     with files[0].open("wb") as out, files[1].open("wb") as err:
@@ -46,6 +46,9 @@ def prepare(script: Path, limit: float) -> None:
         finally:
             printed.stop()
             daemon_containers.remove([])
+    # What somebody else killed has not failed by itself.
+    if is_late or printed.is_too_much() or status > 0 and status != contract.UNSUPPORTED:
+        Path(contract.UNPREPARED).touch()
     if printed.is_too_much():
         printed.cut()
         sys.exit(f"error: {script} was {contract.PRINTED_TOO_MUCH}: see what is left of it, {files[0]} and {files[1]}")

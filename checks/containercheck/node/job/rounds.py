@@ -320,6 +320,7 @@ def main() -> None:
         except halves.HalvesError as error:
             sys.exit(f"error: {error}")
         if rounds.has_nothing_to_judge():
+            Path(contract.UNPREPARED).touch()
             sys.exit("error: none of what is compared can be prepared: see what the job printed")
         # The options of the runtimes are known now.
         reproducer.write(rounds.labels, Path(contract.JOB), Path.cwd(), "".join(rounds.record["halves"][:1]))

@@ -10,9 +10,6 @@ from containercheck.results import open_verdicts, selections
 from containercheck.results import row as row_values
 from containercheck.results.cases import Case
 
-#: ReFrame's phases before the job: a case that fails in them was not measured.
-BEFORE = ("startup", "setup", "compile", "compile_complete", "compile_wait")
-
 
 @dataclass(frozen=True)
 class State:
@@ -56,7 +53,7 @@ def state(case: Case) -> State:
     """Return the state of a case."""
     run = selections.failure(case)
     if run:
-        return UNMEASURED if run.result in ("abort", "fail_deps") or run.phase in BEFORE else FAIL
+        return FAIL if selections.is_regression(run) else UNMEASURED
     if case.result == "skip":
         return SKIP
     still_open = open_verdicts.open_rows(case)
