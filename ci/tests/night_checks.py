@@ -5,7 +5,7 @@ from pathlib import Path
 
 import reframe as rfm
 import reframe.utility.sanity as sn
-from reframe.core.builtins import parameter, performance_function, run_before, sanity_function, variable
+from reframe.core.builtins import parameter, performance_function, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import PerformanceError
 
 #: Where the copy's directory lies.
@@ -26,6 +26,16 @@ class Base(rfm.RunOnlyRegressionTest):
     seconds = variable(float, int, value=60)
     node_hours = variable(float, int, value=0)
     executable = "sh"
+
+    skip_reason = variable(str, value="", loggable=True)
+
+    @run_after("setup")
+    def lack(self):
+        """Skip with the reason that a test wrote into a file, if it did."""
+        reason = DIRECTORY / f"{type(self).__name__}.lacks"
+        if reason.exists():
+            self.skip_reason = reason.read_text()
+            self.skip(self.skip_reason)
 
     @run_before("run")
     def next_line(self):

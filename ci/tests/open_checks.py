@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_before, sanity_function, variable
+from reframe.core.builtins import parameter, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import PerformanceError
 
 #: Where the copy's directory lies.
@@ -37,6 +37,16 @@ class Base(rfm.RunOnlyRegressionTest):
     forecast = variable(int, type(None), value=None)
     #: Seconds that a round is said to take.
     each = variable(float, value=5.0)
+
+    skip_reason = variable(str, value="", loggable=True)
+
+    @run_after("setup")
+    def lack(self):
+        """Skip with the reason that a test wrote into a file, if it did."""
+        reason = DIRECTORY / f"{type(self).__name__}.lacks"
+        if reason.exists():
+            self.skip_reason = reason.read_text()
+            self.skip(self.skip_reason)
 
     @sanity_function
     def ran(self):

@@ -130,9 +130,9 @@ def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequenc
     :param titles: the compared runtimes or images, by the name of their side.
     """
     ran = selections.ran(cases)
-    print("\n".join(["", *table.lines(cases), "", *versions.lines(ran, titles)]), flush=True)
     for problem in [*problems, *([] if ran else ["no check was run"])]:
         say(f"error: {problem}")
+    print("\n".join(["", *table.lines(cases), "", *versions.lines(ran, titles)]), flush=True)
     verdicts = [(case, verdict(case)) for case in ran]
     rows = [("application", "variant", "nodes", "verdict", "because")]
     rows += [(case.label, case.variant, str(case.nodes), word, reason(case, word)) for case, word in verdicts]

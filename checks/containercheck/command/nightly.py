@@ -22,11 +22,11 @@ from typing import Any
 from containercheck.command.parsers import COMMANDS, parsed
 from containercheck.history import causes, change_points
 from containercheck.history.change_points import Change
-from containercheck.history.nights import CONFIRMATION, PASS, Night, nights
+from containercheck.history.nights import CONFIRMATION, PASS, Night, expected, nights
 from containercheck.history.series import Series, series
-from containercheck.report import junit, page, scaling, table
+from containercheck.report import junit, page, scaling, skipped, table
 from containercheck.report.view import CaseView
-from containercheck.results import database, selections
+from containercheck.results import coverage, database, selections
 from containercheck.results.cases import Case, ReportError, save
 from containercheck.results.formatting import names, say, speak_as
 from containercheck.session import claims, preconditions, progress, reframe_process
@@ -53,6 +53,7 @@ class Result:
     :ivar series: series of these nights.
     :ivar changes: changes that stand, confirmed or not.
     :ivar problems: problems besides the results of cases.
+    :ivar lost: cases that were measured in earlier nights, and not in this one, with their reasons.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Result:
     series: Sequence[Series] = ()
     changes: Sequence[Change] = ()
     problems: list[str] = field(default_factory=list)
+    lost: Sequence[Case] = ()
 
     def stored(self, nights: Sequence[Night]) -> None:
         """Set the nights from the database, and find the changes in them."""
@@ -84,7 +86,7 @@ class Result:
         failed = [run for run in map(selections.failure, self.cases) if run]
         if self.alarms or any(map(selections.is_regression, failed)):
             return REGRESSION
-        return TROUBLE if failed or self.problems or not selections.ran(self.cases) else FINE
+        return TROUBLE if failed or self.lost or self.problems or not selections.ran(self.cases) else FINE
 
 
 class History:
@@ -150,6 +152,7 @@ def run(wanted: NightSettings, place: Workplace, relay: reframe_process.Relay) -
         result.problems += session.begin()
     except ReportError as error:
         result.problems += [*stopped(wanted, relay), reframe_process.last_error(place.log) or str(error)]
+        result.lost = lost(before, wanted, session)
         result.unstored(before)
         return result
     session.repeat_open()
@@ -157,8 +160,18 @@ def run(wanted: NightSettings, place: Workplace, relay: reframe_process.Relay) -
     proposals = [change for change in result.changes if not change.confirmed]
     if proposals and not relay.stopped_by and confirm(session, proposals):
         judge(result, session, history)
+    result.lost = lost(before, wanted, session)
     result.problems += stopped(wanted, relay)
     return result
+
+
+def lost(before: Sequence[Night], wanted: NightSettings, session: Session) -> list[Case]:
+    """Return the cases that earlier nights measured, and this one did not, though it had time for them."""
+    if not session.foreseen:
+        # Without a dry run nothing is known; ReFrame says why.
+        return []
+    cases = expected(before, wanted.identity, wanted.changed)
+    return [*coverage.lost(cases, [*session.foreseen, *session.cases]), *session.lost]
 
 
 def judge(result: Result, session: Session, history: History) -> None:
@@ -203,14 +216,18 @@ def stopped(wanted: NightSettings, relay: reframe_process.Relay) -> list[str]:
 
 def conclude(result: Result, directory: Path) -> int:
     """Print the table and the changes, write all reports, and return the exit status."""
+    lost_lines = skipped.lost_lines(result.lost)
+    for line in lost_lines:
+        say(line)
     print("\n".join(["", *table.lines(result.cases)]), flush=True)
     for line in alarm_lines([change for change in result.changes if change.confirmed]):
         say(line)
     for problem in result.problems:
         say(f"error: {problem}")
     directory.mkdir(parents=True, exist_ok=True)
-    junit.write(directory / "junit.xml", result.cases, alarm_lines(result.alarms), result.problems)
-    page.write(result.nights, result.series, result.changes, directory / "report.html", result.problems)
+    problems = [*lost_lines, *result.problems]
+    junit.write(directory / "junit.xml", result.cases, alarm_lines(result.alarms), problems)
+    page.write(result.nights, result.series, result.changes, directory / "report.html", problems)
     save(directory / "nightly.json", summary(result))
     say(f"{MEANING[result.status]} (status {result.status}): {directory / 'report.html'}")
     return result.status
@@ -228,6 +245,7 @@ def summary(result: Result) -> dict[str, Any]:
     """
     failed = {names([case]): run.reason for case in result.cases if (run := selections.failure(case))}
     return {
+        "lost": {f"{names([case])}, {case.partition}": case.skip_reason for case in result.lost},
         "night": result.name,
         "status": result.status,
         "meaning": MEANING[result.status],

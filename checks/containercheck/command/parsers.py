@@ -77,7 +77,7 @@ COMMANDS: Mapping[str, Command] = {
         {
             0: "all is fine",
             1: "something failed or could not be run",
-            2: "something is too slow or too fast, and that is not certain yet",
+            2: "something is too slow or too fast, which is not certain yet; or was measured before, and not this time",
             WRONG_USAGE: "the command line is wrong, or another session is running here",
         },
         note="What is missing is built first; then nothing runs but the measurement.",

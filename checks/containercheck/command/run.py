@@ -17,7 +17,7 @@ from pathlib import Path
 
 from containercheck.command.parsers import COMMANDS, Parser, parsed
 from containercheck.node.container_runtimes import REGISTRY_SCHEME
-from containercheck.report import ending, table
+from containercheck.report import ending, skipped, table
 from containercheck.report.view import CaseView
 from containercheck.results import selections
 from containercheck.results.cases import Case, NoReport, ReportError, collect
@@ -28,7 +28,7 @@ from containercheck.session.reframe_process import Workplace
 from containercheck.session.settings import Settings
 from containercheck.session.usage import UsageError
 
-#: Exit status of a session with cases that may be too slow or too fast.
+#: Exit status of a session with cases that may be too slow or too fast, or that were measured before only.
 UNCERTAIN = 2
 #: Function that prints a session's cases and further problems, and returns the exit status.
 Conclusion = Callable[[Sequence[Case], Sequence[str]], int]
@@ -119,7 +119,13 @@ def session(
     if conclude is None:
         # An acceptance has tables of its own.
         conclude = _conclude_shortly if shows_cases and not settings.figures else conclude_with_figures
-    status = conclude(current.cases, problems)
+    lost = skipped.lost_lines(current.lost)
+    if compared:
+        # What is not known is not accepted.
+        problems, lost = [*lost, *problems], []
+    for line in lost:
+        say(line)
+    status = conclude(current.cases, problems) or (UNCERTAIN if lost else 0)
     if conclude is _conclude_shortly:
         print("\n".join(filter(None, [reframe_process.of_full_axes(place.log), _places(place)])), flush=True)
     why = reframe_process.not_stored(place.log)

@@ -15,11 +15,13 @@ from containercheck.results.row import VERSION
 #: Keys that ci/nightly adds to its sessions (``--session-extras``): the night's name, the pass, and what was changed on
 #: purpose before the night.
 NIGHT, PASS, CHANGED = "nightly", "nightly_pass", "changed"
+#: Key for what identifies ReFrame's arguments of a night: nights with other ones select other cases.
+ARGUMENTS = "nightly_arguments"
 #: The pass that runs cases with proposed changes again, with fresh rounds.
 CONFIRMATION = "confirmation"
 #: Keys that are kept of an earlier night: of a session; of a test case, what identifies it, and its result; of its
 #: expected time, what the values depend on; and of a figure, what a point needs, and what is said of a document's.
-OF_SESSION = (NIGHT, PASS, CHANGED, "time_start_unix")
+OF_SESSION = (NIGHT, PASS, CHANGED, ARGUMENTS, "time_start_unix")
 OF_CASE = (
     "system",
     "partition",
@@ -74,6 +76,7 @@ class Night:
     :ivar number: its place among all nights, in the order in which they were stored.
     :ivar is_nightly: whether ci/nightly ran it. Other sessions are shown, but are part of no series: they may have had
         another input, or only a few rounds.
+    :ivar arguments: identifies ReFrame's arguments; empty for nights that an older library stored.
     """
 
     name: str
@@ -83,6 +86,7 @@ class Night:
     confirmed: frozenset[Key]
     number: int = 0
     is_nightly: bool = True
+    arguments: str = ""
 
 
 def nights(sessions: Iterable[StoredSession], whole: str = "") -> list[Night]:
@@ -108,6 +112,19 @@ def nights(sessions: Iterable[StoredSession], whole: str = "") -> list[Night]:
             last = name
         by_name.setdefault(name, []).append(session if name in (last, whole) else _reduced(session, provenances))
     return [_night(name, group, number) for number, (name, group) in enumerate(by_name.items())]
+
+
+def expected(known: Iterable[Night], arguments: str, changed: str) -> list[Case]:
+    """Return the cases that a night has to measure again: those of the nights since the last change on purpose.
+
+    :param known: earlier nights.
+    :param arguments: of the night; others select other cases.
+    :param changed: what was changed before it: then it is compared with the last night only.
+    """
+    own = [night for night in known if night.is_nightly and night.arguments == arguments]
+    changes = [place for place, night in enumerate(own) if night.changed]
+    since = -1 if changed else max(changes, default=0)
+    return [case for night in own[since:] for case in night.cases]
 
 
 def name_of(session: StoredSession) -> str:
@@ -151,6 +168,7 @@ def _night(name: str, sessions: list[StoredSession], number: int) -> Night:
         frozenset(case.key for case in cases if case.nightly_pass == CONFIRMATION),
         number,
         any(session.info.get(NIGHT) for session in sessions),
+        next((session.info[ARGUMENTS] for session in sessions if session.info.get(ARGUMENTS)), ""),
     )
 
 

@@ -33,6 +33,14 @@ class Reason:
         return f"{', '.join(self.applications)} ({len(self.cases)} case(s)): {self.text}"
 
 
+def lost_lines(cases: Iterable[Case]) -> list[str]:
+    """Return a line for each reason for which cases that were measured before are not measured now.
+
+    :param cases: as ``coverage.lost`` returns them.
+    """
+    return [f"measured before, and not this time: {reason.line}" for reason in by_reason(cases)]
+
+
 def by_reason(cases: Iterable[Case]) -> list[Reason]:
     """Return why cases were skipped, the reason with most of them first; nothing where none was."""
     groups: dict[str, list[Case]] = {}

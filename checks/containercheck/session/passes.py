@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.results import open_verdicts, selections
+from containercheck.results import coverage, open_verdicts, selections
 from containercheck.results.cases import Case, Key, ReportError, collect, key, load, merged, only, save, selection
 from containercheck.results.formatting import names, say
 from containercheck.results.request import EXPERIMENTS, MOST_EXPERIMENTS
@@ -40,6 +40,7 @@ class Session:
 
     :ivar report: report of all runs, as it is in the workplace's ``report``.
     :ivar cases: cases of that report.
+    :ivar foreseen: cases of the dry run; none where it continues the last session.
     :ivar is_resumed: whether it continues the last session.
     """
 
@@ -73,6 +74,10 @@ class Session:
         self._known = KnownSpreads(settings.arguments, place)
         self.report: dict[str, Any] = {}
         self.cases: list[Case] = []
+        self.foreseen: list[Case] = []
+        # Cases of the last session; and those of this one that were to run again and did not.
+        self._before: list[Case] = []
+        self._missed: dict[Key, Case] = {}
         self.is_resumed = False
 
     def begin(self) -> list[str]:
@@ -85,7 +90,9 @@ class Session:
         place.clear()
         say("asking ReFrame which checks can run here")
         with self._foreseen() as foreseen:
-            self._view.head(collect([foreseen]))
+            self.foreseen = collect([foreseen])
+            self._view.head(self.foreseen)
+            self._before = self._last_session()
             # Not before: after a wrong command line the last session's report is still there.
             place.report.unlink(missing_ok=True)
             if not self._choice:
@@ -136,6 +143,20 @@ class Session:
             with self._foreseen():
                 pass
         return []
+
+    def _last_session(self) -> list[Case]:
+        """Return the cases of the last session here; none where it had other arguments, but for what is compared."""
+        try:
+            report = load(self._place.report)
+        except ReportError:
+            return []
+        before = report.get("session_info", {}).get(ARGUMENTS, ())
+        return collect([report]) if _selecting(before) == _selecting(self._settings.arguments) else []
+
+    @property
+    def lost(self) -> list[Case]:
+        """Cases that were measured before, in the last session or in this one, and not this time: see ``coverage``."""
+        return [*coverage.lost(self._before, [*self.foreseen, *self.cases]), *self._missed.values()]
 
     @property
     def is_done(self) -> bool:
@@ -352,8 +373,15 @@ class Session:
         # With --repeat ReFrame runs all repetitions of a check; the report takes only these cases.
         self.report = merged(self.report, later, cases)
         self._keep()
-        done = {case.key for case in selections.ran(collect([later]))}
-        return [case for case in cases if case.key not in done]
+        again = {case.key: case for case in collect([later])}
+        missed = [case for case in cases if case.key not in again or not selections.ran([again[case.key]])]
+        for case in cases:
+            self._missed.pop(case.key, None)
+        # What runs for the first time was not measured before; and a stop has a line of its own.
+        for case in [] if known or self._relay.stopped_by else missed:
+            reason = again[case.key].reason if case.key in again else "ReFrame did not run it again"
+            self._missed[case.key] = replace(case, result="skip", reason=reason)
+        return missed
 
     def repeat_within_budget(self, cases: Sequence[Case], *options: str) -> list[Case]:
         """Repeat as many of these cases as fit into the budget, and return those that were not run."""
@@ -392,6 +420,11 @@ def files_cheapest_first(report: dict[str, Any]) -> list[str]:
         if name:
             files[name] = min(files.get(name, math.inf), cost.get(key(raw), math.inf))
     return sorted(files, key=files.__getitem__)
+
+
+def _selecting(arguments: Sequence[str]) -> list[str]:
+    """Return arguments without the candidates of an acceptance."""
+    return [word for word in arguments if not word.startswith(("runtimes=", "compared_images="))]
 
 
 def _list(compared: Mapping[str, str]) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
+import json
 from dataclasses import dataclass
 
-from containercheck.history.nights import CHANGED, NIGHT
+from containercheck.history.nights import ARGUMENTS, CHANGED, NIGHT
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,14 @@ class NightSettings:
     arguments: tuple[str, ...]
     verbose: bool = False
 
+    @property
+    def identity(self) -> str:
+        """What identifies the arguments."""
+        return hashlib.sha256(json.dumps(self.arguments).encode()).hexdigest()[:12]
+
     def settings(self, night: str) -> Settings:
         """Return the settings of the night's session; the night's name is stored with its results."""
         # ReFrame's syntax of session extras, and its queries, cannot quote these characters.
         changed = self.changed.translate(str.maketrans(",{}\n", ";() "))
-        extras = f"{NIGHT}={night}" + (f",{CHANGED}={changed}" if changed else "")
+        extras = f"{NIGHT}={night},{ARGUMENTS}={self.identity}" + (f",{CHANGED}={changed}" if changed else "")
         return Settings(self.minutes, False, (*self.arguments, f"--session-extras={extras}"), self.node_hours)

@@ -29,10 +29,14 @@ QUESTION = "getconf GNU_LIBC_VERSION"
 #: Command that prints the names of the MPI libraries that the loader finds.
 OF_MPI = r"""(IFS=:; for place in $LD_LIBRARY_PATH; do ls "$place"; done; PATH=$PATH:/sbin ldconfig -p) 2>/dev/null |
     grep -o '\<libmpi[^ /]*\.so\.[^ /]*' | sort -u"""
+#: The version in the output.
+_VERSION = re.compile(r"^glibc (\d+)\.(\d+)", re.MULTILINE)
 #: Time limit of the job that runs these commands, in seconds.
 PROMPT = 300.0
 #: Longest wait for that job, without which a session cannot go on, where the site has no ``max_pending_time``; seconds.
 PATIENCE = 1800.0
+#: Words on a job that waited for so long: another one would too.
+_GIVEN_UP = "was given up"
 
 
 class UnknownError(Exception):
@@ -46,7 +50,7 @@ class UnseenError(UnknownError):
 def libc_of(site: Site) -> Version:
     """Return the version of the GNU C library on a partition's hosts.
 
-    If its jobs do not run on this machine, a job asks one of its nodes, once in a session.
+    If its jobs do not run on this machine, a job asks one of its nodes, once in a session, or twice where that fails.
 
     :raises UnseenError: the node does not see the stage directory.
     :raises UnknownError: the node did not answer for another reason, or has another C library.
@@ -57,7 +61,7 @@ def libc_of(site: Site) -> Version:
         output, problem = _ask(site.partition)
     if problem.startswith(waiting.UNSEEN):
         raise UnseenError(problem)
-    version = re.search(r"^glibc (\d+)\.(\d+)", output, re.MULTILINE)
+    version = _VERSION.search(output)
     if not version:
         raise UnknownError(problem or f"{QUESTION} printed {output.strip() or 'nothing'}")
     return int(version[1]), int(version[2])
@@ -76,7 +80,15 @@ def mpi_libraries_of(site: Site) -> set[str]:
 
 @functools.cache
 def _ask(name: str) -> tuple[str, str]:
-    """Return the output of the two commands on a node of a partition, and why there is none; run a single job."""
+    """Return the output of the two commands on a node of a partition, and why there is none; ask twice if need be."""
+    output, problem = _ask_once(name)
+    if _VERSION.search(output) or _GIVEN_UP in problem:
+        return output, problem
+    return _ask_once(name)
+
+
+def _ask_once(name: str) -> tuple[str, str]:
+    """Return the same; run a single job."""
     partition = next(candidate for candidate in runtime().system.partitions if candidate.fullname == name)
     getlogger().info(f"asking a node of {name} for its C library and MPI")
     # The nodes see the stage directory too.
@@ -95,7 +107,7 @@ def _ask(name: str) -> tuple[str, str]:
             job.submit()
             job.wait()
             if bounds.why:
-                return "", f"its job, {job.jobid}, was given up: {bounds.why}"
+                return "", f"its job, {job.jobid}, {_GIVEN_UP}: {bounds.why}"
             if job.exception:
                 raise job.exception
             if not waiting.appears(Path(directory, job.stdout)):

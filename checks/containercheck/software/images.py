@@ -175,9 +175,9 @@ def _release(wanted: Wanted, site: Site) -> str:
     try:
         return releases.for_libc(hosts.libc_of(site))
     except hosts.UnseenError as error:
-        raise Unavailable(f"no image: {error}") from None
+        raise ReframeError(f"no image: {error}") from None
     except hosts.UnknownError as error:
-        raise Unavailable(
+        raise ReframeError(
             f"no image: the C library of {site.partition} is not known ({error}): name the images' release, one of "
             f"{', '.join(releases.IMAGES)}, in the site's extras, release"
         ) from None

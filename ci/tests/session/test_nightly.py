@@ -136,6 +136,29 @@ def test_what_could_not_be_measured_is_another_status(place):
     assert night(place, "-n", "Steady")[0] == 1
 
 
+def test_what_is_not_measured_any_more_is_told_first_with_its_reason(place):
+    for seed, name in enumerate(("Steady", "Moving", "Other")):
+        lines(place, name, steady(3, seed))
+    assert night(place)[0] == 0
+    (place.directory / "Other.lacks").write_text("no software: spack is not on the PATH")
+    checks = place.directory / "checks" / "made.py"
+    checks.write_text(checks.read_text().replace("class Moving", "class Renamed"))
+    lines(place, "Renamed", steady(1))
+    status, output = night(place)
+    assert status == 2, output
+    lost = summary(place)["lost"]
+    assert lost["Other generic, 1 node(s), default"] == "no software: spack is not on the PATH"
+    assert "does not generate it any more" in lost["Moving generic, 1 node(s), default"] and len(lost) == 2
+    # Before the table, and all else that the night has to say.
+    said = "nightly: measured before, and not this time: Other (1 case(s)): no software: spack is not on the PATH"
+    assert said in output.partition("\napplication ")[0], output
+    page = (place.directory / "reports" / "nightly" / "report.html").read_text()
+    assert "no software: spack is not on the PATH" in page.partition("What changed</h2>")[0]
+    # Whoever asks for one check has not lost the others.
+    status, output = night(place, "-n", "Steady")
+    assert (status, summary(place)["lost"]) == (0, {}), output
+
+
 def test_two_at_once_do_not_meet(place):
     source = (place.directory / "checks" / "made.py").read_text()
     (place.directory / "checks" / "made.py").write_text(source.replace("sed -n", "sleep 20; sed -n"))

@@ -127,9 +127,42 @@ def test_what_is_open_goes_on_later(opened):
     assert (status, output) == (0, "run: nothing is open in the last session\n")
 
 
+def lacking(place, name):
+    (place.directory / f"{name}.lacks").write_text("no software: apptainer is not on the PATH")
+    return f"run: measured before, and not this time: {name} (1 case(s)): no software: apptainer is not on the PATH"
+
+
+def test_what_was_measured_before_and_cannot_run_is_lost(opened):
+    chosen = ("-n", "Quick|Soon", "-S", "seconds=10")
+    assert run(opened, *chosen)[0] == 0
+    said = lacking(opened, "Soon")
+    status, output = run(opened, "--open")
+    assert (status, said in output) == (2, True), output
+    status, output = run(opened, *chosen)
+    assert (status, said in output) == (2, True), output
+    # The last session did not measure it either; and other arguments select other cases.
+    assert run(opened, *chosen)[0] == 0
+    (opened.directory / "Soon.lacks").unlink()
+    assert run(opened, *chosen)[0] == 0
+    lacking(opened, "Soon")
+    assert run(opened, "-n", "Quick|So+n", "-S", "seconds=10")[0] == 0
+
+
+def test_an_acceptance_that_lost_a_case_is_undecided(opened):
+    program = COMPARING.replace(
+        "run.conclude_with_figures", "lambda *all: acceptance.conclude(dict(generic='1'), *all)"
+    )
+    chosen = ("1.4", "-n", "Quick|Known", "-S", "rounds=20")
+    status, output = comparing(opened, *chosen, program=program)
+    assert status == 0, output
+    said = lacking(opened, "Known").replace("run: ", "run: error: ")
+    status, output = comparing(opened, *chosen, program=program)
+    assert (status, said in output, "run: undecided: " in output) == (2, True, True), output
+
+
 COMPARING = """
 import sys
-from containercheck.command import run
+from containercheck.command import acceptance, run
 from pathlib import Path
 place = run.Workplace(Path({directory!r}), config=Path({config!r}))
 _, color, new, *arguments = sys.argv
@@ -138,8 +171,8 @@ sys.exit(run.session(arguments, place, run.conclude_with_figures, dict(old="one"
 """
 
 
-def comparing(place, new, *arguments):
-    process = start_made(COMPARING, place, new, *arguments)
+def comparing(place, new, *arguments, program=COMPARING):
+    process = start_made(program, place, new, *arguments)
     output, _ = process.communicate(timeout=300)
     return process.returncode, output
 

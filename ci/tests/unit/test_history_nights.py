@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 
 import pytest
-from containercheck.history.nights import nights
+from containercheck.history.nights import ARGUMENTS, expected, nights
 from containercheck.history.series import BARE, LEAST, OVERHEAD, series
-from containercheck.results import selections
+from containercheck.results import coverage, selections
 from made_nights import DAY, NOON, confirming, raw, row, session
 
 
@@ -263,3 +263,27 @@ def test_a_series_knows_what_its_figure_measures_and_what_bare_saw():
     assert overhead.ranks == bare.ranks == 2
     assert [point.provenance.get("sees") for point in bare.points] == [{"bare": {"libc": "a"}}] * 3
     assert overhead.points[0].provenance["sees"]["generic"] == {"libc": "b"}
+
+
+def test_what_a_night_has_to_measure_again():
+    def lost(known, now=(), arguments="all", changed=""):
+        (tonight,) = nights([session(*now)]) if now else [None]
+        cases = expected(nights(known), arguments, changed)
+        return [(case.application, case.reason) for case in coverage.lost(cases, tonight.cases if now else ())]
+
+    def stored(number, *cases, **facts):
+        return session(*cases, began=NOON + number * DAY, **{ARGUMENTS: "all", **facts})
+
+    both, skipped = [raw(row(), name=name) for name in "AB"], raw(name="B", result="skip", skip_reason="no spack")
+    first, second = stored(0, *both), stored(1, both[0], skipped)
+    assert lost([first], both) == []
+    # Every night, until it is measured again; and not by nights with other arguments.
+    assert lost([first], [both[0], skipped]) == lost([first, second], [both[0], skipped]) == [("B", "no spack")]
+    assert lost([first, second], [both[0]]) == [("B", coverage.GONE)]
+    assert lost([first, second], [both[0]], arguments="-n A") == []
+    # What is declared is compared with the last night only, and later nights with what came after it.
+    assert lost([first], [both[0]], changed="no B any more") == [("B", coverage.GONE)]
+    assert lost([first, stored(1, both[0], changed="no B any more")], [both[0]]) == []
+    # What was never measured is not lost, and what fails now has a status of its own.
+    unset = raw(name="B", result="fail", fail_phase="setup", fail_info={"exc_type": "ReframeError"})
+    assert lost([stored(0, both[0], unset)], [both[0]]) == lost([first], [both[0], unset]) == []

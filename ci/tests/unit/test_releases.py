@@ -10,7 +10,7 @@ from containercheck.node.container_runtimes import by_name
 from containercheck.site import hosts, releases
 from containercheck.site.sites import Site
 from containercheck.software import images
-from containercheck.software.provision import Unavailable, Wanted
+from containercheck.software.provision import Wanted
 from reframe.core.exceptions import ReframeError
 
 HERE = Site("generic:default", is_here=True, architecture="x86_64", cores=4, gpus=0)
@@ -33,6 +33,30 @@ def nodes_say(monkeypatch):
         monkeypatch.setattr(os, "confstr", lambda name: "glibc 2.99")
 
     return say
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked"),
+    [
+        ([("", "its job failed: disk full"), ("glibc 2.36\n", "")], 2),
+        ([("", ""), ("glibc 2.36\n", "")], 2),
+        ([("", "its job failed"), ("", "its job failed")], 2),
+        ([("", "its job, 7, was given up: it waited")], 1),
+    ],
+)
+def test_a_node_that_does_not_answer_is_asked_again_and_is_an_error(monkeypatch, answers, asked):
+    left = [*answers]
+    monkeypatch.setattr(hosts, "_ask_once", lambda partition: left.pop(0))
+    hosts._ask.cache_clear()
+    for _ in range(2):
+        if answers[-1][0]:
+            assert release_of(REMOTE) == "bookworm"
+        else:
+            # Not Unavailable, which is a skip.
+            with pytest.raises(ReframeError, match="^no image: the C library of cluster:compute is not known "):
+                images.provide(WANTED, REMOTE)
+    assert len(answers) - len(left) == asked
+    hosts._ask.cache_clear()
 
 
 def release_of(site, wanted=WANTED):
@@ -102,9 +126,9 @@ def test_a_release_that_there_is_not_is_an_error_with_those_that_there_are():
         ("", "", "printed nothing"),
     ],
 )
-def test_nodes_that_do_not_answer_are_a_skip_with_the_reason(nodes_say, text, problem, said):
+def test_nodes_that_do_not_answer_are_an_error_with_the_reason(nodes_say, text, problem, said):
     nodes_say(text, problem)
-    with pytest.raises(Unavailable, match=said):
+    with pytest.raises(ReframeError, match=said):
         images.provide(WANTED, REMOTE)
 
 
