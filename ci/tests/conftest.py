@@ -51,9 +51,12 @@ def pytest_configure(config):
     if "PYTEST_XDIST_WORKER" in os.environ:
         directory = os.environ[locks.OTHER_DIRECTORY] = tempfile.mkdtemp(prefix="containercheck-locks-")
         config.add_cleanup(functools.partial(shutil.rmtree, directory, ignore_errors=True))
+    from containercheck.session import preconditions
     from reframe.core import config as configuration
     from reframe.core import runtime
 
+    # The virtual cluster may be up on this machine.
+    preconditions.SUBMITTERS = ()
     site = configuration.load_config("<builtin>")
     site.select_subconfig("generic:default")
     runtime.init_runtime(site)
@@ -331,6 +334,8 @@ def start_made(script: str, place: Any, *arguments: str, **environment: str) -> 
     """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
     text = script.format(directory=str(place.directory), config=str(place.config))
+    # The virtual cluster may be up on this machine.
+    text = f"from containercheck.session import preconditions\npreconditions.SUBMITTERS = ()\n{text}"
     return subprocess.Popen(
         [sys.executable, "-c", text, "--nocolor", *arguments],
         env={**inherited, **environment},

@@ -67,7 +67,7 @@ def _with_more_tried(cases: Sequence[Case], wanted: str, place: Workplace) -> li
     left = [case for case in _chosen(cases, wanted) if selections.was_slow(case) and experiments.to_try(case.causes)]
     if not left:
         raise ReportError(f"nothing is left to try of {wanted!r}: see explain without --try")
-    place, stage = preconditions.require((), place)
+    place, stage = preconditions.require((), place, anywhere=True)
     preconditions.require_writable([place.reports, stage])
     with reframe_process.Relay() as relay, claims.held([place.reports, stage], ["explain", "--try"]):
         view = CaseView(progress.Screen().is_terminal)
@@ -77,6 +77,8 @@ def _with_more_tried(cases: Sequence[Case], wanted: str, place: Workplace) -> li
         say(f"{len(left)} case(s) are run once more, with up to {min(most, MOST_TRIED)} more remedies: {names(left)}")
         for case in session.try_remedies(left, min(most, MOST_TRIED)):
             say(f"nothing could be tried: {names([case])} was not run, or was not slow this time")
+        for problem in session.problems:
+            say(problem)
         return session.cases
 
 

@@ -51,7 +51,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     if options.run and not names:
         found.append(Finding(fitness.REMARK, "run", "nothing was run: it has the program of none of our checks"))
     if names:
-        found += _run(options.image, names, place)
+        found += _run(options.image, names, place, ["--here"] if options.here else [])
     if options.json:
         print(json.dumps({"image": asdict(image), "findings": [asdict(finding) for finding in found]}, indent=2))
     else:
@@ -76,10 +76,11 @@ def _ranks(image: ImageFacts, command: str, host: dict) -> tuple[list[Start], st
         return [], str(error)
 
 
-def _run(image: str, names: Sequence[str], place: Workplace) -> list[Finding]:
+def _run(image: str, names: Sequence[str], place: Workplace, options: Sequence[str]) -> list[Finding]:
     """Run checks with the image, and return a finding for each case of a container.
 
     :param names: patterns of ReFrame's for the checks.
+    :param options: others of the session.
     """
     found: list[Finding] = []
 
@@ -90,7 +91,7 @@ def _run(image: str, names: Sequence[str], place: Workplace) -> list[Finding]:
 
     with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(sys.stderr):
         # The last session's report stays.
-        words = ["--image", image, *(word for name in names for word in ("-n", name))]
+        words = [*options, "--image", image, *(word for name in names for word in ("-n", name))]
         status = run.session(words, replace(place, report_file=Path(directory, "report.json")), conclude)
     if not found:
         found.append(Finding(fitness.PROBLEM, "run", f"the session ended with status {status}", "see above"))

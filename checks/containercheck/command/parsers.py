@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from containercheck.results.formatting import speaker, typed
-from containercheck.session.options import OPTIONS, OWN
+from containercheck.session.options import HERE, OPTIONS, OWN
 
 #: Exit status where nothing was run because the command line is wrong: EX_USAGE of sysexits.h.
 WRONG_USAGE = 64
+#: Exit status of a fault of the library itself: EX_SOFTWARE of sysexits.h.
+OWN_FAULT = 70
 #: An address with a user or a password (an @ before a digest is neither), or with a key in its query.
 SECRET_ADDRESS = re.compile(
     r"://[^\s/?#]*@(?!sha256:)|://[^\s?#]*\?[^\s#]*(token|sig|key|auth|pass|cred|secret)[^\s#=]*=", re.IGNORECASE
@@ -62,6 +64,7 @@ COMMANDS: Mapping[str, Command] = {
             "--node-hours",
             "--open",
             "--estimate",
+            "--here",
             "--figures",
             "--no-experiments",
             "--verbose",
@@ -86,7 +89,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "estimate": Command(
         "Says what a session would take, and runs nothing; the same as run --estimate.",
-        ("--minutes", "--node-hours"),
+        ("--minutes", "--node-hours", "--here"),
         (
             ("", "all checks: their ranks, what each works on, memory, rounds and node-hours"),
             ("-n GROMACS -S full=yes", "one of them, on all of its axes"),
@@ -132,7 +135,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "image": Command(
         "Says whether an image is fit for this machine: architecture, MPI, launcher, ranks, environment, start.",
-        ("--run", "--name", "--json", "--markdown"),
+        ("--run", "--name", "--here", "--json", "--markdown"),
         (
             ("my.sif", "a file, or an unpacked image"),
             ("my.sif --run", "and whether the application in it is as fast as bare"),
@@ -151,7 +154,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "nightly": Command(
         "Runs the checks of a night, and tells what moved since earlier nights.",
-        ("--minutes", "--node-hours", "--timeout", "--changed", "--verbose"),
+        ("--minutes", "--node-hours", "--timeout", "--changed", "--here", "--verbose"),
         (
             ("", "half an hour at most, or each check's own time in a queue"),
             ("--minutes 240", "in four hours; what does not fit runs tomorrow"),
@@ -163,7 +166,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "acceptance": Command(
         "Says whether a container runtime, or an image, may take the place of another one, or compares several.",
-        ("--built-by-each", "--minutes", "--node-hours", "--open", "--estimate", "--verbose"),
+        ("--built-by-each", "--minutes", "--node-hours", "--open", "--estimate", "--here", "--verbose"),
         (
             ("/opt/1.3/bin/apptainer apptainer -n 'StartUp|PingPong'", "two runtimes, with these checks"),
             ("apptainer/1.3.6 apptainer/1.4.5 --minutes 90", "two modules, with all checks"),
@@ -276,6 +279,7 @@ def described(name: str) -> dict[str, Any]:
     width = max(len(words) for words, _ in command.examples)
     examples = [f"  {typed(name)} {words:{width}}   {purpose}" for words, purpose in command.examples]
     statuses = [f"  {status:<2}   {meaning}" for status, meaning in command.statuses.items()]
+    statuses.append(f"  {OWN_FAULT:<2}   a fault of containercheck itself, of which nothing follows")
     paragraphs = [
         "\n".join(["examples:", *examples]),
         "\n".join(filter(None, [command.note, command.rest])),
@@ -339,6 +343,7 @@ def parsed(name: str, argv: Sequence[str], words: bool = True) -> tuple[argparse
             others = [typed(other) for other, command in COMMANDS.items() if option in command.options]
             command_parser.error(f"{option} is no option of {typed(name)}, but of {' and '.join(others)}")
     refuse_secrets(command_parser, argv)
+    rest = [HERE, *rest] if vars(options).get("here") else rest
     return options, rest, command_parser
 
 

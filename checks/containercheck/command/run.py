@@ -76,7 +76,7 @@ def session(
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
         return ended(["the site's file or RFM_REPORT_FILE names the report: leave out --report-file"])
     try:
-        place, stage = preconditions.require(settings.arguments, place)
+        place, stage = preconditions.require(settings.arguments, place, anywhere=settings.only_open)
         if not settings.estimate:
             preconditions.require_writable([place.reports, stage])
     except UsageError as error:
@@ -107,15 +107,18 @@ def session(
             stopped = [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
             # Without a session to go on with, ReFrame was not run.
             why = "" if settings.only_open else _why_nothing_ran(error, place.log)
-            return ended([*stopped, why or str(error)])
+            return ended([*stopped, *current.problems, why or str(error)])
         if current.is_resumed and current.is_done:
             say("nothing is open in the last session")
-            # An acceptance prints its verdict again.
-            return conclude(current.cases, problems) if conclude and compared else 0
-        current.repeat_open()
+            failed = [*problems, *selections.problems(current.cases), *selections.questions(current.cases)]
+            # An acceptance prints its verdict again, and what failed has failed.
+            if not compared and not failed:
+                return 0
+        else:
+            current.repeat_open()
         if settings.node_hours:
             say(f"{estimate.spent(current.cases):.3g} of {settings.node_hours:g} node-hours were spent")
-        problems += [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
+        problems += [*current.problems, *([f"stopped by {relay.stopped_by}"] if relay.stopped_by else [])]
     if conclude is None:
         # An acceptance has tables of its own.
         conclude = _conclude_shortly if shows_cases and not settings.figures else conclude_with_figures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -41,5 +42,10 @@ def told(path: Path, case: str) -> list[Any]:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError:
         return []
-    found = (json.loads(line) for line in reversed(lines) if line.endswith("}"))
-    return next((entry["rows"] for entry in found if entry["case"] == case), [])
+    for line in reversed(lines):
+        # On a full disk a line is cut.
+        with contextlib.suppress(ValueError):
+            entry = json.loads(line)
+            if entry["case"] == case:
+                return entry["rows"]
+    return []

@@ -75,6 +75,11 @@ OPTIONS: Mapping[str, Option] = {
             action="store_true",
             help="say what the session would take, in all and by check; run nothing",
         ),
+        _option(
+            "--here",
+            action="store_true",
+            help="measure this machine, also where it has a scheduler and no site file says which nodes to measure",
+        ),
         _option("--timeout", type=positive, metavar="M", help="stop after M minutes, and keep what was measured"),
         _option(
             "--changed",
@@ -168,5 +173,7 @@ OPTIONS: Mapping[str, Option] = {
 }
 #: Options that ReFrame has too, with the same meaning.
 REFRAMES = ("--name", "--filter-expr", "--verbose", "--system")
+#: How ReFrame is told --here: this is its own system, which every machine is.
+HERE = "--system=generic"
 #: Options that ReFrame does not know.
 OWN = tuple(name for name in OPTIONS if name not in REFRAMES)

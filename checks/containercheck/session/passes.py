@@ -31,8 +31,8 @@ Choice = Callable[[Sequence[Case]], list[Case]]
 UNKNOWN_VARIABLE = "UnknownVariable"
 #: So many cases of a pass are named; what becomes of each is told when it ends.
 NAMED = 6
-#: Keys of the report's session_info for the arguments for ReFrame and for what was compared.
-ARGUMENTS, COMPARED = "ci_run_arguments", "ci_run_compared"
+#: Keys of the report's session_info for the arguments for ReFrame, for what was compared, and for what went wrong.
+ARGUMENTS, COMPARED, PROBLEMS = "ci_run_arguments", "ci_run_compared", "ci_run_problems"
 
 
 class Session:
@@ -41,6 +41,7 @@ class Session:
     :ivar report: report of all runs, as it is in the workplace's ``report``.
     :ivar cases: cases of that report.
     :ivar is_resumed: whether it continues the last session.
+    :ivar problems: what could not be logged or shown.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class Session:
         self.report: dict[str, Any] = {}
         self.cases: list[Case] = []
         self.is_resumed = False
+        self.problems: list[str] = []
 
     def begin(self) -> list[str]:
         """Run all checks, and return the problems besides their results.
@@ -110,10 +112,19 @@ class Session:
             self._deadline += open_verdicts.built(self.cases, time.monotonic() - began, self._first_takes)
         if status != 0 and not self._relay.stopped_by and not any(map(selections.failure, self.cases)):
             problems.append(f"ReFrame ended with status {status}, though no check failed (see above)")
+        stopped = self._relay.stopped_by
+        before: list[str] = []
+        if stopped:
+            # What was not run then is not in the report, and so is not open: a later --open does not end with 0.
+            before = [f"the session was stopped by {stopped} before all checks had run: run it anew"]
+        self.report["session_info"][PROBLEMS] = [*problems, *before]
+        self._keep()
         return problems
 
     def resume(self) -> list[str]:
-        """Continue the last session; begin anew where that one compared something else, as its verdicts do not apply.
+        """Continue the last session, and return its problems besides the results of cases.
+
+        It begins anew where that one compared something else, as its verdicts do not apply.
 
         :raises UsageError: a variable is set that does not exist.
         :raises ReportError: there was no session.
@@ -135,7 +146,7 @@ class Session:
             # A variable that does not exist is an error before anything runs.
             with self._foreseen():
                 pass
-        return []
+        return list(self.report.get("session_info", {}).get(PROBLEMS, ()))
 
     @property
     def is_done(self) -> bool:
@@ -377,7 +388,7 @@ class Session:
         quiet = known is not None and all(case.scheduler == "local" for case in selections.ran(collect([known])))
         checks = [word for name in files or [self._place.checks] for word in ("-c", name)]
         words = [*checks, *self._arguments, *options]
-        return reframe_process.reframe(words, self._place, self._relay, expected, quiet, self._view)
+        return reframe_process.reframe(words, self._place, self._relay, expected, quiet, self._view, self.problems)
 
 
 def files_cheapest_first(report: dict[str, Any]) -> list[str]:

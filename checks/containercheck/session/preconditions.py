@@ -10,6 +10,7 @@ import contextlib
 import difflib
 import os
 import re
+import shutil
 import socket
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.results.formatting import say
+from containercheck.results.formatting import say, typed
 from containercheck.session import outer_job, reframe_process
 from containercheck.session.reframe_process import ReframeFailed, Workplace
 from containercheck.session.usage import UsageError
@@ -28,13 +29,16 @@ BUILTIN = "generic"
 _NO_SYSTEM = re.compile(r"could not find a configuration entry for the requested system: '([^':]*)")
 #: File systems on which root has no rights of its own, as servers map it to nobody (exports(5), root_squash).
 _SQUASHED = ("nfs", "nfs4")
+#: Commands that submit jobs.
+SUBMITTERS = ("sbatch", "qsub", "bsub", "flux")
 #: Mounted file systems of this process (proc(5)).
 MOUNTS = Path("/proc/self/mountinfo")
 
 
-def require(arguments: Sequence[str], place: Workplace) -> tuple[Workplace, Path]:
+def require(arguments: Sequence[str], place: Workplace, anywhere: bool = False) -> tuple[Workplace, Path]:
     """Check the surroundings of a session, and return its place with what they ask for, and ReFrame's stage directory.
 
+    :param anywhere: whether it may be a login node: nothing is measured, or the last session was measured there.
     :raises UsageError: the session cannot work; the message says why, and what to do.
     """
     try:
@@ -44,7 +48,7 @@ def require(arguments: Sequence[str], place: Workplace) -> tuple[Workplace, Path
     stage = reframe_process.named_stage(arguments, place)
     place = replace(place, report_file=place.report_file or reframe_process.named_report(arguments, place))
     if system["name"] == BUILTIN:
-        _refuse_wrong_host(arguments, place)
+        _refuse_wrong_host(arguments, place, anywhere)
     job = outer_job.name()
     if job and outer_job.is_used_by(system["partitions"]):
         place = replace(place, keeps_job=True)
@@ -103,9 +107,10 @@ def _explained(message: str, arguments: Sequence[str], place: Workplace) -> str:
     return f"no system {missing[1]!r}: {meant}"
 
 
-def _refuse_wrong_host(arguments: Sequence[str], place: Workplace) -> None:
-    """Refuse a session whose site file has systems of which none is for this host, and that names none.
+def _refuse_wrong_host(arguments: Sequence[str], place: Workplace, anywhere: bool) -> None:
+    """Refuse a session that names no system, where no system of a site file is for this host.
 
+    Without a site file it is refused where a scheduler is.
     ReFrame would choose its own system, and run everything on this machine: a login node, for example.
 
     :raises UsageError: it is so.
@@ -122,6 +127,16 @@ def _refuse_wrong_host(arguments: Sequence[str], place: Workplace) -> None:
             f"--system={names[0]}{' (or ' + ', '.join(names[1:]) + ')' if names[1:] else ''}; or add the host to its "
             "hostnames"
         )
+    if submitter() and not anywhere:
+        raise UsageError(
+            f"{submitter()} is here, and no site file says which nodes to measure: write one with {typed('site')}, or "
+            "measure this machine all the same with --here"
+        )
+
+
+def submitter() -> str:
+    """Return the command on the PATH that submits jobs; empty where no scheduler is."""
+    return next(filter(shutil.which, SUBMITTERS), "")
 
 
 def site_files(arguments: Sequence[str], place: Workplace) -> list[Path]:

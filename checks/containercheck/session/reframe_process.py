@@ -15,6 +15,7 @@ import sys
 import sysconfig
 import threading
 import time
+import traceback
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any, BinaryIO
 
 from containercheck.node import project
 from containercheck.results import announcements
+from containercheck.results.formatting import say
 from containercheck.session import options, outer_job, progress, usage
 
 #: ReFrame's warning when it leaves out a file or a check that it cannot load.
@@ -55,6 +57,8 @@ print(json.dumps({name: runtime.runtime().get_option(name, None) for name in nam
 """
 #: Seconds between the request to end and the killing of a process.
 GRACE = 10.0
+#: Seconds that ReFrame gets to end its jobs and to store results: a locked database alone takes it a minute.
+PATIENCE = 180.0
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,7 @@ class Relay:
         """Begin without a process; signals are caught from ``with`` on."""
         self._process: subprocess.Popen[bytes] | None = None
         self._received: signal.Signals | None = None
+        self._asked = 0.0
         self._handlers: dict[int, Any] = {}
 
     @property
@@ -140,13 +145,15 @@ class Relay:
 
     def wait(self, process: subprocess.Popen[bytes]) -> int:
         """Wait for a process to end, despite interrupts, and return its exit status."""
-        self._process = process
+        self._process, ended = process, threading.Event()
+        threading.Thread(target=self._kill_late, args=(process, ended), daemon=True).start()
         try:
             if self._received:
                 # The signal came while the process was being started.
-                process.send_signal(signal.SIGINT)
+                self._ask(process)
             return process.wait()
         finally:
+            ended.set()
             self._process = None
             if self._received:
                 end_children()
@@ -154,7 +161,20 @@ class Relay:
     def _pass_on(self, number: int, _: object) -> None:
         self._received = signal.Signals(number)
         if self._process:
-            self._process.send_signal(signal.SIGINT)
+            self._ask(self._process)
+
+    def _ask(self, process: subprocess.Popen[bytes]) -> None:
+        """Ask a process to end."""
+        self._asked = self._asked or time.monotonic()
+        process.send_signal(signal.SIGINT)
+
+    def _kill_late(self, process: subprocess.Popen[bytes], ended: threading.Event) -> None:
+        """Kill a process that does not end, long after it was asked to."""
+        while not ended.wait(1):
+            if self._asked and time.monotonic() - self._asked > PATIENCE:
+                process.kill()
+                say(f"ReFrame did not end within {PATIENCE:g} s and was killed: look for jobs that still run or wait")
+                return
 
     def _ignore(self, *_: object) -> None:
         pass
@@ -319,6 +339,7 @@ def reframe(
     known: Mapping[str, progress.Awaited] | None = None,
     quiet: bool = False,
     view: progress.View | None = None,
+    problems: list[str] | None = None,
 ) -> int:
     """Run ReFrame, log its output, show that and its progress, and return its exit status.
 
@@ -326,6 +347,7 @@ def reframe(
     :param quiet: whether its jobs measure on this machine: then it handles one case after the other, sets up, builds
         and polls no other case while one is measured, and polls that one every other second.
     :param view: what is shown of its output; by default all.
+    :param problems: gets what of its output could not be logged or shown.
     """
     place.reports.mkdir(parents=True, exist_ok=True)
     rows = place.reports / "announced-rows.jsonl"
@@ -336,7 +358,11 @@ def reframe(
         # A policy among the arguments comes later, and so overrides this one.
         actions += ["--exec-policy=serial"]
     screen, current = progress.Screen(), progress.Progress(known or {}, place.directory / "stage", rows)
-    with place.log.open("ab") as log, contextlib.nullcontext() if known is None else progress.shown(current, screen):
+    # Without a buffer: on a full disk, closing the log would fail too.
+    with (
+        place.log.open("ab", buffering=0) as log,
+        contextlib.nullcontext() if known is None else progress.shown(current, screen),
+    ):
         process = subprocess.Popen(
             [program(), *actions, *arguments],
             cwd=place.directory,
@@ -354,13 +380,16 @@ def reframe(
         )
         if known is None:
             return relay.wait(process)
+        errors: dict[str, str] = {}
         copying = threading.Thread(
-            target=copy, args=(process, log, screen, current, view or progress.Verbatim()), daemon=True
+            target=copy, args=(process, log, screen, current, view or progress.Verbatim(), errors), daemon=True
         )
         copying.start()
         status = relay.wait(process)
         # A process that ReFrame left running may still have the output open.
         copying.join(timeout=10)
+    if problems is not None:
+        problems += [f"some of ReFrame's output was not {what}: {error}" for what, error in errors.items()]
     rows.unlink(missing_ok=True)
     return status
 
@@ -371,15 +400,29 @@ def copy(
     screen: progress.Screen,
     current: progress.Progress,
     view: progress.View,
+    errors: dict[str, str],
 ) -> None:
-    """Show, log and count the lines that a process prints, until its output ends."""
-    for line in process.stdout or ():
-        with contextlib.suppress(ValueError):  # the log was closed: see the end of reframe()
-            log.write(line)
-            log.flush()
+    """Log, show and count the lines that a process prints, until its output ends, whatever fails here.
+
+    The process waits for ever for a reader that is gone.
+
+    :param errors: gets the first error of each of the two.
+    """
+
+    def show(line: bytes) -> None:
         text = line.decode(errors="surrogateescape")
         for shown in view.lines(text, current.read_line(text)):
             screen.show(shown.encode(errors="surrogateescape"))
+
+    for line in process.stdout or ():
+        for what, handle in (("logged", log.write), ("shown", show)):
+            try:
+                handle(line)
+            except Exception as error:
+                if what not in errors:
+                    errors[what] = f"{type(error).__name__}: {error}"
+                    with contextlib.suppress(OSError, ValueError):
+                        log.write(traceback.format_exc().encode())
 
 
 def _printed(log: Path) -> str:

@@ -81,6 +81,7 @@ def accept(tmp_path, new, check):
         "acceptance",
         "apptainer",
         new,
+        "--here",
         "-n",
         check,
         "-S",

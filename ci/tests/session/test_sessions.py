@@ -9,7 +9,7 @@ import sqlite3
 
 import pytest
 from conftest import eventually
-from session_place import place, run, running, start, table  # noqa: F401
+from session_place import PLAIN, place, run, running, start, table  # noqa: F401
 
 
 def test_a_session_ends_with_the_table(place):
@@ -47,6 +47,12 @@ def test_a_wrong_answer_is_not_repeated(place):
     assert output.count("RUN      ] WrongOnce") == 1
     assert "FAILED: WrongOnce bare, 1 node(s): " in output
     assert not place.repetition.exists()
+    # Nothing is open, and it failed all the same.
+    status, output = run(place, "--open", program=PLAIN)
+    assert (status, "RUN      ]" in output) == (1, False), output
+    assert output.startswith("run: nothing is open in the last session\n")
+    assert "FAILED: WrongOnce bare: " in output
+    assert "run: error: 1 of 1 checks failed: see above" in output
 
 
 def test_only_the_partition_where_it_was_slow_is_repeated(place):
@@ -99,6 +105,9 @@ def test_a_check_that_does_not_load_is_a_failure(place, lines):
     assert status == 1
     assert "a check file does not load" in output
     assert table(output)[1].split()[0] == "Fine"
+    # It did not run, and what goes on without it is not fine either.
+    status, output = run(place, "--open", program=PLAIN)
+    assert (status, "run: error: a check file does not load: " in output) == (1, True), output
 
 
 def test_failures_of_reframe_itself_are_respected(place):

@@ -146,7 +146,7 @@ def test_a_wrong_command_line_is_one_line(words, said):
 
 
 def test_messages_begin_with_the_command_that_was_typed():
-    words = ["sh", "sh", "--no-such-option"]
+    words = ["sh", "sh", "--here", "--no-such-option"]
     command = [sys.executable, "-m", "containercheck", "acceptance", *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2

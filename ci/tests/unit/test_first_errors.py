@@ -12,7 +12,8 @@ from types import SimpleNamespace
 
 import containercheck
 import pytest
-from conftest import REPOSITORY
+from conftest import REPOSITORY, write_program
+from containercheck.command import parsers
 from containercheck.node.build import build_logs, cache
 from containercheck.session import inventories, outer_job, preconditions, reframe_process
 from containercheck.session.reframe_process import Workplace
@@ -72,6 +73,34 @@ def test_the_named_system_is_taken_and_reframes_own_where_nothing_is_named(site_
     assert not place.keeps_job
     # Named on purpose.
     preconditions.require(["--system=generic", "-C", str(site_file)], Workplace())
+
+
+@pytest.mark.parametrize("submitter", ["sbatch", "qsub", "bsub", "flux"])
+def test_a_login_node_is_not_measured_unless_the_person_says_so(refusal, monkeypatch, tmp_path, submitter):
+    monkeypatch.setattr(preconditions, "SUBMITTERS", (submitter,))
+    write_program(tmp_path / submitter, "exit 1")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert refusal() == (
+        f"{submitter} is here, and no site file says which nodes to measure: write one with containercheck site, or "
+        "measure this machine all the same with --here"
+    )
+    # Who asks, or goes on with what was measured here, is not refused.
+    preconditions.require([], Workplace(), anywhere=True)
+    _, here, _ = parsers.parsed("run", ["--here"])
+    preconditions.require(here, Workplace())
+
+
+@pytest.mark.parametrize(("command", "status"), [("run", 64), ("estimate", 64), ("nightly", 2), ("acceptance", 2)])
+def test_each_command_that_measures_asks_for_a_site_file(command, status, tmp_path):
+    write_program(tmp_path / "sbatch", "exit 1")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
+    words = [sys.executable, "-m", "containercheck", command, *(["sh", "bash"] if command == "acceptance" else [])]
+    environment["PATH"] = f"{tmp_path}:{environment['PATH']}"
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    (said,) = (line for line in done.stdout.splitlines() if "error" in line)
+    assert (done.returncode, done.stderr) == (status, "")
+    assert "error: sbatch is here, and no site file says which nodes to measure" in said
+    assert not (tmp_path / "reports").exists()
 
 
 # Directories
