@@ -9,18 +9,23 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import errno
 import importlib
 import importlib.metadata
 import os
 import sys
+import tempfile
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from containercheck.command.parsers import COMMANDS, WRONG_USAGE, Formatter, described, fill
+from containercheck.command.parsers import COMMANDS, OWN_FAULT, WRONG_USAGE, Formatter, described, fill
 from containercheck.results.formatting import type_with
 
 #: Variable in which a script of the checkout passes the prefix with which it was typed: ``ci/``.
 TYPED = "CONTAINERCHECK_TYPED"
+#: Errors of a file system that are no fault of the library, and the exit status: nothing could be judged.
+FULL, NOT_JUDGED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO), 2
 
 
 def parser() -> argparse.ArgumentParser:
@@ -88,6 +93,22 @@ def wrong(message: str) -> NoReturn:
     sys.exit(WRONG_USAGE)
 
 
+def faulted(name: str, error: Exception) -> int:
+    """Print why a command ended by an exception, with its traceback in a file, and return the exit status."""
+    if isinstance(error, OSError) and error.errno in FULL:
+        print(f"{name}: error: {error}", file=sys.stderr)
+        return NOT_JUDGED
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    print(f"{name}: error: a fault of containercheck, and no result of the checks: {reason}", file=sys.stderr)
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix=f"containercheck-{name}-", suffix=".log", delete=False) as log:
+            traceback.print_exception(error, file=log)
+        print(f"{name}: please report it, with {log.name}", file=sys.stderr)
+    except OSError:
+        traceback.print_exception(error)
+    return OWN_FAULT
+
+
 def main() -> None:
     """Run the command that the command line names."""
     complete()
@@ -95,14 +116,16 @@ def main() -> None:
     name = chosen(argv)
     if TYPED in os.environ:
         type_with(os.environ.pop(TYPED))
-    module = importlib.import_module(f"containercheck.command.{name}")
-    # Not above: completion does not need it, and must be fast.
-    from containercheck.session.reframe_process import Workplace
-
     try:
+        module = importlib.import_module(f"containercheck.command.{name}")
+        # Not above: completion does not need it, and must be fast.
+        from containercheck.session.reframe_process import Workplace
+
         sys.exit(module.main(argv[1:], Workplace()))
     except BrokenPipeError:
         # The reader of the pipe (head) is gone, which ended the session; the rest of the buffer is dropped.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         # Not always 1, which is a result of nightly and acceptance.
         sys.exit(COMMANDS[name].stopped)
+    except Exception as error:
+        sys.exit(faulted(name, error))

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.command.parsers import COMMANDS, parsed
+from containercheck.command.parsers import COMMANDS, OWN_FAULT, parsed
 from containercheck.history import causes, change_points
 from containercheck.history.change_points import Change
 from containercheck.history.nights import CONFIRMATION, PASS, Night, nights
@@ -38,7 +38,7 @@ from containercheck.session.usage import UsageError
 
 #: Exit statuses, and their meanings.
 FINE, REGRESSION, TROUBLE = 0, 1, 2
-MEANING = COMMANDS["nightly"].statuses
+MEANING = {**COMMANDS["nightly"].statuses, OWN_FAULT: "a fault of containercheck itself"}
 #: Days of history that are read.
 DAYS = 100
 #: Fewest and most rounds of a confirmation, and their ratio to the rounds of the run that it confirms.
@@ -53,6 +53,7 @@ class Result:
     :ivar series: series of these nights.
     :ivar changes: changes that stand, confirmed or not.
     :ivar problems: problems besides the results of cases.
+    :ivar fault: the first exception that the night ends with, after its results were stored; None without one.
     """
 
     name: str
@@ -61,6 +62,18 @@ class Result:
     series: Sequence[Series] = ()
     changes: Sequence[Change] = ()
     problems: list[str] = field(default_factory=list)
+    fault: Exception | None = None
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep an exception for the end: what was measured is stored first."""
+        try:
+            yield
+        except UsageError:
+            raise
+        except Exception as error:
+            self.fault = self.fault or error
+            self.problems.append(" ".join(f"{type(error).__name__}: {error}".split()))
 
     def stored(self, nights: Sequence[Night]) -> None:
         """Set the nights from the database, and find the changes in them."""
@@ -81,6 +94,8 @@ class Result:
     @property
     def status(self) -> int:
         """The exit status."""
+        if self.fault:
+            return TROUBLE if isinstance(self.fault, (OSError, ReportError)) else OWN_FAULT
         failed = [run for run in map(selections.failure, self.cases) if run]
         if self.alarms or any(map(selections.is_regression, failed)):
             return REGRESSION
@@ -142,22 +157,26 @@ def run(wanted: NightSettings, place: Workplace, relay: reframe_process.Relay) -
         result.problems.append(str(error))
         result.unstored([])
         return result
-    before = history.read(result.problems)
+    before: list[Night] = []
+    with result.kept():
+        before = history.read(result.problems)
     choice = Priority(before, wanted.minutes).choose
     view = None if wanted.verbose else CaseView(progress.Screen().is_terminal)
     session = Session(wanted.settings(result.name), place, relay, choice, view=view)
-    try:
-        result.problems += session.begin()
-    except ReportError as error:
-        result.problems += [*stopped(wanted, relay), reframe_process.last_error(place.log) or str(error)]
-        result.unstored(before)
-        return result
-    session.repeat_open()
-    judge(result, session, history)
-    proposals = [change for change in result.changes if not change.confirmed]
-    if proposals and not relay.stopped_by and confirm(session, proposals):
-        judge(result, session, history)
-    result.problems += stopped(wanted, relay)
+    with result.kept():
+        try:
+            result.problems += session.begin()
+        except ReportError as error:
+            result.problems += [reframe_process.last_error(place.log) or str(error)]
+            result.unstored(before)
+        else:
+            session.repeat_open()
+            judge(result, session, history)
+            proposals = [change for change in result.changes if not change.confirmed]
+            if proposals and not relay.stopped_by and confirm(session, proposals):
+                judge(result, session, history)
+    result.cases = session.cases
+    result.problems += [*session.problems, *stopped(wanted, relay)]
     return result
 
 
@@ -202,18 +221,42 @@ def stopped(wanted: NightSettings, relay: reframe_process.Relay) -> list[str]:
 
 
 def conclude(result: Result, directory: Path) -> int:
-    """Print the table and the changes, write all reports, and return the exit status."""
-    print("\n".join(["", *table.lines(result.cases)]), flush=True)
-    for line in alarm_lines([change for change in result.changes if change.confirmed]):
-        say(line)
-    for problem in result.problems:
-        say(f"error: {problem}")
+    """Write what programs read, print the table and the changes, write the page, and return the exit status.
+
+    An exception in one of these keeps none of the others from being done, and is raised at the end.
+    """
     directory.mkdir(parents=True, exist_ok=True)
-    junit.write(directory / "junit.xml", result.cases, alarm_lines(result.alarms), result.problems)
-    page.write(result.nights, result.series, result.changes, directory / "report.html", result.problems)
-    save(directory / "nightly.json", summary(result))
-    say(f"{MEANING[result.status]} (status {result.status}): {directory / 'report.html'}")
+    report = directory / "report.html"
+    # None of these is to be taken for this night's.
+    for name in ("nightly.json", "junit.xml", report.name):
+        (directory / name).unlink(missing_ok=True)
+    store(result, directory)
+    with result.kept():
+        print("\n".join(["", *table.lines(result.cases)]), flush=True)
+        for line in alarm_lines([change for change in result.changes if change.confirmed]):
+            say(line)
+        for problem in result.problems:
+            say(f"error: {problem}")
+    with result.kept():
+        page.write(result.nights, result.series, result.changes, report, result.problems)
+    if result.fault:
+        # With its status.
+        store(result, directory)
+        say(f"{MEANING[result.status]} (status {result.status}): {directory}")
+        raise result.fault
+    say(f"{MEANING[result.status]} (status {result.status}): {report}")
     return result.status
+
+
+def store(result: Result, directory: Path) -> None:
+    """Write the results of a night for programs; without what the history says where that fails."""
+    history: dict[str, Any] = {}
+    with result.kept():
+        history = moved(result)
+    with result.kept():
+        save(directory / "nightly.json", {**summary(result), **history})
+    with result.kept():
+        junit.write(directory / "junit.xml", result.cases, history.get("alarms", []), result.problems)
 
 
 def alarm_lines(changes: Sequence[Change]) -> list[str]:
@@ -222,10 +265,7 @@ def alarm_lines(changes: Sequence[Change]) -> list[str]:
 
 
 def summary(result: Result) -> dict[str, Any]:
-    """Return a summary of the night for programs, with the scaling of its figures: fields of ``scaling.Scaling``.
-
-    ``changed`` and ``alarms`` are sentences; ``changes`` has the values behind them.
-    """
+    """Return a summary of the night for programs, with the scaling of its figures: fields of ``scaling.Scaling``."""
     failed = {names([case]): run.reason for case in result.cases if (run := selections.failure(case))}
     return {
         "night": result.name,
@@ -233,11 +273,17 @@ def summary(result: Result) -> dict[str, Any]:
         "meaning": MEANING[result.status],
         "ran": len(selections.ran(result.cases)),
         "failed": failed,
+        "problems": result.problems,
+        "scaling": [asdict(variant) for variant in scaling.of(result.cases)],
+    }
+
+
+def moved(result: Result) -> dict[str, Any]:
+    """Return what moved, for programs: ``changed`` and ``alarms`` are sentences, ``changes`` the values behind them."""
+    return {
         "changed": alarm_lines(result.changes),
         "alarms": alarm_lines(result.alarms),
         "changes": [_values(change) for change in result.changes],
-        "problems": result.problems,
-        "scaling": [asdict(variant) for variant in scaling.of(result.cases)],
     }
 
 

@@ -5,14 +5,32 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from conftest import start_made
 from containercheck.command import nightly
 from containercheck.history.nights import nights
 from killed_writer import KILLED
 from made_nights import DAY, NOON, raw, row, session
 from night_place import left, lines, made, night, steady, summary
+
+#: A night, as its command runs it, in which a function of the library has a mistake.
+FAULTY = """
+import functools, sys
+from pathlib import Path
+from containercheck.command import main
+from containercheck.session import reframe_process
+from {place} import {module}
+def broken(*words, **facts):
+    raise KeyError("planted")
+{module}.{name} = broken
+place = functools.partial(reframe_process.Workplace, Path({{directory!r}}), config=Path({{config!r}}))
+reframe_process.Workplace = place
+sys.argv.insert(1, "nightly")
+main.main()
+"""
 
 
 @pytest.fixture
@@ -36,6 +54,33 @@ def test_a_night_that_ends_by_an_exception_was_not_killed(tmp_path, capsys):
     with nightly.alone(tmp_path):
         pass
     assert f"the night before was killed ({note.strip()})" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("where", "module", "name", "has_page"),
+    [
+        ("containercheck.report", "page", "write", False),
+        ("containercheck.history", "change_points", "standing", True),
+        ("containercheck.command", "nightly", "alarm_lines", True),
+    ],
+)
+def test_a_fault_of_ours_costs_no_results_and_is_no_regression(place, where, module, name, has_page):
+    lines(place, "Steady", steady(2))
+    left(place).mkdir(parents=True)
+    (left(place) / "report.html").write_text("of the night before")
+    process = start_made(FAULTY.format(place=where, module=module, name=name), place, "-n", "Steady")
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 70, output
+    assert "Traceback" not in output
+    said, report = output.splitlines()[-2:]
+    assert said == "nightly: error: a fault of containercheck, and no result of the checks: KeyError: 'planted'"
+    assert "in broken" in Path(report.rpartition(" ")[2]).read_text()
+    Path(report.rpartition(" ")[2]).unlink()
+    assert (summary(place)["status"], summary(place)["ran"], summary(place)["failed"]) == (70, 1, {})
+    assert "Steady" in (left(place) / "junit.xml").read_text()
+    page = left(place) / "report.html"
+    assert page.exists() == has_page
+    assert not has_page or "KeyError: &#39;planted&#39;" in page.read_text()
 
 
 def test_a_writer_that_was_killed_costs_no_night(place):

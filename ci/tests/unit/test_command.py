@@ -104,3 +104,41 @@ def test_completion_loads_neither_numpy_nor_reframe():
 def test_what_is_no_option_of_ours_goes_on_to_reframe():
     known, rest, _ = parsers.parsed("run", ["-n", "HPCC", "--minutes", "5", "-S", "seconds=60", "--exec-policy=async"])
     assert (known.minutes, rest) == (5.0, ["-n", "HPCC", "-S", "seconds=60", "--exec-policy=async"])
+
+
+FAULTY = """
+import importlib, sys
+from containercheck.command import main
+def broken(*words):
+    raise {error}
+importlib.import_module(f"containercheck.command.{{sys.argv[1]}}").main = broken
+main.main()
+"""
+
+
+def faulty(name, error, directory):
+    words = [sys.executable, "-c", FAULTY.format(error=error), name]
+    environment = {**os.environ, "TMPDIR": str(directory)}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_fault_of_ours_has_a_status_of_its_own_and_its_traceback_in_a_file(name, tmp_path):
+    status, said = faulty(name, "KeyError('planted')", tmp_path)
+    (log,) = tmp_path.iterdir()
+    assert (status, said.splitlines()) == (
+        70,
+        [
+            f"{name}: error: a fault of containercheck, and no result of the checks: KeyError: 'planted'",
+            f"{name}: please report it, with {log}",
+        ],
+    )
+    assert log.read_text().startswith("Traceback")
+    assert "70   a fault of containercheck itself" in parsers.parser(name).format_help()
+
+
+def test_a_full_disk_is_no_fault_of_ours(tmp_path):
+    status, said = faulty("run", "OSError(28, 'No space left on device', '/reports/x')", tmp_path)
+    assert (status, said) == (2, "run: error: [Errno 28] No space left on device: '/reports/x'\n")
+    assert not list(tmp_path.iterdir())
