@@ -19,7 +19,7 @@ from containercheck.command.parsers import COMMANDS, parsed
 from containercheck.report import machine, skipped
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect
-from containercheck.results.formatting import columns, say, speak_as, typed
+from containercheck.results.formatting import columns, count, say, speak_as, typed
 from containercheck.session import inventories, preconditions, reframe_process
 from containercheck.session.inventories import Answer
 from containercheck.session.passes import Session
@@ -38,7 +38,7 @@ def main(argv: Sequence[str], place: Workplace) -> int:
     with tempfile.TemporaryDirectory() as aside, reframe_process.Relay() as relay:
         place = replace(place, report_file=Path(aside, "report.json"))
         try:
-            place, _ = preconditions.require(arguments, place)
+            place, _ = preconditions.require(arguments, place, anywhere=True)
             answers = inventories.of_partitions(arguments, place, relay)
             cases = collect([Session(Settings(None, False, tuple(arguments)), place, relay).foresee()])
         except UsageError as error:
@@ -53,7 +53,17 @@ def main(argv: Sequence[str], place: Workplace) -> int:
             return 1
     cases = with_runtimes(answers, cases)
     print(json.dumps(as_json(answers, cases), indent=2) if known.json else "\n".join(lines(answers, cases)))
-    return 0 if can_compare(cases) else 1
+    return 0 if can_compare(known_of(answers, cases)[0]) else 1
+
+
+def known_of(answers: Sequence[Answer], cases: Sequence[Case]) -> tuple[list[Case], list[Case]]:
+    """Return the cases of which it is known whether they will run, and those of nodes that could not be asked."""
+    unasked = {answer.partition.rpartition(":")[2] for answer in answers if answer.problem}
+
+    def is_known(case: Case) -> bool:
+        return case.partition not in unasked or case.result == "skip" or bool(selections.failure(case))
+
+    return [case for case in cases if is_known(case)], [case for case in cases if not is_known(case)]
 
 
 def with_runtimes(answers: Sequence[Answer], cases: Sequence[Case]) -> list[Case]:
@@ -62,7 +72,9 @@ def with_runtimes(answers: Sequence[Answer], cases: Sequence[Case]) -> list[Case
     for answer in answers:
         problems = [] if answer.problem else machine.missing_platforms(answer.facts, answer.platforms)
         if answer.platforms and len(problems) == len(answer.platforms):
-            missing[answer.partition.rpartition(":")[2]] = problems[0]
+            # All nodes of a partition are alike, and what several partitions lack is one reason.
+            lacks = problems[0].replace(answer.facts["host"]["name"], answer.partition)
+            missing[answer.partition.rpartition(":")[2]] = lacks
 
     def ending(case: Case) -> Case:
         lacks = missing.get(case.partition) if case.variant != "bare" else None
@@ -93,35 +105,47 @@ def lines(answers: Sequence[Answer], cases: Sequence[Case]) -> list[str]:
         printed += [f"{_INDENT}{line}" for line in columns(machine.topics(answer.facts))]
         problems = [*machine.problems(answer.facts), *machine.missing_platforms(answer.facts, answer.platforms)]
         printed += [f"{_INDENT}! {problem}" for problem in problems]
-    return [*printed, "", *_of_cases(cases)]
+    return [*printed, "", *_of_cases(answers, cases)]
 
 
-def _of_cases(cases: Sequence[Case]) -> list[str]:
+def _of_cases(answers: Sequence[Answer], all_cases: Sequence[Case]) -> list[str]:
     """Return which cases will run, and why the others will not."""
+    cases, unknown = known_of(answers, all_cases)
     run = [case for case in selections.ran(cases) if not selections.failure(case)]
     failed = [case for case in selections.ran(cases) if selections.failure(case)]
     reasons = skipped.by_reason(cases)
     names = ", ".join(sorted({case.application for case in run}))
-    printed = [f"{len(run)} of {len(cases)} cases will run: {names}" if run else f"none of {len(cases)} cases will run"]
+    printed = [f"{len(run) or 'none'} of {len(all_cases)} cases will run{': ' if run else ''}{names}"]
+    if unknown:
+        unasked = count(len({case.partition for case in unknown}), "partition")
+        printed.append(f"{len(unknown)} not known: the nodes of {unasked} could not be asked, see above")
     if reasons:
         printed += ["will not run, and what it lacks:", *(f"{_INDENT}{reason.line}" for reason in reasons)]
     if failed:
         printed.append("will fail as they are:")
         printed += [f"{_INDENT}{case.label} {case.variant}: {case.reason.splitlines()[0]}" for case in failed]
     if not can_compare(cases):
-        printed.append("no container can be compared with bare metal here")
+        known = "not known whether a container" if unknown else "no container"
+        printed.append(f"{known} can be compared with bare metal here")
     else:
-        printed.append(f"next: {typed('run')}")
+        is_login = preconditions.submitter() and {answer.partition for answer in answers} == {"generic:default"}
+        printed.append(f"next: {typed('site' if is_login else 'run')}")
     return printed
 
 
 def as_json(answers: Sequence[Answer], cases: Sequence[Case]) -> dict[str, Any]:
     """Return the same for programs, and for reports of bugs."""
+    known, unknown = known_of(answers, cases)
+
+    def identity(case: Case) -> list[Any]:
+        return [case.application, case.partition, case.variant, case.nodes]
+
     return {
         "containercheck": command_line.version(),
         "reframe": reframe.VERSION,
         "partitions": [asdict(answer) for answer in answers],
-        "will_run": [[case.application, case.partition, case.variant, case.nodes] for case in selections.ran(cases)],
+        "will_run": [identity(case) for case in selections.ran(known)],
+        "not_known": [identity(case) for case in unknown],
         "will_not_run": [
             {"applications": reason.applications, "cases": len(reason.cases), "reason": reason.text}
             for reason in skipped.by_reason(cases)

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from containercheck.results.cases import Case
 
-#: Stands for the application in a reason that several share.
-NAME = "NAME"
+#: Stand for the application, and for system and partition, in a reason that several share.
+NAME, PARTITION = "NAME", "PARTITION"
 
 
 @dataclass(frozen=True)
 class Reason:
     """Why some cases were not run.
 
-    :ivar text: the reason, with :data:`NAME` where it names one of several applications.
+    :ivar text: the reason, with :data:`NAME` and :data:`PARTITION` where it names one of several.
     :ivar cases: which.
     """
 
@@ -30,7 +30,9 @@ class Reason:
     @property
     def line(self) -> str:
         """Return it as a line to read."""
-        return f"{', '.join(self.applications)} ({len(self.cases)} case(s)): {self.text}"
+        partitions = len({case.partition for case in self.cases})
+        where = f" on {partitions} partitions" if partitions > 1 else ""
+        return f"{', '.join(self.applications)} ({len(self.cases)} case(s){where}): {self.text}"
 
 
 def by_reason(cases: Iterable[Case]) -> list[Reason]:
@@ -38,9 +40,17 @@ def by_reason(cases: Iterable[Case]) -> list[Reason]:
     groups: dict[str, list[Case]] = {}
     for case in cases:
         if case.result == "skip":
-            groups.setdefault(case.skip_reason.replace(case.application, NAME), []).append(case)
+            text = case.skip_reason.replace(case.application, NAME).replace(_place(case), PARTITION)
+            groups.setdefault(text, []).append(case)
     reasons = []
     for text, skipped in groups.items():
-        names = {case.application for case in skipped}
-        reasons.append(Reason(text.replace(NAME, names.pop()) if len(names) == 1 else text, tuple(skipped)))
+        names, places = {case.application for case in skipped}, {_place(case) for case in skipped}
+        text = text.replace(NAME, names.pop()) if len(names) == 1 else text
+        text = text.replace(PARTITION, places.pop()) if len(places) == 1 else text
+        reasons.append(Reason(text, tuple(skipped)))
     return sorted(reasons, key=lambda reason: -len(reason.cases))
+
+
+def _place(case: Case) -> str:
+    """Return system and partition of a case, as reasons name them."""
+    return f"{case.key[0]}:{case.partition}"

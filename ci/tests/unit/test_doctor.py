@@ -1,4 +1,4 @@
-"""Doctor's answers on cases: those whose runtime the nodes lack will not run."""
+"""Doctor's answers on cases: those whose runtime the nodes lack will not run, and what was not asked is not known."""
 
 from __future__ import annotations
 
@@ -25,10 +25,58 @@ def test_where_nodes_lack_the_runtimes_that_the_site_names_containers_will_not_r
     assert {case.variant: case.result for case in found} == {"bare": "pass", "generic": "skip"}
     assert not doctor.can_compare(found)
     (skipped,) = (case for case in found if case.result == "skip")
-    assert f"the site's file names {APPTAINER} in container_platforms, and node1 has Docker" in skipped.skip_reason
+    assert (
+        f"the site's file names {APPTAINER} in container_platforms, and cluster:compute has Docker"
+        in skipped.skip_reason
+    )
 
 
 def test_where_one_of_them_is_there_and_where_nothing_is_known_they_stand_as_reframe_says():
     both = answer("Docker", platforms=(APPTAINER, "Docker"))
     for told in (answer(APPTAINER), both, answer(platforms=()), Answer("cluster:compute", False, problem="no job")):
         assert doctor.can_compare(doctor.with_runtimes([told], cases()))
+
+
+def on(partition, variant="generic", **facts):
+    return case(variant=variant, partition=partition, system="cluster", **facts)
+
+
+def of_nodes(partition, **facts):
+    return Answer(f"cluster:{partition}", False, {"host": {"name": f"{partition}1"}, "runtimes": []}, **facts)
+
+
+def printed(answers, raw):
+    found = doctor.with_runtimes(answers, collect([{"runs": [{"testcases": raw}]}]))
+    return doctor.lines(answers, found), doctor.as_json(answers, found)
+
+
+def test_of_nodes_that_could_not_be_asked_nothing_will_run(monkeypatch):
+    unasked = Answer("cluster:gpu", False, problem="no such file: sbatch")
+    raw = [
+        on("compute", "bare"),
+        on("gpu", "bare"),
+        on("gpu"),
+        on("gpu", nodes=2, result="skip", skip_reason="no image"),
+    ]
+    monkeypatch.setattr(doctor.machine, "topics", lambda facts: [("node", "")])
+    monkeypatch.setattr(doctor.machine, "problems", lambda facts: [])
+    lines, told = printed([of_nodes("compute"), unasked], raw)
+    first = lines.index("1 of 4 cases will run: Code")
+    assert lines[first + 1] == "2 not known: the nodes of 1 partition could not be asked, see above"
+    assert lines[-1] == "not known whether a container can be compared with bare metal here"
+    assert (len(told["will_run"]), len(told["not_known"])) == (1, 2)
+
+
+def test_what_several_partitions_lack_is_one_line(monkeypatch):
+    monkeypatch.setattr(doctor.machine, "topics", lambda facts: [("node", "")])
+    monkeypatch.setattr(doctor.machine, "problems", lambda facts: [])
+    names = ("thin", "fat", "gpu")
+    lacking = [on(name, "bare", result="skip", skip_reason=f"name it in cluster:{name}") for name in names]
+    answers = [of_nodes(name, platforms=(APPTAINER,)) for name in names]
+    lines, _ = printed(answers, [*lacking, *(on(name, nodes=2) for name in names)])
+    start = lines.index("will not run, and what it lacks:")
+    assert [line.strip() for line in lines[start + 1 : -1]] == [
+        "Code (3 case(s) on 3 partitions): name it in PARTITION",
+        f"Code (3 case(s) on 3 partitions): the site's file names {APPTAINER} in container_platforms, and PARTITION "
+        "has no container runtime: name its module there, or what is there",
+    ]
