@@ -18,13 +18,12 @@ from reframe.utility.sanity import make_performance_function
 from containercheck import software
 from containercheck.application import allowance, axes, facts, mpi_times, references
 from containercheck.application.allowance import Allowance
-from containercheck.explain import between, experiments, explanation, job, observations, remarks
-from containercheck.explain.observations import Use
+from containercheck.explain import between
 from containercheck.node import contract, texts
-from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.outputs.problems import UNREADABLE
-from containercheck.node.outputs.reading import UnreadableError
-from containercheck.results import announcements, earlier_rounds
+from containercheck.node.explain import observations
+from containercheck.node.explain.observations import Use
+from containercheck.results import earlier_rounds
+from containercheck.results.row import Row
 from containercheck.sides import commands, duets, rounds_command, runtimes
 from containercheck.sides.sides import Needs, Side
 from containercheck.sides.variants import VariantSides
@@ -34,8 +33,8 @@ from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
 from containercheck.software import licensed
 from containercheck.software.built_check import BuiltCheck
-from containercheck.verdict import known_spreads, record
-from containercheck.verdict.outcome import Outcome
+from containercheck.verdict import known_spreads
+from containercheck.verdict.record import Record
 
 
 class NotMeasured(SanityError):
@@ -68,21 +67,12 @@ class PreparedCase:
     Before ``run``, once all hooks of the application ran:
 
     :ivar sides: the sides that are run and compared.
-    :ivar remedies: sides that are run beside them, to see whether a change to the container helps.
-    :ivar plan: the causes that these remedies are to take away.
     :ivar makes_input: whether the job makes the input before the first round.
-    :ivar facts: facts on figures, answers and sides for the job (node/contract.py).
-    :ivar with_reference: names of the figures whose overhead has a reference.
 
     At ``sanity``, in a dry run only the state:
 
     :ivar job_state: the scheduler's state of the job at its end.
-    :ivar evaluation: the evaluated rounds.
-    :ivar runs: of the record, as they are.
-
-    At ``performance``, and not in a dry run:
-
-    :ivar outcome: comparisons and verdicts.
+    :ivar record: what the job left.
     """
 
     site_software: Software | None = None
@@ -94,15 +84,9 @@ class PreparedCase:
     runtime_needs: Needs | None = None
     provision: software.Provision | None = None
     sides: Sequence[Side] | None = None
-    remedies: Sequence[Side] = ()
-    plan: experiments.Plan = experiments.Plan()
     makes_input: bool | None = None
-    facts: dict[str, Any] | None = None
-    with_reference: frozenset[str] | None = None
     job_state: str | None = None
-    evaluation: Evaluation | None = None
-    runs: Sequence[dict[str, Any]] = ()
-    outcome: Outcome | None = None
+    record: Record | None = None
 
 
 class ContainerCheck(BuiltCheck, VariantSides):
@@ -117,9 +101,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
     - ``init``: ``valid_systems``, ``full_only``, ``tags``.
     - ``setup``: ``site``, ``layout``, ``runtime`` and ``expected``, for the application's hooks and properties; the
       variables of its software, as overridden by the site; ``prepared`` up to ``provision``.
-    - before ``run``: the job's script, ``compared``; ``prepared`` up to ``with_reference``.
-    - ``sanity``: ``measured``, ``notes``, ``provenance``, ``reproducer`` and the seconds; ``prepared.evaluation``.
-    - ``performance``: ``results``; ``prepared.outcome``.
+    - before ``run``: the job's script, ``compared``; ``prepared`` up to ``makes_input``.
+    - ``sanity``: ``results``, ``causes``, ``measured``, ``notes``, ``provenance``, ``reproducer`` and the seconds;
+      ``prepared.record``.
     """
 
     #: Values from the phases so far.
@@ -132,6 +116,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
     @run_after("init")
     def choose_partitions(self):
         """Generate the check only for partitions with enough nodes."""
+        schedulers.one_at_a_time()
         self.valid_systems = sites.partitions_with(self.num_nodes)
 
     @run_after("init", always_last=True)
@@ -290,35 +275,24 @@ class ContainerCheck(BuiltCheck, VariantSides):
         # Hooks of the application may have changed its figures: of another input, or of a single rank.
         self.set_prepared(rounds=self.prepared.rounds.with_figures(self.figures))
         self.set_prepared(sides=self.sides())
-        self._plan_experiments()
         needs = Needs(
             self.prepared.provision.activate, modules=(*self.prepared.site_software.modules,), files=(*self.own_files,)
         )
-        sides = [*self.prepared.sides, *self.prepared.remedies]
-        job = commands.job_commands(sides, needs, self.input_commands, self.site, self.layout, self.stagedir)
+        job = commands.job_commands(
+            self.prepared.sides, needs, self.input_commands, self.site, self.layout, self.stagedir
+        )
         self.set_prepared(makes_input=job.prepares)
-        scripts = {side.name: job.scripts[side.name] for side in self.prepared.sides}
         self.compared = earlier_rounds.compared_in(
-            self.prepared.sides, scripts, self.layout, self.work_facts, self.stagedir
+            self.prepared.sides, job.runs, self.layout, self.work_facts, self.stagedir
         )
         self.prerun_cmds = [*schedulers.first_commands(self.job), *job.first, *self.prerun_cmds, *job.last]
         self.modules += [module for module in job.needs.modules if module not in self.modules]
         self.env_vars = {"OMP_NUM_THREADS": str(self.layout.threads), **job.needs.variables, **self.env_vars}
         self.keep_files = [*self.keep_files, contract.REPRODUCER]
-        self.set_prepared(facts=self._make_facts())
-        self.write_private({contract.FACTS: json.dumps(self.prepared.facts), **job.private})
+        self.write_private({contract.FACTS: json.dumps(self._make_facts()), **job.private})
+        self.write_files(job.files)
         self.job.launcher = getlauncher("local")()
         self.executable, self.executable_opts = self._runner(), []
-
-    def _plan_experiments(self):
-        """Add a side for each cause that the earlier session found and that can be tried: the container without it."""
-        pairs = [side for side in self.prepared.sides if side.container]
-        # Of several containers it is not known which one is to blame; and of a duet each side has half of the node.
-        if len(pairs) != 1 or self.prepared.rounds.at_once:
-            return
-        partition = self.current_partition.fullname
-        plan = experiments.planned(self.experiments_of, self.unique_name, partition, pairs[0], self._most_experiments)
-        self.set_prepared(plan=plan, remedies=plan.sides(pairs[0]))
 
     def _make_facts(self):
         check = type(self).__name__
@@ -328,7 +302,6 @@ class ContainerCheck(BuiltCheck, VariantSides):
         if expected or self.site.emulated or self.prepared.rounds.at_once:
             # Absolute references are for a whole node.
             self.reference = {self.current_partition.fullname: {} if self.prepared.rounds.at_once else absolute}
-        self.set_prepared(with_reference=frozenset(expected))
         site_tolerances = self.site.tolerances_of(check, known)
         accepted = references.accepted(self.figures, expected, site_tolerances, self.tolerance)
         return {
@@ -338,28 +311,23 @@ class ContainerCheck(BuiltCheck, VariantSides):
             "answers": [asdict(answer) for answer in self.answers],
             "rank_count": asdict(self.rank_count) if self.rank_count else None,
             "ranks": self.layout.ranks,
+            "cores": self.layout.ranks_per_node * self.layout.threads,
             "emulated": self.site.emulated,
+            "identity": [asdict(identity) for identity in self.identity],
+            "with_reference": [*expected],
             "sides": [side.facts(references.margins(self.figures, self.tolerance)) for side in self.prepared.sides],
-            **self.prepared.plan.facts(self.prepared.remedies, self._time_for_experiments()),
+            "remedies": self.remedies,
+            # A job on this machine has no time limit of its own, and may wait for others before it begins.
+            **({} if self.site.is_here else {"deadline": allowance.PLANNED * self.time_limit}),
             **earlier_rounds.rounds_of(
                 self.earlier, self.unique_name, self.current_partition.fullname, self.compared
             ).facts,
         }
 
-    @property
-    def _most_experiments(self):
-        return self.experiments_most or experiments.MOST
-
-    def _time_for_experiments(self):
-        times = max(1.0, self._most_experiments / experiments.MOST)
-        return allowance.for_experiments(self.prepared.allowance, self.expected["before"], times)
-
     def _runner(self):
         local_ranks = self.layout.ranks_per_node if any(side.program.mpi for side in self.prepared.sides) else 0
         # A single side is not compared, and runs once.
         round_count = self.rounds if len(self.prepared.sides) > 1 else 1
-        # What ends or hangs does it once more, beside the remedy.
-        round_count = 1 if self.prepared.plan.ended else round_count
         # See node/job/awake.py: containers that a daemon starts have their own share of the processors.
         started_here = self.site.is_here and all(
             side.container is None or side.container.runtime.starts_containers for side in self.prepared.sides
@@ -375,7 +343,9 @@ class ContainerCheck(BuiltCheck, VariantSides):
     def outlast_scheduler(self):
         """Wait for a job that ReFrame lost while Slurm's controller was restarted, and for the job's record."""
         self.set_prepared(
-            job_state=self.prepared.bounds.outlast(lambda: self.is_dry_run() or record.is_complete(Path(self.stagedir)))
+            job_state=self.prepared.bounds.outlast(
+                lambda: self.is_dry_run() or Record.read(Path(self.stagedir)).complete
+            )
         )
 
     @sanity_function
@@ -388,66 +358,52 @@ class ContainerCheck(BuiltCheck, VariantSides):
         end = self.prepared.bounds.end(
             self.prepared.job_state, stagedir / self.stderr.evaluate(), self.max_pending_time
         )
-        try:
-            job_record = record.Record.read(stagedir)
-        except UnreadableError as error:
-            self.causes = self._ended_job.explain_start(end)
-            said = texts.sanitized(f"{error}: {end}")
+        record = Record.read(stagedir)
+        self.set_prepared(record=record)
+        verdict = record.verdict
+        self.causes = list(verdict.get("causes", ()))
+        if not record.runs:
+            said = texts.sanitized(f"no rounds were run: {end}")
             # A container that cannot be prepared is broken.
             is_broken = self.contained and (stagedir / contract.UNPREPARED).exists()
-            kind = SanityError if is_broken else NotMeasured
-            raise kind("\n".join([said, *explanation.lines(self.causes)])) from None
-        self.provenance = texts.cleaned(
-            {**self.prepared.provision.provenance, **job_record.provenance(stagedir, self.identity)}
-        )
-        facts = earlier_rounds.refused_by_build(self.prepared.facts, self.provenance)
-        self.set_prepared(evaluation=job_record.evaluate(facts, stagedir), runs=job_record.runs)
-        self.application_seconds, self.job_seconds = self.prepared.evaluation.seconds, job_record.took
-        left = [side for side in self.prepared.sides if side.name not in self.prepared.evaluation.lost]
-        sides = {side.label: observations.read(stagedir, side.name) for side in left}
-        seen = {label: between.kept(observation) for label, observation in sides.items() if observation}
-        self.provenance.update({between.SEES: texts.cleaned(seen)} if seen else {})
-        uses = {side.label: between.used(Use.of_side(job_record.runs, side.name)) for side in left}
-        self.provenance.update({between.USES: texts.cleaned(uses)} if any(uses.values()) else {})
-        faults, changes = job_record.changes(left, stagedir)
-        problems = self.prepared.evaluation.final_problems()
-        if problems:
-            # Ranks that wait for one another on a core may never end.
-            problems += job_record.binding_problems(left)
-        problems = problems or job_record.start_problems(left, stagedir) or faults
-        early = job_record.early_end(self.prepared.evaluation, slurm.met_limit(self.prepared.job_state))
-        self.notes = texts.cleaned(
-            [
-                *filter(None, [self.prepared.rounds.note]),
-                *early,
-                *self.prepared.evaluation.left_out,
-                *self.prepared.evaluation.not_applicable,
-            ]
-        )
-        self.notes += texts.cleaned(job_record.disturbances)
-        self.notes += texts.cleaned([*job_record.remarks(left, stagedir), *changes])
-        self.notes += texts.cleaned(remarks.remarks(sides))
-        broken = not job_record.complete and not early
+            raise (SanityError if is_broken else NotMeasured)("\n".join([said, *verdict.get("explained", ())]))
+        self._take_results(record, stagedir)
+        early = record.early_end(slurm.met_limit(self.prepared.job_state))
+        self.notes = [*filter(None, [self.prepared.rounds.note]), *early, *verdict.get("notes", ())]
+        problems = list(verdict.get("problems", ()))
+        broken = not verdict or (not record.complete and not early)
         if broken:
             # First, because the end of the job may be the reason why its last run failed.
-            problems.insert(0, f"the job ended after {len(job_record.runs)} runs, before all rounds were done: {end}")
+            problems.insert(0, f"the job ended after {len(record.runs)} runs, before all rounds were done: {end}")
         elif problems and (lost := slurm.lost_node(self.job)):
             problems.insert(0, f"the job lost a node: {lost}")
         if problems:
-            if self.prepared.evaluation.lost and not broken:
-                # Those that are left have their figures.
-                self.measured = self.prepared.evaluation.rounds
-                self.results = [row.to_json() for row in self._outcome().rows()]
-            if not self.contained and any(problem.kind == UNREADABLE for problem in self.prepared.evaluation.problems):
+            if not self.contained and verdict.get("unreadable"):
                 _UNREADABLE[self._twins] = problems[0]
-            if not broken:
-                evaluation = self.prepared.evaluation
-                results = evaluation.experiments.results()
-                self.causes = self._ended_job.explain_end(evaluation.problems, results)
-            said = "\n".join([texts.first(problems, 4), *explanation.lines(self.causes)])
+            said = "\n".join([texts.first(problems, 4), *verdict.get("explained", ())])
             raise (NotMeasured if broken else SanityError)(said)
-        self.measured = self.prepared.evaluation.rounds
         return True
+
+    def _take_results(self, record, stagedir):
+        """Take what the report keeps from the record."""
+        verdict = record.verdict
+        self.application_seconds, self.job_seconds = verdict.get("seconds", 0.0), record.took
+        # Of sides that are left, where one of several was lost, there are rows too.
+        self.results = [Row.from_json(row).to_json() for row in verdict.get("rows", ())]
+        self.measured = verdict.get("measured", [])
+        self.where_time_went = verdict.get("where_time_went", "")
+        left = [side for side in self.prepared.sides if side.name not in verdict.get("lost", ())]
+        seen = {side.label: observations.read(stagedir, side.name) for side in left}
+        kept = {label: between.kept(observation) for label, observation in seen.items() if observation}
+        uses = {side.label: between.used(Use.of_side(record.runs, side.name)) for side in left}
+        self.provenance = texts.cleaned(
+            {
+                **self.prepared.provision.provenance,
+                **verdict.get("provenance", {}),
+                **({between.SEES: kept} if kept else {}),
+                **({between.USES: uses} if any(uses.values()) else {}),
+            }
+        )
 
     @property
     def _twins(self) -> tuple[str, str]:
@@ -459,38 +415,21 @@ class ContainerCheck(BuiltCheck, VariantSides):
         """Hand the figures to ReFrame: the subject's value, and for containers the bare one and the overhead."""
         if self.is_dry_run():
             return
-        self.set_prepared(outcome=self._outcome())
-        self.results = [row.to_json() for row in self.prepared.outcome.rows()]
-        self.causes, self.where_time_went = self._ended_job.explain_slowness(
-            self.prepared.outcome.comparisons, self.prepared.evaluation.experiments.results()
-        )
-        place = self.current_partition.fullname, self.current_environ.name
-        announcements.announce(announcements.named(self.hashcode, *place), self.results)
-        for name, value, unit in self.prepared.outcome.performance():
+        for name, value, unit in self.prepared.record.verdict["performance"]:
             self.perf_variables[name] = make_performance_function(lambda value=value: float(f"{value:.6g}"), unit)
-
-    def _outcome(self) -> Outcome:
-        """Return the comparisons of the runs."""
-        case = self.prepared
-        return Outcome(self.figures, case.sides, case.evaluation, case.with_reference, self.provenance["builds"])
-
-    @property
-    def _ended_job(self) -> job.Job:
-        """What is known of the job, to explain it."""
-        case = self.prepared
-        return job.Job(Path(self.stagedir), case.sides, case.plan, self.layout, case.runs)
 
     @run_after("performance")
     def judge(self):
         """Fail when an overhead is above its tolerance or not the expected one; warn when that is not clear."""
-        if self.prepared.outcome is None:
+        if self.is_dry_run():
             return
-        if self.prepared.outcome.failures and self.strict_check:
-            lines = [*self.prepared.outcome.failures, self.where_time_went, *explanation.lines(self.causes)]
+        verdict = self.prepared.record.verdict
+        if verdict["failures"] and self.strict_check:
+            lines = [*verdict["failures"], self.where_time_went, *verdict["explained"]]
             raise PerformanceError("\n".join(filter(None, lines)))
         # ReFrame keeps the output directory, and removes the stage directory.
         self.reproducer = self.reproducer and str(Path(self.outputdir, contract.REPRODUCER))
-        for line in [*self.notes, *self.prepared.outcome.doubts]:
+        for line in [*self.notes, *verdict["doubts"]]:
             getlogger().warning(f"{self.display_name}: {line}")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 #: The oldest ReFrame that will do, and the one that is tested with.
 OLDEST, TESTED = (4, 10), "4.10.4"
@@ -22,9 +24,20 @@ def require() -> None:
 
     if tuple(int(part) for part in reframe.VERSION.split(".")[:2]) < OLDEST:
         sys.exit(f"containercheck: ReFrame {reframe.VERSION} is too old: run 'pip install reframe-hpc=={TESTED}'")
+    from containercheck.results import announcements
     from containercheck.site import sites
 
     try:
         sites.current()
     except sites.SiteError as error:
         sys.exit(f"containercheck: {error}")
+    announcements.listen(_shown)
+
+
+def _shown(testcase: Mapping[str, Any]) -> str:
+    """Return the line of a case that has ended, and why it failed, as a session shows it."""
+    # Not before: a listing needs none of this.
+    from containercheck.report.view import CaseView
+    from containercheck.results.cases import collect
+
+    return CaseView(sys.stdout.isatty()).ended(collect([{"runs": [{"testcases": [testcase]}]}])[0])

@@ -5,11 +5,12 @@ In the check files that twice.py writes it is the first base of the class, befor
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 from containercheck.node import contract
-from containercheck.verdict.record import Record
+from containercheck.node.outputs.evaluation import Evaluation, Facts
 from reframe.core.builtins import run_after, run_before, variable
 from reframe.core.pipeline import RegressionTestPlugin
 
@@ -57,11 +58,15 @@ class BareTwice(RegressionTestPlugin):
         """Put into the report what the results do not have; runs of replaced rounds are left out."""
         if self.is_dry_run():
             return
-        record = Record.read(Path(self.stagedir))
+        stage = Path(self.stagedir)
+        record, facts = (json.loads((stage / name).read_text()) for name in (contract.RECORD, contract.FACTS))
+        evaluation = Evaluation(Facts(facts), stage)
+        for values in record["verdict"]["measured"]:
+            evaluation.count(values)
         self.told = {
             "pairs": {
                 figure: {"compare": pairs.compare, "decided_after": pairs.decided_after, "changes": pairs.changes}
-                for (_, figure), pairs in self.prepared.evaluation.pairs.items()
+                for (_, figure), pairs in evaluation.pairs.items()
             },
-            "seconds": [run["seconds"] for run in record.runs if run["round"] not in record.replaced],
+            "seconds": [run["seconds"] for run in record["runs"] if str(run["round"]) not in record["replaced"]],
         }

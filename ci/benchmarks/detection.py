@@ -4,7 +4,8 @@
 
 Prints tables: false failures and false passes under nine kinds of noise; the smallest slowdown that is found in 95 of
 100 within so many rounds; how many pass without overhead, after how many rounds, and how many seconds a pass takes; and
-of a check that fails, how many of the figures that are too slow it names. ``--rounds DIR`` adds the same for real
+of a check that fails, how many of the figures that are too slow it names; and what the confirmation in the same job
+keeps of failures. ``--rounds DIR`` adds the same for real
 rounds of a program against itself (JSON files: a list of runs with ``round``, ``side`` and ``figures``), drawn with
 replacement.
 
@@ -22,6 +23,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from containercheck.node.job.confirmation import FEWEST
 from simulation import (
     BOUND,
     DEFAULT,
@@ -125,6 +127,50 @@ def failing(figures, facts):
 def shown(value, width=8):
     """Return a slowdown to read; a dash where none is found."""
     return f"{'-':>{width}}" if math.isinf(value) else f"{value:{width}.{1 if value < 100 else 0}f}"
+
+
+def two_phases(number, seed):
+    """Print how many checks fail in the first phase of a job, and how many of these failures its second phase keeps.
+
+    The second phase has fresh rounds, as many as the first took but two at least; it keeps what it does not refute
+    (node/job/confirmation.py). Of a slowdown that is sure, none may be refuted.
+
+    :param number: figures per cell.
+    """
+    print(f"\nBoth phases, F = 1, the spread known, {number} figures per cell, percent: failed at first, and kept")
+    cases = {
+        "no overhead, 50 %": (0.0, ENORMOUS),
+        "at tolerance, 6 %": (BOUND, 0.06),
+        "+10 %, 3 %": (math.log(1.1), 0.03),
+        "+20 %, 6 %": (math.log(1.2), 0.06),
+        "+75 %, 20 %": (math.log(1.75), 0.2),
+    }
+    print(f"{'noise':16}" + "".join(f"{case:>22}" for case in cases))
+    for name, noise in NOISES.items():
+        draw, cells = np.random.default_rng(seed), []
+        for centre, spread in cases.values():
+            first = judge(centre + spread * noise(draw, (HORIZON, number)), 1, known=spread)
+            failed = first.verdict < 0
+            fresh = centre + spread * noise(draw, (HORIZON, number))[:, failed]
+            kept = ~refuted(fresh, np.maximum(2, first.after[failed]), spread)
+            cells.append(f"{percent(failed):7.2f} {percent(failed) * float(np.mean(kept)) if len(kept) else 0.0:7.2f}")
+        print(f"{name:16}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
+
+
+def refuted(fresh, rounds, spread):
+    """Return which failures fresh rounds speak against.
+
+    :param fresh: (rounds, figures), in log scale.
+    :param rounds: how many of them there is time for, (figures,).
+    :param spread: the known spread.
+    """
+    judged = judge(fresh, 1, known=spread)
+    in_time = judged.after <= rounds
+    centres = np.array(
+        [sequential.robust.median(sequential.robust.walsh(list(each[:n]))) for each, n in zip(fresh.T, rounds)]
+    )
+    is_within = (rounds >= FEWEST) & (centres <= BOUND) if len(centres) else np.zeros(0, dtype=bool)
+    return np.where(in_time & (judged.verdict != 0), judged.verdict > 0, is_within)
 
 
 def found(number, seed):
@@ -250,6 +296,7 @@ def main():
     options = parser.parse_args()
     began = time.monotonic()
     false_verdicts(14_000 if options.quick else 140_000, options.seed)
+    two_phases(14_000 if options.quick else 140_000, options.seed)
     passed(2800 if options.quick else 14_000, options.seed)
     found(700 if options.quick else 5600, options.seed)
     named(100 if options.quick else 1000, options.seed)

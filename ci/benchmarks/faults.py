@@ -2,10 +2,10 @@
 
     ci/benchmark faults [FAULT ...]
 
-runs a session of explained_checks.py, in a directory of its own: each fault is planted for real, the container fails,
-and the confirmation carries remedies. Prints a table in Markdown: was the cause named, named first, among three,
-proven; a wrong proof; and the seconds of both jobs. Then the totals, and the message of each failure, as people see it.
-With names, these faults only.
+runs explained_checks.py by ReFrame alone, in a directory of its own: each fault is planted for real, the container
+fails, and its job tries remedies. Prints a table in Markdown: was the cause named, named first, among three, proven; a
+wrong proof; and the seconds of the job. Then the totals, and the message of each failure, as people see it. With names,
+these faults only.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,7 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-from containercheck.explain import explanation
+from containercheck.node.explain import explanation
 from planted_causes import FAULTS, Fault
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -30,13 +29,6 @@ HERE = Path(__file__).resolve().parent
 SITE = """site_configuration = {'systems': [{'name': 'here', 'hostnames': ['.*'], 'partitions': [
     {'name': 'only', 'scheduler': 'local', 'launcher': 'mpirun', 'environs': ['builtin'],
      'extras': {'containercheck': {'machine_lock': False}}}]}]}
-"""
-SESSION = """
-import sys
-from pathlib import Path
-from containercheck.command import run
-place = run.Workplace(Path(sys.argv[1]), config=Path(sys.argv[1], "config", "common.py"))
-sys.exit(run.session(sys.argv[2:], place))
 """
 
 
@@ -48,8 +40,8 @@ class Result:
     :ivar named: sentences of the causes, the likeliest first.
     :ivar proven: sentences of those that were proven.
     :ivar parts: sentences of those that explain a part.
-    :ivar seconds: of both jobs.
-    :ivar reason: why the case failed, as a session prints it.
+    :ivar seconds: of the job.
+    :ivar reason: why the case failed, as ReFrame prints it.
     """
 
     failed: bool
@@ -77,21 +69,25 @@ class Result:
 
 
 def run(names: list[str], directory: Path) -> tuple[dict[str, Result], str]:
-    """Run a session of these faults, and return their results and what it printed."""
-    (directory / "checks").mkdir(parents=True)
-    shutil.copy(HERE / "explained_checks.py", directory / "checks" / "explained.py")
-    # It places reports beside the directory that it lies in.
-    (directory / "config").mkdir()
-    shutil.copy(REPOSITORY / "config" / "common.py", directory / "config" / "common.py")
+    """Run ReFrame with these faults, and return their results and what it printed."""
+    directory.mkdir(parents=True)
     (directory / "site.py").write_text(SITE)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
     environment.update(RFM_SYSTEM="here", RFM_CONFIG_FILES=str(directory / "site.py"))
     environment["PYTHONPATH"] = f"{REPOSITORY / 'checks'}:{HERE}"
     chosen = f"fault=({'|'.join(map(re.escape, names))})( |$)"
-    words = [sys.executable, "-c", SESSION, str(directory), "-n", chosen]
+    report = directory / "report.json"
+    words = [
+        str(Path(sys.executable).with_name("reframe")),
+        "-c",
+        str(HERE / "explained_checks.py"),
+        "-r",
+        "-n",
+        chosen,
+    ]
+    words += [f"--prefix={directory}", f"--report-file={report}", "--exec-policy=serial"]
     done = subprocess.run(words, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    report = json.loads((directory / "reports" / "run-report.json").read_text())
-    return read(report), done.stdout
+    return read(json.loads(report.read_text())), done.stdout
 
 
 def read(report: dict) -> dict[str, Result]:
@@ -131,7 +127,7 @@ def table(results: dict[str, Result]) -> list[str]:
 
 
 def messages(results: dict[str, Result]) -> list[str]:
-    """Return what a session prints of each fault."""
+    """Return what ReFrame prints of each fault."""
     return [
         line for name, result in results.items() for line in ("", f"{name}:", textwrap.indent(result.reason, "    "))
     ]
@@ -145,7 +141,7 @@ def main() -> None:
         sys.exit(f"error: no such fault: {unknown[0]}. There are {', '.join(FAULTS)}")
     with tempfile.TemporaryDirectory() as directory:
         results, printed = run(names, Path(directory, "place"))
-        print("\n".join([*table(results), *messages(results)]) if results else printed)
+        print("\n".join([*table(results), *messages(results)]) if results else printed, flush=True)
 
 
 if __name__ == "__main__":

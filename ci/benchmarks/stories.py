@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from containercheck.application.facts import Figure
-from containercheck.explain import explanation, observations
 from containercheck.node import contract
+from containercheck.node.explain import explanation, observations
 from containercheck.results.cases import Case, ReportError, collect, load
 from containercheck.results.formatting import names
 from containercheck.session import reframe_process

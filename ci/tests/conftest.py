@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import json
 import math
 import os
@@ -23,6 +24,8 @@ from typing import Any
 import pytest
 from containercheck.node import locks
 from containercheck.node.job import processes
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.verdict.findings import Findings
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -154,6 +157,7 @@ def facts_of(
     emulated: bool = False,
     priors: Mapping[str, tuple[float, str]] | None = None,
     duet: Mapping[str, Any] | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
     """Return what a check with a tolerance of 5 % writes into facts.json.
 
@@ -176,6 +180,7 @@ def facts_of(
         "sides": list(sides),
         "earlier": list(earlier),
         "duet": duet,
+        **more,
     }
 
 
@@ -193,24 +198,38 @@ def run_of(side: str, output: str, number: int = 1, **facts: Any) -> dict[str, A
     }
 
 
-def record_of(*runs: dict[str, Any], **facts: Any) -> Any:
+def record_of(*runs: dict[str, Any], **facts: Any) -> dict[str, Any]:
     """Return a record of these runs, of a job that came to its end where the facts do not say otherwise."""
-    # Not before ReFrame knows a system: see pytest_configure.
-    from containercheck.verdict.record import Record
+    known = {"complete": True, "ended": None, "host": "here", "replaced": {}, "busy": "", "halves": [], "why": ""}
+    return {**known, "machine": {"kernel": "6.1.0"}, "kept_awake": False, "took": 1.0, "runs": [*runs], **facts}
 
-    known = {
-        "complete": True,
-        "ended": None,
-        "host": "here",
-        "replaced": {},
-        "busy": "",
-        "machine": {"kernel": "6.1.0"},
-        "kept_awake": False,
-        "why": "",
-        "took": 1.0,
-        **facts,
-    }
-    return Record(list(runs), **known)
+
+def evaluation_of(record: Mapping[str, Any], facts: dict[str, Any], stagedir: Path) -> Evaluation:
+    """Return the rounds of a record, read from the output of its runs as the job reads them.
+
+    :param facts: of facts.json.
+    """
+    evaluation = Evaluation(Facts(facts), stagedir)
+    for number, runs in itertools.groupby(record["runs"], lambda run: run["round"]):
+        for run in runs:
+            evaluation.add(run)
+        evaluation.end_round(str(number) in record["replaced"])
+    return evaluation
+
+
+def findings_of(record: Mapping[str, Any], sides: Iterable[Any], stagedir: Path = Path()) -> Findings:
+    """Return what the runs of a record prove.
+
+    :param sides: of the check.
+    """
+    return Findings(record, Facts(facts_of(sides=[side.facts({}) for side in sides])).sides, stagedir)
+
+
+def write_commands(directory: Path, **sides: str | Mapping[str, str]) -> None:
+    """Write ``commands.json``, with the commands of sides by their names; a text is that of a run."""
+    named = {name: {"run": text} if isinstance(text, str) else text for name, text in sides.items()}
+    stored = {name: {"commands": commands, "container": {}} for name, commands in named.items()}
+    (directory / "commands.json").write_text(json.dumps(stored))
 
 
 def write_site(path: Path, partitions: Mapping[str, Mapping[str, Any]]) -> str:
@@ -308,14 +327,13 @@ def session(tmp_path):
 
 @pytest.fixture
 def start_rounds(tmp_path):
-    """Start the runner on the scripts of one side or two."""
+    """Start the runner on the commands of one side or two."""
 
     def start(baseline, subject=None, count=2, limit=10, *options, directory=tmp_path, stderr=None, **facts):
         directory.mkdir(exist_ok=True)
         sides = [BARE] if subject is None else [BARE, GENERIC]
         (directory / "facts.json").write_text(json.dumps(facts_of(**{"sides": sides, **facts})))
-        for side, text in zip(sides, (baseline, subject)):
-            (directory / f"{side['name']}.sh").write_text(text)
+        write_commands(directory, baseline=baseline, **({} if subject is None else {"subject": subject}))
         # No number leaves it to the verdict.
         words = [f"--rounds={count}" if count else "--seconds=600", f"--limit={limit}", "--local-ranks=0"]
         # No test waits for a quiet machine, unless that is what it is about.

@@ -54,8 +54,12 @@ class Base(rfm.RunOnlyRegressionTest):
         known = []
         if self.earlier:
             runs = json.loads(Path(self.earlier).read_text())["runs"]
-            (known,) = [
-                case["measured"] for run in runs for case in run["testcases"] if case["unique_name"] == self.unique_name
+            this = (self.current_partition.name, self.unique_name)
+            *_, known = [
+                case["measured"]
+                for run in runs
+                for case in run["testcases"]
+                if (case["partition"], case["unique_name"]) == this and case["measured"]
             ]
         more = self.rounds or max(1, int(self.seconds / self.each))
         self.measured = [*known, *({"seconds": self.seconds} for _ in range(more))]
@@ -131,17 +135,28 @@ class Vague(Base):
 
 
 @rfm.simple_test
+class Elsewhere(Base):
+    """Closes in the first run on one partition, and needs two more rounds on the other."""
+
+    needed = forecast = 4
+
+    @run_after("setup")
+    def close_here(self):
+        """Need a single round."""
+        if self.current_partition.name == "one":
+            self.needed = 1
+
+
+@rfm.simple_test
 class Worsens(Base):
-    """Is slow when it goes on, once."""
+    """Is slow when it goes on."""
 
     needed = forecast = 4
 
     @run_before("performance", always_last=True)
-    def fail_once(self):
-        """Fail the first time that there are earlier rounds."""
-        failed = DIRECTORY / "failed"
-        if self.earlier and not failed.exists():
-            failed.touch()
+    def fail(self):
+        """Fail where there are earlier rounds."""
+        if self.earlier:
             raise PerformanceError("rate is worse")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from conftest import BARE, facts_of, run_of
 from containercheck.node.outputs import reasons
 from containercheck.node.outputs.evaluation import Evaluation, Facts
-from containercheck.verdict import identities
+from containercheck.node.verdict import identities
 
 OUTPUTS = Path(__file__).resolve().parent / "outputs"
 

@@ -17,8 +17,8 @@ START, SLOW_START = 15.0, 600.0
 SLOWEST = 20
 #: Runs of a side that exceed their limit before the job ends (node/job/rounds.py).
 FAILURES = 2
-#: Part of a limited job's time that is planned with.
-PLANNED = 0.9
+#: Part of a job's time limit that is planned with; and part of what is left of that for the rounds of the verdict.
+PLANNED, FOR_ROUNDS = 0.9, 0.6
 #: Part of its limit that a run of unknown duration is expected to take, as with a published input.
 UNKNOWN = 0.25
 #: Memory that a job requests, as a multiple of a run's, and at least, in bytes: images in memory and the page cache
@@ -96,7 +96,8 @@ def allow(
         raise LayoutError(f"needs some {needs} of memory on a node: {site.partition} has {has}")
     before, one_round = START + run.before, sides * run.seconds
     rounds = seconds if sides > 1 else 0.0
-    at_most = SLOW_START + run.before + rounds + FAILURES * sides * run.limit
+    # What fails is confirmed in as much time again.
+    at_most = SLOW_START + run.before + 2 * rounds + FAILURES * sides * run.limit
     for longest, limit in (
         (site.time_limit, f"the time limit of {site.partition} is"),
         (3600 * node_hours / nodes or None, f"{node_hours:g} node-hours on {nodes} node(s) are"),
@@ -105,21 +106,12 @@ def allow(
             continue
         if PLANNED * longest < before + one_round:
             raise LayoutError(f"a job with one round takes some {before + one_round:.0f} s: {limit} {longest:.0f} s")
-        rounds = min(rounds, PLANNED * longest - before)
+        # The rest is for the confirmation of what fails, where more than one round fits.
+        rounds = min(rounds, max(one_round, FOR_ROUNDS * (PLANNED * longest - before)))
         at_most = min(at_most, longest)
     if sides == 1:
         return Allowance(rounds, before + one_round, math.ceil(at_most), 1)
     return Allowance(rounds, before + max(one_round, min(rounds, needed * one_round)), math.ceil(at_most), needed)
-
-
-def for_experiments(allowance: Allowance, before: float, times: float = 1.0) -> float:
-    """Return the seconds that remedies may take in a job, beside its rounds: as much again, within what it may take.
-
-    :param before: seconds that the preparation is expected to take.
-    :param times: so often the rounds' time, where a person asked for more remedies.
-    """
-    left = PLANNED * allowance.at_most - START - before - allowance.rounds
-    return max(0.0, min(times * allowance.rounds, left))
 
 
 def prepare_limit(before: float) -> float:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from containercheck.node.contract import ERR, UNSUPPORTED
+from containercheck.node.contract import ERR, MEASURED, UNSUPPORTED
 from containercheck.node.contract import OUT as STDOUT
 from containercheck.node.outputs.reading import REDUCE
 
@@ -15,9 +15,6 @@ from containercheck.node.outputs.reading import REDUCE
 STDERR = ERR
 #: Placeholder in a step's command for ``executable``, which may be another program bare than in the image.
 PROGRAM = "{program}"
-#: What a figure can measure: arithmetic of the cores, memory, messages between ranks of a node and over the network,
-#: files, and the start of programs.
-MEASURED = ("computing", "memory", "messages", "network", "files", "start")
 #: Units of operations per second, in GFLOPS.
 FLOPS = {"MFLOPS": 1e-3, "GFLOPS": 1.0, "TFLOPS": 1e3}
 #: Command that notes when a run began, for programs that print its time less their computation.

@@ -167,14 +167,12 @@ class ApplicationFacts(rfm.RegressionTest):
     compared = variable(dict, value={}, loggable=True)
     #: ReFrame's report of an earlier session, whose rounds of the same case count (``ci/run --open``).
     earlier = variable(str, value="")
-    #: What can explain that figures failed, and what experiments proved (explain/explanation.py). For the reports.
+    #: What can explain that figures failed, and what experiments proved (node/explain/explanation.py). For the reports.
     causes = variable(typ.List[dict], value=[], loggable=True)
     #: Where the time of a container that is too slow went, in a line; empty where that does not explain its figures.
     where_time_went = variable(str, value="", loggable=True)
-    #: ReFrame's report of an earlier session in which the same case failed: its causes are tried in the same rounds.
-    experiments_of = variable(str, value="")
-    #: Most causes that are tried, without those that were tried in that session; 0 for the usual number.
-    experiments_most = variable(int, value=0)
+    #: Most changes to a container that are tried where it failed, to prove what the cause is.
+    remedies = variable(int, value=3)
     #: Path of a file, written by ``ci/run``, with the spreads of earlier sessions, by partition, case and figure.
     known_spreads = variable(str, value="")
     #: Provenance: runtimes, SHA-256 of the image, MPI libraries of each side, input. For the reports.

@@ -16,9 +16,9 @@ from typing import Any
 
 from containercheck.command import parsers, run
 from containercheck.command.parsers import Parser
-from containercheck.explain import explanation
 from containercheck.node import container_runtimes
 from containercheck.node.container_runtimes import METADATA, RUNTIMES, WAY
+from containercheck.node.explain import explanation
 from containercheck.report import table, versions
 from containercheck.results import selections
 from containercheck.results.cases import Case
@@ -189,10 +189,10 @@ def _blamed(case: Case) -> Sequence[Mapping[str, Any]]:
 
 def _verdict_on(name: str, case: Case) -> str:
     failed = selections.failure(case)
-    stands = selections.unrefuted(case, failed) if failed and failed is not case else []
-    if not case.rows and not stands:
+    rows = (*case.rows, *(failed.rows if failed else ()))
+    if not rows:
         return verdict(case)
-    verdicts = {row.verdict for row in (*case.rows, *stands) if row.subject_label == name}
+    verdicts = {row.verdict for row in rows if row.subject_label == name}
     if not verdicts or FAIL in verdicts:
         return REJECTED
     return ACCEPTED if verdicts == {PASS} else UNDECIDED

@@ -11,10 +11,11 @@ from typing import Any
 
 from containercheck.command.parsers import parsed
 from containercheck.command.report import last_report
-from containercheck.explain import between, experiments, explanation, matching
-from containercheck.explain.experiments import Experiment
+from containercheck.explain import between, matching
 from containercheck.explain.matching import Matched
 from containercheck.history.nights import Night, nights
+from containercheck.node.explain import explanation
+from containercheck.node.explain.remedies import Experiment
 from containercheck.report.view import CaseView
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect, load
@@ -27,7 +28,7 @@ from containercheck.session.settings import Settings
 from containercheck.session.usage import UsageError
 
 _INDENT = "  "
-#: Most remedies of one further run: each is a side more.
+#: Most remedies of a further run: each is a side more.
 MOST_TRIED = 9
 
 
@@ -57,26 +58,26 @@ def main(argv: Sequence[str], place: Workplace) -> int:
 
 
 def _with_more_tried(cases: Sequence[Case], wanted: str, place: Workplace) -> list[Case]:
-    """Run the cases with a name once more, with the remedies that were not tried yet; return all as they are then.
+    """Run the failed cases with a name once more, with more remedies; return all cases as they are then.
 
     :raises ReportError: no case has that name, or nothing is left to try.
     :raises UsageError: no session can run here.
     :raises Taken: another session is running here.
     :raises OSError: a file cannot be written.
     """
-    left = [case for case in _chosen(cases, wanted) if selections.was_slow(case) and experiments.to_try(case.causes)]
-    if not left:
-        raise ReportError(f"nothing is left to try of {wanted!r}: see explain without --try")
+    failed = [case for case in _chosen(cases, wanted) if selections.failure(case)]
+    if not failed:
+        raise ReportError(f"no case failed that has {wanted!r} in its name: there is nothing to try")
     place, stage = preconditions.require((), place, anywhere=True)
     preconditions.require_writable([place.reports, stage])
     with reframe_process.Relay() as relay, claims.held([place.reports, stage], ["explain", "--try"]):
         view = CaseView(progress.Screen().is_terminal)
         session = Session(Settings(None, True, ()), place, relay, view=view)
         session.resume()
-        most = max(len(experiments.to_try(case.causes)) for case in left)
-        say(f"{len(left)} case(s) are run once more, with up to {min(most, MOST_TRIED)} more remedies: {names(left)}")
-        for case in session.try_remedies(left, min(most, MOST_TRIED)):
-            say(f"nothing could be tried: {names([case])} was not run, or was not slow this time")
+        say(f"{len(failed)} case(s) are run once more, with up to {MOST_TRIED} remedies: {names(failed)}")
+        missed = session.run(failed, "-S", f"remedies={MOST_TRIED}")
+        if missed:
+            say(f"not run: {names(missed)}")
         for problem in session.problems:
             say(problem)
         return session.cases
@@ -102,10 +103,11 @@ def explained(cases: Sequence[Case], wanted: str, what: str = "session") -> list
     """
     lines = []
     for case in _chosen(cases, wanted, what):
-        lines += [f"{names([case])}: {(case.reason or case.result).splitlines()[0]}"]
-        if case.where_time_went:
-            lines.append(_INDENT + case.where_time_went)
-        causes = [line for cause in case.causes for line in _cause(cause)]
+        run = selections.failure(case) or case
+        lines += [f"{names([case])}: {(run.reason or run.result).splitlines()[0]}"]
+        if run.where_time_went:
+            lines.append(_INDENT + run.where_time_went)
+        causes = [line for cause in run.causes for line in _cause(cause)]
         lines += [_INDENT + line for line in causes] or [f"{_INDENT}nothing that is known to cost time differs"]
     return lines
 

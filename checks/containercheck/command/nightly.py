@@ -173,13 +173,13 @@ def run(wanted: NightSettings, place: Workplace, relay: reframe_process.Relay) -
             result.problems += [reframe_process.last_error(place.log) or str(error)]
             result.unstored(before)
         else:
-            session.repeat_open()
+            session.go_on()
             judge(result, session, history)
             proposals = [change for change in result.changes if not change.confirmed]
             if proposals and not relay.stopped_by and confirm(session, proposals):
                 judge(result, session, history)
-        result.lost = lost(before, wanted, session)
     result.cases = session.cases
+    result.lost = lost(before, wanted, session)
     result.problems += [*session.problems, *stopped(wanted, relay)]
     return result
 
@@ -220,7 +220,7 @@ def confirm(session: Session, proposals: Sequence[Change]) -> list[Case]:
         rounds[case.application] = max(rounds.get(case.application, 0), case_rounds)
     say(f"{len(proposals)} figure(s) moved since earlier nights; run again with more rounds: {names(cases)}")
     options = [word for name, count in rounds.items() for word in ("-S", f"{name}.rounds={count}")]
-    missed = session.repeat_within_budget(cases, f"--session-extras={PASS}={CONFIRMATION}", *options)
+    missed = session.run_within_budget(cases, f"--session-extras={PASS}={CONFIRMATION}", *options)
     if missed:
         say(f"not run again, and so no alarm tonight: {names(missed)}")
     return [case for case in cases if case not in missed]
@@ -267,12 +267,12 @@ def conclude(result: Result, directory: Path) -> int:
 def store(result: Result, directory: Path) -> None:
     """Write the results of a night for programs; without what the history says where that fails."""
     history: dict[str, Any] = {}
+    problems = [*skipped.lost_lines(result.lost), *result.problems]
     with result.kept():
         history = moved(result)
     with result.kept():
         save(directory / "nightly.json", {**summary(result), **history})
     with result.kept():
-        problems = [*skipped.lost_lines(result.lost), *result.problems]
         junit.write(directory / "junit.xml", result.cases, history.get("alarms", []), problems)
 
 

@@ -66,7 +66,6 @@ COMMANDS: Mapping[str, Command] = {
             "--estimate",
             "--here",
             "--figures",
-            "--no-experiments",
             "--verbose",
         ),
         (
@@ -83,7 +82,7 @@ COMMANDS: Mapping[str, Command] = {
             2: "something is too slow or too fast, which is not certain yet; or was measured before, and not this time",
             WRONG_USAGE: "the command line is wrong, or another session is running here",
         },
-        note="What is missing is built first; then nothing runs but the measurement.",
+        note="A case builds what it is the first to need; nothing is built while a case is measured on this machine.",
         wrong_usage=WRONG_USAGE,
         stopped=1,
     ),

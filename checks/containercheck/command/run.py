@@ -1,8 +1,7 @@
-"""Run the checks, and print the table.
+"""Run the checks, and print their results.
 
-Cases that were only slow are run again, in another session of ReFrame that selects nothing else: ReFrame's own
---max-retries would repeat wrong answers and hangs too. With --minutes or --open, open cases go on in the same way,
-with the rounds that they have (results/open_verdicts.py). All results are in one report.
+With --minutes or --open, open cases go on in further runs of ReFrame, with the rounds that they have
+(results/open_verdicts.py). All results are in one report.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def session(
     compared: Mapping[str, str] | None = None,
     command: str = "run",
 ) -> int:
-    """Run the checks, repeat and continue cases, print the results, and return the exit status.
+    """Run the checks, go on with open cases, print the results, and return the exit status.
 
     :param conclude: what prints the results; by default what the settings ask for.
     :param compared: what is compared beside bare and containers; the verdicts of a session that compared something
@@ -115,7 +114,7 @@ def session(
             if not compared and not failed:
                 return 0
         else:
-            current.repeat_open()
+            current.go_on()
         if settings.node_hours:
             say(f"{estimate.spent(current.cases):.3g} of {settings.node_hours:g} node-hours were spent")
         problems += [*current.problems, *([f"stopped by {relay.stopped_by}"] if relay.stopped_by else [])]
@@ -178,7 +177,6 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
     options, rest, parser = parsed(command, argv, words=False)
     # Not every command has all of them.
     absent = {"only_open": False, "estimate": command == "estimate", "verbose": False, "figures": False, "image": None}
-    absent["experiments"] = True
     wanted = {**absent, **vars(options)}
     if wanted["only_open"] and (wanted["estimate"] or options.node_hours):
         parser.error("--open goes on with cases that ran: there is nothing to estimate")
@@ -192,7 +190,6 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
         wanted["estimate"],
         wanted["verbose"],
         wanted["figures"],
-        wanted["experiments"],
     )
 
 

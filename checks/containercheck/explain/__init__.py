@@ -1,1 +1,1 @@
-"""Explain a failure: what differs between the sides, by which rules, and what an experiment proved."""
+"""Explain jobs by node/explain, make remedies into sides, and compare hosts, runtimes, images and nights."""

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from containercheck.explain.observations import Observation, Use
-from containercheck.explain.rules import type_of
-from containercheck.explain.variable_rules import OF_RANK, VARIABLES
 from containercheck.node.container_runtimes import RUNTIMES
+from containercheck.node.explain.observations import Observation, Use
+from containercheck.node.explain.rules import type_of
+from containercheck.node.explain.variable_rules import OF_RANK, VARIABLES
 from containercheck.results.formatting import size
 
 #: Directories whose type of file system is kept.

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from containercheck.application.facts import Figure
-from containercheck.explain import between, explanation
+from containercheck.explain import between
 from containercheck.explain.between import SEES, USES
-from containercheck.explain.causes import Cause
-from containercheck.explain.observations import Observation, Use
-from containercheck.explain.pairs import CONTAINER, HOST, reworded
 from containercheck.history import provenance
 from containercheck.history.change_points import Change
 from containercheck.history.series import BARE, OVERHEAD, Point
+from containercheck.node.explain import explanation
+from containercheck.node.explain.causes import Cause
+from containercheck.node.explain.observations import Observation, Use
+from containercheck.node.explain.pairs import CONTAINER, HOST, reworded
 from containercheck.results.formatting import number
 
 #: Most series that are named in a sentence, and most likely causes.

@@ -16,6 +16,7 @@ PROGRAMS = {
     "hostmpi": "job.host_mpi",
     "runtime": "job.runtime_start",
     "ranks": "job.rank_trial",
+    "enter": "job.launch",
     "watch": "job.node_watch",
     "each-node": "job.each_node",
     "containers": "job.daemon_containers",

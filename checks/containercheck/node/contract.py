@@ -50,8 +50,12 @@ WATCH, TRIALS = "watch", "trials"
 PROVEN = "is the cause, proven"
 #: Files in a run's directory with its standard output and its standard error.
 OUT, ERR = "out", "err"
+#: And the script of what it ran.
+SCRIPT = "run.sh"
 #: The job script, by ReFrame's name; and the script that repeats a single run of a side.
 JOB, REPRODUCER = "rfm_job.sh", "reproduce.sh"
+#: Comment in the job script before the command that runs the sides.
+RUNS_FOLLOW = f"# The sides run in rounds, each run by a script of its own, {RUNS}/ROUND-SIDE/{SCRIPT}:"
 #: Directory in the stage directory with an unpacked image.
 UNPACKED = "image.unpacked"
 #: Variable in the environment of all processes that a job starts, and label of its containers: by these, processes
@@ -68,6 +72,22 @@ PRINTED_TOO_MUCH = f"ended because it printed more than {MOST_PRINTED >> 20} MiB
 OBSERVE = "observe.sh"
 #: Script that makes the input.
 PREPARE = "prepare.sh"
+#: File in the stage directory with the commands of all sides, with slots for what only the node knows
+#: (node/job/launch.py). JSON.
+COMMANDS = "commands.json"
+#: Names of these commands: a run of the side, and the same by the image's own launcher; the ranks alone, in both ways;
+#: whether the image has the program that starts them; and what prints what the side sees.
+RUN_SIDE, RUN_INSIDE, START_RANKS, START_INSIDE = "run", "run-inside", "ranks", "ranks-inside"
+LOOK_UP, OBSERVE_SIDE = "look-up", "observe"
+#: And of the commands of its preparation: the image is unpacked, its mount points are made, a program is looked for,
+#: the loader is asked about the host's MPI, and the surroundings are printed.
+UNPACK, MOUNT_POINTS, REQUIRE, PREFLIGHT, SURROUNDINGS = (
+    "unpack",
+    "mount-points",
+    "require",
+    "preflight",
+    "surroundings",
+)
 
 #: Script that binds a rank of a program that runs beside others, and file with the node's cores in their order, for it.
 BIND, CORES = "bind.sh", "cores.txt"
@@ -83,6 +103,10 @@ STATIC = "-static"
 #: Directories of the first round of each side, in the directory of a run: what the report draws is read from there.
 FIRST_ROUND = f"{RUNS}/01-*"
 
+#: What a figure can measure: arithmetic of the cores, memory, messages between ranks of a node and over the network,
+#: files, and the start of programs.
+MEASURED = ("computing", "memory", "messages", "network", "files", "start")
+
 #: Beginnings of the paths of the devices of fabrics: InfiniBand, Omni-Path, Slingshot.
 FABRICS = ("/dev/infiniband/", "/dev/hfi1", "/dev/cxi")
 
@@ -96,31 +120,19 @@ IS_SCRIPT = "script:"
 BARE_MPI_LINKS = "bare-mpi"
 
 
-def end_word(text, word="END"):
-    """Return a word that can end a here-document with a text: no line of the text equals it.
-
-    >>> end_word("one\nEND\n")
-    'END_'
-    """
-    lines = text.splitlines()
-    while word in lines:
-        word += "_"
-    return word
-
-
 def mpi_times_file(program):
     """Return the name of the file with the time in MPI of one of several programs that run beside each other."""
     return MPI_TIMES.replace(".", f"-{program}.")
 
 
-def options_file(side):
-    """Return the name of the file with the options that a side's container runtime needs on this node."""
-    return f"{side}.options"
-
-
 def variables_file(side):
     """Return the name of the file with the variables that a side's image sets."""
     return f"{side}.variables"
+
+
+def launch_file(side):
+    """Return the name of the file with what a side's commands need on this node (node/job/launch.py). JSON."""
+    return f"{side}.launch.json"
 
 
 def runtime_file(side):
@@ -146,11 +158,6 @@ def surroundings_file(side):
     return f"{side}.surroundings"
 
 
-def observe_file(side):
-    """Return the name of the script that starts a side once, to print what it sees."""
-    return f"{side}.observe.sh"
-
-
 def observing_directory(side):
     """Return the name of the directory in which the ranks of a side wait for each other while they are observed."""
     return f"{side}.observing"
@@ -164,31 +171,6 @@ def observed_file(side):
 def environment_file(side):
     """Return the name of the script with a side's variables whose values are secret; only its owner can read it."""
     return f"{side}.environ.sh"
-
-
-def script_file(side):
-    """Return the name of the script that runs a side."""
-    return f"{side}.sh"
-
-
-def start_file(side):
-    """Return the name of the file with the words between a side's launcher and its container runtime."""
-    return f"{side}.start"
-
-
-def ranks_file(side):
-    """Return the name of the script that starts a side's ranks once, and nothing of the application."""
-    return f"{side}.ranks.sh"
-
-
-def lookup_file(side):
-    """Return the name of the script that tells whether a side's image has the program that prints the ranks."""
-    return f"{side}.lookup.sh"
-
-
-def inside_file(script):
-    """Return the name of the script that does the same as another, with the image's own launcher in one container."""
-    return script[: -len(".sh")] + ".inside.sh"
 
 
 def started_file(side):
@@ -214,11 +196,6 @@ def mpi_links(side):
 def mpi_entry_file(side):
     """Return the name of the script that runs a command in a side's container with the host's MPI."""
     return f"{side}.host-mpi.sh"
-
-
-def mpi_options_file(side):
-    """Return the name of the file with the options that bring the host's MPI into a side's container."""
-    return f"{side}.host-mpi.options"
 
 
 def mpi_lookup_file(side):

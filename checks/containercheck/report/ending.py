@@ -45,9 +45,10 @@ def failure(case: Case) -> list[str]:
     run = selections.failure(case)
     if not run:
         return []
+    again = "" if run is case else ", and passed later"
     reason = (run.reason or run.result).splitlines()
     more = [f"{_INDENT}..."] if len(reason) > REASON else []
-    printed = [f"FAILED{selections.remark(case, run)}: {short_name(case)}: {reason[0]}"]
+    printed = [f"FAILED{again}: {short_name(case)}: {reason[0]}"]
     printed += [f"{_INDENT}{line}" for line in reason[1:REASON]] + more
     return [*printed, *(f"{_INDENT}{line}" for line in ran.reproducers([case]))]
 

@@ -160,8 +160,9 @@ def _of_variant(over: str, label: str, cases: Sequence[tuple[int, Case]]) -> Ite
 
 
 def _was_measured(case: Case) -> bool:
-    """Return whether a case's figures count; those of a case that was only slow do, as it may not scale."""
-    return all(run.result not in selections.FAILED or selections.was_slow(run) for run in (*case.earlier, case))
+    """Return whether a case's figures count; those of a case that is only slow do, as it may not scale."""
+    run = selections.failure(case)
+    return run is None or (run.phase == "performance" and selections.is_regression(run))
 
 
 def _has_values(row: Row) -> bool:

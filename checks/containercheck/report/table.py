@@ -59,17 +59,9 @@ def skips(cases: Sequence[Case]) -> list[str]:
 
 
 def failures(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each case that failed, then one for each whose slowness was not confirmed."""
-    failed, passed = [], []
-    for case in cases:
-        run = selections.failure(case)
-        if run:
-            failed.append(f"FAILED{selections.remark(case, run)}: {what_failed(case, run)}")
-        else:
-            run = selections.unconfirmed(case)
-            if run:
-                passed.append(f"not confirmed when it was run again: {what_failed(case, run)}")
-    return failed + passed
+    """Return a line for each case that failed."""
+    failed = [(case, run) for case in cases if (run := selections.failure(case))]
+    return [f"FAILED{'' if run is case else ', and passed later'}: {what_failed(case, run)}" for case, run in failed]
 
 
 def what_failed(case: Case, run: Case) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.text import Text
@@ -14,9 +12,8 @@ from containercheck.node import inventory
 from containercheck.report import case_lines, ending, machine, skipped
 from containercheck.report.case_lines import Line
 from containercheck.results import selections
-from containercheck.results.cases import Case, Key, collect
+from containercheck.results.cases import Case, Key
 from containercheck.results.formatting import short_name
-from containercheck.session.progress import Ended
 
 #: Colours of the states.
 _STYLES = {
@@ -49,7 +46,7 @@ class CaseView:
         # rich sees to NO_COLOR itself.
         self._console = Console(force_terminal=is_terminal, width=width, highlight=False, markup=False)
         self._name = _NAME
-        self._told: set[tuple[Key, int]] = set()
+        self._shown: set[Key] = set()
 
     def head(self, cases: Sequence[Case]) -> None:
         """Show on what the session runs, and how many cases of how many.
@@ -69,37 +66,24 @@ class CaseView:
         why = f"; {len(cases) - len(run)} lack something, for {missing} reason(s) told at the end" if missing else ""
         _print(f"{len(run)} of {len(cases)} cases{why}")
 
-    def lines(self, printed: str, ended: Ended | None) -> Iterable[str]:
-        """Return what is shown of a line that ReFrame printed.
+    def printed(self, line: str) -> str:
+        """Return what is shown of a line that ReFrame printed."""
+        return line if line.startswith(_ERROR) else ""
 
-        :param ended: the case whose end it told.
-        """
-        if ended:
-            return [self._rendered(self._line(ended))]
-        text = printed.strip()
-        return [printed] if text.startswith(_ERROR) else []
+    def ended(self, case: Case) -> str:
+        """Return the line of a case that has ended, and why it failed."""
+        self._shown.add(case.key)
+        return "".join([self._rendered(case_lines.line(case)), *(f"{line}\n" for line in ending.failure(case))])
 
     def collected(self, cases: Sequence[Case]) -> None:
-        """Show why cases failed that had not failed before.
+        """Show the cases of a run that did not announce their end.
 
-        :param cases: all of the session, after another run of ReFrame.
+        :param cases: all of this run of ReFrame.
         """
         for case in selections.ran(cases):
-            mark = (case.key, len(case.earlier))
-            if selections.failure(case) and mark not in self._told:
-                self._told.add(mark)
-                for line in ending.failure(case):
-                    _print(line)
-
-    def _line(self, ended: Ended) -> Line:
-        # One node is not worth a word.
-        name = ended.name.replace(", 1 node(s)", "").replace("node(s)", "nodes")
-        if not ended.raw:
-            return Line(case_lines.FAILED if ended.result != "pass" else case_lines.RAN, name)
-        raw: Mapping[str, Any] = {**ended.raw, "result": ended.result, "results": ended.rows}
-        line = case_lines.line(collect([{"runs": [{"testcases": [raw]}]}])[0])
-        # Read alone, a case does not know which of its axes tell it from others.
-        return replace(line, name=name)
+            if case.key not in self._shown:
+                print(self.ended(case), end="", flush=True)
+        self._shown.clear()
 
     def _rendered(self, line: Line) -> str:
         rest = f"{line.name:{self._name}}  {line.figure:{_FIGURE}} {line.value:{_VALUE}}  {line.rest}".rstrip()

@@ -1,51 +1,86 @@
-"""Rows that a check tells its session as soon as it has them: ReFrame writes its report when all checks have ended."""
+"""Show each case when it has ended, or announce it to the session: ReFrame writes its report after the last one.
+
+This is the one place where the library changes ReFrame (4.10): it adds to ``RegressionTask.log_result``, which ReFrame
+calls at the end of each case that was run, whatever its result is.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import json
+import atexit
+import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-#: Variable of ReFrame's environment that names the file; without it nothing is told.
-FILE = "CONTAINERCHECK_ROWS"
+from reframe.core.logging import getlogger
+from reframe.core.runtime import runtime
+from reframe.frontend.executors import RegressionTask
+from reframe.frontend.reporting import RunReport
+from reframe.utility import jsonext, osext
+
+from containercheck.results.request import ANNOUNCED
 
 
-def announce(case: str, rows: Sequence[Any]) -> None:
-    """Tell the rows of a case, as they are stored.
+class _Ended:
+    """The statistics of ReFrame for a single case, of which it makes the case's entry in the report."""
 
-    :param case: as :func:`named` returns it.
+    def __init__(self, task: RegressionTask) -> None:
+        self._task = task
+
+    def runs(self) -> list[tuple[int, list[RegressionTask]]]:
+        return [(0, [self._task])]
+
+
+@functools.cache
+def listen(shown: Callable[[Mapping[str, Any]], str]) -> None:
+    """Let ReFrame show the cases that end from now on, or announce them where a session names a file for that.
+
+    :param shown: returns what is shown of a case of a report.
     """
-    path = os.environ.get(FILE)
-    if path:
-        # In one write, which an appended line is told by. The session's file is a convenience: its loss fails nothing.
+    log_result = RegressionTask.log_result
+
+    @functools.wraps(log_result)
+    def announced(task: RegressionTask) -> None:
+        # A fault of ours costs no other case.
         try:
-            with open(path, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"case": case, "rows": rows}) + "\n")
-        except OSError:
-            return
+            path = os.environ.get(ANNOUNCED)
+            if path:
+                _announce(path, _case_of(task))
+            elif hasattr(task.check, "measured") and not task.check.is_dry_run():
+                _register_end()
+                getlogger().info(shown(jsonext.loads(_case_of(task))).rstrip())
+        except Exception as error:
+            getlogger().warning(f"{task.check.display_name} is not shown: {error!r}")
+        log_result(task)
+
+    RegressionTask.log_result = announced
 
 
-def named(hashcode: str, partition: str, environ: str) -> str:
-    """Return how ReFrame calls a case in what it prints.
+def _case_of(task: RegressionTask) -> str:
+    """Return a case as it will be in the report, in a line of JSON."""
+    report = RunReport()
+    report.update_run_stats(_Ended(task))
+    return str(jsonext.dumps(report["runs"][0]["testcases"][0]))
 
-    :param partition: with the name of the system.
-    """
-    return f"/{hashcode} @{partition}+{environ}"
 
-
-def told(path: Path, case: str) -> list[Any]:
-    """Return the rows that a case told last; none where it told nothing."""
+def _announce(path: str, line: str) -> None:
+    """Append a line to the session's file; its loss fails nothing."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
     except OSError:
-        return []
-    for line in reversed(lines):
-        # On a full disk a line is cut.
-        with contextlib.suppress(ValueError):
-            entry = json.loads(line)
-            if entry["case"] == case:
-                return entry["rows"]
-    return []
+        return
+
+
+@functools.cache
+def _register_end() -> None:
+    atexit.register(_print_end)
+
+
+def _print_end() -> None:
+    """Print the command that shows what was measured."""
+    path = Path(osext.expandvars(runtime().get_option("general/0/report_file")))
+    # ReFrame numbers its usual reports, and links the last one.
+    last = path.with_name("latest.json") if "{sessionid}" in path.name else path
+    getlogger().info(f"All that was measured, as a table: containercheck report {last}")

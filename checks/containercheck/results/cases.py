@@ -51,6 +51,8 @@ class Case:
     :ivar measured: the figures of each round, by side.
     :ivar nightly_pass: pass of ci/nightly in which it was run; empty for any other session.
     :ivar name: as ReFrame shows it, with all its parameters.
+    :ivar hashcode: ReFrame's hash of that name, the same on all partitions.
+    :ivar file: file of its check.
     :ivar tags: of the check; ``full`` for the full axes.
     :ivar performance: what ReFrame logs, by system, partition and name: value, reference, lower and upper bound of
         that (fractions, None for none), unit, result.
@@ -60,7 +62,7 @@ class Case:
     :ivar reproducer: script that repeats one run of a side by itself; empty where there is none.
     :ivar compared: what it compared; keys: see ``containercheck.results.earlier_rounds``.
     :ivar asked: configuration files and options of its session.
-    :ivar causes: what can explain that figures failed (explain/explanation.py).
+    :ivar causes: what can explain that figures failed (node/explain/explanation.py).
     :ivar where_time_went: line about the time of a container that is too slow; empty for none.
     :ivar earlier: the runs of this case before this one, the first one first.
     """
@@ -88,6 +90,8 @@ class Case:
     measured: tuple[Mapping[str, Any], ...] = ()
     nightly_pass: str = ""
     name: str = ""
+    hashcode: str = ""
+    file: str = ""
     tags: tuple[str, ...] = ()
     performance: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
@@ -180,18 +184,15 @@ def only(report: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
     return {**report, "runs": [{**run, "testcases": list(last.values())}], "restored_cases": []}
 
 
-def selection(report: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
-    """Return a report from which ReFrame's ``--restore-session`` with ``--failed`` selects exactly these cases."""
-    chosen = only(report, cases)
-    (run,) = chosen["runs"]
-    return {**chosen, "runs": [{**run, "testcases": [{**raw, "result": "fail"} for raw in run["testcases"]]}]}
-
-
 def merged(report: dict[str, Any], later: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
-    """Return a report with one more run: these cases as they are in a later report, if any of them is there."""
+    """Return a report with one more run: these cases as they are in a later report, if any of them is there.
+
+    :param report: empty for none yet.
+    """
     (run,) = only(later, cases)["runs"]
     if not run["testcases"]:
         return report
+    report = report or {**later, "runs": []}
     return {**report, "runs": [*report["runs"], {**run, "run_index": len(report["runs"])}]}
 
 
@@ -224,6 +225,8 @@ def _case(raw: dict[str, Any], asked: Asked) -> Case:
         measured=tuple(raw.get("measured") or ()),
         nightly_pass=raw.get("nightly_pass") or "",
         name=raw.get("display_name") or raw["name"],
+        hashcode=raw.get("hashcode") or "",
+        file=raw.get("filename") or "",
         tags=tuple(raw.get("tags") or ()),
         performance=raw.get("perfvalues") or {},
         commands=tuple(raw.get("prerun_cmds") or ()),

@@ -116,27 +116,16 @@ def rounds_of(report: str, unique_name: str, partition: str, compared: Compared)
     """
     if not report:
         return Earlier()
-    cases = cases_of(report, unique_name, partition)
-    rounds = cases[-1].get("measured") if cases else None
-    if not rounds:
+    # A run that was stopped has none.
+    cases = [case for case in cases_of(report, unique_name, partition) if case.get("measured")]
+    if not cases:
         return Earlier()
+    rounds = cases[-1]["measured"]
     difference = _difference(cases[-1].get("compared") or {}, compared)
     if difference:
         return Earlier(refused=difference)
     provenance = cases[-1].get("provenance") or {}
     return Earlier(rounds, provenance.get("runtimes") or {}, provenance)
-
-
-def refused_by_build(facts: dict[str, Any], provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a job's facts without earlier rounds where a program is another build now, which only its runs tell.
-
-    :param provenance: of the job, which has ended.
-    """
-    now = _builds(provenance)
-    for name, old in facts["earlier_builds"].items():
-        if now.get(name, old) != old:
-            return {**facts, "earlier": [], "earlier_refused": f"the build of {name} was {old}, and is {now[name]}"}
-    return facts
 
 
 def _builds(provenance: Mapping[str, Any]) -> dict[str, str]:

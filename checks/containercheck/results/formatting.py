@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
+from containercheck.node.formatting import number as number
+from containercheck.node.formatting import size as size
 from containercheck.results.cases import Case
 
 #: Name of the command that the person typed, and the words before it: these, or ``ci/`` for a script of the checkout.
@@ -14,19 +15,6 @@ _speaker, _before = "run", "containercheck "
 def count(amount: int, noun: str) -> str:
     """Return a number with its noun: ``1 node``, ``2 nodes``."""
     return f"{amount} {noun}{'' if amount == 1 else 's'}"
-
-
-def number(value: float | None, digits: int = 4, sign: str = "") -> str:
-    """Return a number with a given count of significant digits and no exponent; a question mark for None and NaN."""
-    if value is None or math.isnan(value):
-        return "?"
-    if math.isinf(value):
-        return "-∞" if value < 0 else f"{sign}∞"
-    # A rounding error of equal numbers' difference is 0; adding 0 removes the sign of -0.
-    value = 0.0 if abs(value) < 1e-12 else value + 0.0
-    places = 0 if value == 0 else digits - 1 - math.floor(math.log10(abs(value)))
-    text = f"{round(value, places):{sign}.{max(places, 0)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def columns(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]:
@@ -81,15 +69,3 @@ def typed(command: str) -> str:
 def say(text: str) -> None:
     """Print a message, which begins with the command that the person typed, in order with ReFrame's output."""
     print(f"{_speaker}: {text}", flush=True)
-
-
-def size(count: float) -> str:
-    """Return a number of bytes in words.
-
-    >>> [size(count) for count in (8 << 20, 11 << 30, 512)]
-    ['8 MiB', '11 GiB', '512 B']
-    """
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if count >= factor:
-            return f"{number(count / factor, 3)} {unit}"
-    return f"{count:.0f} B"

@@ -1,4 +1,4 @@
-"""Plan passes: which verdicts are open, what would close them, and which of them fit into the time that is left.
+"""Share out time: which verdicts are open, what would close them, and which of them fit into the time that is left.
 
 The rows of the checks say how many rounds an open figure needs in all, and how long a round takes. Everything here is
 arithmetic on that: nothing is run.
@@ -30,14 +30,14 @@ START = 10.0
 #: Factor on a forecast, which is about the median, and ignores replaced rounds. A job that needs less time than
 #: it has ends sooner.
 MARGIN = 1.3
-#: Part of a session's time for its first pass. Its rounds count later too; but only after it is known where more time
-#: closes most verdicts. A shorter one would give a worse forecast, and spend more on starts.
+#: Part of a session's time for its first run. The rest is for what fails, which its job confirms and explains, and for
+#: open cases, once it is known where more time closes most verdicts.
 FIRST_PART = 2 / 3
 #: Rounds that give a bound for a figure that is not expected to close; and sides that run in each round.
 FOR_BOUND, SIDES = 3, 2
-#: Fewest and most seconds of a check in a first pass: a few rounds of most checks, and what most take without a limit.
+#: Fewest and most seconds of a check in a first run: a few rounds of most checks, and what most take without a limit.
 FIRST_LEAST, FIRST_MOST = 10, 60
-#: Rounds that each case has time for in a first pass, whatever the others need: one round gives no spread, and so no
+#: Rounds that each case has time for in a first run, whatever the others need: one round gives no spread, and so no
 #: bound. The margin is for the start of containers, which the estimate of a run does not have.
 FIRST_ROUNDS, FIRST_MARGIN = 2, 1.5
 #: Most seconds of a session without a time of its own: on two cores, all plain checks close two verdicts of three.
@@ -61,7 +61,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of one pass.
+    """The plan of one run of open cases.
 
     :ivar cases: to run; empty where no open case is within reach and short enough.
     :ivar seconds: for the rounds of a case, by the class of its check.
@@ -139,15 +139,6 @@ def _steps(case: Case) -> list[Need]:
     return [Need(case, max(early), MARGIN * max(early), 0)] if early else []
 
 
-def _for_bound(case: Case) -> Need | None:
-    """Return the time after which a case that has one round has a bound; None for any other."""
-    single = [row for row in judged(case) if row.verdict == OPEN and row.rounds == 1]
-    if case.seconds == 0 or not single:
-        return None
-    seconds = (FOR_BOUND - 1) * max(row.round_seconds for row in single)
-    return Need(case, seconds, MARGIN * seconds, 0)
-
-
 def _rate(step: Need) -> float:
     """Return how many figures close per second."""
     return step.figures / (START + step.most)
@@ -181,12 +172,11 @@ def needs(cases: Iterable[Case]) -> list[Need]:
 
 
 def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, float] | None = None) -> Plan:
-    """Return the pass that closes most verdicts in the seconds that are left.
+    """Return the run that closes most verdicts in the seconds that are left.
 
     All open cases, if there is time for them. Else each case gets the time that closes most figures per second; cases
-    with figures that look too slow come first, then those of one round, of which not even a bound is known (they get
-    the time for that, where there is none for more), then those with the highest rate, as many as fit: another pass
-    may close the others. Where none fits with its margin, the shortest one that fits without it gets all the time.
+    with figures that look too slow come first, then those with the highest rate, as many as fit: another run may close
+    the others. Where none fits with its margin, the shortest one that fits without it gets all the time.
 
     :param limits: most seconds for a case of a check: by class, and for all other classes under the empty name.
     """
@@ -196,17 +186,11 @@ def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, flo
     if everything.takes <= left:
         return everything
     steps = [_steps(whole.case) for whole in wanted]
-    bounds = {whole.case.key: _for_bound(whole.case) for whole in wanted}
+    best = [max(each, key=_rate) for each in steps]
     chosen: list[Need] = []
-
-    def order(step: Need) -> tuple[bool, bool, float, float]:
-        return _can_wait(step), not bounds[step.case.key], -_rate(step), step.most
-
-    for best in sorted((max(each, key=_rate) for each in steps), key=order):
-        fitting = (
-            step for step in (best, bounds[best.case.key]) if step and _plan([*chosen, step], limits).takes <= left
-        )
-        chosen += itertools.islice(fitting, 1)
+    for step in sorted(best, key=lambda step: (_can_wait(step), -_rate(step), step.most)):
+        if _plan([*chosen, step], limits).takes <= left:
+            chosen.append(step)
     if not chosen:
         for first in sorted((each[0] for each in steps), key=lambda step: (step.figures == 0, step.seconds)):
             name = first.case.application
@@ -215,16 +199,9 @@ def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, flo
     return _plan(chosen, limits)
 
 
-def built(cases: Iterable[Case], took: float, foreseen: float) -> float:
-    """Return the seconds of a first pass that were spent on building.
-
-    Cases build at the same time, and wait for each other's images and for other sessions: their sum counts only up to
-    the time that the pass took beyond what was foreseen.
-
-    :param took: seconds of the pass.
-    :param foreseen: most seconds of the pass where nothing has to be built.
-    """
-    return max(0.0, min(sum(max(0.0, case.building - START) for case in cases), took - foreseen))
+def built(cases: Iterable[Case]) -> float:
+    """Return the seconds that cases spent on building, one after the other."""
+    return sum(max(0.0, case.building - START) for case in cases)
 
 
 def _limit(limits: Mapping[str, float], name: str) -> float:
@@ -246,18 +223,18 @@ def _plan(chosen: Sequence[Need], limits: Mapping[str, float]) -> Plan:
 def usual_session(cases: Iterable[Case]) -> float:
     """Return the seconds of a session without a time of its own: the expected time of its jobs, at most :data:`USUAL`.
 
-    0 where that is too short for a first pass: then each check keeps its own time.
+    0 where that is too short for a first run: then each check keeps its own time.
     """
     cases = list(cases)
     expected = sum(case.expected.get("expected", 0.0) for case in cases)
     wanted = first_takes(cases, first_seconds(cases, math.inf)) if expected else 0.0
-    # A first pass may give jobs more time than they are expected to take.
+    # A first run may give jobs more time than they are expected to take.
     seconds = min(USUAL, max(expected, wanted))
     return seconds if first_takes(cases, first_seconds(cases, seconds)) <= seconds else 0.0
 
 
 def first_seconds(cases: Iterable[Case], session: float) -> dict[str, int]:
-    """Return the seconds of each check, by class, in the first pass of a session, which runs all cases.
+    """Return the seconds of each check, by class, in the first run of a session, which runs all cases.
 
     ReFrame sets a variable for all cases of a class. A check gets the time in which its figures are expected to close,
     where spreads are known and that can be; else an equal share. If the session is too short for that, the shortest
@@ -288,7 +265,7 @@ def first_seconds(cases: Iterable[Case], session: float) -> dict[str, int]:
 
 
 def _first_least(case: Case) -> float:
-    """Return the fewest seconds of a case in a first pass: those of two rounds, as far as a run's time is known."""
+    """Return the fewest seconds of a case in a first run: those of two rounds, as far as a run's time is known."""
     two_rounds = FIRST_MARGIN * FIRST_ROUNDS * SIDES * (case.expected.get("seconds") or 0.0)
     return min(max(two_rounds, FIRST_LEAST), FIRST_MOST)
 
@@ -317,7 +294,7 @@ def _first_wanted(case: Case) -> float | None:
 
 
 def first_takes(cases: Iterable[Case], seconds: Mapping[str, float]) -> float:
-    """Return the most seconds that a first pass takes.
+    """Return the most seconds that a first run takes.
 
     :param seconds: of each check, by its class.
     """
@@ -325,6 +302,6 @@ def first_takes(cases: Iterable[Case], seconds: Mapping[str, float]) -> float:
 
 
 def shortest_takes(cases: Iterable[Case]) -> float:
-    """Return the most seconds that a first pass takes if each check gets as few as possible."""
+    """Return the most seconds that a first run takes if each check gets as few as possible."""
     cases = list(cases)
     return first_takes(cases, _first_least_by_class(cases))

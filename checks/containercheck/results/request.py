@@ -10,14 +10,12 @@ from typing import Any
 
 from containercheck.node import project
 
+#: Variable of ReFrame's environment that names the file in which cases are announced to their session when they end.
+ANNOUNCED = "CONTAINERCHECK_ANNOUNCED"
 #: ReFrame's name of its own configuration, and the configuration file that ci/run adds.
 BUILTIN, COMMON = "<builtin>", str(project.COMMON)
-#: The variable that names the report with earlier rounds to go on from: a file that is removed afterwards.
+#: The variable that names the report with earlier rounds to go on from.
 GOES_ON = "earlier"
-#: The variable that names the report with the causes that a confirmation tries; the same file.
-EXPERIMENTS = "experiments_of"
-#: The variable that says how many of them at most.
-MOST_EXPERIMENTS = "experiments_most"
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Asked:
         arguments, _ = parser.parse_known_args(words[1:])
         variables = [text for text in arguments.variables if text]
         names = [text.partition("=")[0].rpartition(".")[2] for text in variables]
-        kept = [text for text, name in zip(variables, names) if name not in (GOES_ON, EXPERIMENTS, MOST_EXPERIMENTS)]
+        kept = [text for text, name in zip(variables, names) if name != GOES_ON]
         options = [word for text in kept for word in ("-S", text)]
         files = [str(name) for name in info.get("config_files") or () if name != BUILTIN]
         if any(arguments.files):

@@ -7,15 +7,15 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from containercheck.node.stats import sequential
+from containercheck.node.verdict.comparison import EMULATED as EMULATED
+from containercheck.node.verdict.outcome import NOT_JUDGED as NOT_JUDGED
 
 #: Version of the format of stored rows. Those without one are of version 1, which has the same fields, or fewer.
 SCHEMA = 2
 #: Key of that version in a stored row.
 VERSION = "schema"
 #: Verdicts; on emulated processors nothing is judged.
-PASS, FAIL, OPEN, EMULATED = sequential.PASS, sequential.FAIL, sequential.INCONCLUSIVE, "emulated"
-#: Message about emulated processors.
-NOT_JUDGED = "emulated: overheads are reported, not judged"
+PASS, FAIL, OPEN = sequential.PASS, sequential.FAIL, sequential.INCONCLUSIVE
 #: Fields that are stored for every comparison, whatever their value, and for nothing else.
 _OF_COMPARISONS = frozenset(["overhead_unit", "accepted", "expected", "rounds", "above", "round_seconds"])
 #: Fields that are stored for every row.
@@ -65,6 +65,8 @@ class Row:
     :ivar answers_compared: whether the check has answers, so that it is known whether both computed the same.
     :ivar measures: parts of the machine that the figure depends on, as its check declares them; empty for all of them,
         and in old rows.
+    :ivar confirmation: what fresh rounds of the same job said of a failure (node/verdict/comparison.py): ``confirmed``,
+        ``refuted`` or ``unconfirmed``; empty where nothing failed.
     """
 
     figure: str
@@ -104,6 +106,7 @@ class Row:
     duet: bool = False
     answers_compared: bool = True
     measures: tuple[str, ...] = ()
+    confirmation: str = ""
 
     @property
     def is_comparison(self) -> bool:

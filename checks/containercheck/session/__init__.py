@@ -1,1 +1,1 @@
-"""The runs of ReFrame in a session: plan, build, measure, confirm, count node-hours, show progress."""
+"""A session: one run of ReFrame within a budget, then runs of open cases; node-hours, progress."""

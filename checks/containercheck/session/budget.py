@@ -1,14 +1,13 @@
 """The node-hours that a session of ci/run may take: selects the cases that fit into the rest.
 
-The cases of a pass cannot exceed the rest even if each job takes its time limit; so cases are run in several passes,
-and what the jobs of a pass really took is counted before the next. Builds are not counted.
+The cases of a run cannot exceed the rest even if each job takes its time limit; so cases are run in several runs of
+ReFrame, and what the jobs of one really took is counted before the next. Builds are not counted.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from containercheck.results.cases import Case, ReportError
 from containercheck.results.formatting import names, say
@@ -18,7 +17,6 @@ from containercheck.session import estimate
 class Budget:
     """A session's budget of node-hours.
 
-    :ivar foreseen: the report of a dry run of all cases.
     :ivar waiting: cases that are still to be run.
     """
 
@@ -28,16 +26,14 @@ class Budget:
         :param node_hours: the budget; None for no limit.
         """
         self._all = node_hours or math.inf
-        self.foreseen: dict[str, Any] = {}
         self.waiting: list[Case] = []
 
-    def begin(self, foreseen: dict[str, Any], cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
+    def begin(self, cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
         """Return the first cases to run, with ReFrame's options for that; print the cases that do not fit.
 
-        :param cases: the cases of the report that are to be run, in their order.
+        :param cases: the cases that are to be run, in their order.
         :raises ReportError: no case is expected to fit.
         """
-        self.foreseen = foreseen
         self.waiting, left = estimate.affordable(cases, self._all)
         if left:
             excess = sum(map(estimate.node_hours, left))

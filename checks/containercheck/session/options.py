@@ -106,12 +106,6 @@ OPTIONS: Mapping[str, Option] = {
         _option("--run", action="store_true", help="run the checks too whose program it has"),
         _option("--markdown", action="store_true", help="print it as a table in Markdown"),
         _option(
-            "--no-experiments",
-            dest="experiments",
-            action="store_false",
-            help="confirm slowness without trying, in the same rounds, what may explain it",
-        ),
-        _option(
             "--between",
             nargs=2,
             metavar=("A", "B"),

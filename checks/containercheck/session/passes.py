@@ -1,24 +1,22 @@
-"""The passes of a session, each a run of ReFrame: all checks first, then the cases that need another run."""
+"""A session: one run of ReFrame within a budget; further runs of cases that are open, while there is time."""
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import math
+import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from containercheck.results import coverage, open_verdicts, selections
-from containercheck.results.cases import Case, Key, ReportError, collect, key, load, merged, only, save, selection
+from containercheck.results.cases import Case, Key, ReportError, collect, load, merged, save
 from containercheck.results.formatting import names, say
-from containercheck.results.request import EXPERIMENTS, MOST_EXPERIMENTS
-from containercheck.session import estimate, preparation, reframe_process
+from containercheck.session import estimate, reframe_process
 from containercheck.session.budget import Budget
-from containercheck.session.progress import Awaited, Verbatim, View, awaited
+from containercheck.session.progress import Verbatim, View
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.settings import Settings
 from containercheck.session.spreads_file import KnownSpreads
@@ -29,20 +27,20 @@ Choice = Callable[[Sequence[Case]], list[Case]]
 #: Exception of the library where -S sets a variable that does not exist
 #: (checks/containercheck/application/assignments.py).
 UNKNOWN_VARIABLE = "UnknownVariable"
-#: So many cases of a pass are named; what becomes of each is told when it ends.
+#: Most cases of a run that are named in its message.
 NAMED = 6
 #: Keys of the report's session_info for the arguments for ReFrame, for what was compared, and for what went wrong.
 ARGUMENTS, COMPARED, PROBLEMS = "ci_run_arguments", "ci_run_compared", "ci_run_problems"
 
 
 class Session:
-    """The runs of ReFrame in a session: of all checks, or of open ones; then of the cases that need another run.
+    """The runs of ReFrame in a session: one of all checks, or of a choice; then those of open cases.
 
     :ivar report: report of all runs, as it is in the workplace's ``report``.
     :ivar cases: cases of that report.
     :ivar foreseen: cases of the dry run; none where it continues the last session.
     :ivar is_resumed: whether it continues the last session.
-    :ivar problems: what could not be logged or shown.
+    :ivar problems: what could not be shown.
     """
 
     def __init__(
@@ -56,7 +54,7 @@ class Session:
     ) -> None:
         """Start the clock of the session; nothing is run yet.
 
-        :param choice: choice of the first pass; by default all cases, or with a budget the cheapest first.
+        :param choice: choice of the first run; by default all cases, or with a budget the cheapest first.
         :param compared: name and identity of the things that the session compares beside bare and containers.
         :param view: what is shown meanwhile; by default what ReFrame prints.
         """
@@ -64,15 +62,14 @@ class Session:
         self._compared = dict(compared or {})
         self._choice = choice or (estimate.cheapest_first if settings.node_hours else None)
         self._settings, self._place, self._relay = settings, place, relay
-        self._deadline = time.monotonic() + 60 * (settings.minutes or float("inf"))
+        self._deadline = time.monotonic() + 60 * (settings.minutes or math.inf)
         self._arguments = settings.arguments
-        # Whether passes over open cases follow.
+        # Whether runs of open cases follow.
         self._going_on = settings.only_open or (settings.minutes is not None and not settings.fixed)
-        # Most seconds of the first pass without building, and seconds of building before it.
-        self._first_takes = self._building = 0.0
-        self._confirmed: set[Key] = set()
         self._budget = Budget(settings.node_hours)
-        self._known = KnownSpreads(settings.arguments, place)
+        self._spreads = KnownSpreads(settings.arguments, place)
+        # All cases that could run, among which a run selects.
+        self._known: list[Case] = []
         self.report: dict[str, Any] = {}
         self.cases: list[Case] = []
         self.foreseen: list[Case] = []
@@ -83,48 +80,48 @@ class Session:
         self.problems: list[str] = []
 
     def begin(self) -> list[str]:
-        """Run all checks, and return the problems besides their results.
+        """Run all checks, or the choice, and return the problems besides their results.
 
         :raises UsageError: a variable is set that does not exist.
         :raises ReportError: ReFrame left no report.
         """
-        place, settings = self._place, self._settings
+        place, settings, status = self._place, self._settings, 0
         place.clear()
         say("asking ReFrame which checks can run here")
-        with self._foreseen() as foreseen:
-            self.foreseen = collect([foreseen])
-            self._view.head(self.foreseen)
-            self._before = self._last_session()
-            # Not before: after a wrong command line the last session's report is still there.
-            place.report.unlink(missing_ok=True)
-            if not self._choice:
-                self._prepare(foreseen, foreseen)
-            if not settings.limits and not settings.fixed and not self._relay.stopped_by:
-                self._arguments = (*self._first_seconds(selections.ran(collect([foreseen]))), *self._arguments)
-            known, chosen = self._first_chosen(foreseen) if self._choice else (foreseen, [])
-            if self._choice:
-                self._prepare(foreseen, known)
+        self.foreseen = self._foreseen()
+        self._view.head(self.foreseen)
+        self._before = self._last_session()
+        # Not before: after a wrong command line the last session's report is still there.
+        place.report.unlink(missing_ok=True)
+        self._known = selections.ran(self.foreseen)
+        if not settings.limits and not settings.fixed and not self._relay.stopped_by:
+            self._arguments = (*self._first_seconds(), *self._arguments)
         if self._relay.stopped_by:
             raise ReportError("no check was run")
-        began = time.monotonic()
-        files = () if reframe_process.names_checks(self._arguments) else files_cheapest_first(foreseen)
-        status = self._reframe(f"--report-file={place.report}", *chosen, known=known, files=files)
+        if self._choice:
+            if settings.node_hours or not self.foreseen:
+                # Now with the seconds that checks got meanwhile; without an answer ReFrame repeats its error.
+                self._known = selections.ran(collect([self.foresee()]))
+            chosen, options = self._budget.begin(self._choice(self._known))
+            self.run(chosen, *options)
+        else:
+            files = files_cheapest_first(self.foreseen)
+            status = self._reframe(self._known, f"--report-file={place.report}", files=files)
         problems = [] if self._relay.stopped_by else reframe_process.left_out(place.log)
         self.report = load(place.report)
         # A later --open reads them.
         self.report.setdefault("session_info", {}).update({ARGUMENTS: settings.arguments, COMPARED: self._compared})
         self._keep()
+        self._view.collected(self.cases)
         if settings.minutes is None:
             # Only a time on the command line includes builds: the first session of a machine builds for many minutes.
-            self._deadline += open_verdicts.built(self.cases, time.monotonic() - began, self._first_takes)
+            self._deadline += open_verdicts.built(self.cases)
         if status != 0 and not self._relay.stopped_by and not any(map(selections.failure, self.cases)):
             problems.append(f"ReFrame ended with status {status}, though no check failed (see above)")
         stopped = self._relay.stopped_by
-        before: list[str] = []
-        if stopped:
-            # What was not run then is not in the report, and so is not open: a later --open does not end with 0.
-            before = [f"the session was stopped by {stopped} before all checks had run: run it anew"]
-        self.report["session_info"][PROBLEMS] = [*problems, *before]
+        # What was not run then is not in the report, and so is not open: a later --open does not end with 0.
+        left = f"the session was stopped by {stopped} before all checks had run: run it anew" if stopped else ""
+        self.report["session_info"][PROBLEMS] = [*problems, *filter(None, [left])]
         self._keep()
         return problems
 
@@ -147,12 +144,12 @@ class Session:
             return self.begin()
         self.is_resumed = True
         self.cases = collect([self.report])
+        self._known = selections.ran(self.cases)
         self._arguments = (*self.report.get("session_info", {}).get(ARGUMENTS, ()), *self._arguments)
         self._place.clear()
         if self._settings.arguments:
             # A variable that does not exist is an error before anything runs.
-            with self._foreseen():
-                pass
+            self._foreseen()
         return list(self.report.get("session_info", {}).get(PROBLEMS, ()))
 
     def _last_session(self) -> list[Case]:
@@ -171,24 +168,14 @@ class Session:
 
     @property
     def is_done(self) -> bool:
-        """Whether no verdict is open, and no slowness unconfirmed."""
-        return not open_verdicts.open_figures(self.cases) and not selections.to_repeat(self.cases)
+        """Whether no verdict is open."""
+        return not open_verdicts.open_figures(self.cases)
 
-    def repeat_open(self) -> None:
-        """Run the cases that waited for the budget, then repeat those that were only slow, then the open ones.
-
-        It ends when open cases close no more verdicts, or time or budget are used up.
-        """
+    def go_on(self) -> None:
+        """Run the cases that waited for the budget, then the open ones, while they close verdicts and there is time."""
         while not self._relay.stopped_by:
             if self._budget.waiting:
                 self._run_waiting()
-                continue
-            slow = [case for case in selections.to_repeat(self.cases) if case.key not in self._confirmed]
-            ended = [case for case in selections.to_prove(self.cases) if case.key not in self._confirmed]
-            if slow:
-                self._confirm(slow)
-            elif ended and self._settings.experiments:
-                self._prove(ended)
             elif not self._going_on or not self._close():
                 return
 
@@ -199,74 +186,28 @@ class Session:
         :raises ReportError: ReFrame left no report.
         """
         with tempfile.TemporaryDirectory() as directory:
-            return self._dry_run(directory)
-
-    def _dry_run(self, directory: str) -> dict[str, Any]:
-        prefix = [f"--{option}={directory}/{option}" for option in ("stage", "output", "report-file")]
-        self._reframe("--dry-run", *prefix, known=None)
-        report = load(Path(directory, "report-file"))
+            prefix = [f"--{option}={directory}/{option}" for option in ("stage", "output", "perflogdir", "report-file")]
+            self._reframe(None, "--dry-run", *prefix)
+            report = load(Path(directory, "report-file"))
         unknown_variables = sorted({case.reason for case in collect([report]) if case.error == UNKNOWN_VARIABLE})
         if unknown_variables:
             raise UsageError(unknown_variables[0])
         return report
 
-    @contextlib.contextmanager
-    def _foreseen(self) -> Iterator[dict[str, Any]]:
-        """Give the report of a dry run while its stage directories exist; an empty one if it fails.
+    def _foreseen(self) -> list[Case]:
+        """Return the cases of a dry run; none if it fails, as ReFrame reports the error when it runs."""
+        try:
+            return collect([self.foresee()])
+        except ReportError:
+            return []
 
-        ReFrame reports the error itself when it runs.
-        """
-        with tempfile.TemporaryDirectory() as directory:
-            try:
-                report = self._dry_run(directory)
-            except ReportError:
-                report = {"runs": []}
-            yield report
-
-    def _prepare(self, foreseen: dict[str, Any], wanted: dict[str, Any]) -> None:
-        """Build what the cases of a report need, before anything is measured.
-
-        :param foreseen: report of a dry run, whose stage directories still exist.
-        :param wanted: report with the cases.
-        """
-        builds = preparation.builds(foreseen, [case.key for case in selections.ran(collect([wanted]))])
-        if not builds:
-            return
-        took = preparation.Preparation(builds, self._place).run(self._relay)
-        self._building += took
-        if self._settings.minutes is None:
-            # See begin().
-            self._deadline += took
-
-    def _first_chosen(self, foreseen: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """Return a report of the first cases of a choice, and the options with which ReFrame runs them.
-
-        :raises ReportError: ReFrame left no report, or no case fits into the budget.
-        """
-        if self._settings.node_hours or not foreseen["runs"]:
-            # Now with the seconds that checks got meanwhile; an empty report is repeated for ReFrame's error message.
-            foreseen = self.foresee()
-        choice = self._choice or estimate.cheapest_first
-        chosen, options = self._budget.begin(foreseen, choice(selections.ran(collect([foreseen]))))
-        save(self._place.selection, selection(foreseen, chosen))
-        return only(foreseen, chosen), [*options, f"--restore-session={self._place.selection}", "--failed"]
-
-    def _run_waiting(self) -> None:
-        """Run the next cases that waited for the budget, or print that none of them fits any more."""
-        chosen, options = self._budget.next(self.cases)
-        if not chosen:
-            return
-        missed = self.repeat(chosen, *options, known=self._budget.foreseen)
-        if missed:
-            say(f"not run: {names(missed)}")
-
-    def _first_seconds(self, cases: Sequence[Case]) -> list[str]:
-        """Return options with the seconds of each check in the first pass; none where each check keeps its default.
+    def _first_seconds(self) -> list[str]:
+        """Return options with the seconds of each check in the first run; none where each check keeps its default.
 
         A session without a time on the command line has the usual one, unless its jobs wait in a queue or it has a
         budget.
         """
-        minutes = self._settings.minutes
+        minutes, cases = self._settings.minutes, self._known
         if not cases or (minutes is None and self._settings.node_hours):
             return []
         if minutes is None:
@@ -275,65 +216,24 @@ class Session:
                 return []
             self._going_on = True
             self._deadline = time.monotonic() + 60 * minutes
-        # A time on the command line includes building.
-        left = max(0.0, 60 * minutes - (self._building if self._settings.minutes else 0.0))
-        seconds = open_verdicts.first_seconds(cases, left)
-        self._first_takes = open_verdicts.first_takes(cases, seconds)
-        takes = self._first_takes / 60
-        excess = "" if 60 * takes <= left else f", more than the {left / 60:.3g} that are left: select fewer checks"
-        shares = sorted(set(seconds.values()))
+        seconds = open_verdicts.first_seconds(cases, 60 * minutes)
+        takes = open_verdicts.first_takes(cases, seconds) / 60
         # Bare cases, which compare nothing, get no seconds.
-        seconds_text = ""
-        if shares:
-            seconds_text = ", " + " to ".join(map(str, dict.fromkeys((shares[0], shares[-1])))) + " s each"
-        seconds_text += ", by what they need" if len(shares) > 1 else ""
-        say(f"the first pass has {len(cases)} case(s){seconds_text}: at most {takes:.0f} minutes{excess}")
+        shares = " to ".join(map(str, sorted({min(seconds.values()), max(seconds.values())}))) if seconds else ""
+        each = f", {shares} s each" if shares else ""
+        excess = "" if takes <= minutes else f", more than the {minutes:.3g} that there are: select fewer checks"
+        say(f"{len(cases)} case(s){each}: {takes:.0f} minutes if nothing fails or has to be built{excess}")
         return [word for name, check_seconds in seconds.items() for word in ("-S", f"{name}.seconds={check_seconds}")]
 
-    def _confirm(self, slow: Sequence[Case]) -> None:
-        """Repeat the cases that were only slow, with new rounds."""
-        chosen, options = self._budget.within(slow, self.cases)
-        if not chosen:
-            self._confirmed |= {case.key for case in slow}
-            left = f"as only {self._budget.left(self.cases):.3g} node-hours are left"
-            say(f"not run again, {left}, and so taken for confirmed: {names(slow)}")
-            return
-        say(f"{len(chosen)} check(s) only failed in their performance, and are run again: {names(chosen, NAMED)}")
-        self._confirmed |= {case.key for case in chosen}
-        if self._settings.experiments:
-            options = [*options, "-S", f"{EXPERIMENTS}={self._place.selection}"]
-        missed = self.repeat(chosen, *options)
+    def _run_waiting(self) -> None:
+        """Run the next cases that waited for the budget, or print that none of them fits any more."""
+        chosen, options = self._budget.next(self.cases)
+        missed = self.run(chosen, *options) if chosen else []
         if missed:
-            say(f"not run again, and so taken for confirmed: {names(missed)}")
-
-    def _prove(self, ended: Sequence[Case]) -> None:
-        """Run cases whose containers end or hang once more, beside the same with the likeliest cause taken away."""
-        self._confirmed |= {case.key for case in ended}
-        chosen, options = self._budget.within(ended, self.cases)
-        if chosen:
-            say(f"{len(chosen)} check(s) ended in the container only; what may be the cause is tried: {names(chosen)}")
-            self.repeat(chosen, *options, "-S", f"{EXPERIMENTS}={self._place.selection}")
-
-    def try_remedies(self, cases: Sequence[Case], most: int) -> list[Case]:
-        """Run failed cases once more with further remedies, and return those in which nothing could be tried.
-
-        What they showed is in the causes of the report; its verdicts stay.
-
-        :param most: remedies in each.
-        """
-        report = copy.deepcopy(self.report)
-        words = (f"{EXPERIMENTS}={self._place.selection}", f"{MOST_EXPERIMENTS}={most}")
-        missed = self.repeat(cases, *(word for value in words for word in ("-S", value)))
-        again = {case.key: case.causes for case in self.cases if case not in missed and case.causes}
-        for raw in (raw for run in report["runs"] for raw in run["testcases"]):
-            if key(raw) in again and raw.get("causes"):
-                raw["causes"] = list(again[key(raw)])
-        self.report = report
-        self._keep()
-        return [case for case in cases if case.key not in again]
+            say(f"not run: {names(missed)}")
 
     def _close(self) -> bool:
-        """Run as many open cases as fit into the time left, and return whether another such pass makes sense."""
+        """Run as many open cases as fit into the time left, and return whether another such run makes sense."""
         chosen = open_verdicts.plan(self.cases, self._deadline - time.monotonic(), self._settings.limits)
         if not chosen.cases:
             if open_verdicts.needs(self.cases):
@@ -343,14 +243,14 @@ class Session:
         if not cases:
             say(f"what is open needs more node-hours than are left: {names(chosen.cases)}")
             return False
-        say(f"{len(cases)} case(s) go on, at most {chosen.takes / 60:.1f} minutes: {names(cases, NAMED)}")
-        options += ["-S", f"earlier={self._place.selection}"]
+        say(f"{len(cases)} case(s) go on, for about {chosen.takes / 60:.1f} minutes: {names(cases, NAMED)}")
+        options += ["-S", f"earlier={self._place.report}"]
         if not self._settings.fixed:
             # They override seconds and rounds of the last session, whose arguments come first.
             values = [(f"{name}.seconds={seconds}", f"{name}.rounds=0") for name, seconds in chosen.seconds.items()]
             options += [word for pair in values for value in pair for word in ("-S", value)]
         before = open_verdicts.open_figures(self.cases)
-        missed = self.repeat(cases, *options)
+        missed = self.run(cases, *options)
         if missed:
             say(f"not run: {names(missed)}")
         closed = before - open_verdicts.open_figures(self.cases)
@@ -360,77 +260,88 @@ class Session:
         # Where there were too few rounds for a forecast, there is one now.
         return bool(closed) or not (chosen.figures or missed)
 
-    def repeat(self, cases: Sequence[Case], *options: str, known: dict[str, Any] | None = None) -> list[Case]:
-        """Repeat these cases, add the results to the report, and return the cases that were not run.
-
-        :param known: a report with the cases, where this session's lacks them: they run for the first time.
-        """
-        place = self._place
-        place.repetition.unlink(missing_ok=True)
-        save(place.selection, selection(known or self.report, cases))
-        # From a restored report ReFrame selects exactly these cases: check, partition and environment. A name or a hash
-        # would select the check on other partitions too.
-        restored = [f"--restore-session={place.selection}", "--failed"]
-        if not known:
-            # The files of the first run stay where they are.
-            stage = Path(self.report["session_info"]["prefix_stage"], "repeat")
-            restored += ["--max-retries=0", "--reruns=0", f"--stage={stage}"]
-        # With the checks' directory ReFrame warns that it is not the restored one; without, it would use its default.
-        self._reframe(*options, *restored, f"--report-file={place.repetition}", known=only(known or self.report, cases))
-        try:
-            later = load(place.repetition)
-        except ReportError:
-            later = {"runs": []}
-        # With --repeat ReFrame runs all repetitions of a check; the report takes only these cases.
-        self.report = merged(self.report, later, cases)
-        self._keep()
-        again = {case.key: case for case in collect([later])}
+    def run(self, cases: Sequence[Case], *options: str) -> list[Case]:
+        """Run these cases, add the results to the report, and return the cases that were not run."""
+        later: list[Case] = []
+        for members, selecting in selected(cases, self._known):
+            self._place.latest.unlink(missing_ok=True)
+            words = (*options, *selecting, f"--report-file={self._place.latest}")
+            self._reframe(members, *words, files=files_cheapest_first(members))
+            try:
+                report = load(self._place.latest)
+            except ReportError:
+                continue
+            self.report = merged(self.report, report, members)
+            self._keep()
+            later += collect([report])
+            self._view.collected(collect([report]))
+        again = {case.key: case for case in later}
         missed = [case for case in cases if case.key not in again or not selections.ran([again[case.key]])]
+        ran_before = {case.key for case in selections.ran(self.cases)}
         for case in cases:
             self._missed.pop(case.key, None)
         # What runs for the first time was not measured before; and a stop has a line of its own.
-        for case in [] if known or self._relay.stopped_by else missed:
-            reason = again[case.key].reason if case.key in again else "ReFrame did not run it again"
-            self._missed[case.key] = replace(case, result="skip", reason=reason)
+        for case in () if self._relay.stopped_by else missed:
+            if case.key in ran_before:
+                reason = again[case.key].reason if case.key in again else "ReFrame did not run it again"
+                self._missed[case.key] = replace(case, result="skip", reason=reason)
         return missed
 
-    def repeat_within_budget(self, cases: Sequence[Case], *options: str) -> list[Case]:
-        """Repeat as many of these cases as fit into the budget, and return those that were not run."""
+    def run_within_budget(self, cases: Sequence[Case], *options: str) -> list[Case]:
+        """Run as many of these cases as fit into the budget, and return those that were not run."""
         chosen, more = self._budget.within(cases, self.cases)
-        missed = self.repeat(chosen, *options, *more) if chosen else []
+        missed = self.run(chosen, *options, *more)
         return [case for case in cases if case in missed or case not in chosen]
 
     def _keep(self) -> None:
-        save(self._place.report, self.report)
-        self.cases = collect([self.report])
-        self._view.collected(self.cases)
+        if self.report:
+            save(self._place.report, self.report)
+        self.cases = collect([self.report] if self.report else [])
 
-    def _reframe(self, *options: str, known: dict[str, Any] | None, files: Sequence[str] = ()) -> int:
+    def _reframe(self, cases: Sequence[Case] | None, *options: str, files: Sequence[str] = ()) -> int:
         """Run ReFrame, and return its exit status.
 
-        :param known: a report with the cases that are run; None for a run that is not shown.
-        :param files: check files, in their order; by default all, in ReFrame's order.
+        :param cases: the cases that it is going to run; None for a dry run.
+        :param files: check files, in their order, unless the arguments name any; by default all.
         """
-        options = (*self._known.options(self.report), *options)
-        expected = None if known is None else expectations(known)
-        quiet = known is not None and all(case.scheduler == "local" for case in selections.ran(collect([known])))
-        checks = [word for name in files or [self._place.checks] for word in ("-c", name)]
-        words = [*checks, *self._arguments, *options]
-        return reframe_process.reframe(words, self._place, self._relay, expected, quiet, self._view, self.problems)
+        arguments = self._arguments if "-n" not in options else reframe_process.without_names(self._arguments)
+        names_checks = not files or reframe_process.names_checks(arguments)
+        checks = [word for name in ([self._place.checks] if names_checks else files) for word in ("-c", name)]
+        words = [*checks, *arguments, *self._spreads.options(self.report), *options]
+        return reframe_process.reframe(words, self._place, self._relay, cases, self._view, self.problems)
 
 
-def files_cheapest_first(report: dict[str, Any]) -> list[str]:
-    """Return the check files of a dry run, those with the cheapest cases first.
+def selected(cases: Sequence[Case], known: Sequence[Case]) -> list[tuple[list[Case], list[str]]]:
+    """Return the runs of ReFrame that run exactly these cases: the cases of each, and the options that select them.
 
-    ReFrame runs cases in the order in which it loads them. Files with skipped cases only come last.
+    A hash selects a case on all partitions. Where not all of them are wanted, each partition has a run of its own.
+
+    :param known: all cases that could run.
     """
-    cost = {case.key: case.expected.get("expected", 0.0) for case in selections.ran(collect([report]))}
+    hashes, keys = {case.hashcode for case in cases}, {case.key for case in cases}
+    are_everywhere = all(case.key in keys for case in known if case.hashcode in hashes)
+    groups: dict[tuple[str, ...], list[Case]] = {}
+    for case in cases:
+        system, partition, environ, _ = case.key
+        place = (f"--system={system}:{partition}", "-p", f"^{re.escape(environ)}$")
+        groups.setdefault(() if are_everywhere else place, []).append(case)
+    runs = []
+    for words, members in groups.items():
+        codes = dict.fromkeys(case.hashcode for case in members)
+        runs.append((members, [*words, *(word for code in codes for word in ("-n", f"/{code}"))]))
+    return runs
+
+
+def files_cheapest_first(cases: Sequence[Case]) -> list[str]:
+    """Return the check files of cases, those with the cheapest cases first, and those with skipped cases only last.
+
+    ReFrame runs cases in the order in which it loads them.
+    """
     files: dict[str, float] = {}
-    for raw in (raw for run in report["runs"] for raw in run["testcases"]):
-        name = raw.get("filename")
-        if name:
-            files[name] = min(files.get(name, math.inf), cost.get(key(raw), math.inf))
-    return sorted(files, key=files.__getitem__)
+    for case in cases:
+        cost = math.inf if case.result == "skip" else case.expected.get("expected", 0.0)
+        files[case.file] = min(files.get(case.file, math.inf), cost)
+    return sorted(filter(None, files), key=files.__getitem__)
 
 
 def _selecting(arguments: Sequence[str]) -> list[str]:
@@ -441,11 +352,3 @@ def _selecting(arguments: Sequence[str]) -> list[str]:
 def _list(compared: Mapping[str, str]) -> str:
     """Return the things that a session compared, for messages."""
     return ", ".join(f"{name} {identity}" for name, identity in compared.items()) or "bare and containers only"
-
-
-def expectations(report: dict[str, Any]) -> Mapping[str, Awaited]:
-    """Return the cases of a report with names and expected durations, by their names in ReFrame's output."""
-    cases = {case.key: case for case in selections.ran(collect([report]))}
-    testcases = [raw for run in report["runs"] for raw in run["testcases"] if key(raw) in cases]
-    times = {case_key: case.expected.get("expected", open_verdicts.START) for case_key, case in cases.items()}
-    return dict(awaited(raw, names([cases[key(raw)]]), times[key(raw)]) for raw in testcases)

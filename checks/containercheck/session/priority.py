@@ -14,7 +14,7 @@ class Priority:
     """The order of the cases, by the runs of earlier nights.
 
     :param nights: the earliest first.
-    :param minutes: time for a first pass of cases without a queue; None for no limit.
+    :param minutes: time for the cases without a queue; None for no limit.
     """
 
     def __init__(self, nights: Sequence[Night], minutes: float | None = None) -> None:
@@ -38,7 +38,7 @@ class Priority:
     def choose(self, cases: Sequence[Case]) -> list[Case]:
         """Return the cases that are run tonight, in their order; print those for which there is no time.
 
-        Each gets the shortest first pass. Jobs in a queue run at the same time, and so do not count.
+        Each gets the shortest time. Jobs in a queue run at the same time, and so do not count.
         """
         ordered = self.order(cases)
         chosen: list[Case] = []

@@ -1,12 +1,13 @@
 """Show the progress of ReFrame: in a terminal in one moving line at its end, in a log in a line now and then.
 
-It follows from ReFrame's output and from that of the jobs: images are built and rounds are run for minutes, during
-which ReFrame prints nothing.
+Cases announce their end (results/announcements.py). The output of jobs shows what is built or run meanwhile, as ReFrame
+prints nothing for minutes.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -14,66 +15,41 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from containercheck.results import announcements
-from containercheck.results.cases import Case
+from containercheck.results import open_verdicts
+from containercheck.results.cases import Case, collect
+from containercheck.results.formatting import short_name
+from containercheck.results.selections import FAILED
 
 #: Seconds between two lines in a log, and between two updates of the moving line.
 HEARTBEAT, MOVES = 30.0, 1.0
 #: Part of the work that has to be done before the time left is estimated.
 TELLING = 0.05
-#: ReFrame's line for a case that ended: result, number of cases, hash and partition. It colors the result.
-ENDED = re.compile(r"^\[ *([A-Z]+) *\] \( *\d+/\d+\) .*(/[0-9a-f]+ @\S+)")
+#: A color in ReFrame's output.
 COLOR = re.compile(r"\x1b\[[0-9;]*m")
 #: Erases the line of a terminal.
 ERASED = "\r\x1b[K"
 
 
-@dataclass(frozen=True)
-class Awaited:
-    """A case that is to be run.
-
-    :ivar name: name for people.
-    :ivar seconds: expected duration.
-    :ivar raw: ReFrame's test case of the report that foresaw it.
-    """
-
-    name: str
-    seconds: float
-    raw: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A case that ended.
-
-    :ivar name: for people.
-    :ivar result: as a report has it, such as ``pass``.
-    :ivar raw: ReFrame's test case of the report that foresaw it; empty where none did.
-    :ivar rows: its figures, as they are stored; none where it did not come to them.
-    """
-
-    name: str
-    result: str
-    raw: Mapping[str, Any]
-    rows: Sequence[Any]
-
-
 class View(Protocol):
-    """What a session shows of itself."""
+    """The form in which a session shows itself."""
 
     def head(self, cases: Sequence[Case]) -> None:
         """Show what is going to run, of the cases of a dry run."""
 
-    def lines(self, printed: str, ended: Ended | None) -> Iterable[str]:
-        """Return what is shown of a line that ReFrame printed, and with which a case may have ended."""
+    def printed(self, line: str) -> str:
+        """Return what is shown of a line that ReFrame printed."""
+
+    def ended(self, case: Case) -> str:
+        """Return what is shown of a case that has ended."""
 
     def collected(self, cases: Sequence[Case]) -> None:
-        """Show what else there is to tell of the session's cases, after a run of ReFrame."""
+        """Show the rest of a run's cases, when ReFrame has written its report."""
 
 
 class Verbatim:
@@ -82,27 +58,40 @@ class Verbatim:
     def head(self, cases: Sequence[Case]) -> None:
         """Show nothing: ReFrame has a heading of its own."""
 
-    def lines(self, printed: str, ended: Ended | None) -> Iterable[str]:
+    def printed(self, line: str) -> str:
         """Return all of it."""
-        return [printed]
+        return line
+
+    def ended(self, case: Case) -> str:
+        """Return nothing: ReFrame prints it."""
+        return ""
 
     def collected(self, cases: Sequence[Case]) -> None:
-        """Show nothing: ReFrame tells at its end what failed."""
+        """Show nothing: ReFrame prints at its end what failed."""
 
 
-def awaited(raw: Mapping[str, Any], name: str, seconds: float) -> tuple[str, Awaited]:
-    """Return a case with the name that it has in ReFrame's output.
+class Lines:
+    """The lines of a file that is being written.
 
-    :param raw: ReFrame's test case of a report.
+    :ivar path: path of the file.
     """
-    return f"/{raw['hashcode']} @{raw['system']}:{raw['partition']}+{raw['environ']}", Awaited(name, seconds, raw)
 
+    def __init__(self, path: Path) -> None:
+        """Begin at the end that the file has now."""
+        self.path = path
+        self._at = path.stat().st_size if path.exists() else 0
 
-class ProgressText(Protocol):
-    """Work that can describe its progress."""
-
-    def line(self, within: float) -> str:
-        """Return the progress, with the last line that was printed within these seconds."""
+    def new(self) -> list[str]:
+        """Return the lines that were completed since the last call."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._at)
+                complete = file.read().rpartition(b"\n")[0::2]
+        except OSError:
+            return []
+        data = complete[0] and complete[0] + b"\n"
+        self._at += len(data)
+        return data.decode(errors="surrogateescape").splitlines(keepends=True)
 
 
 class Progress:
@@ -112,30 +101,43 @@ class Progress:
     :ivar failed: number of cases that failed.
     """
 
-    def __init__(self, known: Mapping[str, Awaited], stage: Path, rows: Path | None = None) -> None:
+    def __init__(self, known: Sequence[Case], stage: Path, log: Path, announced: Path) -> None:
         """Begin before any case has ended.
 
         :param known: the cases that are run, as far as they are known.
         :param stage: ReFrame's stage directory.
-        :param rows: file that cases announce their rows in.
+        :param log: file that ReFrame prints into.
+        :param announced: file in which cases that have ended are announced.
         """
-        self._known, self._stage, self._rows = dict(known), stage, rows
+        self._known, self._stage = {case.key: case for case in known}, stage
+        self._log, self._announced = Lines(log), Lines(announced)
         self._began = time.monotonic()
-        self._all = sum(case.seconds for case in known.values())
+        self._all = sum(map(_seconds, known))
         self._finished = 0.0
         self.done = self.failed = 0
 
-    def read_line(self, line: str) -> Ended | None:
-        """Count a case from a line that ReFrame printed, and return it."""
-        match = ENDED.match(COLOR.sub("", line))
-        if not match or match[1] == "SKIP":
-            return None
+    def news(self, view: View) -> str:
+        """Return what is shown of what was printed, and of the cases that ended, since the last call."""
+        shown = [view.printed(line) for line in self._log.new()]
+        for line in self._announced.new():
+            # A full disk may have cut it; then the case is shown when the report is there.
+            with contextlib.suppress(ValueError):
+                shown.append(view.ended(self._counted(json.loads(line))))
+        return "".join(shown)
+
+    def log_exception(self) -> None:
+        """Append the current exception to the log."""
+        with contextlib.suppress(OSError), self._log.path.open("a", encoding="utf-8") as log:
+            traceback.print_exc(file=log)
+
+    def _counted(self, raw: dict[str, Any]) -> Case:
+        """Count a case that ended, and return it with the label that it has among all cases."""
+        (case,) = collect([{"runs": [{"testcases": [raw]}]}])
+        known = self._known.get(case.key, case)
         self.done += 1
-        self.failed += match[1] in ("FAIL", "ABORT")
-        case = self._known.get(match[2], Awaited(match[2], 0.0))
-        self._finished += case.seconds
-        rows = announcements.told(self._rows, match[2]) if self._rows else []
-        return Ended(case.name, {"OK": "pass"}.get(match[1], match[1].lower()), case.raw, rows)
+        self.failed += case.result in FAILED
+        self._finished += _seconds(known)
+        return replace(case, label=known.label)
 
     def line(self, within: float) -> str:
         """Return the progress, with the last line of the job that printed in the last seconds; empty without news."""
@@ -152,15 +154,20 @@ class Progress:
         if not self._all or not TELLING < self._finished / self._all < 1:
             return []
         left = (time.monotonic() - self._began) * (self._all / self._finished - 1)
-        return [f"some {left / 60:.0f} min left" if left > 90 else f"some {left:.0f} s left"]
+        return [f"about {left / 60:.0f} min left" if left > 90 else f"about {left:.0f} s left"]
 
     def _doing(self, within: float) -> str:
         job, line = sign_of_life(self._stage, within)
         if not job:
             return ""
-        mark = f"/{job.rpartition('_')[2]} @"
-        name = next((case.name for key, case in self._known.items() if key.startswith(mark)), job)
+        mark = job.rpartition("_")[2]
+        name = next((short_name(case) for case in self._known.values() if case.hashcode == mark), job)
         return f"{name}: {line or 'no output yet'}"
+
+
+def _seconds(case: Case) -> float:
+    """Return the seconds that a case is expected to take."""
+    return case.expected.get("expected", open_verdicts.START)
 
 
 def sign_of_life(stage: Path, seconds: float) -> tuple[str, str]:
@@ -169,12 +176,11 @@ def sign_of_life(stage: Path, seconds: float) -> tuple[str, str]:
     The last line is empty while the job has printed nothing.
     """
     newest, changed = None, time.time() - seconds
-    # system/partition/environment/check/, also below repeat/; deeper directories have files of the applications.
-    for pattern in ("*/*/*/*/rfm_*.out", "repeat/*/*/*/*/rfm_*.out"):
-        for path in stage.glob(pattern):
-            with contextlib.suppress(OSError):
-                if path.stat().st_mtime > changed:
-                    newest, changed = path, path.stat().st_mtime
+    # system/partition/environment/check/; deeper directories have files of the applications.
+    for path in stage.glob("*/*/*/*/rfm_*.out"):
+        with contextlib.suppress(OSError):
+            if path.stat().st_mtime > changed:
+                newest, changed = path, path.stat().st_mtime
     return (newest.parent.name, last_line(newest)) if newest is not None else ("", "")
 
 
@@ -201,8 +207,10 @@ class Screen:
         return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
     def show(self, line: bytes) -> None:
-        """Print a line that stays, in one piece, from any thread."""
+        """Print lines that stay, in one piece, from any thread."""
         with self._lock:
+            if not line:
+                return
             self._write((ERASED.encode() if self._moving else b"") + line + self._moving.encode(errors="replace"))
 
     def move(self, text: str) -> None:
@@ -224,15 +232,30 @@ class Screen:
 
 
 @contextlib.contextmanager
-def shown(progress: ProgressText, screen: Screen) -> Iterator[None]:
-    """Show the progress until the block is left."""
-    ended = threading.Event()
+def shown(progress: Progress, view: View, problems: list[str]) -> Iterator[None]:
+    """Show what is printed, what ends and the progress until the block is left.
+
+    :param problems: gets the first exception that this ends with; ReFrame goes on without it.
+    """
+    screen, ended = Screen(), threading.Event()
+
+    def show_news() -> None:
+        if problems:
+            return
+        try:
+            screen.show(progress.news(view).encode(errors="surrogateescape"))
+        except Exception as error:
+            problems.append(f"some of ReFrame's output was not shown: {type(error).__name__}: {error}")
+            progress.log_exception()
 
     def show_repeatedly() -> None:
-        while not ended.wait(MOVES if screen.is_terminal else HEARTBEAT):
+        beat = time.monotonic()
+        while not ended.wait(MOVES):
+            show_news()
             if screen.is_terminal:
                 screen.move(progress.line(HEARTBEAT))
-            else:
+            elif time.monotonic() - beat >= HEARTBEAT:
+                beat = time.monotonic()
                 line = progress.line(HEARTBEAT + 5)
                 if line:
                     screen.show(f"[ {line} ]\n".encode(errors="replace"))
@@ -245,3 +268,4 @@ def shown(progress: ProgressText, screen: Screen) -> Iterator[None]:
         ended.set()
         thread.join()
         screen.move("")
+        show_news()

@@ -15,15 +15,15 @@ import sys
 import sysconfig
 import threading
 import time
-import traceback
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from containercheck.node import project
-from containercheck.results import announcements
+from containercheck.results.cases import Case
 from containercheck.results.formatting import say
+from containercheck.results.request import ANNOUNCED
 from containercheck.session import options, outer_job, progress, usage
 
 #: ReFrame's warning when it leaves out a file or a check that it cannot load.
@@ -89,14 +89,9 @@ class Workplace:
         return self.report_file or self.directory / "reports" / "run-report.json"
 
     @property
-    def selection(self) -> Path:
-        """Return the file with the cases of the report that are run again, and their rounds."""
-        return self.reports / "repeat-cases.json"
-
-    @property
-    def repetition(self) -> Path:
-        """Return ReFrame's own report of the latest repetition."""
-        return self.reports / "repeat-report.json"
+    def latest(self) -> Path:
+        """Return ReFrame's own report of its latest run of selected cases."""
+        return self.reports / "latest-report.json"
 
     @property
     def log(self) -> Path:
@@ -105,7 +100,7 @@ class Workplace:
 
     def clear(self, *more: Path) -> None:
         """Remove the files of an earlier session, which could be taken for those of this one."""
-        for path in (self.selection, self.repetition, self.log, *more):
+        for path in (self.latest, self.log, *more):
             path.unlink(missing_ok=True)
 
 
@@ -296,6 +291,13 @@ def names_checks(arguments: Sequence[str]) -> bool:
     return bool(known.checkpath or known.recursive)
 
 
+def without_names(arguments: Sequence[str]) -> list[str]:
+    """Return ReFrame's arguments without the names of checks, to which it would add those of selected cases."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("-n", "--name", action="append")
+    return parser.parse_known_args(arguments)[1]
+
+
 def named_report(arguments: Sequence[str], place: Workplace) -> Path | None:
     """Return the report that the site's file (``general/report_file``) or ``RFM_REPORT_FILE`` names.
 
@@ -338,93 +340,46 @@ def reframe(
     arguments: Sequence[str],
     place: Workplace,
     relay: Relay,
-    known: Mapping[str, progress.Awaited] | None = None,
-    quiet: bool = False,
+    known: Sequence[Case] | None = None,
     view: progress.View | None = None,
     problems: list[str] | None = None,
 ) -> int:
-    """Run ReFrame, log its output, show that and its progress, and return its exit status.
+    """Run ReFrame, log its output, show its progress, and return its exit status.
 
-    :param known: the cases that it is expected to run; None for a run that is logged, and not shown.
-    :param quiet: whether its jobs measure on this machine: then it handles one case after the other, sets up, builds
-        and polls no other case while one is measured, and polls that one every other second.
-    :param view: what is shown of its output; by default all.
-    :param problems: gets what of its output could not be logged or shown.
+    :param known: the cases that it is expected to run; None for a dry run, which is logged and not shown. Where all of
+        them measure on this machine, ReFrame handles one after the other: it sets up, builds and polls no other case
+        while one is measured, and polls that one every other second.
+    :param view: what is shown; by default ReFrame's output.
+    :param problems: gets what could not be shown.
     """
     place.reports.mkdir(parents=True, exist_ok=True)
-    rows = place.reports / "announced-rows.jsonl"
-    rows.unlink(missing_ok=True)
-    is_dry = "--dry-run" in arguments
-    actions = [] if is_dry else ["-r"]
-    if quiet:
+    announced = place.reports / "announced-cases.jsonl"
+    announced.unlink(missing_ok=True)
+    # A session around this one may have set the variable.
+    actions, rates, told = [], DRY, ""
+    shown: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    if known is not None:
         # A policy among the arguments comes later, and so overrides this one.
-        actions += ["--exec-policy=serial"]
-    screen, current = progress.Screen(), progress.Progress(known or {}, place.directory / "stage", rows)
-    # Without a buffer: on a full disk, closing the log would fail too.
-    with (
-        place.log.open("ab", buffering=0) as log,
-        contextlib.nullcontext() if known is None else progress.shown(current, screen),
-    ):
-        process = subprocess.Popen(
-            [program(), *actions, *arguments],
-            cwd=place.directory,
-            # In a dry run, whose rows are made up, nothing is announced.
-            env={
-                **(DRY if is_dry else QUIET if quiet else {}),
-                **environment(place),
-                **({} if known is None else {announcements.FILE: str(rows)}),
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=log if known is None else subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            # The terminal's Ctrl-C reaches only this process, which passes it on to ReFrame once.
-            start_new_session=True,
+        serial = all(case.scheduler == "local" for case in known)
+        actions = ["-r", "--exec-policy=serial"] if serial else ["-r"]
+        rates, told = QUIET if serial else {}, str(announced)
+        current = progress.Progress(known, place.directory / "stage", place.log, announced)
+        shown = progress.shown(current, view or progress.Verbatim(), [] if problems is None else problems)
+    with place.log.open("ab") as log, shown:
+        status = relay.wait(
+            subprocess.Popen(
+                [program(), *actions, *arguments],
+                cwd=place.directory,
+                env={**rates, **environment(place), ANNOUNCED: told},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # The terminal's Ctrl-C reaches only this process, which passes it on to ReFrame once.
+                start_new_session=True,
+            )
         )
-        if known is None:
-            return relay.wait(process)
-        errors: dict[str, str] = {}
-        copying = threading.Thread(
-            target=copy, args=(process, log, screen, current, view or progress.Verbatim(), errors), daemon=True
-        )
-        copying.start()
-        status = relay.wait(process)
-        # A process that ReFrame left running may still have the output open.
-        copying.join(timeout=10)
-    if problems is not None:
-        problems += [f"some of ReFrame's output was not {what}: {error}" for what, error in errors.items()]
-    rows.unlink(missing_ok=True)
+    announced.unlink(missing_ok=True)
     return status
-
-
-def copy(
-    process: subprocess.Popen[bytes],
-    log: BinaryIO,
-    screen: progress.Screen,
-    current: progress.Progress,
-    view: progress.View,
-    errors: dict[str, str],
-) -> None:
-    """Log, show and count the lines that a process prints, until its output ends, whatever fails here.
-
-    The process waits for ever for a reader that is gone.
-
-    :param errors: gets the first error of each of the two.
-    """
-
-    def show(line: bytes) -> None:
-        text = line.decode(errors="surrogateescape")
-        for shown in view.lines(text, current.read_line(text)):
-            screen.show(shown.encode(errors="surrogateescape"))
-
-    for line in process.stdout or ():
-        for what, handle in (("logged", log.write), ("shown", show)):
-            try:
-                handle(line)
-            except Exception as error:
-                if what not in errors:
-                    errors[what] = f"{type(error).__name__}: {error}"
-                    with contextlib.suppress(OSError, ValueError):
-                        log.write(traceback.format_exc().encode())
 
 
 def _printed(log: Path) -> str:

@@ -22,7 +22,6 @@ class Settings:
     :ivar arguments: all other arguments, which are for ReFrame.
     :ivar verbose: whether ReFrame's output is shown.
     :ivar figures: whether the session ends with the table of all figures.
-    :ivar experiments: whether a confirmation tries what may explain the failure.
     """
 
     minutes: float | None
@@ -32,7 +31,6 @@ class Settings:
     estimate: bool = False
     verbose: bool = False
     figures: bool = False
-    experiments: bool = True
 
     @property
     def _variables(self) -> list[tuple[str, str, str]]:

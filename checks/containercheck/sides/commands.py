@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from reframe.core.exceptions import SkipTestError
 
 from containercheck.application.facts import PROGRAM, Neighbour
 from containercheck.node import container_runtimes, contract
+from containercheck.node.job import launch
 from containercheck.sides import host_mpi_scripts
 from containercheck.sides.sides import Container, Needs, Program, Side
 from containercheck.site import node_commands
@@ -23,8 +25,6 @@ RANKS, LOOKUP = "mpi-ranks", "sh -c 'command -v mpi-ranks'"
 _PRELOAD = "LD_PRELOAD"
 #: Most ranks that are started for an observation: they wait for each other by files. Above, one process is observed.
 OBSERVED = 128
-#: Seconds that the preparation of a remedy may take.
-PATIENCE = 300
 #: Command that prints what a process in a container sees: variables, a NUL after each; mounts; limits. For
 #: node/job/container_view.py only.
 SURROUNDINGS = "sh -c 'env -0; echo; cat /proc/self/mountinfo; echo; ulimit -a; grep -E ^Cap /proc/self/status'"
@@ -35,19 +35,21 @@ class Job:
     """What a job does before the rounds, and what it needs.
 
     :ivar first: commands before those of the application.
-    :ivar last: commands after them; they write the scripts.
+    :ivar last: commands after them; with comments that show what the sides run.
     :ivar needs: modules and variables of the job.
     :ivar prepares: whether there is a script that prepares what all runs read.
-    :ivar scripts: script of one run of each side, by the side's name.
-    :ivar private: texts of files in the stage directory that only their owner may read, by name.
+    :ivar runs: command of one run of each side, by the side's name, with slots (node/job/launch.py).
+    :ivar files: texts of files in the stage directory that the job reads, by name.
+    :ivar private: those that only their owner may read.
     """
 
     first: tuple[str, ...]
     last: tuple[str, ...]
     needs: Needs
     prepares: bool
+    runs: Mapping[str, str]
+    files: Mapping[str, str]
     private: Mapping[str, str]
-    scripts: Mapping[str, str] = field(default_factory=dict)
 
 
 def _lacking(program: str) -> str:
@@ -72,38 +74,53 @@ def job_commands(
     :param own: further needs of the application.
     :param input_commands: commands that make the input, with the variables of the bare program.
     """
-    contained = sum(side.container is not None and not side.remedy_of for side in sides)
+    contained = sum(side.container is not None for side in sides)
     facts = (site, layout, stagedir, contained > 1, contained > 0)
     by_side = {side.name: side_commands(side, *facts) for side in sides}
     needs = sum((commands.needs for commands in by_side.values()), own)
-    scripts = {contract.script_file(name): commands.script for name, commands in by_side.items()}
-    for commands in by_side.values():
-        scripts.update(commands.scripts)
+    files = {name: text for commands in by_side.values() for name, text in commands.files.items()}
     variables = next((side.environment for side in sides if not side.container), {}) if input_commands else {}
     prepare = [*needs.prepare, *node_commands.exports(variables), *input_commands]
     if prepare:
-        scripts[contract.PREPARE] = "\n".join(prepare)
+        files[contract.PREPARE] = "\n".join(prepare)
+    files[contract.COMMANDS] = json.dumps({name: commands.stored for name, commands in by_side.items()}, indent=1)
     # One trap for all files, before the job makes any of them.
     trap = [f"trap {shlex.quote(shlex.join(['rm', '-rf', '--', *needs.files]))} EXIT"] if needs.files else []
-    texts = [node_commands.written(name, text) for name, text in scripts.items()]
     private = {contract.environment_file(side.name): node_commands.private_exports(side.environment) for side in sides}
     runs = {name: commands.script for name, commands in by_side.items()}
     first = (*node_commands.require_python(site), *trap)
-    return Job(first, (*needs.before, *texts), needs, bool(prepare), private, runs)
+    shown = [f"# {side.label} runs: {line}" for side in sides for line in _programs(runs[side.name])]
+    return Job(first, (*needs.before, contract.RUNS_FOLLOW, *shown), needs, bool(prepare), runs, files, private)
+
+
+def _programs(script: str) -> list[str]:
+    """Return the lines of a run that start its programs, for people."""
+    lines = script.splitlines()
+    steps = [line for phase, line in zip(lines, lines[1:]) if phase.startswith("phase ")]
+    return steps or [line for line in lines if line.startswith("beside ")] or lines[-1:]
 
 
 @dataclass(frozen=True)
 class Commands:
     """The commands of a side, and what they need.
 
-    :ivar script: script of one run.
+    :ivar script: of one run, with slots (node/job/launch.py).
     :ivar needs: what the job does before, loads, sets, and removes.
-    :ivar scripts: other scripts that the job needs, by file name.
+    :ivar others: other commands with slots, by name (node/contract.py).
+    :ivar files: scripts that these call, by file name.
+    :ivar container: what the job needs to know of the container to change it; empty for none.
     """
 
     script: str
     needs: Needs
-    scripts: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    container: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def stored(self) -> dict[str, object]:
+        """The side's entry in ``commands.json``."""
+        return {"commands": {contract.RUN_SIDE: self.script, **self.others}, "container": self.container}
 
 
 def side_commands(
@@ -120,34 +137,33 @@ def side_commands(
         if not observed:
             return Commands(_script(side, host, site), side.launcher.needs)
         needs = Needs(prepare=(_observation(side, site),), files=(contract.KEY,))
-        return Commands(_script(side, host, site), side.launcher.needs + needs, _observing(side, host))
+        observe = {contract.OBSERVE_SIDE: _observing(side, host)}
+        return Commands(_script(side, host, site), side.launcher.needs + needs, observe)
     container = _InContainer(side, stagedir, layout, observed, _network(side.container, site, layout))
-    if side.remedy_of:
-        # A remedy that cannot be prepared must not end the job: its own run then fails, and is left out.
-        unpacking = shlex.quote(" && ".join(container.unpacking()))
-        prepare = [f"timeout {PATIENCE} bash -c {unpacking} || true"] if container.unpacking() else []
-        needs = Needs(prepare=(*prepare, _observation(side, site)))
-        return Commands(_script(side, container, site), needs, _observing(side, container))
     needs = side.launcher.needs + side.container.needs + container.needs(site, layout)
+    others = container.preparation()
     if several:
         keep = node_commands.in_job(site, "surroundings", side.name)
-        needs += Needs(prepare=(f"(set -o pipefail; {container.words(SURROUNDINGS)} | {keep})",), files=(contract.KEY,))
-    scripts = {}
+        enter = node_commands.in_job(site, "enter", side.name, contract.SURROUNDINGS)
+        others[contract.SURROUNDINGS] = container.words(SURROUNDINGS)
+        needs += Needs(prepare=(f"(set -o pipefail; {enter} | {keep})",), files=(contract.KEY,))
     if side.launcher.ranks:
         inside = _Inside(container, layout)
-        ranks = contract.ranks_file(side.name)
-        scripts = {ranks: container.parallel(RANKS), contract.inside_file(ranks): inside.parallel(RANKS)}
-        scripts[contract.lookup_file(side.name)] = container.words(LOOKUP)
-        scripts[contract.inside_file(contract.script_file(side.name))] = _script(side, inside, site)
+        others[contract.START_RANKS], others[contract.START_INSIDE] = (
+            each.parallel(RANKS) for each in (container, inside)
+        )
+        others[contract.LOOK_UP] = container.words(LOOKUP)
+        others[contract.RUN_INSIDE] = _script(side, inside, site)
+    files = container.mpi_scripts()
     if side.container.runtime.way.own_network:
-        scripts[container_runtimes.OWN_NETWORK_SCRIPT] = container_runtimes.OWN_NETWORK
+        files[container_runtimes.OWN_NETWORK_SCRIPT] = container_runtimes.OWN_NETWORK
     if side.container.runtime.script:
-        scripts[side.container.runtime.script_name] = side.container.runtime.script
-    scripts.update(container.mpi_scripts())
-    scripts.update(_observing(side, container) if observed else {})
+        files[side.container.runtime.script_name] = side.container.runtime.script
+    if observed:
+        others[contract.OBSERVE_SIDE] = _observing(side, container)
     if side.may_fail:
         needs = replace(needs, prepare=(_tried(side.name, needs.prepare),))
-    return Commands(_script(side, container, site), needs, scripts)
+    return Commands(_script(side, container, site), needs, others, files, container.facts)
 
 
 def _tried(name: str, prepare: Sequence[str]) -> str:
@@ -178,14 +194,13 @@ def _observation(side: Side, site: Site) -> str:
     return f"{node_commands.in_job(site, 'observe', *ranks, side.name)} || true"
 
 
-def _observing(side: Side, place: _Host | _InContainer) -> dict[str, str]:
-    """Return the script that starts a side once, to print what it sees."""
+def _observing(side: Side, place: _Host | _InContainer) -> str:
+    """Return the command that starts a side once, to print what it sees."""
     directory = place.workdir
-    command = f"sh {directory}/{contract.OBSERVE} {directory}/{contract.observing_directory(side.name)}"
+    command = f"sh {directory}/{contract.OBSERVE} {directory}/{contract.observing_directory(launch.SIDE)}"
     # A program that starts others to measure them has no ranks, and would measure this one.
-    launch = place.parallel if 0 < side.launcher.ranks <= OBSERVED else place.words
-    lines = [*node_commands.exports(side.environment, side.name), launch(command)]
-    return {contract.observe_file(side.name): "\n".join(lines)}
+    start = place.parallel if 0 < side.launcher.ranks <= OBSERVED else place.words
+    return "\n".join([*node_commands.exports(side.environment, side.name), start(command)])
 
 
 def _script(side: Side, place: _Host | _InContainer | _Inside, site: Site) -> str:
@@ -280,8 +295,7 @@ class _InContainer:
         self._side, self._stagedir, self._layout, self._observed = side, stagedir, layout, observed
         self._network = network
         self._program = side.program
-        # A remedy is started as the side that it is to mend, with what was found out for that in the job.
-        self._name = side.remedy_of or side.name
+        self._name = side.name
         self._local_ranks = layout.ranks_per_node if side.launcher.ranks else 0
         self._launcher = side.launcher
         self._container: Container = side.container
@@ -310,7 +324,7 @@ class _InContainer:
 
     def _entered(self, command: str) -> str:
         """Return a command with the words that come before it in the container, and the host's MPI where it is used."""
-        command = " ".join([*self._container.prefix, command])
+        command = f"{launch.PREFIX} {command}"
         if not self._container.host_mpi:
             return command
         return f"sh {contract.WORKDIR}/{contract.mpi_entry_file(self._name)} {command}"
@@ -353,20 +367,18 @@ class _InContainer:
         if container.copied_to:
             files = (str(Path(container.copied_to).parent),)
             words.append(f"--copy-to={container.copied_to}")
-        # The shell reads the name of a stored image from a file.
-        stored = f" --stored-image={container.image}" if container.runtime.storage else ""
-        prepare = [node_commands.in_job(site, "runtime", *words, self._name) + stored]
-        prepare += self.unpacking()
+        words += ["--stored-image"] if container.runtime.storage else []
+        prepare = [node_commands.in_job(site, "runtime", *words, self._name)]
+        if container.unpacked_to:
+            prepare += [f"mkdir -p {container.unpacked_to}", self._enter(site, contract.UNPACK)]
         if container.host_mpi:
             prepare.append(self._plan_host_mpi(site))
         if container.runtime.mount_points:
-            prepare.append(self._launch("true", container, [container.runtime.mount_points]))
+            prepare.append(self._enter(site, contract.MOUNT_POINTS))
         # Before what may end the job: it is to explain that.
         prepare += [_observation(self._side, site)] if self._observed else []
         if container.required_program:
-            program = shlex.quote(container.required_program)
-            look = node_commands.unless_found(program, _lacking(program), 1)
-            prepare.append(self.words(shlex.join(["sh", "-c", look])))
+            prepare.append(self._enter(site, contract.REQUIRE))
         if container.host_mpi:
             prepare += self._verify_host_mpi(site)
         if self._launcher.ranks:
@@ -380,40 +392,78 @@ class _InContainer:
             prepare=tuple(prepare), variables={"PMIX_MCA_gds": "hash"}, files=(*files, *[contract.KEY] * self._observed)
         )
 
-    def unpacking(self) -> list[str]:
-        """Return the commands that unpack the image, where it runs unpacked."""
+    def _enter(self, site: Site, command: str) -> str:
+        """Return the command that runs one of :meth:`preparation`."""
+        return node_commands.in_job(site, "enter", self._name, command)
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What the job needs to know to change the container."""
+        container, runtime = self._container, self._container.runtime
+        is_file = runtime.form == container_runtimes.SIF and not container.unpacked_to
+        gpus = "" if container.gpus else runtime.gpus
+        tree = container.unpacked_to or contract.UNPACKED
+        observed = self._launcher.ranks if 0 < self._launcher.ranks <= OBSERVED else 0
+        facts = {"image": self._image, "bind": runtime.bind, "gpus": gpus, "unpacks": is_file, "tree": tree}
+        return {**facts, "observed": observed}
+
+    @property
+    def _image(self) -> str:
         container = self._container
-        return [f"mkdir -p {container.unpacked_to}", self._unpack(container)] if container.unpacked_to else []
+        return container.unpacked_to or (container.copied_to and shlex.quote(container.copied_to)) or container.image
+
+    def preparation(self) -> dict[str, str]:
+        """Return the commands that the job runs in the container before the rounds, by name."""
+        container = self._container
+        commands = (
+            {contract.UNPACK: self._unpack(container)} if container.runtime.form == container_runtimes.SIF else {}
+        )
+        if container.runtime.mount_points:
+            commands[contract.MOUNT_POINTS] = self._launch("true", container, [container.runtime.mount_points])
+        if container.required_program:
+            program = shlex.quote(container.required_program)
+            look = node_commands.unless_found(program, _lacking(program), 1)
+            commands[contract.REQUIRE] = self.words(shlex.join(["sh", "-c", look]))
+        if container.host_mpi:
+            look = f"sh {contract.WORKDIR}/{contract.mpi_lookup_file(self._name)} {shlex.quote(self._program.mpi)}"
+            commands[contract.PREFLIGHT] = self.words(look)
+        return commands
 
     def _unpack(self, container: Container) -> str:
         """Return the command that unpacks an image with its own tar: nodes may lack or forbid other tools for it."""
-        target = f"{contract.WORKDIR}/{container.unpacked_to}"
+        target = f"{contract.WORKDIR}/{launch.TREE}"
         # Shells of images may lack pipefail. A tar that cannot skip unreadable files ends with 1.
         unpack = (
             f"{{ {container_runtimes.ARCHIVE}; echo $? >{target}.status; }} | "
             f"{{ tar -C {target} -xof - && cat >/dev/null; }} && "
             f'[ "$(cat {target}.status)" -le 1 ] && cd {target} && mkdir -p dev proc sys tmp'
         )
-        packed = replace(container, unpacked_to=None, copied_to=None, host_mpi=None, prefix=())
-        return self._launch(shlex.join(["sh", "-c", unpack]), packed, [packed.runtime.contain])
+        packed = replace(container, unpacked_to=None, copied_to=None, host_mpi=None)
+        return self._launch(shlex.join(["sh", "-c", unpack]), packed, [packed.runtime.contain], image=packed.image)
 
-    def _launch(self, command: str, container: Container, more: Sequence[str] = (), launcher: str = "") -> str:
-        """Return the command that runs a command in a container.
+    def _launch(
+        self,
+        command: str,
+        container: Container,
+        more: Sequence[str] = (),
+        launcher: str = "",
+        image: str = launch.IMAGE,
+    ) -> str:
+        """Return the command that runs a command in a container, with slots for what only the job knows.
 
         :param more: further options of the runtime.
         :param launcher: words that start the ranks, or measure the command.
+        :param image: what the runtime is to run.
         """
-        # The words before the runtime, and the options for the node's runtime and the host's MPI, are known only in the
-        # job: see node/job/runtime_start.py and node/job/rank_trial.py.
-        options = [f"$(cat {contract.options_file(self._name)})"]
+        options = [launch.OPTIONS]
         # Containers of a daemon are found by this label.
         options += [container.runtime.label.format(label=f"{contract.RUN}=${contract.RUN}")]
         options += [*container.options, *more]
-        options += [f"$(cat {contract.mpi_options_file(self._name)})"] if container.host_mpi else []
-        copied = container.copied_to and shlex.quote(container.copied_to)
+        options += [launch.MPI_OPTIONS] if container.host_mpi else []
+        options += [launch.CHANGES]
         line = container.runtime.command_line(
             command,
-            container.unpacked_to or copied or container.image,
+            image,
             [(self._stagedir, contract.WORKDIR)],
             contract.WORKDIR,
             filter(None, options),
@@ -421,7 +471,7 @@ class _InContainer:
             container.typed,
             self._network,
         )
-        start = f"$(cat {contract.start_file(self._name)})"
+        start = launch.START
         if not container.runtime.alone:
             return f"{launcher} {start} {line}".strip()
         # The container is an option of the launcher.
@@ -441,12 +491,11 @@ class _InContainer:
 
     def _verify_host_mpi(self, site: Site) -> list[str]:
         """Return the commands that check whether the image's program can load the host's MPI."""
-        look = f"sh {contract.WORKDIR}/{contract.mpi_lookup_file(self._name)} {shlex.quote(self._program.mpi)}"
         output = contract.preflight_file(self._name)
         trees = [f"--tree={source}:{target}" for target, source in self._container.software_trees.items()]
         return [
             # The next command judges its output, whatever its status.
-            f"{self.words(look)} >{output} 2>&1 || true",
+            f"{self._enter(site, contract.PREFLIGHT)} >{output} 2>&1 || true",
             node_commands.in_job(site, "hostmpi", "verify", *trees, self._name),
         ]
 

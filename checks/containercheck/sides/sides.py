@@ -115,7 +115,6 @@ class Container:
     :ivar needs: modules and variables of the runtime.
     :ivar required_program: a program that the site says the image has: without it the check fails before the rounds.
     :ivar software_trees: directories of the host, by their path in the container, whose MPI counts as the image's own.
-    :ivar prefix: words before every command in the container, quoted: they may change its environment.
     """
 
     runtime: Runtime
@@ -129,7 +128,6 @@ class Container:
     needs: Needs = Needs()
     required_program: str | None = None
     software_trees: Mapping[str, str] = field(default_factory=dict)
-    prefix: tuple[str, ...] = ()
 
     @property
     def typed(self) -> str:
@@ -181,7 +179,6 @@ class Side:
         against the host.
     :ivar shares_cores: whether its ranks use each other's cores on purpose: where they are bound then proves nothing.
     :ivar may_fail: whether the others are run on without it, as of several runtimes that are each compared with bare.
-    :ivar remedy_of: name of the side that it repeats with one change, to see whether that helps; it is not judged.
     """
 
     name: str
@@ -194,16 +191,19 @@ class Side:
     replaces: bool = False
     shares_cores: bool = False
     may_fail: bool = False
-    remedy_of: str | None = None
 
     def facts(self, margins: Mapping[str, tuple[float, float]]) -> dict[str, object]:
         """Return the side's entry for ``facts.json``.
 
         :param margins: the range that is accepted of a successor, by figure.
         """
-        accepted = margins if self.replaces else {}
-        facts = {"name": self.name, "label": self.label, "compared_with": self.compared_with}
-        return {**facts, "accepted": accepted, **({"may_fail": True} if self.may_fail else {})}
+        facts: dict[str, object] = {"name": self.name, "label": self.label, "compared_with": self.compared_with}
+        facts.update({"mpi": self.program.mpi is not None, "preloads_mpi": self.program.preloads_mpi})
+        facts.update({name: getattr(self, name) for name in ("may_fail", "replaces", "shares_cores")})
+        if self.container:
+            container = {"host_mpi": self.container.host_mpi is not None, "image": self.container.image}
+            facts.update({"contained": True, **container, "trees": [*self.container.software_trees]})
+        return {**facts, "accepted": margins if self.replaces else {}}
 
     def changed(self, **facts) -> Side:
         """Return this side with other values for some of its fields."""

@@ -70,12 +70,6 @@ def private_exports(environment: Mapping[str, str]) -> str:
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.split(environment)[1].items())
 
 
-def written(name: str, text: str) -> str:
-    """Return the command that writes any text into a file of the working directory."""
-    end = contract.end_word(text)
-    return f"cat >{name} <<'{end}'\n{text}\n{end}"
-
-
 def unless_found(program: str, report: str, status: int, environment: Mapping[str, str] | None = None) -> str:
     """Return the command that ends its shell if a program is not on the PATH.
 

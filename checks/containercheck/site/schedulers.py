@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import MutableMapping
 
+from reframe.core.runtime import runtime
 from reframe.core.schedulers import Job
 
 from containercheck.site import slurm
@@ -74,3 +75,16 @@ def _slots(site: Site, layout: Layout) -> list[str]:
             f"{site.partition}, parallel_environment"
         )
     return [f"-pe {site.parallel_environment} {slots}"]
+
+
+def one_at_a_time() -> None:
+    """Have ReFrame run one case at a time on each partition that is this machine, and build one at a time.
+
+    Rounds of two cases would wait for each other, each with its processes. ReFrame 4.10 asks a partition for its
+    ``max_jobs`` when it first runs a case there, and has no way to set it but the site's file.
+    """
+    here = [each for each in runtime().system.partitions if each.scheduler.registered_name == "local"]
+    if here:
+        runtime().site_config.add_sticky_option("systems/0/max_local_jobs", 1)
+    for partition in here:
+        partition._max_jobs = 1

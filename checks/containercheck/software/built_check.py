@@ -120,6 +120,11 @@ class BuiltCheck(ApplicationFacts):
         for name, text in ((name, text) for name, text in files.items() if text):
             variables.write_private(Path(self.stagedir, name), text)
 
+    def write_files(self, files: Mapping[str, str]) -> None:
+        """Write files in the stage directory, each with a line end."""
+        for name, text in files.items():
+            Path(self.stagedir, name).write_text(f"{text}\n")
+
     @run_after("run")
     def close_scripts(self):
         """Keep others from reading ReFrame's scripts, of which it leaves copies in the output directory."""

@@ -13,6 +13,7 @@ from containercheck.node import container_runtimes, contract, texts
 from containercheck.node.build import recipes
 from containercheck.node.build.cache import CacheError
 from containercheck.node.container_runtimes import OCI, REGISTRY_SCHEME, RUNTIMES, SIF, SQUASHFS, TREE, Runtime, Storage
+from containercheck.node.job import launch
 from containercheck.node.project import RECIPES
 from containercheck.sides.sides import Candidate
 from containercheck.site import hosts, node_commands, releases
@@ -149,7 +150,7 @@ def _converted(
     words += [*typed, "--cache", site.cache("image_cache"), "--link", link]
     if runtime.form in (TREE, SQUASHFS):
         return replace(source, image=link, build=(*source.build, node_commands.in_build(site, *words)))
-    name = f"$(cat {contract.image_name_file(link)})"
+    name = launch.content_of(contract.image_name_file(link))
     if site.is_here:
         return replace(source, image=name, build=(*source.build, node_commands.in_build(site, *words)))
     convert = node_commands.in_build(site, *words, "--no-load")
@@ -218,7 +219,7 @@ def _stored(ready: str, storage: Storage, words: list[Any], site: Site, each_nod
     :param each_node: the program that runs another one on each node, where there are several.
     """
     name = re.sub(f"^{REGISTRY_SCHEME}:(//)?", "", ready)
-    image = storage.run.format(name=name, identifier=f"$(cat {contract.IMAGE_ID})")
+    image = storage.run.format(name=name, identifier=launch.content_of(contract.IMAGE_ID))
     provenance = {"image": texts.without_credentials(name)}
     if storage.is_loaded(name):
         return Provision(image=image, provenance=provenance)

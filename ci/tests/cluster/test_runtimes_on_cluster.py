@@ -239,7 +239,7 @@ def test_containers_may_be_an_option_of_srun(session, place, engine):
     for variant in ("integrated", "generic"):
         case = result.case(variant)
         assert case["result"] == "pass", case["fail_reason"]
-    scripts = [path.read_text() for path in place.rglob("subject.sh")]
+    scripts = [path.read_text() for path in place.rglob("01-subject/run.sh")]
     option = {"Pyxis": "--container-image=", "ContainerEngine": "--environment="}[engine]
     assert len(scripts) == 2 and all(f" {option}" in text for text in scripts)
     assert left(place) == {}

@@ -5,42 +5,39 @@
 #SBATCH --cpus-per-task=1
 #SBATCH --output=rfm_job.out
 #SBATCH --error=rfm_job.err
-#SBATCH --time=0:31:10
+#SBATCH --time=0:32:20
 #SBATCH --exclusive
 #SBATCH --no-requeue
 export OMP_NUM_THREADS=1
 export PMIX_MCA_gds=hash
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
 trap 'rm -rf -- variables.key' EXIT
-cat >baseline.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
-END
-cat >subject.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) ch-run --set-env --set-env=PWD=/rfm_workdir --bind=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir --cd=/rfm_workdir $(cat subject.options) --join-ct=64 image.tree -- pingpong 1.5 40
-END
-cat >baseline.observe.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores sh ./observe.sh ./baseline.observing
-END
-cat >subject.ranks.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) ch-run --set-env --set-env=PWD=/rfm_workdir --bind=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir --cd=/rfm_workdir $(cat subject.options) --join-ct=64 image.tree -- mpi-ranks
-END
-cat >subject.ranks.inside.sh <<'END'
-$(cat subject.start) ch-run --set-env --set-env=PWD=/rfm_workdir --bind=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir --cd=/rfm_workdir $(cat subject.options) image.tree -- mpirun -np 128 --bind-to core mpi-ranks
-END
-cat >subject.lookup.sh <<'END'
-$(cat subject.start) ch-run --set-env --set-env=PWD=/rfm_workdir --bind=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir --cd=/rfm_workdir $(cat subject.options) image.tree -- sh -c 'command -v mpi-ranks'
-END
-cat >subject.inside.sh <<'END'
-$(cat subject.start) ch-run --set-env --set-env=PWD=/rfm_workdir --bind=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir --cd=/rfm_workdir $(cat subject.options) image.tree -- mpirun -np 128 --bind-to core pingpong 1.5 40
-END
-cat >subject.observe.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) ch-run --set-env --set-env=PWD=/rfm_workdir --bind=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir --cd=/rfm_workdir $(cat subject.options) --join-ct=64 image.tree -- sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing
-END
-cat >prepare.sh <<'END'
+# The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:
+# bare runs: srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
+# generic runs: srun --cpus-per-task=1 --cpu-bind=cores {{start}} ch-run --set-env --set-env=PWD=/rfm_workdir --bind=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir --cd=/rfm_workdir {{options}} --join-ct=64 {{changes}} {{image}} -- {{prefix}} pingpong 1.5 40
+python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
+#= prepare.sh
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 baseline || true
 python3 $REPOSITORY/checks/containercheck/node runtime --command=ch-run --ranks=64 --own-environment --image=image.tree subject
-$(cat subject.start) ch-run --set-env --set-env=PWD=/rfm_workdir --bind=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir --cd=/rfm_workdir $(cat subject.options) --write image.tree -- true
+python3 $REPOSITORY/checks/containercheck/node enter subject mount-points
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 subject || true
 python3 $REPOSITORY/checks/containercheck/node ranks --ranks=128 --nodes=2 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' subject
-END
-python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
+
+#= baseline: run
+srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
+#= baseline: observe
+srun --cpus-per-task=1 --cpu-bind=cores sh ./observe.sh ./{{side}}.observing
+#= subject: run
+srun --cpus-per-task=1 --cpu-bind=cores {{start}} ch-run --set-env --set-env=PWD=/rfm_workdir --bind=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir --cd=/rfm_workdir {{options}} --join-ct=64 {{changes}} {{image}} -- {{prefix}} pingpong 1.5 40
+#= subject: mount-points
+{{start}} ch-run --set-env --set-env=PWD=/rfm_workdir --bind=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir --cd=/rfm_workdir {{options}} --write {{changes}} {{image}} -- true
+#= subject: ranks
+srun --cpus-per-task=1 --cpu-bind=cores {{start}} ch-run --set-env --set-env=PWD=/rfm_workdir --bind=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir --cd=/rfm_workdir {{options}} --join-ct=64 {{changes}} {{image}} -- {{prefix}} mpi-ranks
+#= subject: ranks-inside
+{{start}} ch-run --set-env --set-env=PWD=/rfm_workdir --bind=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir --cd=/rfm_workdir {{options}} {{changes}} {{image}} -- {{prefix}} mpirun -np 128 --bind-to core mpi-ranks
+#= subject: look-up
+{{start}} ch-run --set-env --set-env=PWD=/rfm_workdir --bind=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir --cd=/rfm_workdir {{options}} {{changes}} {{image}} -- {{prefix}} sh -c 'command -v mpi-ranks'
+#= subject: run-inside
+{{start}} ch-run --set-env --set-env=PWD=/rfm_workdir --bind=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir --cd=/rfm_workdir {{options}} {{changes}} {{image}} -- {{prefix}} mpirun -np 128 --bind-to core pingpong 1.5 40
+#= subject: observe
+srun --cpus-per-task=1 --cpu-bind=cores {{start}} ch-run --set-env --set-env=PWD=/rfm_workdir --bind=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir --cd=/rfm_workdir {{options}} --join-ct=64 {{changes}} {{image}} -- {{prefix}} sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing

@@ -5,80 +5,41 @@
 #SBATCH --cpus-per-task=1
 #SBATCH --output=rfm_job.out
 #SBATCH --error=rfm_job.err
-#SBATCH --time=0:31:10
+#SBATCH --time=0:32:20
 #SBATCH --exclusive
 #SBATCH --no-requeue
 export OMP_NUM_THREADS=1
 export PMIX_MCA_gds=hash
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
 trap 'rm -rf -- variables.key' EXIT
-cat >baseline.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
-END
-cat >subject.sh <<'END'
-$(cat subject.start) srun --cpus-per-task=1 --cpu-bind=cores --environment="$(sh container-runtime.sh "$PWD"/image.sqsh /rfm_workdir $TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options))" sh /rfm_workdir/subject.host-mpi.sh pingpong 1.5 40
-END
-cat >baseline.observe.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores sh ./observe.sh ./baseline.observing
-END
-cat >subject.ranks.sh <<'END'
-$(cat subject.start) srun --cpus-per-task=1 --cpu-bind=cores --environment="$(sh container-runtime.sh "$PWD"/image.sqsh /rfm_workdir $TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options))" sh /rfm_workdir/subject.host-mpi.sh mpi-ranks
-END
-cat >subject.ranks.inside.sh <<'END'
-$(cat subject.start) srun --nodes=1 --ntasks=1 --environment="$(sh container-runtime.sh "$PWD"/image.sqsh /rfm_workdir $TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options))" sh /rfm_workdir/subject.host-mpi.sh mpirun -np 128 --bind-to core mpi-ranks
-END
-cat >subject.lookup.sh <<'END'
-$(cat subject.start) srun --nodes=1 --ntasks=1 --environment="$(sh container-runtime.sh "$PWD"/image.sqsh /rfm_workdir $TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options))" sh /rfm_workdir/subject.host-mpi.sh sh -c 'command -v mpi-ranks'
-END
-cat >subject.inside.sh <<'END'
-$(cat subject.start) srun --nodes=1 --ntasks=1 --environment="$(sh container-runtime.sh "$PWD"/image.sqsh /rfm_workdir $TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options))" sh /rfm_workdir/subject.host-mpi.sh mpirun -np 128 --bind-to core pingpong 1.5 40
-END
-cat >container-runtime.sh <<'END'
-# usage: sh container-runtime.sh IMAGE WORKDIR SOURCE:TARGET...
-# Without a container the program would run on the host: after an error, the launcher gets a file that is not there.
-fail() { echo "error: $1" >&2; echo "$PWD/environment-missing.toml"; exit 1; }
-quoted() { printf '"%s"' "$(printf '%s' "$1" | sed 's/[\\"]/\\&/g')"; }
-text="image = $(quoted "$1")
-workdir = $(quoted "$2")"
-shift 2
-mounts=
-for mount; do
-    case $mount in
-        -* | [!/]*) fail "an environment file has mounts, SOURCE:TARGET, and no option $mount" ;;
-        *:/*) mounts="$mounts${mounts:+, }$(quoted "$mount")" ;;
-        *) fail "no mount is $mount: SOURCE:TARGET" ;;
-    esac
-done
-made=$(mktemp "$PWD/environment.XXXXXX") || fail "no environment file can be written into $PWD"
-printf '%s\nmounts = [%s]\n' "$text" "$mounts" >"$made"
-name=$PWD/environment-$(cksum <"$made" | cut -d ' ' -f 1).toml
-mv "$made" "$name" || fail "no environment file can be written into $PWD"
-echo "$name"
-
-END
-cat >subject.host-mpi.sh <<'END'
-export LD_LIBRARY_PATH=/rfm_workdir/subject.host-mpi${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-exec "$@"
-END
-cat >subject.preflight.sh <<'END'
-if ! program=$(command -v "$1"); then echo "$1: not found"; exit 127; fi
-IFS= read -r first <"$program"
-case $first in
-    ?ELF*) exec env LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes "$program" ;;
-    *) echo "script: $program"
-       exec env LD_PRELOAD=/rfm_workdir/subject.host-mpi/libmpi-of-host.so LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes /bin/sh -c : ;;
-esac
-END
-cat >subject.observe.sh <<'END'
-$(cat subject.start) srun --cpus-per-task=1 --cpu-bind=cores --environment="$(sh container-runtime.sh "$PWD"/image.sqsh /rfm_workdir $TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options))" sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing
-END
-cat >prepare.sh <<'END'
+# The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:
+# bare runs: srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
+# integrated runs: {{start}} srun --cpus-per-task=1 --cpu-bind=cores --environment="$(sh container-runtime.sh "$PWD"/{{image}} /rfm_workdir $TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir {{options}} {{mpi-options}} {{changes}})" sh /rfm_workdir/subject.host-mpi.sh {{prefix}} pingpong 1.5 40
+python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
+#= prepare.sh
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 baseline || true
 python3 $REPOSITORY/checks/containercheck/node runtime --command=srun --ranks=64 --runtime=ContainerEngine --image=image.sqsh --required-option=--environment subject
 python3 $REPOSITORY/checks/containercheck/node hostmpi plan '--bind={source}:{target}' --side=subject ./bin/pingpong
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 subject || true
-$(cat subject.start) srun --nodes=1 --ntasks=1 --environment="$(sh container-runtime.sh "$PWD"/image.sqsh /rfm_workdir $TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options))" sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/subject.preflight.sh pingpong >subject.preflight.out 2>&1 || true
+python3 $REPOSITORY/checks/containercheck/node enter subject preflight >subject.preflight.out 2>&1 || true
 python3 $REPOSITORY/checks/containercheck/node hostmpi verify subject
 python3 $REPOSITORY/checks/containercheck/node ranks --ranks=128 --nodes=2 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' --host-mpi subject
-END
-python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
+
+#= baseline: run
+srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
+#= baseline: observe
+srun --cpus-per-task=1 --cpu-bind=cores sh ./observe.sh ./{{side}}.observing
+#= subject: run
+{{start}} srun --cpus-per-task=1 --cpu-bind=cores --environment="$(sh container-runtime.sh "$PWD"/{{image}} /rfm_workdir $TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir {{options}} {{mpi-options}} {{changes}})" sh /rfm_workdir/subject.host-mpi.sh {{prefix}} pingpong 1.5 40
+#= subject: preflight
+{{start}} srun --nodes=1 --ntasks=1 --environment="$(sh container-runtime.sh "$PWD"/{{image}} /rfm_workdir $TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir {{options}} {{mpi-options}} {{changes}})" sh /rfm_workdir/subject.host-mpi.sh {{prefix}} sh /rfm_workdir/subject.preflight.sh pingpong
+#= subject: ranks
+{{start}} srun --cpus-per-task=1 --cpu-bind=cores --environment="$(sh container-runtime.sh "$PWD"/{{image}} /rfm_workdir $TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir {{options}} {{mpi-options}} {{changes}})" sh /rfm_workdir/subject.host-mpi.sh {{prefix}} mpi-ranks
+#= subject: ranks-inside
+{{start}} srun --nodes=1 --ntasks=1 --environment="$(sh container-runtime.sh "$PWD"/{{image}} /rfm_workdir $TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir {{options}} {{mpi-options}} {{changes}})" sh /rfm_workdir/subject.host-mpi.sh {{prefix}} mpirun -np 128 --bind-to core mpi-ranks
+#= subject: look-up
+{{start}} srun --nodes=1 --ntasks=1 --environment="$(sh container-runtime.sh "$PWD"/{{image}} /rfm_workdir $TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir {{options}} {{mpi-options}} {{changes}})" sh /rfm_workdir/subject.host-mpi.sh {{prefix}} sh -c 'command -v mpi-ranks'
+#= subject: run-inside
+{{start}} srun --nodes=1 --ntasks=1 --environment="$(sh container-runtime.sh "$PWD"/{{image}} /rfm_workdir $TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir {{options}} {{mpi-options}} {{changes}})" sh /rfm_workdir/subject.host-mpi.sh {{prefix}} mpirun -np 128 --bind-to core pingpong 1.5 40
+#= subject: observe
+{{start}} srun --cpus-per-task=1 --cpu-bind=cores --environment="$(sh container-runtime.sh "$PWD"/{{image}} /rfm_workdir $TMP/stage/here/only/builtin/PingPong_5ea09f99:/rfm_workdir {{options}} {{mpi-options}} {{changes}})" sh /rfm_workdir/subject.host-mpi.sh {{prefix}} sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing

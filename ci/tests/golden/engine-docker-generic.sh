@@ -5,7 +5,7 @@
 #SBATCH --cpus-per-task=1
 #SBATCH --output=rfm_job.out
 #SBATCH --error=rfm_job.err
-#SBATCH --time=0:31:10
+#SBATCH --time=0:32:20
 #SBATCH --exclusive
 #SBATCH --no-requeue
 export OMP_NUM_THREADS=1
@@ -13,52 +13,29 @@ export PMIX_MCA_gds=hash
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
 trap 'rm -rf -- variables.key' EXIT
 python3 $REPOSITORY/checks/containercheck/node each-node convert --load image.oci --runtime docker || exit 1
-cat >baseline.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
-END
-cat >subject.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat image.name) pingpong 1.5 40
-END
-cat >baseline.observe.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores sh ./observe.sh ./baseline.observing
-END
-cat >subject.ranks.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat image.name) mpi-ranks
-END
-cat >subject.ranks.inside.sh <<'END'
-$(cat subject.start) sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat image.name) mpirun -np 128 --bind-to core mpi-ranks
-END
-cat >subject.lookup.sh <<'END'
-$(cat subject.start) sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat image.name) sh -c 'command -v mpi-ranks'
-END
-cat >subject.inside.sh <<'END'
-$(cat subject.start) sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat image.name) mpirun -np 128 --bind-to core pingpong 1.5 40
-END
-cat >hand-on.sh <<'END'
-# usage: sh hand-on.sh COMMAND run OPTIONS...
-command=$1 file=
-shift 2
-for word; do
-    case $word in --env-file=*) file=${word#*=}; break ;; esac
-done
-names=$(OF_IMAGE=$file awk 'BEGIN {
-    # What this script, the shell and awk set.
-    skipped["OF_IMAGE"] = skipped["PWD"] = skipped["OLDPWD"] = skipped["_"] = 1
-    skipped["AWKPATH"] = skipped["AWKLIBPATH"] = 1
-    file = ENVIRON["OF_IMAGE"]
-    while (file != "" && (getline line <file) > 0) { sub(/=.*/, "", line); skipped[line] = 1 }
-    for (name in ENVIRON) if (name ~ /^[A-Za-z_][A-Za-z0-9_]*$/ && !(name in skipped)) print "--env=" name
-}')
-exec "$command" run $names "$@"
-
-END
-cat >subject.observe.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN $(cat image.name) sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing
-END
-cat >prepare.sh <<'END'
+# The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:
+# bare runs: srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
+# generic runs: srun --cpus-per-task=1 --cpu-bind=cores {{start}} sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}} {{prefix}} pingpong 1.5 40
+python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
+#= prepare.sh
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 baseline || true
-python3 $REPOSITORY/checks/containercheck/node runtime --command=docker --ranks=64 --own-environment --several-nodes subject --stored-image=$(cat image.name)
+python3 $REPOSITORY/checks/containercheck/node runtime --command=docker --ranks=64 --own-environment --several-nodes --stored-image subject
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 subject || true
 python3 $REPOSITORY/checks/containercheck/node ranks --ranks=128 --nodes=2 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' subject
-END
-python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 --local-ranks=64 --collect=pairs.csv --prepare=prepare.sh --prepare-limit=600 --alone
+
+#= baseline: run
+srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40
+#= baseline: observe
+srun --cpus-per-task=1 --cpu-bind=cores sh ./observe.sh ./{{side}}.observing
+#= subject: run
+srun --cpus-per-task=1 --cpu-bind=cores {{start}} sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}} {{prefix}} pingpong 1.5 40
+#= subject: ranks
+srun --cpus-per-task=1 --cpu-bind=cores {{start}} sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}} {{prefix}} mpi-ranks
+#= subject: ranks-inside
+{{start}} sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}} {{prefix}} mpirun -np 128 --bind-to core mpi-ranks
+#= subject: look-up
+{{start}} sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}} {{prefix}} sh -c 'command -v mpi-ranks'
+#= subject: run-inside
+{{start}} sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}} {{prefix}} mpirun -np 128 --bind-to core pingpong 1.5 40
+#= subject: observe
+srun --cpus-per-task=1 --cpu-bind=cores {{start}} sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp -v=$TMP/stage/here/only/builtin/PingPong_df4726b7:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} --label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}} {{prefix}} sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing

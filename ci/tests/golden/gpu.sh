@@ -5,7 +5,7 @@
 #SBATCH --cpus-per-task=10
 #SBATCH --output=rfm_job.out
 #SBATCH --error=rfm_job.err
-#SBATCH --time=0:51:43
+#SBATCH --time=0:53:23
 #SBATCH --exclusive
 #SBATCH --partition=gpu
 #SBATCH --gres=gpu:2
@@ -15,35 +15,32 @@ export PMIX_MCA_gds=hash
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
 trap 'rm -rf -- variables.key' EXIT
 command -v gmx_mpi >/dev/null || { printf 'no software: gmx_mpi is not on the PATH of %s: install gromacs (ci/setup does on Debian and Ubuntu), or name it in the site'"'"'s extras, software: GROMACSHybrid' "$(uname -n)" >unsupported.txt; exit 1; }
-cat >baseline.sh <<'END'
-srun --cpus-per-task=10 --cpu-bind=cores gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
-END
-cat >subject.sh <<'END'
-srun --cpus-per-task=10 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir $(cat subject.options) image.sif gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
-END
-cat >baseline.observe.sh <<'END'
-srun --cpus-per-task=10 --cpu-bind=cores sh ./observe.sh ./baseline.observing
-END
-cat >subject.ranks.sh <<'END'
-srun --cpus-per-task=10 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir $(cat subject.options) image.sif mpi-ranks
-END
-cat >subject.ranks.inside.sh <<'END'
-$(cat subject.start) singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 16 --map-by slot:PE=10 --bind-to core mpi-ranks
-END
-cat >subject.lookup.sh <<'END'
-$(cat subject.start) singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir $(cat subject.options) image.sif sh -c 'command -v mpi-ranks'
-END
-cat >subject.inside.sh <<'END'
-$(cat subject.start) singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 16 --map-by slot:PE=10 --bind-to core gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
-END
-cat >subject.observe.sh <<'END'
-srun --cpus-per-task=10 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir $(cat subject.options) image.sif sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing
-END
-cat >prepare.sh <<'END'
+# The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:
+# bare runs: srun --cpus-per-task=10 --cpu-bind=cores gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
+# generic runs: srun --cpus-per-task=10 --cpu-bind=cores {{start}} singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir {{options}} {{changes}} {{image}} {{prefix}} gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
+python3 $REPOSITORY/checks/containercheck/node rounds --seconds=100 --limit=600 --local-ranks=2 --collect=md.log --prepare=prepare.sh --prepare-limit=648.6 --alone
+#= prepare.sh
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=16 baseline || true
 python3 $REPOSITORY/checks/containercheck/node runtime --command=singularity --ranks=2 --own-environment --image=image.sif subject
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=16 subject || true
 python3 $REPOSITORY/checks/containercheck/node ranks --ranks=16 --nodes=8 '--launcher=srun --cpus-per-task=10 --cpu-bind=cores' subject
 sh $REPOSITORY/checks/src/gromacs/prepare gmx_mpi 5
-END
-python3 $REPOSITORY/checks/containercheck/node rounds --seconds=100 --limit=600 --local-ranks=2 --collect=md.log --prepare=prepare.sh --prepare-limit=648.6 --alone
+
+#= baseline: run
+srun --cpus-per-task=10 --cpu-bind=cores gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
+#= baseline: observe
+srun --cpus-per-task=10 --cpu-bind=cores sh ./observe.sh ./{{side}}.observing
+#= subject: run
+srun --cpus-per-task=10 --cpu-bind=cores {{start}} singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir {{options}} {{changes}} {{image}} {{prefix}} gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
+#= subject: unpack
+{{start}} singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir {{options}} --contain {{changes}} image.sif sh -c '{ cd / && tar -cf - $(tar --help 2>&1 | grep -o -m 1 -e --ignore-failed-read) $(ls -d .singularity.d bin etc lib* opt sbin srv usr var 2>/dev/null); echo $? >/rfm_workdir/{{tree}}.status; } | { tar -C /rfm_workdir/{{tree}} -xof - && cat >/dev/null; } && [ "$(cat /rfm_workdir/{{tree}}.status)" -le 1 ] && cd /rfm_workdir/{{tree}} && mkdir -p dev proc sys tmp'
+#= subject: ranks
+srun --cpus-per-task=10 --cpu-bind=cores {{start}} singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir {{options}} {{changes}} {{image}} {{prefix}} mpi-ranks
+#= subject: ranks-inside
+{{start}} singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir {{options}} {{changes}} {{image}} {{prefix}} mpirun -np 16 --map-by slot:PE=10 --bind-to core mpi-ranks
+#= subject: look-up
+{{start}} singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir {{options}} {{changes}} {{image}} {{prefix}} sh -c 'command -v mpi-ranks'
+#= subject: run-inside
+{{start}} singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir {{options}} {{changes}} {{image}} {{prefix}} mpirun -np 16 --map-by slot:PE=10 --bind-to core gmx_mpi -nobackup mdrun -s topol.tpr -noconfout -ntomp 10 -nsteps 200
+#= subject: observe
+srun --cpus-per-task=10 --cpu-bind=cores {{start}} singularity exec -B$TMP/stage/aris/gpu/builtin/GROMACSHybrid_885fb998:/rfm_workdir --nv --pwd /rfm_workdir {{options}} {{changes}} {{image}} {{prefix}} sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing

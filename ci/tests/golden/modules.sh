@@ -5,7 +5,7 @@
 #SBATCH --cpus-per-task=1
 #SBATCH --output=rfm_job.out
 #SBATCH --error=rfm_job.err
-#SBATCH --time=0:31:0
+#SBATCH --time=0:32:0
 #SBATCH --exclusive
 #SBATCH --partition=skl_usr_prod
 #SBATCH --no-requeue
@@ -16,54 +16,40 @@ export PMIX_MCA_gds=hash
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
 trap 'rm -rf -- variables.key' EXIT
 command -v pw.x >/dev/null || { printf 'no software: pw.x is not on the PATH of %s: install quantum-espresso quantum-espresso-data (ci/setup does on Debian and Ubuntu), or name it in the site'"'"'s extras, software: QuantumEspresso' "$(uname -n)" >unsupported.txt; exit 1; }
-cat >baseline.sh <<'END'
-rm -rf scratch
-srun --cpus-per-task=1 --cpu-bind=cores pw.x -in SiH4.in
-END
-cat >subject.sh <<'END'
-rm -rf scratch
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh pw.x -in SiH4.in
-END
-cat >baseline.observe.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores sh ./observe.sh ./baseline.observing
-END
-cat >subject.ranks.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpi-ranks
-END
-cat >subject.ranks.inside.sh <<'END'
-$(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpirun -np 96 --bind-to core mpi-ranks
-END
-cat >subject.lookup.sh <<'END'
-$(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh -c 'command -v mpi-ranks'
-END
-cat >subject.inside.sh <<'END'
-rm -rf scratch
-$(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh mpirun -np 96 --bind-to core pw.x -in SiH4.in
-END
-cat >subject.host-mpi.sh <<'END'
-export LD_LIBRARY_PATH=/rfm_workdir/subject.host-mpi${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-exec "$@"
-END
-cat >subject.preflight.sh <<'END'
-if ! program=$(command -v "$1"); then echo "$1: not found"; exit 127; fi
-IFS= read -r first <"$program"
-case $first in
-    ?ELF*) exec env LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes "$program" ;;
-    *) echo "script: $program"
-       exec env LD_PRELOAD=/rfm_workdir/subject.host-mpi/libmpi-of-host.so LD_TRACE_LOADED_OBJECTS=1 LD_WARN=yes /bin/sh -c : ;;
-esac
-END
-cat >subject.observe.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing
-END
-cat >prepare.sh <<'END'
+# The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:
+# bare runs: srun --cpus-per-task=1 --cpu-bind=cores pw.x -in SiH4.in
+# integrated runs: srun --cpus-per-task=1 --cpu-bind=cores {{start}} singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir {{options}} {{mpi-options}} {{changes}} {{image}} sh /rfm_workdir/subject.host-mpi.sh {{prefix}} pw.x -in SiH4.in
+python3 $REPOSITORY/checks/containercheck/node rounds --seconds=60 --limit=300 --local-ranks=48 --prepare=prepare.sh --prepare-limit=600 --alone
+#= prepare.sh
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=96 baseline || true
 python3 $REPOSITORY/checks/containercheck/node runtime --command=singularity --ranks=48 --image=image.sif subject
 python3 $REPOSITORY/checks/containercheck/node hostmpi plan '--bind=-B{source}:{target}' --side=subject pw.x
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=96 subject || true
-$(cat subject.start) singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) $(cat subject.host-mpi.options) image.sif sh /rfm_workdir/subject.host-mpi.sh sh /rfm_workdir/subject.preflight.sh pw.x >subject.preflight.out 2>&1 || true
+python3 $REPOSITORY/checks/containercheck/node enter subject preflight >subject.preflight.out 2>&1 || true
 python3 $REPOSITORY/checks/containercheck/node hostmpi verify subject
 python3 $REPOSITORY/checks/containercheck/node ranks --ranks=96 --nodes=2 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' --host-mpi subject
 cp "${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"/Si.pz-vbc.UPF "${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"/H.pz-vbc.UPF .
-END
-python3 $REPOSITORY/checks/containercheck/node rounds --seconds=60 --limit=300 --local-ranks=48 --prepare=prepare.sh --prepare-limit=600 --alone
+
+#= baseline: run
+rm -rf scratch
+srun --cpus-per-task=1 --cpu-bind=cores pw.x -in SiH4.in
+#= baseline: observe
+srun --cpus-per-task=1 --cpu-bind=cores sh ./observe.sh ./{{side}}.observing
+#= subject: run
+rm -rf scratch
+srun --cpus-per-task=1 --cpu-bind=cores {{start}} singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir {{options}} {{mpi-options}} {{changes}} {{image}} sh /rfm_workdir/subject.host-mpi.sh {{prefix}} pw.x -in SiH4.in
+#= subject: unpack
+{{start}} singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir {{options}} --contain {{changes}} image.sif sh -c '{ cd / && tar -cf - $(tar --help 2>&1 | grep -o -m 1 -e --ignore-failed-read) $(ls -d .singularity.d bin etc lib* opt sbin srv usr var 2>/dev/null); echo $? >/rfm_workdir/{{tree}}.status; } | { tar -C /rfm_workdir/{{tree}} -xof - && cat >/dev/null; } && [ "$(cat /rfm_workdir/{{tree}}.status)" -le 1 ] && cd /rfm_workdir/{{tree}} && mkdir -p dev proc sys tmp'
+#= subject: preflight
+{{start}} singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir {{options}} {{mpi-options}} {{changes}} {{image}} sh /rfm_workdir/subject.host-mpi.sh {{prefix}} sh /rfm_workdir/subject.preflight.sh pw.x
+#= subject: ranks
+srun --cpus-per-task=1 --cpu-bind=cores {{start}} singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir {{options}} {{mpi-options}} {{changes}} {{image}} sh /rfm_workdir/subject.host-mpi.sh {{prefix}} mpi-ranks
+#= subject: ranks-inside
+{{start}} singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir {{options}} {{mpi-options}} {{changes}} {{image}} sh /rfm_workdir/subject.host-mpi.sh {{prefix}} mpirun -np 96 --bind-to core mpi-ranks
+#= subject: look-up
+{{start}} singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir {{options}} {{mpi-options}} {{changes}} {{image}} sh /rfm_workdir/subject.host-mpi.sh {{prefix}} sh -c 'command -v mpi-ranks'
+#= subject: run-inside
+rm -rf scratch
+{{start}} singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir {{options}} {{mpi-options}} {{changes}} {{image}} sh /rfm_workdir/subject.host-mpi.sh {{prefix}} mpirun -np 96 --bind-to core pw.x -in SiH4.in
+#= subject: observe
+srun --cpus-per-task=1 --cpu-bind=cores {{start}} singularity exec -B$TMP/stage/marconi/skylake/intelmpi/QuantumEspresso_7dc51f84:/rfm_workdir --pwd /rfm_workdir {{options}} {{mpi-options}} {{changes}} {{image}} sh /rfm_workdir/subject.host-mpi.sh {{prefix}} sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing

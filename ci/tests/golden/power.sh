@@ -5,7 +5,7 @@
 #SBATCH --cpus-per-task=1
 #SBATCH --output=rfm_job.out
 #SBATCH --error=rfm_job.err
-#SBATCH --time=0:31:30
+#SBATCH --time=0:33:0
 #SBATCH --exclusive
 #SBATCH --hint=nomultithread
 #SBATCH --no-requeue
@@ -14,34 +14,31 @@ export PMIX_MCA_gds=hash
 command -v python3 >/dev/null || { echo "error: no python3 on $(uname -n): install Python 3.6 or newer there, or name it: site's extras, python" >&2; exit 1; }
 trap 'rm -rf -- variables.key' EXIT
 command -v hpcc >/dev/null || { printf 'no software: hpcc is not on the PATH of %s: install hpcc libopenblas0-serial (ci/setup does on Debian and Ubuntu), or name it in the site'"'"'s extras, software: HPCC' "$(uname -n)" >unsupported.txt; exit 1; }
-cat >baseline.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores hpcc
-END
-cat >subject.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif hpcc
-END
-cat >baseline.observe.sh <<'END'
-sh ./observe.sh ./baseline.observing
-END
-cat >subject.ranks.sh <<'END'
-srun --cpus-per-task=1 --cpu-bind=cores $(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif mpi-ranks
-END
-cat >subject.ranks.inside.sh <<'END'
-$(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 640 --bind-to core mpi-ranks
-END
-cat >subject.lookup.sh <<'END'
-$(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif sh -c 'command -v mpi-ranks'
-END
-cat >subject.inside.sh <<'END'
-$(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif mpirun -np 640 --bind-to core hpcc
-END
-cat >subject.observe.sh <<'END'
-$(cat subject.start) singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir $(cat subject.options) image.sif sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing
-END
-cat >prepare.sh <<'END'
+# The sides run in rounds, each run by a script of its own, rounds/ROUND-SIDE/run.sh:
+# bare runs: srun --cpus-per-task=1 --cpu-bind=cores hpcc
+# generic runs: srun --cpus-per-task=1 --cpu-bind=cores {{start}} singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir {{options}} {{changes}} {{image}} {{prefix}} hpcc
+python3 $REPOSITORY/checks/containercheck/node rounds --seconds=90 --limit=300 --local-ranks=40 --collect=hpccoutf.txt --prepare=prepare.sh --prepare-limit=600 --alone
+#= prepare.sh
 python3 $REPOSITORY/checks/containercheck/node observe baseline || true
 python3 $REPOSITORY/checks/containercheck/node runtime --command=singularity --ranks=40 --own-environment --image=image.sif subject
 python3 $REPOSITORY/checks/containercheck/node observe subject || true
 python3 $REPOSITORY/checks/containercheck/node ranks --ranks=640 --nodes=16 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' subject
-END
-python3 $REPOSITORY/checks/containercheck/node rounds --seconds=90 --limit=300 --local-ranks=40 --collect=hpccoutf.txt --prepare=prepare.sh --prepare-limit=600 --alone
+
+#= baseline: run
+srun --cpus-per-task=1 --cpu-bind=cores hpcc
+#= baseline: observe
+sh ./observe.sh ./{{side}}.observing
+#= subject: run
+srun --cpus-per-task=1 --cpu-bind=cores {{start}} singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir {{options}} {{changes}} {{image}} {{prefix}} hpcc
+#= subject: unpack
+{{start}} singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir {{options}} --contain {{changes}} image.sif sh -c '{ cd / && tar -cf - $(tar --help 2>&1 | grep -o -m 1 -e --ignore-failed-read) $(ls -d .singularity.d bin etc lib* opt sbin srv usr var 2>/dev/null); echo $? >/rfm_workdir/{{tree}}.status; } | { tar -C /rfm_workdir/{{tree}} -xof - && cat >/dev/null; } && [ "$(cat /rfm_workdir/{{tree}}.status)" -le 1 ] && cd /rfm_workdir/{{tree}} && mkdir -p dev proc sys tmp'
+#= subject: ranks
+srun --cpus-per-task=1 --cpu-bind=cores {{start}} singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir {{options}} {{changes}} {{image}} {{prefix}} mpi-ranks
+#= subject: ranks-inside
+{{start}} singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir {{options}} {{changes}} {{image}} {{prefix}} mpirun -np 640 --bind-to core mpi-ranks
+#= subject: look-up
+{{start}} singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir {{options}} {{changes}} {{image}} {{prefix}} sh -c 'command -v mpi-ranks'
+#= subject: run-inside
+{{start}} singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir {{options}} {{changes}} {{image}} {{prefix}} mpirun -np 640 --bind-to core hpcc
+#= subject: observe
+{{start}} singularity exec -B$TMP/stage/cte-power/main/builtin/HPCC_8189f43e:/rfm_workdir --pwd /rfm_workdir {{options}} {{changes}} {{image}} {{prefix}} sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import REPOSITORY, TURN, alive, eventually, facts_of
+from conftest import REPOSITORY, TURN, alive, eventually, facts_of, write_commands
 from containercheck.node import contract
 from containercheck.node.job import belonging, disturbance, processes
 
@@ -86,7 +86,7 @@ def rank(tmp_path):
 
 def run_rounds(directory, script, *words):
     (directory / "facts.json").write_text(json.dumps(facts_of(sides=[{**SIDE, "name": "baseline"}])))
-    (directory / "baseline.sh").write_text(script)
+    write_commands(directory, baseline=script)
     program = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "rounds", "--rounds=1", *words]
     done = subprocess.run(program, cwd=directory, text=True, capture_output=True, timeout=TURN)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -7,16 +7,16 @@ import re
 import shutil
 
 import pytest
-from conftest import BARE, PLANTED, REPOSITORY, facts_of, record_of, run_of
+from conftest import BARE, PLANTED, REPOSITORY, evaluation_of, facts_of, record_of, run_of
 from containercheck import Answer, Candidate, Figure
 from containercheck.node import architectures
 from containercheck.node.build.image_build import key_of
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.outputs.evaluation import UNREADABLE, WRONG
+from containercheck.node.verdict.outcome import Outcome
 from containercheck.sides.sides import Program, Side
 from containercheck.site.sites import Site
 from containercheck.software import Unavailable, Wanted, images, simd
-from containercheck.verdict.outcome import Outcome
 from gromacs import SIMD
 from saved import OUTPUTS
 from test_images import HERE, RUNTIME, build, recipes, recorded, run  # noqa: F401
@@ -141,9 +141,9 @@ def outcome(tmp_path):
         ]
         margins = {"accepted": {"rate": (-math.inf, 5.0)}} if replaces else {}
         facts = facts_of([RATE], answers, sides=[BARE, PORTABLE, {**NATIVE, **margins}])
-        evaluation = record_of(*runs).evaluate(facts, tmp_path)
+        evaluation = evaluation_of(record_of(*runs), facts, tmp_path)
         names = [Side(program=Program("x"), **keys) for keys in (BARE, PORTABLE, NATIVE)]
-        return evaluation, Outcome([RATE], names, evaluation, {}, {})
+        return evaluation, Outcome([RATE], names, evaluation, {}, {}, {})
 
     return judge
 
@@ -152,8 +152,8 @@ def test_a_native_image_that_is_faster_passes_and_the_row_says_by_how_much(outco
     evaluation, judged = outcome(*((10.0, 10.0 + n / 100, 16.0 + n / 50) for n in range(8)))
     assert evaluation.final_problems() == []
     (row,) = judged.rows()
-    assert (row.baseline_label, row.subject_label, row.verdict) == ("portable", "native", "pass")
-    assert row.overhead == pytest.approx(-60, abs=1)
+    assert (row["baseline_label"], row["subject_label"], row["verdict"]) == ("portable", "native", "pass")
+    assert row["overhead"] == pytest.approx(-60, abs=1)
     assert judged.failures == []
 
 
@@ -161,7 +161,7 @@ def test_the_same_gain_is_a_question_where_the_image_is_to_take_nothings_place(o
     """Against bare, or another container that stays: does it compute the same?"""
     _, judged = outcome(*((10.0, 10.0 + n / 100, 16.0 + n / 50) for n in range(16)), replaces=False)
     (row,) = judged.rows()
-    assert (row.verdict, row.open_kind) == ("inconclusive", "faster")
+    assert (row["verdict"], row["open_kind"]) == ("inconclusive", "faster")
 
 
 def test_a_native_image_that_is_slower_than_the_portable_one_fails(outcome):
@@ -184,7 +184,7 @@ def test_an_answer_of_one_side_is_asked_of_no_other(tmp_path):
         (tmp_path / name / "out").write_text(text)
         (tmp_path / name / "err").touch()
     facts = facts_of([RATE], [Answer("native_kernels", SIMD, equals="AVX_512", side="native")], sides=[BARE, NATIVE])
-    evaluation = record_of(run_of("baseline", "b"), run_of("native", "n")).evaluate(facts, tmp_path)
+    evaluation = evaluation_of(record_of(run_of("baseline", "b"), run_of("native", "n")), facts, tmp_path)
     assert [(problem.kind, problem.side) for problem in evaluation.problems] == [(UNREADABLE, "native")]
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from containercheck.node.job import processes, single_run
 processes.adopt_orphans()
 processes.signal.signal(processes.signal.SIGTERM, processes._terminate)
-print(json.dumps(single_run.run_once(Path("subject.sh"), Path("output"), {limit}, [], 0)))
+print(json.dumps(single_run.run_once(Path("subject.sh").read_text(), Path("output"), {limit}, [], 0)))
 """
 IMAGE = "localhost/made:1"
 

@@ -69,7 +69,7 @@ def test_an_image_with_its_own_mpi_is_started_with_options_of_its_own(session, s
 
     def started(variant):
         script = Path(result.case(variant)["stagedir"], "rfm_job.sh").read_text()
-        return re.findall(r"^srun (.*?)(?:\./bin/pingpong|\$\(cat subject)", script, re.MULTILINE)
+        return re.findall(r"^# \w+ runs: srun (.*?)(?:\./bin/pingpong|{{start}})", script, re.MULTILINE)
 
     integrated = started("integrated")
     assert integrated and not any("--mpi=pmi2" in words for words in integrated)
@@ -91,10 +91,10 @@ def test_an_image_may_have_another_launcher(session, site, slurm_site):
     settings = slurm_site(image_launcher="mpirun", software=software)
     result = session("-C", settings, "--dry-run", "-n", "PingPong", checks=REPOSITORY / "checks" / "pingpong.py")
     script = Path(result.case("generic")["stagedir"], "rfm_job.sh").read_text()
-    assert re.search(r"^srun .*\./bin/pingpong", script, re.MULTILINE)
-    assert re.search(r"^mpirun -np 8 --mca pml ob1 --bind-to core \$\(cat subject", script, re.MULTILINE)
+    assert re.search(r"^# bare runs: srun .*\./bin/pingpong", script, re.MULTILINE)
+    assert re.search(r"^# generic runs: mpirun -np 8 --mca pml ob1 --bind-to core {{start}}", script, re.MULTILINE)
     integrated = Path(result.case("integrated")["stagedir"], "rfm_job.sh").read_text()
-    assert not re.search("^mpirun", integrated, re.MULTILINE)
+    assert not re.search("runs: mpirun", integrated)
     wrong = session(
         "-C", site(extras={"image_launcher": "mprun"}), "--dry-run", checks=REPOSITORY / "checks" / "pingpong.py"
     )

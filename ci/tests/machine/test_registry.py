@@ -116,9 +116,9 @@ def test_an_image_is_pulled_once_by_its_digest(registry, session, site, tmp_path
     assert known["image"] == str(tmp_path / "cache" / name), result.output
     # Not any under the stage: there is that of the session which built the image, too.
     stage = Path(result.case("generic")["stagedir"])
-    script = (stage / "rfm_job.sh").read_text()
-    assert re.search(r"^\$\(cat subject.start\) apptainer exec .* image.sif sh work.sh none$", script, re.MULTILINE)
-    assert "oras://" not in script
+    script = (stage / "rounds" / "01-subject" / "run.sh").read_text()
+    assert re.search(r"^(env .*)?apptainer exec .* image.sif sh work.sh none$", script, re.MULTILINE)
+    assert "oras://" not in (stage / "rfm_job.sh").read_text()
     # What is there needs no registry.
     registry.process.kill()
     registry.process.wait()

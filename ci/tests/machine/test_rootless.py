@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -95,9 +96,11 @@ def command_line(alice, program, launcher=""):
     words = ("--source", "image.sif", "--builder", "apptainer", "--runtime", "podman", "--cache", "cache")
     alice.node("convert", *words, "--link", "image.oci")
     name = (alice.stage / "image.name").read_text().strip()
-    alice.node("runtime", "--command=podman", "--ranks=2", "--own-environment", "subject", f"--stored-image={name}")
+    subject = {"commands": {}, "container": {"image": name}}
+    (alice.stage / contract.COMMANDS).write_text(json.dumps({"subject": subject}))
+    alice.node("runtime", "--command=podman", "--ranks=2", "--own-environment", "--stored-image", "subject")
     binds = [(str(alice.stage), contract.WORKDIR), *((path, path) for path in OF_THE_HOST)]
-    options = (alice.stage / contract.options_file("subject")).read_text().split()
+    options = json.loads((alice.stage / contract.launch_file("subject")).read_text())["options"]
     return f"{launcher} {by_name('Podman').command_line(program, name, binds, contract.WORKDIR, options)}"
 
 

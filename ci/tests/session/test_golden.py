@@ -1,10 +1,13 @@
-"""Job scripts of typical cases, whole, so that a reviewer sees what changes in them: nothing is run.
+"""Jobs of typical cases, whole, so that a reviewer sees what changes in them: nothing is run.
+
+The job's script, what prepares its rounds, and the commands of its sides, with slots for what only the node knows.
 
 A script that is not there yet is written, and the test fails: look at it, and keep it.
 """
 
 from __future__ import annotations
 
+import json
 import platform
 import re
 import sys
@@ -34,13 +37,13 @@ BUILT = "power"
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_job_is_what_it_was(name, anywhere, session, tmp_path):
-    compare(name, dry_run(name, anywhere, session, "rfm_job.sh"), tmp_path)
+    compare(name, job_of(dry_run(name, anywhere, session, "rfm_job.sh")), tmp_path)
 
 
 def test_a_job_that_fills_the_hardware_threads_is_what_it_was(anywhere, session, tmp_path):
     """CHPCE's POWER8: 16 cores with eight hardware threads each."""
     script = dry_run("hardware-threads", anywhere, session, "rfm_job.sh", "-S", "hardware_threads=yes")
-    compare("hardware-threads", script, tmp_path)
+    compare("hardware-threads", job_of(script), tmp_path)
 
 
 def test_of_a_partition_without_hardware_threads_it_is_a_skip(session, site):
@@ -54,11 +57,11 @@ def test_of_a_partition_without_hardware_threads_it_is_a_skip(session, site):
 @pytest.mark.skipif(platform.machine() == "ppc64le", reason="here it is built without a job")
 def test_a_build_on_a_node_is_what_it_was(anywhere, session, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    compare(f"{BUILT}-build", dry_run(BUILT, anywhere, session, "rfm_build.sh"), tmp_path)
+    compare(f"{BUILT}-build", dry_run(BUILT, anywhere, session, "rfm_build.sh").read_text(), tmp_path)
 
 
 def dry_run(name, anywhere, session, script, *options):
-    """Return the text of a case's script.
+    """Return the path of a case's script.
 
     :param options: further ones of the session.
     """
@@ -68,7 +71,16 @@ def dry_run(name, anywhere, session, script, *options):
     result = session("--dry-run", "-S", "full=yes", *options, *arguments, checks=file_of(case), **anywhere)
     scripts = list(result.stage.rglob(script))
     assert len(scripts) == 1, result.output
-    return scripts[0].read_text()
+    return scripts[0]
+
+
+def job_of(script):
+    """Return the script of a job, and below it what else says what runs."""
+    prepare = script.with_name("prepare.sh")
+    parts = [f"#= prepare.sh\n{prepare.read_text()}\n"] if prepare.exists() else []
+    for side, stored in json.loads(script.with_name("commands.json").read_text()).items():
+        parts += [f"#= {side}: {name}\n{text}\n" for name, text in stored["commands"].items()]
+    return script.read_text() + "".join(parts)
 
 
 def compare(name, script, tmp_path):
@@ -107,7 +119,7 @@ def test_a_job_of_each_runtime_is_what_it_was(engine, session, site, tmp_path):
     )
     case = "PingPong%variant=(integrated|generic)%num_nodes=2%image_release=fitting"
     result = session("--dry-run", "-S", "full=yes", "-C", settings, "-n", f"^{case}$", checks=file_of("PingPong"))
-    scripts = [path.read_text() for path in result.stage.rglob("rfm_job.sh")]
+    scripts = [job_of(path) for path in result.stage.rglob("rfm_job.sh")]
     assert len(scripts) == 2, result.output
     # Only with the host's MPI is there a script that finds it.
     (integrated,) = (text for text in scripts if "hostmpi plan" in text)
@@ -130,7 +142,7 @@ def test_a_job_whose_containers_have_a_network_of_their_own_is_what_it_was(sessi
     result = session("--dry-run", *options, "-C", settings, "-n", f"^{case}$", checks=file_of(case))
     scripts = list(result.stage.rglob("rfm_job.sh"))
     assert len(scripts) == 1, result.output
-    compare("own-network", scripts[0].read_text(), tmp_path)
+    compare("own-network", job_of(scripts[0]), tmp_path)
 
 
 @pytest.mark.parametrize(("exclusive", "asked"), [(True, ["--exclusive", "--mem=65536M"]), (False, ["--mem=14702M"])])

@@ -230,22 +230,20 @@ def test_a_disk_that_is_full_is_one_line(place):
     words = 'mount -t tmpfs -o size=8m none "$1/reports" && head -c 8323072 /dev/zero >"$1/reports/ballast" || exit 9\n'
     words += 'cd "$1/reports"; shift; "$@"; echo "first: $?"; rm ballast results.db; exec "$@"'
     command = ["unshare", "-rm", "sh", "-c", words, "-", str(place.directory), sys.executable, "-c", script]
-    command += ["-n", "Steady", "--verbose"]
+    command += ["--here", "-n", "Steady", "--verbose"]
     if subprocess.run(["unshare", "-rm", "true"], check=False).returncode != 0:
         pytest.skip("no user namespaces here")
     done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
     first, _, second = done.stdout.partition("first: 2\n")
     assert "No space left on device" in first, done.stdout
     assert "Traceback" not in done.stdout
-    # More than a pipe holds was read, though there was no place to keep it.
-    assert first.count("planted") == 2000
     assert done.returncode == 0, second
 
 
-#: Has ReFrame print more than a pipe holds (64 KiB, pipe(7)) in runs that a session reads.
+#: Has ReFrame print more than the disk holds in runs that a session shows.
 MUCH = """
 import os
-if "CONTAINERCHECK_ROWS" in os.environ:
+if os.environ.get("CONTAINERCHECK_ANNOUNCED"):
     print(("planted" + 60 * "." + "\\n") * 2000, flush=True)
 """
 

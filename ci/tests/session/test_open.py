@@ -45,7 +45,7 @@ def test_minutes_are_spent_on_what_they_close(opened):
     status, output = run(opened, "--minutes", "3", "-n", "Quick|Soon|Late|Long|Never", "-S", "mark=seen")
     assert status == 0, output
     # A fair part of two minutes for five checks is 14 s, two rounds; and no time is left for the 38 more of Long.
-    assert "the first pass has 5 case(s), 14 s each: at most 2 minutes" in output
+    assert "5 case(s), 14 s each: 2 minutes if nothing fails or has to be built" in output
     assert passes(output) == [["Late", "Long", "Never", "Quick", "Soon"], ["Late", "Soon"]]
     first, second = measured(opened)
     assert first == {"Quick": [14] * 2, "Soon": [14] * 2, "Late": [14] * 2, "Long": [14] * 2, "Never": [14] * 14}
@@ -63,7 +63,7 @@ def test_minutes_are_spent_on_what_they_close(opened):
 def test_a_session_without_minutes_has_the_usual_ones(opened):
     status, output = run(opened, "-n", "Known")
     assert status == 0, output
-    assert "the first pass has 1 case(s), 60 s each: at most 1 minutes" in output
+    assert "1 case(s), 60 s each: 1 minutes if nothing fails" in output
     assert passes(output) == [["Known"], ["Known"]]
     assert measured(opened) == [{"Known": [60] * 12}, {"Known": [60] * 12 + [31] * 6}]
     assert table(output)[-1].endswith("; the only verdict is closed")
@@ -73,7 +73,7 @@ def test_a_session_without_minutes_has_the_usual_ones(opened):
 def test_each_check_has_its_own_time_where_the_person_or_nobody_says_it(opened, own):
     status, output = run(opened, *own)
     assert (status, len(passes(output))) == (0, 1), output
-    assert "the first pass" not in output
+    assert "if nothing fails" not in output
 
 
 def test_a_pass_that_closes_nothing_ends_it(opened):
@@ -84,18 +84,30 @@ def test_a_pass_that_closes_nothing_ends_it(opened):
     assert "0 of 1 open verdict(s) closed" in output
 
 
-def test_slowness_that_shows_later_is_confirmed_with_rounds_of_its_own(opened):
+def test_slowness_that_shows_later_is_a_failure(opened):
     status, output = run(opened, "--minutes", "3", "-n", "Worsens", "-S", "seconds=10")
-    assert status == 0, output
-    assert passes(output) == [["Worsens"]] * 4
-    assert [len(run["Worsens"]) for run in measured(opened)] == [2, 4, 2, 4]
-    assert table(output)[-2].startswith("not confirmed when it was run again: Worsens generic, 1 node(s)")
-    assert table(output)[-1].endswith("; the only verdict is closed")
+    assert status == 1, output
+    assert passes(output) == [["Worsens"]] * 2
+    assert [len(run["Worsens"]) for run in measured(opened)] == [2, 4]
+    assert "FAILED: Worsens generic, 1 node(s)" in output
+
+
+def test_a_case_goes_on_only_on_the_partition_where_it_is_open(opened):
+    partitions = [
+        {"name": name, "scheduler": "local", "launcher": "local", "environs": ["builtin"]} for name in ("one", "second")
+    ]
+    system = {"name": "here", "hostnames": [".*"], "partitions": partitions}
+    opened.config.write_text(f"site_configuration = {{'systems': [{system!r}]}}\n")
+    assert run(opened, "-n", "Elsewhere|Quick", "-S", "seconds=10")[0] == 0
+    status, output = run(opened, "--open")
+    assert (status, passes(output)) == (0, [["Elsewhere"]]), output
+    assert "@here:second+builtin" in output and "@here:one+builtin" not in output
+    assert table(output)[-1].endswith("; all 4 verdicts closed")
 
 
 def test_a_pass_that_is_stopped_leaves_what_was_there_before(opened):
     process = start(opened, "--minutes", "9", "-n", "Waits", "-S", "seconds=10")
-    stage = opened.directory / "stage" / "repeat"
+    stage = opened.directory / "stage"
     assert eventually(lambda: any("alive" in path.read_text() for path in stage.rglob("rfm_job.out")))
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=120)
@@ -232,6 +244,6 @@ def test_help_is_ours_and_names_reframes(opened):
     status, output = run(opened, "--help")
     assert status == 0
     assert output.startswith(
-        "usage: containercheck run [--image IMAGE] [--minutes M] [--node-hours N] [--open] [--estimate] [--figures] "
+        "usage: containercheck run [--image IMAGE] [--minutes M] [--node-hours N] [--open] [--estimate] [--here] "
     )
     assert "Other options go to ReFrame" in output

@@ -12,11 +12,13 @@ import sys
 from dataclasses import replace
 
 import pytest
-from conftest import REPOSITORY, log_of, record_of
+from conftest import REPOSITORY, findings_of, log_of, record_of
 from containercheck.node import contract
 from containercheck.node.build import image_pull
 from containercheck.node.build.cache import CacheError
 from containercheck.node.container_runtimes import by_name
+from containercheck.node.job import launch
+from containercheck.node.verdict.findings import provenance
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, Launcher, Program, Side
 from containercheck.site.layout import Layout
@@ -91,9 +93,9 @@ def test_a_runtime_that_keeps_its_images_pulls_once_by_digest(tmp_path, runtime)
     (tmp_path / "have").unlink()
     assert pull(tmp_path, runtime).returncode == 0
     assert (tmp_path / "have").exists()
-    found = record_of().provenance(tmp_path)
+    found = provenance(record_of(), {}, tmp_path)
     assert (found["image"], found["image_sha256"], found["image_id"]) == (name, PIN, known)
-    assert record_of().remarks([], tmp_path) == []
+    assert findings_of(record_of(), [], tmp_path).remarks() == []
 
 
 @pytest.mark.parametrize(
@@ -161,10 +163,10 @@ def test_an_image_of_another_pin_that_begins_like_this_one_is_pulled_again(tmp_p
 
 def test_of_shifter_a_tag_will_do_and_the_results_say_so(tmp_path):
     assert pull(tmp_path, "shifter", "ours/hpcc:1.5").returncode == 0
-    found = record_of().provenance(tmp_path)
+    found = provenance(record_of(), {}, tmp_path)
     assert (found["image"], found["image_sha256"], found["image_id"]) == ("docker:ours/hpcc:1.5", None, "feed")
     said = "the image docker:ours/hpcc:1.5 is named by a tag, which may move: what ran is feed"
-    assert record_of().remarks([], tmp_path) == [said]
+    assert findings_of(record_of(), [], tmp_path).remarks() == [said]
 
 
 def test_a_runtime_that_is_not_there_is_a_skip(tmp_path):
@@ -202,7 +204,7 @@ def side_of(runtime, image):
     side = Side(
         contract.SUBJECT, "generic", Program("hpcc", ("-v",)), Launcher("srun"), container, compared_with="bare"
     )
-    return commands.side_commands(side, AWAY, Layout(1, 4, 1), "/stage").script
+    return commands.side_commands(side, AWAY, Layout(1, 4, 1), "/stage").stored
 
 
 @pytest.mark.parametrize(
@@ -211,23 +213,25 @@ def side_of(runtime, image):
         (
             "Docker",
             "sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
-            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) "
+            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir "
             f"--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {NAME}",
         ),
         (
             "Sarus",
-            "sarus run --mount=type=bind,source=/stage,destination=/rfm_workdir -w /rfm_workdir "
-            f"$(cat subject.options) {NAME}",
+            f"sarus run --mount=type=bind,source=/stage,destination=/rfm_workdir -w /rfm_workdir {NAME}",
         ),
-        ("Shifter", "shifter --image=id:$(cat image.id) --volume=/stage:/rfm_workdir $(cat subject.options)"),
+        ("Shifter", "shifter --image=id:feed --volume=/stage:/rfm_workdir"),
     ],
 )
 @pytest.mark.parametrize("name", [NAME, f"docker://{NAME}"])
-def test_what_runs_is_the_image_that_was_pulled(runtime, words, name):
+def test_what_runs_is_the_image_that_was_pulled(runtime, words, name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "image.id").write_text("feed\n")
     site = replace(HERE, images={"hpcc": name})
     found = images.provide(Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name(runtime)), site)
     assert found.build[0].endswith(f" pull --runtime {runtime.lower()} --cache {site.cache('image_cache')} {NAME}")
-    assert side_of(runtime, found.image) == f"srun $(cat subject.start) {words} hpcc -v"
+    (tmp_path / "commands.json").write_text(json.dumps({"subject": side_of(runtime, found.image)}))
+    assert launch.Launch("subject").run == f"srun {words} hpcc -v"
 
 
 def test_a_node_with_images_of_its_own_pulls_before_the_rounds():

@@ -19,10 +19,12 @@ def test_after_a_pass_it_lies_in_the_output_directory_and_after_a_failure_where_
     passed = session(*words, "-S", "strict_check=no").case("generic")
     script = Path(passed["reproducer"])
     assert (passed["result"], script.is_relative_to(tmp_path / "output")) == ("pass", True), passed["fail_reason"]
-    shutil.rmtree(tmp_path / "stage")
     for side in ("baseline", "subject"):
         status, output, said = reproduce(script, side, cwd=tmp_path)
         assert (status, output.splitlines()[-1].split()[0]) == (0, "sum"), said
+    # As ReFrame removes it, unless it is told to keep it.
+    shutil.rmtree(tmp_path / "stage")
+    assert reproduce(script, "baseline", cwd=tmp_path)[2].endswith("run the check again with --keep-stage-files\n")
     failed = session(*words, "-S", "fault=wrong", checks=PLANTED).case("generic")
     assert failed["result"] == "fail"
     script = Path(failed["reproducer"])

@@ -9,9 +9,10 @@ import re
 import shutil
 import signal
 import subprocess
+from types import SimpleNamespace
 
 import pytest
-from conftest import TURN, alive, eventually, facts_of
+from conftest import TURN, alive, eventually
 from containercheck import Figure
 from containercheck.verdict.record import Record
 
@@ -59,6 +60,7 @@ def test_output_and_status_of_each_run_are_kept(rounds, tmp_path):
     (run,) = record["runs"]
     output = tmp_path / run["output"]
     assert (run["status"], (output / "out").read_text(), (output / "err").read_text()) == (3, "said\n", "wrong\n")
+    assert (output / "run.sh").read_text() == "echo said; echo wrong >&2; echo 1 >result; exit 3\n"
     assert (output / "result").read_text() == "1\n"
 
 
@@ -129,17 +131,15 @@ def test_a_job_that_meets_its_limit_keeps_its_complete_rounds(start_rounds, tmp_
     assert eventually(lambda: alive(marker), TURN)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=TURN)
-    record = Record.read(tmp_path)
-    assert (record.complete, record.ended, record.why) == (False, "SIGTERM", "")
-    assert {run["round"] for run in record.runs} >= {1, 2}
-    assert [run["side"] for run in record.runs].count("subject") == 2
-    evaluation = record.evaluate(facts_of(), tmp_path)
-    counted = 2 - len(record.replaced)
-    assert len(evaluation.rounds) == counted
-    assert evaluation.final_problems() == []
+    known, record = read_record(tmp_path), Record.read(tmp_path)
+    assert (known["complete"], known["ended"], known["why"]) == (False, "SIGTERM", "")
+    assert {run["round"] for run in known["runs"]} >= {1, 2}
+    assert len(sides_of(known, "subject")) == 2
+    counted = 2 - len(known["replaced"])
+    assert (len(known["verdict"]["measured"]), known["verdict"]["problems"]) == (counted, [])
     line = f"the job was ended (SIGTERM) before its last round: judged by the {counted} that are complete"
-    assert record.early_end(evaluation, met_limit=True) == [line] * bool(counted)
-    assert record.early_end(evaluation, met_limit=False) == []
+    assert record.early_end(met_limit=True) == [line] * bool(counted)
+    assert record.early_end(met_limit=False) == []
 
 
 def test_two_sessions_at_once_do_not_measure_at_the_same_time(start_rounds, tmp_path):
@@ -160,12 +160,19 @@ def test_two_sessions_at_once_do_not_measure_at_the_same_time(start_rounds, tmp_
 TIME = Figure("time", r"^time (\S+)", "s", better="lower")
 
 
-def test_quiet_rounds_end_by_themselves_and_are_read_afterwards_as_in_the_job(rounds, tmp_path):
+def test_quiet_rounds_end_by_themselves_and_the_record_has_their_verdict(rounds):
     known = rounds("echo time 1.01", "echo time 1.00", 0, figures=[TIME])
     assert known["why"] == "every figure has its verdict, or more would not tell"
-    found = Record.read(tmp_path).evaluate(facts_of([TIME]), tmp_path)
-    assert (len(found.rounds), found.pairs["subject", "time"].verdict) == (6, "pass")
+    (row,) = known["verdict"]["rows"]
+    assert (row["verdict"], row["rounds"], len(known["verdict"]["measured"])) == ("pass", 6, 6)
     assert len(known["runs"]) == 2 * (6 + len(known["replaced"]))
+
+
+def test_what_failed_is_confirmed_in_the_same_job(rounds):
+    known = rounds("echo time 1.00", "echo time 2.00", 0, figures=[TIME], priors={"time": (2.0, "12 nights")})
+    (row,) = known["verdict"]["rows"]
+    assert (known["complete"], row["verdict"], row["confirmation"]) == (True, "fail", "confirmed")
+    assert f"confirmed in {row['rounds'] - 2} more" in known["verdict"]["failures"][0]
 
 
 def test_what_takes_a_moment_is_done_once_before_the_rounds(start_rounds, rounds, tmp_path):
@@ -178,7 +185,7 @@ def test_what_takes_a_moment_is_done_once_before_the_rounds(start_rounds, rounds
     process.communicate(timeout=TURN)
     assert process.returncode == 1
     assert not (tmp_path / "gone-on").exists()
-    assert not (tmp_path / "rounds.json").exists()
+    assert read_record(tmp_path)["runs"] == []
 
 
 @pytest.mark.parametrize(
@@ -194,7 +201,7 @@ def test_a_preparation_that_hangs_is_ended_with_all_that_it_started_and_says_so(
     said += "; the last that it said: fetching it" if "fetching" in hangs else ""
     assert errors.splitlines()[-1] == said
     assert not alive(marker)
-    assert not (tmp_path / "rounds.json").exists()
+    assert (read_record(tmp_path)["complete"], read_record(tmp_path)["runs"]) == (False, [])
 
 
 def test_what_a_preparation_leaves_in_the_background_is_not_waited_for(start_rounds, rounds, tmp_path, marker):
@@ -228,15 +235,15 @@ def test_who_works_beside_it_is_named_and_rounds_are_replaced_until_the_machine_
 ):
     process = start_rounds(OWN_WORK, OWN_WORK, 2)
     output, _ = process.communicate(timeout=TURN)
-    record = Record.read(tmp_path)
+    record = SimpleNamespace(**read_record(tmp_path))
     # Three in a row, and then they count.
-    assert list(record.replaced) == [1, 2, 3]
+    assert list(record.replaced) == ["1", "2", "3"]
     assert len(record.runs) == 2 * 5
     assert all(busy in who for who in record.replaced.values())
     assert busy in record.busy
     assert f"round 1 is replaced: disturbed by your own {busy}" in output
     assert re.search(rf"^the machine is busy: .*{re.escape(busy)}.*; round 4 counts$", output, re.MULTILINE)
-    replaced, counted = record.disturbances
+    replaced, counted = record.verdict["notes"][:2]
     assert re.fullmatch(rf"3 of 5 rounds disturbed by .*{re.escape(busy)}.* and replaced", replaced)
     assert counted.startswith(f"the machine is busy: {record.busy}. ")
 
@@ -245,7 +252,7 @@ def test_who_works_beside_it_is_named_and_rounds_are_replaced_until_the_machine_
 def test_a_disturbed_round_counts_where_there_is_no_time_for_another(start_rounds, busy, tmp_path):
     work = f"{OWN_WORK}\necho time 1"
     start_rounds(work, work, 0, 10, "--seconds=0.1", figures=[TIME]).communicate(timeout=TURN)
-    record = Record.read(tmp_path)
+    record = SimpleNamespace(**read_record(tmp_path))
     assert (record.replaced, len(record.runs), record.why) == ({}, 2, "the time is used up")
     assert busy in record.busy
 

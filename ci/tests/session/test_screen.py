@@ -17,15 +17,16 @@ from session_place import PLAIN, place, run  # noqa: F401
 
 
 def test_a_session_shows_its_cases_and_not_reframes_log(place):
-    status, output = run(place, "-n", "Fine|WrongOnce", program=PLAIN)
+    status, output = run(place, "-n", "Fine|Wrong", program=PLAIN)
     assert status == 1
     lines = output.splitlines()
     shown = [line.split() for line in lines if line.startswith(("ran ", "FAIL "))]
-    assert shown == [["ran", "Fine", "bare", "rate", "1", "x"], ["FAIL", "WrongOnce", "bare"]]
+    assert shown == [["ran", "Fine", "bare", "rate", "1", "x"], ["FAIL", "Wrong", "bare"]]
     assert "ReFrame Setup" not in output
     assert "RUN      ]" in place.log.read_text()
     assert lines.count("2 case(s): 1 failed, 1 ran bare") == 1
-    assert sum(line.startswith("FAILED: WrongOnce bare: ") for line in lines) == 2
+    assert sum(line.startswith("FAILED: Wrong bare: ") for line in lines) == 2
+    assert not (place.reports / "announced-cases.jsonl").exists()
     assert lines[-2].startswith("run: error: 1 of ") or lines[-1].startswith("run: error: 1 of ")
 
 
@@ -36,7 +37,7 @@ def test_a_terminal_shows_a_line_that_moves_and_colours(place):
     text = PLAIN.format(directory=str(place.directory), config=str(place.config))
     main, terminal = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", text, "-n", "Fine|SlowTwice"], env=environment, stdout=terminal, stderr=terminal
+        [sys.executable, "-c", text, "--here", "-n", "Fine|Slow"], env=environment, stdout=terminal, stderr=terminal
     )
     os.close(terminal)
     printed = b""

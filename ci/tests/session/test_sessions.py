@@ -1,4 +1,4 @@
-"""A session of ci/run: what is repeated, what fails, and how it is stopped. With ReFrame, and with checks made here."""
+"""A session of ci/run: what fails, what it costs, and how it is stopped. With ReFrame, and with checks made here."""
 
 from __future__ import annotations
 
@@ -20,79 +20,28 @@ def test_a_session_ends_with_the_table(place):
     assert "PASSED" in place.log.read_text()
 
 
-def test_slowness_that_is_not_confirmed_is_told_and_is_no_failure(place):
-    status, output = run(place, "-n", "SlowOnce|Fine", "-S", "Base.note=seen", "-S", "note=seen")
-    assert status == 0, output
-    assert table(output)[-1].startswith("not confirmed when it was run again: SlowOnce bare, 1 node(s): ")
-    assert output.count("RUN      ] SlowOnce") == 2
-    assert output.count("RUN      ] Fine") == 1
-    # Its settings hold in the second run, and the first run's files are still there.
-    outputs = sorted((place.directory / "stage").rglob("rfm_job.out"))
-    assert [path.read_text() for path in outputs] == ["rate 2 seen\n"]
-    assert "rate 1 seen" in "".join(path.read_text() for path in (place.directory / "output").rglob("rfm_job.out"))
-
-
-@pytest.mark.parametrize("name", ["SlowTwice", "SlowThenWrong"])
-def test_a_slow_check_that_fails_again_is_a_failure(place, name):
-    status, output = run(place, "-n", name)
+@pytest.mark.parametrize("name", ["Slow", "Wrong"])
+def test_a_failure_is_final(place, name):
+    status, output = run(place, "-n", f"{name}%|Fine")
     assert status == 1
-    assert output.count(f"RUN      ] {name}") == 2
+    assert output.count("[ReFrame Setup]") == 1
+    assert output.count(f"RUN      ] {name}") == 1
     assert f"\nFAILED: {name} bare, 1 node(s): " in output
-    assert "1 of 1 checks failed" in table(output)[-1]
-
-
-def test_a_wrong_answer_is_not_repeated(place):
-    status, output = run(place, "-n", "WrongOnce")
-    assert status == 1
-    assert output.count("RUN      ] WrongOnce") == 1
-    assert "FAILED: WrongOnce bare, 1 node(s): " in output
-    assert not place.repetition.exists()
+    assert "1 of 2 checks failed" in table(output)[-1]
     # Nothing is open, and it failed all the same.
     status, output = run(place, "--open", program=PLAIN)
     assert (status, "RUN      ]" in output) == (1, False), output
     assert output.startswith("run: nothing is open in the last session\n")
-    assert "FAILED: WrongOnce bare: " in output
-    assert "run: error: 1 of 1 checks failed: see above" in output
-
-
-def test_only_the_partition_where_it_was_slow_is_repeated(place):
-    partitions = [
-        {"name": name, "scheduler": "local", "launcher": "local", "environs": ["builtin"]} for name in ("one", "second")
-    ]
-    system = {"name": "here", "hostnames": [".*"], "partitions": partitions}
-    place.config.write_text(f"site_configuration = {{'systems': [{system!r}]}}\n")
-    status, output = run(place, "-n", "SlowElsewhere")
-    assert status == 0, output
-    assert output.count("@here:one+builtin") == output.count("@here:second+builtin") + 2
-    assert table(output)[-1].startswith("not confirmed when it was run again: SlowElsewhere")
-
-
-def test_of_the_repetitions_of_a_check_only_the_slow_one_counts_again(place):
-    # ReFrame selects a check, and then repeats it.
-    (place.directory / "SlowOnce_1.default").write_text("1 2\n")
-    status, output = run(place, "-n", "SlowOnce", "--repeat=2")
-    assert status == 0, output
-    assert table(output)[-1].startswith("not confirmed when it was run again: SlowOnce .repeat_no=0 bare, 1 node(s)")
-    assert "FAILED" not in "".join(table(output))
-
-
-def test_what_cannot_be_run_again_is_a_failure(place):
-    checks = place.directory / "checks" / "made.py"
-    gone = place.directory / "SlowOnce.default"
-    checks.write_text(f"import os\nassert not os.path.exists({str(gone)!r})\n{checks.read_text()}")
-    status, output = run(place, "-n", "SlowOnce")
-    assert status == 1
-    assert "not run again, and so taken for confirmed: SlowOnce" in output
-    assert "FAILED: SlowOnce" in output
+    assert f"FAILED: {name} bare: " in output
 
 
 def test_an_unfinished_report_of_an_earlier_session_is_not_read(place):
-    assert run(place, "-n", "SlowOnce")[0] == 0
-    assert place.repetition.exists()
+    assert run(place, "-n", "Fine")[0] == 0
+    place.latest.write_text("half a report")
     status, output = run(place, "-n", "NoSuchCheck")
     assert status == 1
     assert "no check was run" in output
-    assert not any(path.exists() for path in (place.report, place.repetition, place.selection))
+    assert not any(path.exists() for path in (place.report, place.latest))
 
 
 @pytest.mark.parametrize(
@@ -168,10 +117,10 @@ def test_reports_and_database_lie_where_the_site_says(place, named_too):
         f"'storage': [{{'sqlite_db_file': '{own}/results.db'}}]}}\n"
     )
     files = f"{place.config}:{settings}" if named_too else str(settings)
-    status, output = run(place, "-n", "SlowOnce", RFM_CONFIG_FILES=files)
+    status, output = run(place, "-n", "Fine", RFM_CONFIG_FILES=files)
     assert status == 0, output
     names = {path.name for path in own.iterdir()}
-    assert names >= {"last.json", "repeat-cases.json", "repeat-report.json", "session.log", "results.db"}
+    assert names >= {"last.json", "session.log", "results.db"}
     assert not place.reports.exists()
     assert not list(place.directory.glob("common.*"))
     # The environment's word counts before.
@@ -254,18 +203,15 @@ def test_an_estimate_of_nothing_fails(place):
 
 
 def test_a_budget_leaves_out_what_costs_most_and_says_so(place):
-    status, output = run(place, "--node-hours", "1", "-n", "Fine|Dear|SlowOnce")
+    status, output = run(place, "--node-hours", "1", "-n", "Fine|Dear|Good")
     assert status == 0, output
     assert "run: left out, as they would take 2 node-hours more: Dear bare, 1 node(s)" in output
-    assert output.count("RUN      ] Fine") == 1
-    # What was only slow is run again, as ever.
-    assert output.count("RUN      ] SlowOnce") == 2
     assert "Dear" not in "\n".join(table(output))
-    # Each job may take an hour: none is begun beside another, and the last ones are limited to what is left.
+    # Each job may take an hour: none is begun beside another, and the last one is limited to what is left.
     runs = [run["testcases"] for run in json.loads(place.report.read_text())["runs"]]
-    (fine,), (slow,), (again,) = runs
-    assert [case["name"].split()[0] for case in (fine, slow, again)] == ["Fine", "SlowOnce", "SlowOnce"]
-    assert fine["node_hours"] == 0 < again["node_hours"] < slow["node_hours"] < 1
+    (first,), (last,) = runs
+    assert [case["name"].split()[0] for case in (first, last)] == ["Fine", "Good"]
+    assert first["node_hours"] == 0 < last["node_hours"] < 1
     assert "of 1 node-hours were spent" in output
 
 
@@ -277,16 +223,6 @@ def test_what_jobs_really_took_counts_and_no_other_is_begun(place):
     assert "run: left out, as only 1.67 node-hours are left: Dear bare, 1 node(s)" in output
     assert "run: 0.833 of 2.5 node-hours were spent" in output
     assert table(output)[1].split()[0] == "Overruns"
-
-
-def test_slowness_is_not_confirmed_beyond_the_budget(place):
-    status, output = run(place, "--node-hours", "0.9", "-n", "OverrunsAndIsSlow")
-    assert status == 1, output
-    assert output.count("RUN      ] OverrunsAndIsSlow") == 1
-    said = "run: not run again, as only 0.0667 node-hours are left, and so taken for confirmed: OverrunsAndIsSlow bare"
-    assert said in output
-    assert "run: 0.833 of 0.9 node-hours were spent" in output
-    assert "FAILED: OverrunsAndIsSlow" in "\n".join(table(output))
 
 
 def test_a_budget_that_nothing_fits_into_fails(place):
@@ -336,4 +272,4 @@ def test_how_far_it_is_is_printed_now_and_then(place):
             break
     process.terminate()
     process.communicate(timeout=120)
-    assert seen[-1] == "[ 0 of 1 done; Endless bare, 1 node(s): alive ]\n"
+    assert seen[-1] == "[ 0 of 1 done; Endless bare: alive ]\n"

@@ -62,6 +62,6 @@ def test_a_program_that_the_site_names_takes_the_place_of_one_that_is_built(sess
     result = session("--dry-run", "-C", settings, "-n", "Singletons", "-S", "ranks_per_node=2")
     (script,) = [path.read_text() for path in result.stage.rglob("rfm_job.sh")]
     assert "command -v /apps/pingpong" in script
-    assert re.search(r"^mpirun -np 2 --report-bindings .*/apps/pingpong$", script, re.MULTILINE), script
-    assert re.search(r"^mpirun -np 2 --report-bindings .*image.sif pingpong$", script, re.MULTILINE), script
+    assert re.search(r"^# bare runs: mpirun -np 2 --report-bindings .*/apps/pingpong$", script, re.MULTILINE), script
+    assert re.search(r"^# generic runs: mpirun -np 2 --report-bindings .* pingpong$", script, re.MULTILINE), script
     assert "mpicc" not in "".join(path.read_text() for path in result.stage.rglob("rfm_build.sh"))

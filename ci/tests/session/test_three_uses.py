@@ -17,14 +17,15 @@ pytestmark = [
     pytest.mark.alone,
     pytest.mark.skipif(shutil.which("apptainer") is None, reason="no Apptainer on the PATH"),
 ]
-#: Figures of two containers between which nothing else may differ, and two checks that have answers only.
-ALL = "^(StartUp%|PingPong%.*num_nodes=1|Isolation%|NewerProcessor%)"
+#: Figures of two containers between which nothing else may differ, and two checks that have answers only. Figures of
+#: ratios are left out: on a virtual machine their rounds spread by more than any margin.
+ALL = "^(StartUp%|Isolation%|NewerProcessor%)"
 
 
 def accepted(tmp_path, new, checks, *options):
     """Run an acceptance of Apptainer against another one; return exit status and output."""
     own = {"RFM_REPORT_FILE": str(tmp_path / "report.json"), "RFM_PREFIX": str(tmp_path)}
-    command = [sys.executable, "-m", "containercheck", "acceptance", "apptainer", new, "-n", checks, *options]
+    command = [sys.executable, "-m", "containercheck", "acceptance", "apptainer", new, "--here", "-n", checks, *options]
     environment = {**os.environ, **own}
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=1800)
     return done.returncode, done.stdout
@@ -39,12 +40,12 @@ def wrapper(tmp_path, first):
 
 
 def test_a_runtime_is_accepted_against_itself_in_all_variants(tmp_path):
-    status, output = accepted(tmp_path, "apptainer", ALL, "-S", "seconds=200")
-    assert (status, "acceptance: accepted: 6 accepted" in output) == (0, True), output
+    status, output = accepted(tmp_path, "apptainer", ALL, "-S", "seconds=100")
+    assert (status, "acceptance: accepted: 4 accepted" in output) == (0, True), output
 
 
 def test_a_runtime_that_starts_later_is_rejected_in_all_variants(tmp_path):
-    status, output = accepted(tmp_path, wrapper(tmp_path, "sleep 0.3"), "^StartUp%", "-S", "seconds=200")
+    status, output = accepted(tmp_path, wrapper(tmp_path, "sleep 0.3"), "^StartUp%", "-S", "seconds=100")
     assert (status, "acceptance: rejected: 0 accepted, 2 rejected" in output) == (1, True), output
 
 

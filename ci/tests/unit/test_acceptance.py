@@ -15,23 +15,21 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import facts_of, write_program
+from conftest import BARE, GENERIC, facts_of, write_program
 from containercheck import Figure
 from containercheck.application import references
 from containercheck.command import acceptance
-from containercheck.explain.experiments import Plan
-from containercheck.explain.job import Job
 from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
-from containercheck.node.outputs.evaluation import Evaluation, Facts
-from containercheck.node.outputs.problems import STATUS, Problem
+from containercheck.node.job.explaining import Explaining
+from containercheck.node.outputs.evaluation import _SIDE, Evaluation, Facts
+from containercheck.node.verdict import container_differences
+from containercheck.node.verdict.findings import Findings
 from containercheck.report import versions
 from containercheck.results import formatting
 from containercheck.results.cases import Case
 from containercheck.results.row import Row
 from containercheck.sides.sides import Container, Program, Side
-from containercheck.verdict import container_differences
-from containercheck.verdict.record import Record
 
 START = Figure("start", "(x)", "s", better="lower", compare="difference", tolerance=0.5)
 RATE = Figure("rate", "(x)", "x/s")
@@ -106,8 +104,8 @@ def test_what_we_name_by_side_is_no_difference_and_all_else_is(tmp_path, stage):
         text = (seen + differs + mount).format(side, stage=stagedir, number=number)
         (stagedir / contract.surroundings_file(side)).write_text(text)
         (stagedir / contract.runtime_file(side)).write_text('{"configuration": {}}')
-    record = Record([], True, None, "n1", {}, "", {}, False, "", 1.0)
-    assert record.changes(sides, stagedir) == (
+    facts = [SimpleNamespace(**{**_SIDE, **side.facts({})}) for side in sides]
+    assert Findings({"runs": []}, facts, stagedir).changes() == (
         [
             "new: variable THEIRS was /opt/old.host-mpi, and is /opt/new.host-mpi",
             "new: variable WORD was old.host-mpi, and is new.host-mpi",
@@ -383,22 +381,32 @@ def test_a_rejection_names_what_differs_from_what_it_is_compared_with():
 
 
 @pytest.mark.parametrize(("replaces", "where"), [(True, "new, 4 GiB in old"), (False, "new, 8 GiB on the host")])
-def test_the_candidate_that_is_too_slow_or_ends_is_explained_by_what_it_is_compared_with(tmp_path, replaces, where):
-    program, box = Program("program"), Container(by_name("Apptainer"), "image.sif")
+def test_the_candidate_that_is_too_slow_or_ends_is_explained_by_what_it_is_compared_with(
+    tmp_path, monkeypatch, replaces, where
+):
+    monkeypatch.chdir(tmp_path)
     measure = "old" if replaces else "baseline"
     sides = [
-        Side("baseline", "bare", program),
-        Side("old", "old", program, container=box, compared_with=None if replaces else "baseline"),
-        Side("new", "new", program, container=box, compared_with=measure, replaces=replaces),
+        BARE,
+        {
+            **GENERIC,
+            "name": "old",
+            "label": "old",
+            "contained": True,
+            "compared_with": None if replaces else "baseline",
+        },
+        {**GENERIC, "name": "new", "label": "new", "contained": True, "compared_with": measure},
     ]
     for name, size in (("baseline", 8 << 30), ("old", 4 << 30), ("new", 8 << 20)):
         seen = {"host": "n1", "space": {"/dev/shm": [size, size]}}
         (tmp_path / contract.observed_file(name)).write_text(json.dumps(seen))
-    slow = SimpleNamespace(figure=RATE, subject_label="new", failed=True, vanished=False, loss=20.0)
-    fast = SimpleNamespace(figure=RATE, subject_label="old", failed=False, vanished=False, loss=0.0)
-    job = Job(tmp_path, sides, Plan(), SimpleNamespace(ranks=2, ranks_per_node=2, threads=1))
-    problems = [Problem(STATUS, "new", 1, "exit status 135", "")]
-    for causes in (job.explain_slowness([fast, slow], [])[0], job.explain_end(problems, [])):
+    rounds = [{"baseline": {"rate": 100.0}, "old": {"rate": 100.0}, "new": {"rate": 80.0}}] * 3
+    facts = Facts(facts_of([RATE], sides=sides, earlier=rounds, ranks=2))
+    explaining = Explaining(facts, [])
+    for causes in (
+        explaining.explain_slowness(Evaluation(facts, tmp_path), {("new", "rate")}, [], [])[0],
+        explaining.explain_end({"new": 1}, [], []),
+    ):
         assert [(cause["side"], cause["sentence"]) for cause in causes] == [("new", f"/dev/shm holds 8 MiB in {where}")]
     # Where what it is compared with ended too, the container is not to blame.
-    assert job.explain_end([*problems, Problem(STATUS, measure, 1, "exit status 135", "")], []) == []
+    assert explaining.explain_end({"new": 1, measure: 1}, [], []) == []

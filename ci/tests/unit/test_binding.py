@@ -9,11 +9,15 @@ import threading
 from dataclasses import replace
 
 import pytest
-from conftest import eventually, record_of, run_of
+from conftest import eventually, findings_of, record_of, run_of
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job import single_run
+from containercheck.node.verdict import binding
 from containercheck.sides.sides import Container, Program, Side
-from containercheck.verdict import binding
+
+
+def problems(sides, *runs):
+    return findings_of(record_of(*runs), sides).binding_problems()
 
 
 def run(side, *bound):
@@ -65,36 +69,34 @@ def test_a_record_compares_each_side_with_its_measure():
             compared_with="baseline",
         ),
     ]
-    assert record_of(run("baseline", "0", "1"), run("subject", "1", "0")).binding_problems(sides) == []
+    assert problems(sides, run("baseline", "0", "1"), run("subject", "1", "0")) == []
     # In one run they were looked at too early.
     runs = [run("baseline", "0", "0"), run("baseline", "0", "1"), run("subject", "1", "1"), run("subject", "0", "1")]
-    assert record_of(*runs).binding_problems(sides) == []
-    assert record_of(*runs).unseen_bindings(sides) == []
-    (problem,) = record_of(*runs[:3], run("subject", "0", "0")).binding_problems(sides)
+    assert problems(sides, *runs) == findings_of(record_of(*runs), sides).remarks() == []
+    (problem,) = problems(sides, *runs[:3], run("subject", "0", "0"))
     assert "share cores" in problem
 
 
 @pytest.mark.parametrize(("bare", "container"), [(["0", "1"], ["0"]), (["0", "1"], []), ([], ["0", "0"]), ([], [])])
-def test_ranks_that_were_not_all_seen_are_told(bare, container, tmp_path):
+def test_ranks_that_were_not_all_seen_are_told(bare, container):
     mpi = [
         Side("baseline", "bare", Program("program", mpi="program")),
         Side("subject", "generic", Program("program", mpi="program"), compared_with="baseline"),
     ]
     record = record_of(run("baseline", *bare), run("subject", *container))
-    assert record.binding_problems(mpi) == []
-    (line,) = record.unseen_bindings(mpi)
+    assert findings_of(record, mpi).binding_problems() == []
+    (line,) = findings_of(record, mpi).remarks()
     seen = f"of generic {len(container)} were seen while they ran, of bare {len(bare)}"
     assert line == f"the cores of ranks were not compared: {seen}"
-    assert record.remarks(mpi, tmp_path) == [line]
-    assert record.unseen_bindings(mpi[:1]) == []
+    assert findings_of(record, mpi[:1]).remarks() == []
     serial = [replace(side, program=Program("serial")) for side in mpi]
-    assert record.unseen_bindings(serial) == []
+    assert findings_of(record, serial).remarks() == []
     # Nor are there ranks where the host's library is only loaded into a program, as StartUp does it.
     loads = [replace(side, program=Program("cat", mpi="program", preloads_mpi=True)) for side in mpi]
-    assert record.unseen_bindings(loads) == []
+    assert findings_of(record, loads).remarks() == []
     # A program with its MPI linked statically is in no process known by a library.
     static = [replace(mpi[0], program=Program("program-static")), mpi[1]]
-    assert record.unseen_bindings(static) == []
+    assert findings_of(record, static).remarks() == []
 
 
 @pytest.fixture

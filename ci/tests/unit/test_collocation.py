@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from conftest import facts_of
+from conftest import facts_of, findings_of, record_of, run_of
 from containercheck import Figure, Neighbour, side_by_side
 from containercheck.application.use_cases import FIVE, mixes
 from containercheck.node import contract
@@ -23,7 +23,6 @@ from containercheck.site import node_commands
 from containercheck.site.layout import Layout
 from containercheck.site.sites import Site
 from containercheck.software import Provision, Unavailable, Wanted, libraries
-from containercheck.verdict.record import Record
 
 SITE = Site("cluster:compute", is_here=False, architecture="x86_64", cores=4, gpus=0)
 PROGRAMS = tuple(
@@ -65,8 +64,8 @@ def test_a_container_is_bound_from_outside_and_may_have_a_directory_of_its_own()
     *_, first, _, _, _ = script(
         BARE.changed(name="subject", program=Program("bt-mz", neighbours=own), container=container)
     )
-    assert first.startswith("beside program1 mpirun -np 2 --bind-to none sh bind.sh 0 1 $(cat subject.start) apptainer")
-    assert " -B/stage/shm/program1:/dev/shm image.sif env OMP_NUM_THREADS=1 " in first
+    assert first.startswith("beside program1 mpirun -np 2 --bind-to none sh bind.sh 0 1 {{start}} apptainer")
+    assert " -B/stage/shm/program1:/dev/shm {{changes}} {{image}} {{prefix}} env OMP_NUM_THREADS=1 " in first
 
 
 @pytest.mark.parametrize("variable", ["OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PMI_RANK", "SLURM_LOCALID"])
@@ -149,17 +148,13 @@ def test_policies_share_by_the_key_of_their_memory():
     assert all("lend-post-mortem" in policy.arguments for policy in POLICIES if policy.name.endswith("post_mortem"))
 
 
-def run_bound(side, *bound):
-    return {"round": 1, "side": side, "bound": list(bound)}
-
-
 def test_cores_that_are_shared_by_intent_are_no_defect_and_others_are():
     """The same cores of a side that says nothing of sharing are a failure."""
-    runs = [run_bound("baseline", "0", "1"), run_bound("sharing", "0-1", "0-1")]
-    record = Record(runs, True, None, "node", {}, "", {}, False, "", 1.0)
+    bound = {"baseline": ["0", "1"], "sharing": ["0-1", "0-1"]}
+    record = record_of(*(run_of(side, "", bound=cores) for side, cores in bound.items()))
     sharing = Side("sharing", "full sharing", Program("x", mpi="x"), compared_with="baseline", shares_cores=True)
-    assert record.binding_problems([BARE, sharing]) == []
-    (problem,) = record.binding_problems([BARE, sharing.changed(shares_cores=False)])
+    assert findings_of(record, [BARE, sharing]).binding_problems() == []
+    (problem,) = findings_of(record, [BARE, sharing.changed(shares_cores=False)]).binding_problems()
     assert "share cores" in problem
 
 

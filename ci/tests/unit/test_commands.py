@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,7 +10,6 @@ from dataclasses import replace
 import pytest
 from conftest import REPOSITORY
 from containercheck import Step
-from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
 from containercheck.sides import commands, host_mpi_scripts, rounds_command
 from containercheck.sides.sides import Container, HostMpi, Launcher, Needs, Program, Side
@@ -30,6 +28,7 @@ IMAGE = Container(by_name("Apptainer"), "image.sif")
 GENERIC = Side("subject", "generic", HPCC, SRUN, IMAGE, compared_with="baseline")
 INTEGRATED = GENERIC.changed(label="integrated", container=replace(IMAGE, host_mpi=HostMpi("./bin/hpcc")))
 EXEC = "exec -B/stage:/rfm_workdir --pwd /rfm_workdir"
+ENTER = f"{{{{start}}}} apptainer {EXEC} {{{{options}}}} {{{{changes}}}} {{{{image}}}} {{{{prefix}}}}"
 
 
 def made(side, site=SITE):
@@ -53,7 +52,8 @@ def test_the_hosts_mpi_is_loaded_into_a_program_without_mpi_on_both_sides():
 
 def test_a_generic_container_gets_nothing_of_the_host():
     found = made(GENERIC)
-    assert found.script == f"srun $(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif hpcc -v"
+    assert found.script == f"srun {ENTER} hpcc -v"
+    assert found.container["image"] == "image.sif"
     assert found.needs == Needs(
         prepare=(f"{OWN} runtime --command=apptainer --ranks=4 --own-environment --image=image.sif subject",),
         variables={"PMIX_MCA_gds": "hash", "SLURM_CPU_BIND": "cores"},
@@ -62,16 +62,17 @@ def test_a_generic_container_gets_nothing_of_the_host():
 
 def test_an_integrated_container_gets_the_hosts_mpi_and_is_checked_before():
     found = made(INTEGRATED)
-    enter = f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) $(cat subject.host-mpi.options) image.sif"
-    enter += " sh /rfm_workdir/subject.host-mpi.sh"
+    enter = ENTER.replace("{{changes}}", "{{mpi-options}} {{changes}}")
+    enter = enter.replace("{{prefix}}", "sh /rfm_workdir/subject.host-mpi.sh {{prefix}}")
     assert found.script == f"srun {enter} hpcc -v"
+    assert found.others["preflight"] == f"{enter} sh /rfm_workdir/subject.preflight.sh hpcc"
     assert found.needs.prepare == (
         f"{OWN} runtime --command=apptainer --ranks=4 --image=image.sif subject",
         f"{OWN} hostmpi plan '--bind=-B{{source}}:{{target}}' --side=subject ./bin/hpcc",
-        f"{enter} sh /rfm_workdir/subject.preflight.sh hpcc >subject.preflight.out 2>&1 || true",
+        f"{OWN} enter subject preflight >subject.preflight.out 2>&1 || true",
         f"{OWN} hostmpi verify subject",
     )
-    assert sorted(found.scripts) == ["subject.host-mpi.sh", "subject.preflight.sh"]
+    assert sorted(found.files) == ["subject.host-mpi.sh", "subject.preflight.sh"]
 
 
 def ask_loader(tmp_path, program, library="/no/such/library.so"):
@@ -80,7 +81,7 @@ def ask_loader(tmp_path, program, library="/no/such/library.so"):
 
 
 def test_what_stands_in_the_images_library_path_stays_behind_the_hosts_mpi(tmp_path):
-    (tmp_path / "enter.sh").write_text(made(INTEGRATED).scripts["subject.host-mpi.sh"])
+    (tmp_path / "enter.sh").write_text(made(INTEGRATED).files["subject.host-mpi.sh"])
     for own, expected in (("/opt/x/lib:/y", ":/opt/x/lib:/y"), ("", ""), (None, "")):
         environment = {"PATH": os.environ["PATH"], **({} if own is None else {"LD_LIBRARY_PATH": own})}
         # Words with blanks, and what a command ends with, go through.
@@ -109,7 +110,8 @@ def test_two_integrated_sides_share_nothing_of_the_hosts_mpi():
     other = INTEGRATED.changed(name="other")
     found = {side.name: made(side) for side in (INTEGRATED, other)}
     for name, strange in (("subject", "other"), ("other", "subject")):
-        texts = [found[name].script, *found[name].scripts.values(), *found[name].needs.prepare]
+        planned = found[name]
+        texts = [planned.script, *planned.others.values(), *planned.files.values(), *planned.needs.prepare]
         assert any(f"{name}.host-mpi" in text for text in texts)
         assert not [text for text in texts if f"{strange}." in text or "/host-mpi" in text]
 
@@ -141,31 +143,25 @@ def test_steps_are_timed_and_only_parallel_ones_are_launched():
         "phase end",
     ]
     lines = made(GENERIC.changed(program=program)).script.splitlines()
-    enter = f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif"
-    assert lines[-4:-1:2] == [f"{enter} sh -c 'blockMesh && true'", f"srun {enter} simpleFoam -parallel"]
+    assert lines[-4:-1:2] == [f"{ENTER} sh -c 'blockMesh && true'", f"srun {ENTER} simpleFoam -parallel"]
 
 
 def test_a_containers_ranks_are_started_once_before_the_rounds():
     launcher = Launcher("srun --mpi=pmix", SRUN.needs, ranks=8)
     found = made(GENERIC.changed(launcher=launcher))
-    enter = f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif"
     start = "srun --mpi=pmix"
-    assert found.script == f"{start} {enter} hpcc -v"
+    assert found.script == f"{start} {ENTER} hpcc -v"
     assert found.needs.prepare[-1] == f"{OWN} ranks --ranks=8 --nodes=2 '--launcher=srun --mpi=pmix' subject"
-    assert found.scripts == {
-        "subject.lookup.sh": f"{enter} sh -c 'command -v mpi-ranks'",
-        "subject.ranks.sh": f"{start} {enter} mpi-ranks",
-        "subject.ranks.inside.sh": f"{enter} mpirun -np 8 mpi-ranks",
-        "subject.inside.sh": f"{enter} mpirun -np 8 hpcc -v",
+    others = {name: found.others[name] for name in ("look-up", "ranks", "ranks-inside", "run-inside")}
+    assert others == {
+        "look-up": f"{ENTER} sh -c 'command -v mpi-ranks'",
+        "ranks": f"{start} {ENTER} mpi-ranks",
+        "ranks-inside": f"{ENTER} mpirun -np 8 mpi-ranks",
+        "run-inside": f"{ENTER} mpirun -np 8 hpcc -v",
     }
-    assert made(BARE.changed(launcher=launcher)).scripts == {}
+    assert made(BARE.changed(launcher=launcher)).others == {}
     with_host_mpi = made(INTEGRATED.changed(launcher=launcher)).needs.prepare
-    assert [line.split()[2] for line in with_host_mpi if line.startswith(OWN)] == [
-        "runtime",
-        "hostmpi",
-        "hostmpi",
-        "ranks",
-    ]
+    assert [line.split()[2] for line in with_host_mpi] == ["runtime", "hostmpi", "enter", "hostmpi", "ranks"]
     assert "--host-mpi" in with_host_mpi[-1]
 
 
@@ -173,7 +169,7 @@ def test_ranks_inside_one_container_are_bound_like_all_others():
     launcher = Launcher("srun", ranks=4)
     bound = replace(LAYOUT, nodes=1, binding="cores")
     found = commands.side_commands(GENERIC.changed(launcher=launcher), SITE, bound, "/stage")
-    assert " image.sif mpirun -np 4 --bind-to core hpcc -v" in found.scripts["subject.inside.sh"]
+    assert found.others["run-inside"].endswith(" {{prefix}} mpirun -np 4 --bind-to core hpcc -v")
 
 
 def test_a_program_without_mpi_asks_the_runtime_for_no_ranks():
@@ -181,7 +177,7 @@ def test_a_program_without_mpi_asks_the_runtime_for_no_ranks():
     assert found.needs.prepare == (
         f"{OWN} runtime --command=apptainer --ranks=0 --own-environment --image=image.sif subject",
     )
-    assert found.script == f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) image.sif cat"
+    assert found.script == f"{ENTER} cat"
 
 
 def test_two_runtimes_have_commands_and_options_of_their_own():
@@ -192,7 +188,7 @@ def test_two_runtimes_have_commands_and_options_of_their_own():
     found = {side.name: made(side) for side in (old, new)}
     for name, planned in found.items():
         command = f"/opt/{name}/bin/apptainer"
-        assert planned.script == f"srun $(cat {name}.start) {command} {EXEC} $(cat {name}.options) image.sif hpcc -v"
+        assert planned.script == f"srun {ENTER.replace('apptainer', command)} hpcc -v"
         assert planned.needs.prepare == (
             f"{OWN} runtime --command={command} --ranks=4 --own-environment --image=image.sif {name}",
         )
@@ -202,7 +198,7 @@ def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
     container = replace(INTEGRATED.container, command="/opt/new/bin/apptainer")
     other = INTEGRATED.changed(name="other", container=container)
     prepare = (made(INTEGRATED).needs + made(other).needs).prepare
-    traced = [number for number, line in enumerate(prepare) if ".preflight.sh " in line]
+    traced = [number for number, line in enumerate(prepare) if " preflight " in line]
     verified = [number for number, line in enumerate(prepare) if " hostmpi verify " in line]
     assert len(traced) == len(verified) == 2
     assert all(look < check for look, check in zip(traced, verified))
@@ -211,31 +207,30 @@ def test_of_two_runtimes_with_the_hosts_mpi_each_is_checked_before():
 @pytest.mark.parametrize(
     ("runtime", "command"),
     [
-        ("Singularity", f"singularity {EXEC} $(cat subject.options) image.sif hpcc -v"),
+        ("Singularity", f"singularity {EXEC} {{{{options}}}} {{{{changes}}}} {{{{image}}}}"),
         (
             "Docker",
             "sh hand-on.sh docker run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
-            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) "
-            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
+            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} "
+            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}}",
         ),
         (
             "Podman",
             "podman run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
-            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) "
-            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
+            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} "
+            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}}",
         ),
         (
             "Charliecloud",
             "ch-run --set-env --set-env=PWD=/rfm_workdir --bind=/stage:/rfm_workdir --cd=/rfm_workdir "
-            "$(cat subject.options) --join-ct=4 "
-            "image.sif -- hpcc -v",
+            "{{options}} --join-ct=4 {{changes}} {{image}} --",
         ),
     ],
 )
 def test_every_runtime_has_its_command(runtime, command):
     launcher = replace(GENERIC.launcher, ranks=4)
     found = made(GENERIC.changed(launcher=launcher, container=replace(IMAGE, runtime=by_name(runtime))))
-    assert found.script == f"srun $(cat subject.start) {command}"
+    assert found.script == f"srun {{{{start}}}} {command} {{{{prefix}}}} hpcc -v"
 
 
 @pytest.mark.parametrize(
@@ -244,20 +239,20 @@ def test_every_runtime_has_its_command(runtime, command):
         (
             "Podman-HPC",
             "podman-hpc run --rm --interactive --network=host --pid=host -v=/dev/shm:/dev/shm -v=/tmp:/tmp "
-            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir $(cat subject.options) "
-            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN image.sif hpcc -v",
+            "-v=/stage:/rfm_workdir -w /rfm_workdir --env=PWD=/rfm_workdir {{options}} "
+            "--label=CONTAINERCHECK_RUN=$CONTAINERCHECK_RUN {{changes}} {{image}}",
         ),
         (
             "Sarus",
             "sarus run --mount=type=bind,source=/stage,destination=/rfm_workdir -w /rfm_workdir "
-            "$(cat subject.options) image.sif hpcc -v",
+            "{{options}} {{changes}} {{image}}",
         ),
-        ("Shifter", "shifter --image=image.sif --volume=/stage:/rfm_workdir $(cat subject.options) hpcc -v"),
+        ("Shifter", "shifter --image={{image}} --volume=/stage:/rfm_workdir {{options}} {{changes}}"),
     ],
 )
 def test_runtimes_of_centres_stand_before_the_program(runtime, command):
     found = made(GENERIC.changed(container=replace(IMAGE, runtime=by_name(runtime))))
-    assert found.script == f"srun $(cat subject.start) {command}"
+    assert found.script == f"srun {{{{start}}}} {command} {{{{prefix}}}} hpcc -v"
 
 
 def test_the_node_is_told_in_which_way_images_are_to_run():
@@ -267,7 +262,7 @@ def test_the_node_is_told_in_which_way_images_are_to_run():
     assert line == (
         f"{OWN} runtime --command=/opt/apptainer --ranks=4 --own-environment --way=kernel --image=image.sif subject"
     )
-    assert found.script == f"srun $(cat subject.start) /opt/apptainer {EXEC} $(cat subject.options) image.sif hpcc -v"
+    assert found.script == f"srun {ENTER.replace('apptainer', '/opt/apptainer')} hpcc -v"
 
 
 def test_containers_with_a_network_of_their_own_have_the_images_launcher_inside():
@@ -276,18 +271,18 @@ def test_containers_with_a_network_of_their_own_have_the_images_launcher_inside(
     site = replace(SITE, container_network="net0")
     found = made(GENERIC.changed(container=overlay, launcher=Launcher("srun -n 8", ranks=8)), site)
     start = "srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=4 --cpu-bind=none --mpi=none"
-    assert found.script.startswith(f"{start} --kill-on-bad-exit=1 $(cat subject.start) podman run ")
+    assert found.script.startswith(f"{start} --kill-on-bad-exit=1 {{{{start}}}} podman run ")
     assert " --network=net0 " in found.script
-    assert found.script.endswith(" sh /rfm_workdir/own-network.sh 2 4 mpirun -np 8 hpcc -v")
+    assert found.script.endswith(" sh /rfm_workdir/own-network.sh 2 4 mpirun -np 8 {{prefix}} hpcc -v")
     assert any(" ranks " in line and " --own-network " in line for line in found.needs.prepare)
-    assert found.scripts["own-network.sh"].startswith("# usage: sh own-network.sh ")
+    assert found.files["own-network.sh"].startswith("# usage: sh own-network.sh ")
     with pytest.raises(SkipTestError, match="podman.overlay on 2 nodes needs a network .* container_network"):
         made(GENERIC.changed(container=overlay))
     with pytest.raises(SkipTestError, match="only the generic variant"):
         made(INTEGRATED.changed(container=replace(overlay, host_mpi=HostMpi("./bin/hpcc"))), site)
     layout = replace(LAYOUT, nodes=1)
     alone = commands.side_commands(GENERIC.changed(container=overlay), SITE, layout, "/stage").script
-    assert alone.startswith("$(cat subject.start) podman run ") and " --network=bridge " in alone
+    assert alone.startswith("{{start}} podman run ") and " --network=bridge " in alone
 
 
 def test_an_engine_is_asked_for_the_hosts_network_only_where_containers_of_several_nodes_need_it():
@@ -310,17 +305,17 @@ def test_a_container_may_be_an_option_of_the_launcher():
     """As Pyxis has it (args.c): then a process alone needs the launcher too."""
     image = replace(IMAGE, runtime=by_name("Pyxis"), image="image.sqsh", options=("--container-mounts=/data:/data",))
     options = (
-        '--container-image="$PWD"/image.sqsh --container-mounts=/stage:/rfm_workdir --container-workdir=/rfm_workdir '
-        "$(cat subject.options) --container-mounts=/data:/data"
+        '--container-image="$PWD"/{{image}} --container-mounts=/stage:/rfm_workdir --container-workdir=/rfm_workdir '
+        "{{options}} --container-mounts=/data:/data {{changes}}"
     )
     found = made(GENERIC.changed(launcher=Launcher("srun --mpi=pmix", ranks=4), container=image))
-    assert found.script == f"$(cat subject.start) srun --mpi=pmix {options} hpcc -v"
-    alone = f"$(cat subject.start) srun --nodes=1 --ntasks=1 {options} {commands.LOOKUP}"
-    assert found.scripts[contract.lookup_file("subject")] == alone
+    assert found.script == f"{{{{start}}}} srun --mpi=pmix {options} {{{{prefix}}}} hpcc -v"
+    alone = f"{{{{start}}}} srun --nodes=1 --ntasks=1 {options} {{{{prefix}}}}"
+    assert found.others["look-up"] == f"{alone} {commands.LOOKUP}"
     assert " --required-option=--container-image " in next(line for line in found.needs.prepare if " runtime " in line)
     # What measures the start of containers starts the launcher.
     found = made(GENERIC.changed(launcher=Launcher("startup.py --"), container=image))
-    assert found.script == f"startup.py -- $(cat subject.start) srun --nodes=1 --ntasks=1 {options} hpcc -v"
+    assert found.script == f"startup.py -- {alone} hpcc -v"
 
 
 def test_what_the_launcher_runs_in_may_stand_in_a_file():
@@ -328,10 +323,10 @@ def test_what_the_launcher_runs_in_may_stand_in_a_file():
     engine = by_name("ContainerEngine")
     image = replace(IMAGE, runtime=engine, image="image.sqsh", options=("/data:/data",))
     found = made(GENERIC.changed(launcher=Launcher("srun --mpi=pmix", ranks=4), container=image))
-    words = '"$PWD"/image.sqsh /rfm_workdir /stage:/rfm_workdir $(cat subject.options) /data:/data'
+    words = '"$PWD"/{{image}} /rfm_workdir /stage:/rfm_workdir {{options}} /data:/data {{changes}}'
     file = f'"$(sh container-runtime.sh {words})"'
-    assert found.script == f"$(cat subject.start) srun --mpi=pmix --environment={file} hpcc -v"
-    assert found.scripts["container-runtime.sh"] == engine.script
+    assert found.script == f"{{{{start}}}} srun --mpi=pmix --environment={file} {{{{prefix}}}} hpcc -v"
+    assert found.files["container-runtime.sh"] == engine.script
     (line,) = (command for command in found.needs.prepare if " runtime " in command)
     assert " --runtime=ContainerEngine " in line and " --required-option=--environment " in line
     pyxis = made(GENERIC.changed(container=replace(image, runtime=by_name("Pyxis"))))
@@ -343,35 +338,34 @@ def test_mount_points_are_made_before_the_rounds_and_only_ranks_are_joined():
     launcher = replace(INTEGRATED.launcher, ranks=4)
     container = replace(INTEGRATED.container, runtime=charliecloud)
     found = made(INTEGRATED.changed(launcher=launcher, container=container))
-    (make,) = (command for command in found.needs.prepare if " --write " in command)
-    assert make.endswith(" --write $(cat subject.host-mpi.options) image.sif -- true")
-    assert found.needs.prepare.index(make) > next(
-        i for i, command in enumerate(found.needs.prepare) if " plan " in command
-    )
+    assert found.others["mount-points"].endswith(" --write {{mpi-options}} {{changes}} {{image}} -- true")
+    places = [
+        next(i for i, line in enumerate(found.needs.prepare) if word in line) for word in ("plan", "mount-points")
+    ]
+    assert places == sorted(places)
     assert "--write" not in found.script and "--join-ct=4" in found.script
     # A process alone would wait for the others, or leave their semaphore behind.
-    assert not any("--join" in command for command in found.needs.prepare)
-    assert "--join" not in found.scripts[contract.lookup_file("subject")]
+    assert [name for name, text in found.others.items() if "--join" in text] == ["ranks"]
 
 
 def test_an_image_in_memory_is_copied_there_and_removed():
     found = made(GENERIC.changed(container=replace(IMAGE, copied_to="/dev/shm/my own/copy.sif")))
     assert " --image=image.sif '--copy-to=/dev/shm/my own/copy.sif' subject" in found.needs.prepare[-1]
-    assert " '/dev/shm/my own/copy.sif' hpcc" in found.script
+    assert found.container["image"] == "'/dev/shm/my own/copy.sif'"
     assert found.needs.files == ("/dev/shm/my own",)
 
 
 def test_an_image_hands_out_its_own_files_before_it_runs_from_them():
     container = replace(IMAGE, unpacked_to="image.unpacked", host_mpi=HostMpi("hpcc"))
     found = made(INTEGRATED.changed(container=container))
-    unpack = next(command for command in found.needs.prepare if "tar" in command)
-    assert f"$(cat subject.start) apptainer {EXEC} $(cat subject.options) --contain image.sif sh -c " in unpack
-    assert " -C /rfm_workdir/image.unpacked " in unpack
+    unpack = found.others["unpack"]
+    # Out of the file, whatever runs from the directory.
+    assert f"{{{{start}}}} apptainer {EXEC} {{{{options}}}} --contain {{{{changes}}}} image.sif sh -c " in unpack
+    assert " -C /rfm_workdir/{{tree}} " in unpack
+    assert (found.container["image"], found.container["tree"]) == ("image.unpacked", "image.unpacked")
     # Nothing that is bound in for MPI is taken for the image's own.
-    assert found.needs.prepare.index(unpack) < next(
-        i for i, command in enumerate(found.needs.prepare) if " plan " in command
-    )
-    assert "$(cat subject.host-mpi.options) image.unpacked sh /rfm_workdir/subject.host-mpi.sh" in found.script
+    places = [next(i for i, line in enumerate(found.needs.prepare) if word in line) for word in ("unpack", " plan ")]
+    assert places == sorted(places)
 
 
 def test_gpus_options_and_modules_of_the_runtime_are_taken_along():
@@ -379,7 +373,7 @@ def test_gpus_options_and_modules_of_the_runtime_are_taken_along():
     container = replace(IMAGE, gpus=True, options=("--cleanenv", "'-B/my data:/data'"), needs=needs)
     found = made(GENERIC.changed(container=container))
     assert " --nv " in found.script
-    assert " $(cat subject.options) --cleanenv '-B/my data:/data' image.sif " in found.script
+    assert " {{options}} --cleanenv '-B/my data:/data' {{changes}} {{image}} " in found.script
     assert found.needs.modules == ("apptainer/1.4",)
     assert found.needs.variables["APPTAINER_TMPDIR"] == "/scratch"
 
@@ -387,14 +381,6 @@ def test_gpus_options_and_modules_of_the_runtime_are_taken_along():
 def test_the_path_of_a_runtime_is_one_word():
     spaced = replace(IMAGE, command="/opt/our runtime/apptainer")
     assert f" '/opt/our runtime/apptainer' {EXEC} " in made(GENERIC.changed(container=spaced)).script
-
-
-@pytest.mark.parametrize("value", ["END", "one\nEND\ntwo", "END_\nEND\nEND__"])
-def test_a_script_with_the_word_that_ends_it_is_written_whole(tmp_path, value):
-    """As a variable that a site sets may have it."""
-    text = f"export VALUE={shlex.quote(value)}"
-    subprocess.run(["bash", "-ec", node_commands.written("baseline.sh", text)], cwd=tmp_path, check=True)
-    assert (tmp_path / "baseline.sh").read_text() == f"{text}\n"
 
 
 def test_jobs_on_this_machine_use_this_python():
@@ -460,18 +446,6 @@ def test_a_node_without_python_is_one_line(python):
     assert result.stderr.count("\n") == 1
 
 
-def test_a_remedy_is_started_as_the_side_that_it_mends_and_cannot_end_the_job():
-    container = replace(IMAGE, unpacked_to="image.unpacked.remedy1", prefix=("env", "-u", "X"))
-    found = made(GENERIC.changed(name="remedy1", remedy_of="subject", container=container, compared_with=None))
-    options = "$(cat subject.options) image.unpacked.remedy1"
-    assert found.script == f"srun $(cat subject.start) apptainer {EXEC} {options} env -u X hpcc -v"
-    unpack, observe = found.needs.prepare
-    assert unpack.endswith(" || true")
-    assert observe == f"{OWN} observe remedy1 || true"
-    assert list(found.scripts) == ["remedy1.observe.sh"]
-    subprocess.run(["bash", "-n"], input=unpack, text=True, check=True)
-
-
 def test_what_a_side_sees_is_recorded_before_anything_may_end_the_job():
     side = INTEGRATED.changed(launcher=replace(INTEGRATED.launcher, ranks=LAYOUT.ranks))
     found = commands.side_commands(side, SITE, LAYOUT, "/stage", observed=True)
@@ -479,9 +453,9 @@ def test_what_a_side_sees_is_recorded_before_anything_may_end_the_job():
         word: next(i for i, line in enumerate(found.needs.prepare) if f" {word} " in line) for word in ("observe",)
     }
     assert places["observe"] < next(i for i, line in enumerate(found.needs.prepare) if "hostmpi verify" in line)
-    script = found.scripts["subject.observe.sh"]
-    assert script.startswith("srun $(cat subject.start) apptainer ")
-    assert script.endswith("sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing")
+    script = found.others["observe"]
+    assert script.startswith("srun {{start}} apptainer ")
+    assert script.endswith("sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing")
 
 
 def test_what_a_side_sees_is_looked_at_without_the_program_that_measures_starts():
@@ -489,6 +463,6 @@ def test_what_a_side_sees_is_looked_at_without_the_program_that_measures_starts(
     side = Side("subject", "generic", Program("cat"), Launcher("measure --repeats 5 --"), container)
     found = commands.side_commands(side, SITE, LAYOUT, "/stage", observed=True)
     assert "measure --repeats 5 -- " in found.script
-    observing = found.scripts["subject.observe.sh"]
+    observing = found.others["observe"]
     assert "measure" not in observing
-    assert observing.endswith("sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing")
+    assert observing.endswith("sh /rfm_workdir/observe.sh /rfm_workdir/{{side}}.observing")

@@ -14,12 +14,12 @@ from containercheck import Figure
 from containercheck.node.outputs.evaluation import Evaluation, Facts
 from containercheck.node.stats.prior import Prior
 from containercheck.node.stats.sequential import Pairs
-from containercheck.results.row import SCHEMA
+from containercheck.node.verdict import identities as builds_of
+from containercheck.node.verdict import too_slow
+from containercheck.node.verdict.comparison import CONFIRMED, REFUTED, UNCONFIRMED, Comparison, Confirmed
+from containercheck.node.verdict.outcome import Outcome
+from containercheck.results.row import SCHEMA, Row
 from containercheck.sides.sides import Program, Side
-from containercheck.verdict import identities as builds_of
-from containercheck.verdict import too_slow
-from containercheck.verdict.comparison import Comparison
-from containercheck.verdict.outcome import Outcome
 
 PROGRAM = Program("true")
 BARE = Side("baseline", "bare", PROGRAM)
@@ -27,12 +27,14 @@ GENERIC = Side("subject", "generic", PROGRAM, compared_with="baseline")
 RATE = Figure("rate", r"(\S+)", "x")
 
 
-def outcome(rounds, figures=(RATE,), sides=(BARE, GENERIC), expected=None, seconds=0.0, builds=None, **facts):
+def outcome(
+    rounds, figures=(RATE,), sides=(BARE, GENERIC), expected=None, seconds=0.0, builds=None, confirmed=None, **facts
+):
     """Judge rounds: of each round, side, figure and value."""
     told = [{"name": side.name, "label": side.label, "compared_with": side.compared_with} for side in sides]
     evaluation = Evaluation(Facts(facts_of(figures, sides=told, expected=expected, earlier=rounds, **facts)), Path())
     evaluation.seconds = seconds
-    return Outcome(figures, sides, evaluation, expected or {}, builds or {})
+    return Outcome(figures, sides, evaluation, expected or {}, builds or {}, confirmed or {})
 
 
 def judged(baseline, subject, figure=RATE, **facts):
@@ -45,6 +47,11 @@ def judged(baseline, subject, figure=RATE, **facts):
     )
     (comparison,) = found.comparisons
     return comparison, found
+
+
+def rows_of(found):
+    """Return the rows as reports read them."""
+    return [Row.from_json(row) for row in found.rows()]
 
 
 def test_rounds_that_are_clear_pass_or_fail_in_a_line():
@@ -74,6 +81,33 @@ def test_an_expected_overhead_passes_and_its_disappearance_fails():
     (line,) = found.failures
     assert "(expected: 80 to 99 %; above it in 0 of 12 rounds)" in line
     assert line.endswith(": better than its reference, which needs a new value")
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "verdict", "line"),
+    [
+        (Confirmed(CONFIRMED, 3, 9, 9), "fail", "above it in 9 of 9 rounds, confirmed in 3 more)"),
+        (
+            Confirmed(UNCONFIRMED, 1, 2, 2),
+            "fail",
+            "above it in 2 of 2 rounds, not confirmed: the time was used up after 1 more)",
+        ),
+        (Confirmed(UNCONFIRMED, 0, 2, 2), "fail", "above it in 2 of 2 rounds, not confirmed: the time was used up)"),
+        (
+            Confirmed(REFUTED, 3, 9, 9),
+            "inconclusive",
+            "above it in 9 of 9 rounds, and not in 3 more): slow once, not again; run it again, on a quieter machine",
+        ),
+    ],
+)
+def test_what_fresh_rounds_said_of_a_failure_is_in_its_line_and_its_row(confirmed, verdict, line):
+    _, found = judged([100] * 9, [80, 81, 80, 79, 80, 81, 80, 79, 80], confirmed={("subject", "rate"): confirmed})
+    (told,) = found.failures or found.doubts
+    assert (bool(found.failures), told.endswith(line)) == (verdict == "fail", True), told
+    (row,) = rows_of(found)
+    assert (row.verdict, row.confirmation) == (verdict, confirmed.said)
+    is_open = ("slower", "slow once, not again") if verdict != "fail" else ("", "")
+    assert (row.open_kind, row.answer, row.rounds_needed) == (*is_open, None)
 
 
 def test_an_open_verdict_says_how_many_rounds_would_tell():
@@ -258,7 +292,7 @@ def test_the_columns_do_not_contradict_the_overhead():
     rounds = [(100, 97), (50, 48), (99, 96), (70, 68), (105, 101), (49, 52)]
     comparison, found = judged(*zip(*rounds))
     baseline, subject = (statistics.median(values) for values in zip(*rounds))
-    (row,) = found.rows()
+    (row,) = rows_of(found)
     assert row.overhead > 0
     assert row.subject < row.baseline
     assert row.baseline == baseline
@@ -282,7 +316,7 @@ def test_different_builds_are_named_in_every_line_and_change_no_verdict():
     said = "not the same build: 2024.1 AVX_512 against 2022.5 SSE4.1"
     comparison, found = judged([100] * 7, [99] * 7, builds=builds)
     assert (comparison.verdict, found.doubts) == ("pass", [f"generic: {said}"])
-    assert found.rows()[0].difference == said
+    assert rows_of(found)[0].difference == said
     comparison, found = judged([100] * 10, [80, 81] * 5, builds=builds)
     assert comparison.verdict == "fail"
     assert found.failures[0].endswith(f"(tolerance 5 %; above it in 10 of 10 rounds; {said})")
@@ -290,7 +324,7 @@ def test_different_builds_are_named_in_every_line_and_change_no_verdict():
     (line,) = found.doubts
     assert f"; {said}): 1 s here is too short to tell 5 %; " in line
     _, found = judged([100] * 7, [99] * 7, builds={**builds, "subject": builds["baseline"]})
-    assert (found.doubts, bool(found.rows()[0].difference)) == ([], False)
+    assert (found.doubts, bool(rows_of(found)[0].difference)) == ([], False)
 
 
 def test_what_only_one_of_two_builds_tells_is_not_compared():
@@ -303,7 +337,7 @@ def test_one_round_tells_nothing_of_the_spread():
     comparison, found = judged([100], [80])
     assert (comparison.verdict, comparison.interval) == ("inconclusive", None)
     assert found.doubts[0].endswith(": 1 s here is too short to tell 5 %; one round tells nothing of the spread")
-    (row,) = found.rows()
+    (row,) = rows_of(found)
     assert row.baseline_error is row.subject_error is row.baseline_spread is row.subject_spread is None
     assert row.low is row.high is row.interval is row.spread is None
 
@@ -320,7 +354,7 @@ def test_a_row_has_all_that_reports_read():
     comparison, found = judged(
         [100, 102, 101, 100, 102, 101, 100, 102, 101], [80, 82, 81, 82, 80, 81, 80, 82, 81], seconds=4.004
     )
-    (row,) = found.rows()
+    (row,) = rows_of(found)
     low, high = comparison.pairs.interval
     assert row.to_json() == {
         "schema": SCHEMA,
@@ -354,7 +388,7 @@ def test_a_row_has_all_that_reports_read():
     }
     assert low < row.overhead < high
     # What an open one needs.
-    assert judged([100] * 4, [99, 101, 99, 100])[1].rows()[0].rounds_needed == 6
+    assert rows_of(judged([100] * 4, [99, 101, 99, 100])[1])[0].rounds_needed == 6
 
 
 def test_where_processors_are_emulated_nothing_is_judged_in_one_line():
@@ -363,25 +397,25 @@ def test_where_processors_are_emulated_nothing_is_judged_in_one_line():
     comparison, found = judged(*slower, emulated=True)
     assert (comparison.verdict, found.failures) == ("emulated", [])
     assert found.doubts == ["emulated: overheads are reported, not judged"]
-    (row,) = found.rows()
+    (row,) = rows_of(found)
     assert (row.verdict, row.emulated, row.overhead) == ("emulated", True, pytest.approx(20, abs=0.5))
     # Of a side by itself, too, reports have to know.
-    (row,) = outcome([{"baseline": {"rate": 1.0}}], sides=[BARE], emulated=True).rows()
+    (row,) = rows_of(outcome([{"baseline": {"rate": 1.0}}], sides=[BARE], emulated=True))
     assert row.emulated
 
 
 @pytest.mark.parametrize("sides", [(BARE, GENERIC), (BARE,)], ids=["compared", "by itself"])
 def test_a_row_says_where_its_figure_shows_how_the_application_scales(sides):
     rounds = [{side.name: {"rate": 1.0} for side in sides}] * 2
-    (row,) = outcome(rounds, [Figure("rate", r"(\S+)", "x", scaling="weak")], sides).rows()
+    (row,) = rows_of(outcome(rounds, [Figure("rate", r"(\S+)", "x", scaling="weak")], sides))
     assert row.scaling == "weak"
-    (row,) = outcome(rounds, [RATE], sides).rows()
+    (row,) = rows_of(outcome(rounds, [RATE], sides))
     assert row.scaling == ""
 
 
 def test_a_side_by_itself_has_a_row_without_comparison():
     rounds = [{"baseline": {"rate": value}} for value in (1.0, 2.0, 4.0)]
-    (row,) = outcome(rounds, sides=[BARE]).rows()
+    (row,) = rows_of(outcome(rounds, sides=[BARE]))
     assert row.to_json() == {
         "schema": SCHEMA,
         "figure": "rate",
@@ -398,7 +432,7 @@ def test_each_side_has_its_own_spread():
     """What both sides have in common is in both of theirs, and not in that of the overheads (D12.6, figure 8.11)."""
     drifting = [100.0 + 10 * number for number in range(6)]
     _, found = judged(drifting, [value * factor for value, factor in zip(drifting, (1, 1.01, 0.99, 1, 1.01, 0.99))])
-    (row,) = found.rows()
+    (row,) = rows_of(found)
     assert row.baseline_spread == pytest.approx(18.71, rel=1e-3)
     assert row.subject_spread == pytest.approx(18.49, rel=1e-2)
     assert row.spread < 2
@@ -416,7 +450,7 @@ def test_a_figures_own_tolerance_and_unit_count():
 def test_a_figure_that_applies_nowhere_is_not_compared():
     figures = [RATE, Figure("latency", r"(\S+)", "us")]
     rounds = [{"baseline": {"rate": 1.0}, "subject": {"rate": 1.0}}]
-    assert [row.figure for row in outcome(rounds, figures).rows()] == ["rate"]
+    assert [row.figure for row in rows_of(outcome(rounds, figures))] == ["rate"]
 
 
 def test_more_figures_need_more_rounds_to_fail():
@@ -448,7 +482,7 @@ def test_several_subjects_are_each_compared_with_the_side_that_they_name():
     new = Side("new", "apptainer 1.4.5", PROGRAM, compared_with="old")
     rounds = [{"baseline": {"rate": 100.0}, "old": {"rate": 50.0}, "new": {"rate": 50.0}}] * 11
     found = outcome(rounds, sides=[BARE, old, new])
-    assert [(row.baseline_label, row.subject_label, row.verdict) for row in found.rows()] == [
+    assert [(row.baseline_label, row.subject_label, row.verdict) for row in rows_of(found)] == [
         ("bare", "apptainer 1.3.6", "fail"),
         ("apptainer 1.3.6", "apptainer 1.4.5", "pass"),
     ]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 
 import pytest
 from conftest import write_program
+from containercheck.results.cases import Case
 from containercheck.session import reframe_process
 
 
@@ -25,11 +27,14 @@ def test_reframe_is_started_once_for_all_parts_of_its_configuration(tmp_path, mo
     assert reframe_process.configured([], place, reframe_process.STAGE) == str(tmp_path / "elsewhere")
 
 
+HERE = Case(("Code", "", "", "1"), "Code", {}, "Code", "compute", "generic", 1, "pass", scheduler="local")
+
+
 @pytest.mark.parametrize(
-    ("arguments", "quiet", "rates"),
-    [(["--dry-run"], False, "20 20"), ([], True, "0.5 none"), ([], False, "none none")],
+    ("arguments", "known", "rates"),
+    [(["--dry-run"], None, "20 20"), ([], [HERE], "0.5 none"), ([], [replace(HERE, scheduler="slurm")], "none none")],
 )
-def test_reframe_polls_as_often_as_what_it_runs_needs(tmp_path, monkeypatch, arguments, quiet, rates):
+def test_reframe_polls_as_often_as_what_it_runs_needs(tmp_path, monkeypatch, arguments, known, rates):
     """Between the steps of a dry run it slept for five seconds in all."""
     for name in ("RFM_POLL_RATE_MIN", "RFM_POLL_RATE_MAX"):
         monkeypatch.delenv(name, raising=False)
@@ -37,5 +42,5 @@ def test_reframe_polls_as_often_as_what_it_runs_needs(tmp_path, monkeypatch, arg
     monkeypatch.setattr(reframe_process, "program", lambda: str(tmp_path / "reframe"))
     place = reframe_process.Workplace(tmp_path, config=tmp_path / "config.py")
     with reframe_process.Relay() as relay:
-        assert reframe_process.reframe(arguments, place, relay, quiet=quiet) == 0
+        assert reframe_process.reframe(arguments, place, relay, known) == 0
     assert place.log.read_text() == f"{rates}\n"

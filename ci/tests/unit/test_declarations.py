@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from conftest import BARE, GENERIC, facts_of, record_of, run_of
+from conftest import BARE, GENERIC, evaluation_of, facts_of, record_of, run_of
 from containercheck import Answer, Figure
+from containercheck.node.verdict.outcome import Outcome
 from containercheck.sides.sides import Program, Side
-from containercheck.verdict.outcome import Outcome
 
 
 @pytest.mark.parametrize(
@@ -25,10 +25,10 @@ def test_a_row_says_that_answers_are_not_compared(tmp_path, answers, compared):
         (tmp_path / name / "err").write_text("")
     figures = [Figure("rate", r"^rate (\S+)", "x")]
     facts = facts_of(figures, answers)
-    evaluation = record_of(run_of("baseline", "a"), run_of("subject", "b")).evaluate(facts, tmp_path)
+    evaluation = evaluation_of(record_of(run_of("baseline", "a"), run_of("subject", "b")), facts, tmp_path)
     program = Program("true")
     sides = [
         Side(side["name"], side["label"], program, compared_with=side["compared_with"]) for side in (BARE, GENERIC)
     ]
-    (row,) = Outcome(figures, sides, evaluation, (), {}).rows()
-    assert row.answers_compared is compared
+    (row,) = Outcome(figures, sides, evaluation, (), {}, {}).rows()
+    assert row["answers_compared"] is compared

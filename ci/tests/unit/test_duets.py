@@ -8,14 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import facts_of, record_of, run_of
+from conftest import evaluation_of, facts_of, findings_of, record_of, run_of
 from containercheck import Figure
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.stats.scale import middle
+from containercheck.node.verdict import binding
 from containercheck.sides import duets
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
-from containercheck.verdict import binding
 from hypothesis import given
 from hypothesis import strategies as st
 from reframe.core.exceptions import ReframeError
@@ -111,7 +111,7 @@ def measured(rounds, figure):
             (output / "out").write_text(f"{figure.name} {value!r}\n")
             (output / "err").write_text("")
             runs.append(run_of(side, output.name, round_))
-        return record_of(*runs).evaluate(facts_of([figure], duet=DUET), Path(directory))
+        return evaluation_of(record_of(*runs), facts_of([figure], duet=DUET), Path(directory))
 
 
 FACTORS = st.floats(0.2, 5)
@@ -163,7 +163,7 @@ def test_a_run_that_was_ended_with_the_other_one_is_no_failure_of_its_own(tmp_pa
     failed = run_of("subject", "failed", status=3)
     (tmp_path / "failed").mkdir()
     ended = run_of("baseline", "ended", status=143, ended_with="subject")
-    found = record_of(failed, ended).evaluate(facts_of([TIME], duet=DUET), tmp_path)
+    found = evaluation_of(record_of(failed, ended), facts_of([TIME], duet=DUET), tmp_path)
     assert [problem.side for problem in found.problems] == ["subject"]
     assert found.rounds == []
 
@@ -174,7 +174,8 @@ def test_ranks_that_leave_their_half_are_told():
     assert binding.stray(run_of("subject", "", bound=[], processors="2-3")) is None
     said = binding.stray(run_of("subject", "", bound=["0", "1"], processors="2-3"))
     assert said.startswith("round 1, subject: its ranks are bound to 0 | 1, outside of its half of the node, 2-3: ")
-    assert record_of(run_of("subject", "", bound=["0"], processors="1")).binding_problems([]) != []
+    strayed = record_of(run_of("subject", "", bound=["0"], processors="1"))
+    assert findings_of(strayed, []).binding_problems() != []
 
 
 def test_figures_that_a_check_changes_after_its_setup_count():

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from conftest import BARE as BARE_FACTS
 from conftest import GENERIC as GENERIC_FACTS
-from conftest import facts_of
+from conftest import facts_of, record_of, run_of
 from containercheck import Figure
 from containercheck.node.container_runtimes import by_name
+from containercheck.node.job.rounds import Rounds
 from containercheck.node.outputs.evaluation import Evaluation, Facts
 from containercheck.results import earlier_rounds
 from containercheck.sides.sides import Container, Program, Side
@@ -178,24 +180,34 @@ def test_a_runtime_of_another_version_begins_anew(report, tmp_path, now, said):
 
 
 @pytest.mark.parametrize(
-    ("now", "said"),
+    ("version", "lock", "said"),
     [
-        ({"builds": {"baseline": {"version": "2.3"}}, "spack": {"lock": "aa"}}, ""),
+        ("2.3", "aa", ""),
         # It printed nothing: none of its runs ended well.
-        ({"builds": {}, "spack": {"lock": "aa"}}, ""),
-        ({"builds": {"baseline": {"version": "2.4"}}}, "the build of baseline was 2.3, and is 2.4"),
-        ({"builds": {}, "spack": {"lock": "bb"}}, "the build of spack was aa, and is bb"),
+        ("", "aa", ""),
+        ("2.4", "aa", "the build of baseline was 2.3, and is 2.4"),
+        ("", "bb", "the build of spack was aa, and is bb"),
     ],
 )
-def test_rounds_of_a_program_that_was_upgraded_since_begin_anew(report, tmp_path, now, said):
-    """What the program is stands in its output: it is known when the job has ended."""
+def test_rounds_of_a_program_that_was_upgraded_since_begin_anew(report, tmp_path, monkeypatch, version, lock, said):
+    """What the program is stands in its output: it is known after the first round."""
     provenance = {"builds": {"baseline": {"version": "2.3"}}, "spack": {"lock": "aa"}}
     path = report([case(measured=[ROUND] * 3, provenance=provenance)])
-    facts = facts_of([Figure("time", "(x)", "s")], sides=[BARE_FACTS, GENERIC_FACTS])
+    facts = facts_of([Figure("time", r"^time (\S+)", "s")], sides=[BARE_FACTS, GENERIC_FACTS])
     facts.update(earlier_rounds.rounds_of(path, "HPL_1", "cluster:compute", SAME).facts)
-    judged = Evaluation(Facts(earlier_rounds.refused_by_build(facts, now)), tmp_path)
-    assert len(judged.rounds) == (0 if said else 3)
-    assert judged.left_out == ([f"earlier rounds do not count, and all begin anew: {said}"] if said else [])
+    facts["identity"] = [{"name": "version", "pattern": r"^version (\S+)$", "file": "out"}]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "spack.json").write_text(json.dumps({"lock": lock}))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "out").write_text("time 1\n" + f"version {version}\n" * bool(version))
+    (tmp_path / "run" / "err").touch()
+    runs = [run_of(side, "run") for side in ("baseline", "subject")]
+    runner = SimpleNamespace(record=record_of(*runs), halves=(), took={})
+    rounds = Rounds(SimpleNamespace(rounds=1, seconds=60), Facts(facts), runner)
+    rounds.refuse_other_builds()
+    assert len(rounds.evaluation.rounds) == (1 if said else 3)
+    line = f"earlier rounds do not count, and all begin anew: {said}"
+    assert rounds.evaluation.left_out == ([line] if said else [])
 
 
 def test_the_making_of_the_input_may_name_other_directories_of_the_jobs():

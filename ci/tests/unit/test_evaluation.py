@@ -1,4 +1,4 @@
-"""From runs to figures and problems: in the job after every run, and from the record when it is judged."""
+"""From runs to figures and problems, in the job after every run; and what the record says of them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import itertools
 import json
 import math
 import re
-import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from conftest import BARE, GENERIC, facts_of, record_of, run_of
+from conftest import BARE, GENERIC, evaluation_of, facts_of, findings_of, record_of, run_of
 from containercheck import Answer, Figure
 from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job import processes, rank_trial
 from containercheck.node.outputs.evaluation import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG, Evaluation, Facts
-from containercheck.node.outputs.reading import UnreadableError
+from containercheck.node.verdict.findings import mpi_problem, provenance
 from containercheck.sides.sides import Container, HostMpi, Program, Side
-from containercheck.verdict.record import Record, is_complete
+from containercheck.verdict.record import Record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from saved import OUTPUTS
@@ -55,9 +54,8 @@ def evaluated(tmp_path):
     """Evaluate runs, one after the other; the record says which rounds are replaced."""
 
     def make(*runs, figures=(RATE,), replaced=(), **facts):
-        return record_of(*runs, replaced=dict.fromkeys(replaced, "somebody")).evaluate(
-            facts_of(figures, **facts), tmp_path
-        )
+        record = record_of(*runs, replaced={str(number): "somebody" for number in replaced})
+        return evaluation_of(record, facts_of(figures, **facts), tmp_path)
 
     return make
 
@@ -127,7 +125,7 @@ def test_any_bytes_are_read(tmp_path, out, err, is_valid):
     (tmp_path / "run/err").write_bytes(err)
     runs = [run_of(side, "run", status=status) for status in (0, 3) for side in SIDES]
     facts = facts_of([RATE], [CHECK, SUM], RANK_COUNT)
-    result = record_of(*runs).evaluate(facts, tmp_path)
+    result = evaluation_of(record_of(*runs), facts, tmp_path)
     json.dumps([result.final_problems(), result.values()]).encode()
     seen = rank_trial.read((out + err).decode(errors="replace"), 1)
     rank_trial.explain(seen, 2, rank_trial.Host("Open MPI 4.1.4", "")).encode()
@@ -392,17 +390,16 @@ def test_the_hosts_library_is_told_from_the_images_by_what_is_mapped():
     ]
     for subject, wanted, said in cases:
         runs = record_of(run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=subject))
-        problem = runs.mpi_problem("baseline", {"subject": wanted})
+        problem = mpi_problem(runs, "baseline", {"subject": wanted}, {})
         assert problem is None if said is None else said in problem
 
 
 def test_what_was_not_seen_is_not_proven():
     unseen = record_of(run_of("baseline", "1", mpi=HOST), run_of("subject", "2"))
-    assert "no process with an MPI library was seen" in unseen.mpi_problem("baseline", {"subject": None})
+    assert "no process with an MPI library was seen" in mpi_problem(unseen, "baseline", {"subject": None}, {})
     unseen = record_of(run_of("baseline", "1"), run_of("subject", "2", mpi=IMAGE))
-    assert (
-        unseen.mpi_problem("baseline", {"subject": None}) == "baseline: no process with an MPI library was seen on here"
-    )
+    problem = mpi_problem(unseen, "baseline", {"subject": None}, {})
+    assert problem == "baseline: no process with an MPI library was seen on here"
 
 
 def test_each_side_is_asked_for_the_mpi_that_it_is_meant_to_load(tmp_path):
@@ -414,19 +411,21 @@ def test_each_side_is_asked_for_the_mpi_that_it_is_meant_to_load(tmp_path):
         "other", "integrated", program, container=Container(by_name("Apptainer"), "a.sif", host_mpi=HostMpi("hpcc"))
     )
     runs = [run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=IMAGE), run_of("other", "3", mpi=MOVED)]
-    assert record_of(*runs).mpi_problems([bare, generic, integrated], tmp_path) == []
-    (problem,) = record_of(*runs[:2], {**runs[2], "mpi": IMAGE}).mpi_problems([bare, generic, integrated], tmp_path)
+
+    def problems(runs, *sides):
+        return findings_of(record_of(*runs), sides, tmp_path).start_problems()
+
+    assert problems(runs, bare, generic, integrated) == []
+    (problem,) = problems([*runs[:2], {**runs[2], "mpi": IMAGE}], bare, generic, integrated)
     assert problem.startswith("round 1, other: loaded /usr/lib/libmpi.so.40 of the image, not the host's")
     # Nothing to prove: no container, or no MPI.
-    assert record_of(*runs).mpi_problems([bare], tmp_path) == []
-    serial = generic.changed(program=Program("cat"))
-    assert record_of(*runs).mpi_problems([bare, serial], tmp_path) == []
+    assert problems(runs, bare) == problems(runs, bare, generic.changed(program=Program("cat"))) == []
     # The coin may let the container begin, and the node may be gone before the bare program had its turn.
-    assert record_of(runs[1]).mpi_problems([bare, generic], tmp_path) == []
-    assert "was seen" in record_of(*runs[:1], {**runs[1], "mpi": {}}).mpi_problems([bare, generic], tmp_path)[0]
+    assert problems(runs[1:2], bare, generic) == []
+    assert "was seen" in problems([runs[0], {**runs[1], "mpi": {}}], bare, generic)[0]
 
 
-def test_the_hosts_mpi_in_a_tree_that_the_site_binds_in_counts_as_the_images_own(tmp_path):
+def test_the_hosts_mpi_in_a_tree_that_the_site_binds_in_counts_as_the_images_own():
     (path,) = HOST
     program = Program("hpcc", mpi="hpcc")
     bare = Side("baseline", "bare", program)
@@ -434,8 +433,8 @@ def test_the_hosts_mpi_in_a_tree_that_the_site_binds_in_counts_as_the_images_own
     def problems(*trees):
         image = Container(by_name("Apptainer"), "a.sif", software_trees={tree: tree for tree in trees})
         generic = Side("subject", "generic", program, container=image)
-        runs = [run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=HOST)]
-        return record_of(*runs).mpi_problems([bare, generic], tmp_path)
+        record = record_of(run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=HOST))
+        return findings_of(record, [bare, generic]).start_problems()
 
     assert problems(str(Path(path).parent), "/apps") == []
     assert "generic variant must bring its own" in problems("/apps", path[:-3])[0]
@@ -443,31 +442,30 @@ def test_the_hosts_mpi_in_a_tree_that_the_site_binds_in_counts_as_the_images_own
 
 
 def test_a_job_without_a_record_has_run_no_rounds(tmp_path):
-    assert not is_complete(tmp_path)
+    assert Record.read(tmp_path) == Record()
     for text in ("", "{}", '{"runs": []}'):
         (tmp_path / "rounds.json").write_text(text)
-        with pytest.raises(UnreadableError, match="no rounds were run"):
-            Record.read(tmp_path)
-    (tmp_path / "rounds.json").write_text(json.dumps(asdict(record_of())))
-    assert is_complete(tmp_path)
+        assert not Record.read(tmp_path).complete
+    (tmp_path / "rounds.json").write_text(json.dumps(record_of(run_of("baseline", "1"))))
+    assert Record.read(tmp_path).complete
 
 
-def test_what_is_complete_counts_where_the_job_met_its_limit(run, evaluated):
-    runs = [run(1, "baseline"), run(1, "subject"), run(2, "subject")]
-    met = record_of(*runs, complete=False, ended="SIGTERM")
+def test_what_is_complete_counts_where_the_job_met_its_limit():
+    verdict = {"measured": [{"baseline": {"rate": 1.0}}]}
+    met = Record(complete=False, ended="SIGTERM", verdict=verdict)
     line = "the job was ended (SIGTERM) before its last round: judged by the 1 that are complete"
-    assert met.early_end(evaluated(*runs), met_limit=True) == [line]
-    assert met.early_end(evaluated(*runs), met_limit=False) == []
-    assert met.early_end(evaluated(runs[0]), met_limit=True) == []
+    assert met.early_end(met_limit=True) == [line]
+    assert met.early_end(met_limit=False) == []
+    assert Record(complete=False, ended="SIGTERM").early_end(met_limit=True) == []
     # Killed, by what nobody knows; or not ended early at all.
-    assert record_of(*runs, complete=False).early_end(evaluated(*runs), met_limit=True) == []
-    assert record_of(*runs).early_end(evaluated(*runs), met_limit=True) == []
+    assert Record(complete=False, verdict=verdict).early_end(met_limit=True) == []
+    assert Record(complete=True, verdict=verdict).early_end(met_limit=True) == []
 
 
 def test_the_record_and_the_files_of_the_job_say_what_ran(tmp_path):
     (tmp_path / "subject.runtime.json").write_text('{"command": "apptainer", "version": "apptainer version 1.4.5"}')
     runs = record_of(run_of("baseline", "1", mpi=HOST), run_of("subject", "2", mpi=IMAGE, bound=["0", "1"]))
-    assert runs.provenance(tmp_path) == {
+    assert provenance(runs, {}, tmp_path) == {
         "host": "here",
         "machine": {"kernel": "6.1.0"},
         "kept_awake": False,
@@ -478,20 +476,20 @@ def test_the_record_and_the_files_of_the_job_say_what_ran(tmp_path):
         "started": {},
     }
     (tmp_path / "image.json").write_text('{"path": "/images/hpcc.sif", "sha256": "abc", "bytes": 3}')
-    found = runs.provenance(tmp_path)
+    found = provenance(runs, {}, tmp_path)
     assert (found["image"], found["image_sha256"]) == ("/images/hpcc.sif", "abc")
     assert found["image_bytes"] == 3 and "image_content_bytes" not in found
     counted = {"path": "/images/old.sif", "sha256": "def", "bytes": 3, "content_bytes": 5}
     (tmp_path / "old.image.json").write_text(json.dumps(counted))
-    (own,) = runs.provenance(tmp_path)["images"].values()
+    (own,) = provenance(runs, {}, tmp_path)["images"].values()
     assert (own["image_bytes"], own["image_content_bytes"]) == (3, 5)
     (tmp_path / "old.image.json").unlink()
     spack = {"specs": ["hpcg@3.1/abcdefg"], "target": "x86_64", "lock": "def"}
     (tmp_path / "image.json").write_text(json.dumps({"path": "/hpcg.sif", "sha256": "abc", "bytes": 3, "spack": spack}))
-    assert runs.provenance(tmp_path)["image_spack"] == spack
+    assert provenance(runs, {}, tmp_path)["image_spack"] == spack
     # A program that is compiled for another processor is another one.
     (tmp_path / "spack.json").write_text(json.dumps({**spack, "target": "zen2"}))
-    assert runs.provenance(tmp_path)["builds"] == {"baseline": {"target": "zen2"}, "subject": {"target": "x86_64"}}
+    assert provenance(runs, {}, tmp_path)["builds"] == {"baseline": {"target": "zen2"}, "subject": {"target": "x86_64"}}
 
 
 def pair(run, number, baseline, subject, **facts):
@@ -569,55 +567,15 @@ def test_a_side_by_itself_has_nothing_to_be_told_of(run, evaluated):
 def test_replaced_rounds_and_a_busy_machine_are_told_with_who_it_was():
     runs = [run_of(side, "", number) for number in range(1, 13) for side in ("baseline", "subject")]
     stress = "stress-ng (pid 4711): 48 %"
-    assert record_of(*runs).disturbances == []
-    found = record_of(*runs, replaced={2: stress, 3: f"{stress}; cc1 (pid 5): 2 %", 7: stress}).disturbances
+    assert findings_of(record_of(*runs), []).disturbances() == []
+    replaced = {"2": stress, "3": f"{stress}; cc1 (pid 5): 2 %", "7": stress}
+    found = findings_of(record_of(*runs, replaced=replaced), []).disturbances()
     assert found == ["3 of 12 rounds disturbed by stress-ng (pid 4711), cc1 (pid 5) and replaced"]
-    found = record_of(*runs, replaced={1: stress}, busy="stress-ng (pid 4711)").disturbances
+    record = record_of(*runs, replaced={"1": stress}, busy="stress-ng (pid 4711)")
+    found = findings_of(record, []).disturbances()
     assert found[1:] == [
         "the machine is busy: stress-ng (pid 4711). Rounds were counted all the same: they spread more"
     ]
-
-
-#: Rounds of one figure or more: of each, its figures on both sides, and whether it is replaced. None for a
-#: figure that is lost.
-VALUES = st.floats(0.5, 2.0) | st.sampled_from([1.0, 1.01])
-ROUNDS = st.integers(1, 3).flatmap(
-    lambda count: st.lists(
-        st.tuples(st.lists(st.tuples(VALUES, VALUES) | st.none(), min_size=count, max_size=count), st.booleans()),
-        min_size=1,
-        max_size=14,
-    )
-)
-
-
-def state(evaluation):
-    pairs = {key: (pairs.changes, pairs.verdict, pairs.decided_after) for key, pairs in evaluation.pairs.items()}
-    return pairs, evaluation.rounds, evaluation.more_would_tell(), evaluation.repeated(), evaluation.replaced
-
-
-@given(ROUNDS, st.integers(0, 3))
-@settings(max_examples=60)
-def test_the_job_and_what_is_read_afterwards_agree_after_every_round(rounds, before):
-    figures = [Figure(f"rate{number}", rf"^rate{number} (\S+)", "x") for number in range(len(rounds[0][0]))]
-    quiet = {figure.name: 1.0 for figure in figures}
-    facts = facts_of(figures, earlier=[{"baseline": quiet, "subject": quiet}] * before)
-    with tempfile.TemporaryDirectory() as directory:
-        place = Path(directory)
-        # What the job reads went through JSON, and so did the record.
-        in_job, runs, replaced = Evaluation(Facts(json.loads(json.dumps(facts))), place), [], {}
-        for number, (values, disturbed) in enumerate(rounds, 1):
-            for column, side in enumerate(("baseline", "subject")):
-                run = run_of(side, f"{number}-{side}", number)
-                (place / run["output"]).mkdir()
-                lines = [f"rate{place} {sides[column]!r}\n" for place, sides in enumerate(values) if sides]
-                (place / run["output"] / "out").write_text("".join(lines))
-                runs.append(run)
-                in_job.add(run)
-            in_job.end_round(disturbed)
-            replaced.update({number: "somebody"} if disturbed else {})
-            known = asdict(record_of(*runs, replaced=replaced))
-            (place / "rounds.json").write_text(json.dumps(known))
-            assert state(Record.read(place).evaluate(facts, place)) == state(in_job)
 
 
 @pytest.mark.parametrize(("expected", "verdict"), [(20.0, "inconclusive"), (None, "fail")])

@@ -8,11 +8,12 @@ import pytest
 from conftest import facts_of, run_of
 from containercheck import Answer, Figure
 from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.outputs.experiments import Remedy
 from saved import OUTPUTS
 
 RATE = Figure("rate", r"^rate (\S+)", "x", better="lower", spread=2.0)
 SUM = Answer("sum", r"^sum (\d+)")
-REMEDY = {"name": "remedy1", "of": "subject", "figures": {"rate": 30.0}}
+REMEDY = Remedy("remedy1", "subject", {"rate": 30.0})
 
 
 @pytest.fixture
@@ -21,8 +22,7 @@ def evaluation(tmp_path):
 
     def make(rounds, remedies=(REMEDY,), **facts):
         priors = {"rate": (2.0, "the check")}
-        content = facts_of([RATE], [SUM], priors=priors, **facts)
-        made = Evaluation(Facts({**content, "remedies": list(remedies), "remedy_budget": 60.0}), tmp_path)
+        made = Evaluation(Facts(facts_of([RATE], [SUM], priors=priors, **facts)), tmp_path, remedies)
         for number, sides in enumerate(rounds, 1):
             for side, text in sides.items():
                 output = tmp_path / f"{number}-{side}"
@@ -118,7 +118,7 @@ def test_noise_proves_nothing(evaluation):
     coin, proofs = random.Random(1), 0
     for _ in range(100):
         rounds = [printed_by_side(*(base * coin.gauss(1, 0.014) for base in (100, 108, 108))) for _ in range(6)]
-        remedy = {**REMEDY, "figures": {"rate": 8.0}}
+        remedy = REMEDY._replace(figures={"rate": 8.0})
         proofs += verdicts(evaluation(rounds, [remedy])) == [("fail", "pass")]
     assert proofs == 0
 

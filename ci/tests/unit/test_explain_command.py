@@ -8,7 +8,8 @@ import made
 import pytest
 from containercheck.command import explain
 from containercheck.explain import between, matching
-from containercheck.explain.observations import Observation, Use
+from containercheck.node.explain.observations import Observation, Use
+from containercheck.results import selections
 from containercheck.results.cases import ReportError, collect, load, save
 from containercheck.session.reframe_process import Workplace
 
@@ -61,49 +62,37 @@ def test_a_case_is_explained_with_what_was_tried():
     ]
 
 
-def test_more_remedies_are_tried_where_some_are_left(tmp_path, monkeypatch, capsys):
-    """The session is made up: what it showed is printed, and the verdicts of the last session stay."""
-    result = {"name": "remedy1", "failed": "", "took_effect": True, "figures": {"rate": FIGURE}}
-    tried = {**CAUSE, "result": {**result, "figures": {"rate": {**FIGURE, "helps": "pass", "rest": "fail"}}}}
-    other = {**CAUSE, "about": "Y", "sentence": "Y=1 is set", "experiment": {"kind": "unset", "value": "Y"}}
-    raw = {**RAW, "causes": [tried, other]}
-    place = Workplace(tmp_path, report_file=tmp_path / "reports" / "report.json")
-    place.reports.mkdir()
-    save(place.report, {"session_info": {}, "runs": [{"testcases": [raw]}]})
-    monkeypatch.setattr(explain, "last_report", lambda place: place.report)
-    monkeypatch.setattr(explain.preconditions, "require", lambda arguments, place: (place, tmp_path))
-    asked = []
-
-    def repeat(session, cases, *options):
-        asked.extend(options)
-        passed = {**raw, "result": "pass", "fail_phase": None, "causes": [tried, {**other, "result": result}]}
-        session.report["runs"].append({"testcases": [passed]})
-        session._keep()
-        return []
-
-    monkeypatch.setattr(explain.Session, "repeat", repeat)
-    assert explain.main(["HPCC", "--try"], place) == 0
-    assert [word.partition("=")[0] for word in asked] == ["-S", "experiments_of", "-S", "experiments_most"]
-    assert asked[-1] == "experiments_most=1"
-    printed = capsys.readouterr().out
-    assert "tried: Y removed: proven" in printed
-    assert [case.result for case in collect([load(place.report)])] == ["fail"]
-    # Now all was tried.
-    assert explain.main(["HPCC", "--try"], place) == 1
-    assert "nothing is left to try" in capsys.readouterr().err
-
-
-def test_what_was_not_slow_this_time_keeps_what_was_known(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("passes", [False, True])
+def test_a_failed_case_runs_again_with_more_remedies_and_stays_failed(tmp_path, monkeypatch, capsys, passes):
+    """The session is made up."""
     place = Workplace(tmp_path, report_file=tmp_path / "reports" / "report.json")
     place.reports.mkdir()
     save(place.report, {"session_info": {}, "runs": [{"testcases": [{**RAW, "causes": [CAUSE]}]}]})
     monkeypatch.setattr(explain, "last_report", lambda place: place.report)
-    monkeypatch.setattr(explain.preconditions, "require", lambda arguments, place: (place, tmp_path))
-    monkeypatch.setattr(explain.Session, "repeat", lambda session, cases, *options: list(cases))
+    monkeypatch.setattr(explain.preconditions, "require", lambda arguments, place, **_: (place, tmp_path))
+    result = {"name": "remedy1", "failed": "", "took_effect": True, "figures": {"rate": FIGURE}}
+    again = (
+        {"result": "pass", "fail_phase": None, "causes": []} if passes else {"causes": [{**CAUSE, "result": result}]}
+    )
+
+    def run(session, cases, *options):
+        assert options == ("-S", "remedies=9")
+        session.report["runs"].append({"testcases": [{**RAW, **again}]})
+        session._keep()
+        return []
+
+    monkeypatch.setattr(explain.Session, "run", run)
     assert explain.main(["HPCC", "--try"], place) == 0
-    printed = capsys.readouterr().out
-    assert "nothing could be tried: HPCC generic, 1 node(s) was not run, or was not slow this time" in printed
-    assert "not tried: X removed" in printed
+    assert ("not tried: X removed" if passes else "tried: X removed: proven") in capsys.readouterr().out
+    assert selections.failure(collect([load(place.report)])[0])
+
+
+def test_without_a_failure_there_is_nothing_to_try(tmp_path, monkeypatch, capsys):
+    place = Workplace(tmp_path, report_file=tmp_path / "report.json")
+    save(place.report, {"session_info": {}, "runs": [{"testcases": [{**RAW, "result": "pass", "fail_phase": None}]}]})
+    monkeypatch.setattr(explain, "last_report", lambda place: place.report)
+    assert explain.main(["HPCC", "--try"], place) == 1
+    assert "no case failed" in capsys.readouterr().err
 
 
 def test_what_nothing_explains_gets_no_story():

@@ -7,9 +7,9 @@ import os
 import signal
 
 import pytest
-from conftest import TURN, alive, eventually
+from conftest import TURN, alive, eventually, write_commands
 from containercheck import Figure
-from containercheck.node.job import halves, reproducer
+from containercheck.node.job import halves
 from containercheck.node.job.halves import HalvesError
 
 TIME = Figure("time", r"^time (\S+)", "s", better="lower", duet=True)
@@ -151,22 +151,16 @@ def test_the_partner_disturbs_nobody(duet, tmp_path):
 def test_large_files_are_not_copied_and_small_ones_are(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(halves, "COPIED", 10)
-    for name, text in {"small": "small", "large": "large" * 10, "baseline.sh": f"cat {tmp_path}/small"}.items():
+    for name, text in {"small": "small", "large": "large" * 10, "rfm_job.sh": "true"}.items():
         (tmp_path / name).write_text(text)
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "away").symlink_to("/etc/hosts")
     (tmp_path / "rounds").mkdir()
-    halves.make_directories(["baseline"], str(tmp_path))
+    write_commands(tmp_path, baseline=f"cat {tmp_path}/small")
+    halves.make_directories(["baseline"])
     own = tmp_path / "duet" / "baseline"
     assert (own / "large").samefile(tmp_path / "large")
     assert not (own / "small").samefile(tmp_path / "small")
     assert (own / "links" / "away").is_symlink()
-    assert (own / "baseline.sh").read_text() == f"cat {own}/small\n"
-    assert not (own / "rounds").exists()
-
-
-def test_the_script_that_repeats_a_run_keeps_it_on_one_half(tmp_path):
-    (tmp_path / "baseline.sh").write_text("true")
-    said = reproducer.text_of([("baseline", "bare")], "#!/bin/bash\n", tmp_path, "0-1")
-    assert "\ntaskset -c 0-1 bash run.sh\n" in said
-    assert "taskset" not in reproducer.text_of([("baseline", "bare")], "#!/bin/bash\n", tmp_path)
+    assert halves.script_of("baseline", str(tmp_path)) == f"cat {own}/small"
+    assert not [name for name in ("rounds", "rfm_job.sh", "commands.json") if (own / name).exists()]

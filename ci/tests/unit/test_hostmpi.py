@@ -164,7 +164,7 @@ def test_the_plan_binds_the_closure_without_libc(tmp_path, monkeypatch):
         assert os.path.exists(target.removeprefix("/host"))
         assert any(target.startswith(f"{inside}/") for inside in plan["binds"].values())
     assert "libstdc++.so.6" in plan["spares"]
-    assert (tmp_path / "subject.host-mpi.options").read_text().startswith("-B/")
+    assert json.loads((tmp_path / "subject.launch.json").read_text())["mpi-options"][0].startswith("-B/")
 
 
 def test_a_crays_library_takes_the_place_of_mpich(tmp_path, monkeypatch):

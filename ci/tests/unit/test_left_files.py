@@ -7,12 +7,18 @@ import uuid
 from pathlib import Path
 
 import pytest
+from conftest import findings_of, record_of, run_of
 from containercheck.node.job import left_files
 from containercheck.node.job.single_run import run_once
 from containercheck.sides.sides import Program, Side
-from containercheck.verdict.record import Record
 
-GENERIC = Side("subject", "generic", Program("x", mpi="x"), compared_with="baseline")
+GENERIC = Side("subject", "generic", Program("x"))
+
+
+def told(*facts):
+    """Return the remarks on runs with such facts."""
+    runs = [run_of("subject", "", number, **each) for number, each in enumerate(facts, 1)]
+    return findings_of(record_of(*runs), [GENERIC]).remarks()
 
 
 @pytest.fixture
@@ -24,18 +30,14 @@ def segment():
 
 
 def ran(tmp_path, text):
-    script = tmp_path / "run.sh"
-    script.write_text(text)
-    return run_once(script, tmp_path / "output", 60, [], 0)
+    return run_once(text, tmp_path / "output", 60, [], 0)
 
 
 def test_a_segment_that_a_run_leaves_is_told_with_its_size(tmp_path, segment):
     run = ran(tmp_path, f"head -c 8192 /dev/zero >{segment}\n")
     # Other tests may leave some at the same time.
     assert run["left_files"]["count"] >= 1 and run["left_files"]["bytes"] >= 8192
-    known = {**run, "round": 1, "side": "subject", "left_files": {"count": 1, "bytes": 8192, "names": [segment.name]}}
-    record = Record([known], True, None, "node", {}, "", {}, False, "", 1.0)
-    (line,) = record.left_files([GENERIC])
+    (line,) = told({"left_files": {"count": 1, "bytes": 8192, "names": [segment.name]}})
     assert line.startswith(f"generic: 1 of its runs left files in /dev/shm, up to 1 of 8 KiB ({segment.name})")
 
 
@@ -53,11 +55,6 @@ def test_what_was_there_before_and_what_is_gone_is_not_told(tmp_path, segment):
     assert set(left_files.files(str(own))) == {"vader_segment"}
     assert segment.name not in left_files.left(before).get("names", ())
     assert left_files.files(str(tmp_path / "nowhere")) == {}
-
-
-def test_records_of_older_jobs_have_none():
-    record = Record([{"round": 1, "side": "subject"}], True, None, "node", {}, "", {}, False, "", 1.0)
-    assert record.left_files([GENERIC]) == []
 
 
 def test_what_a_living_process_has_was_not_left(tmp_path):
@@ -86,12 +83,9 @@ def test_what_each_run_leaves_in_tmp_is_told(tmp_path, monkeypatch):
     assert left_files.left_entries({}, str(tmp_path)) == {}
     monkeypatch.setattr(left_files, "ENTRIES", 2)
     assert left_files.entries(str(tmp_path)) == {}
-    runs = [{"round": number, "side": "subject", "left_temporary": left} for number in (1, 2)]
-    record = Record(runs, True, None, "node", {}, "", {}, False, "", 1.0)
-    (line,) = record.left_files([GENERIC])
+    (line,) = told({"left_temporary": left}, {"left_temporary": left})
     assert line.startswith("generic: each of its runs left something in /tmp, up to 2 files and directories (file, ")
-    runs[1]["left_temporary"] = {}
-    assert record.left_files([GENERIC]) == []
+    assert told({"left_temporary": left}, {"left_temporary": {}}) == told({}) == []
 
 
 def test_a_run_looks_into_tmp_too(tmp_path):

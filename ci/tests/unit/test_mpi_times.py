@@ -126,7 +126,7 @@ def test_both_sides_preload_it_and_name_the_file_of_their_own_directory():
     scripts = [commands.side_commands(side, site, Layout(1, 4, 1), "/stage").script for side in (bare, contained)]
     words = "env LD_PRELOAD={0}/mpitimes.so CONTAINERCHECK_MPI_TIMES={0}/mpi-times.txt pw.x -in a"
     assert scripts[0] == f"srun {words.format('$PWD')}"
-    assert scripts[1].endswith(f" image.sif {words.format('/rfm_workdir')}")
+    assert scripts[1].endswith(f" {{{{image}}}} {{{{prefix}}}} {words.format('/rfm_workdir')}")
     without = bare.changed(program=replace(program, times_mpi=False))
     assert commands.side_commands(without, site, Layout(1, 4, 1), "/stage").script == "srun pw.x -in a"
 

@@ -282,7 +282,7 @@ def test_a_watch_outlasts_a_look_that_fails(monkeypatch):
 READ = """
 from containercheck.node.job import observation
 observation.PATIENCE, observation.MOST = {patience}, 1000
-print(len(observation._output("observe")))
+print(len(observation._output(open("observe").read())))
 """
 #: Runs on when the observation has ended: it is no descendant, and has another environment.
 STRANGER = "(env -i setsid sh -c 'echo $$ >pid; exec sleep 600' &)\nuntil [ -s pid ]; do sleep 0.1; done\necho seen\n"

@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 
 import made
 import pytest
-from containercheck.explain import explanation
 from containercheck.history.change_points import Change
 from containercheck.history.nights import nights
 from containercheck.history.series import OVERHEAD, series
+from containercheck.node.explain import explanation
 from containercheck.report import page
 from containercheck.report.page import contents, rendering
 from containercheck.report.page.wording import plain
@@ -247,7 +247,7 @@ def test_a_failure_has_its_reason_its_command_and_what_its_job_ran(shown):
     blocks = [text(block) for block in failed.iter("pre")]
     assert any(block.startswith("containercheck run --system=cluster:compute -n ") for block in blocks)
     assert 'mpirun apptainer exec image.sif code "$HOME" && true' in blocks
-    assert {text(heading).split()[0] for heading in failed.iter("h3")} == {"baseline.sh", "subject.sh"}
+    assert {text(heading).split()[0] for heading in failed.iter("h3")} == {"bare", "subject"}
     assert "/scratch/stage/code" in text(failed)
     assert "! not run Odd kind=plain generic, 2 nodes" in part(root, "open")
 

@@ -128,9 +128,9 @@ def test_what_a_session_does_not_tell_is_left_out(info):
 
 
 def test_scripts_are_found_among_what_a_job_does():
-    commands = ["cat >baseline.sh <<'END'\na\nb\nEND", "cat >x.ranks.sh <<'END'\nc\nEND", "d"]
+    commands = ["# Of a person's own", "# bare runs: a", "# bare runs: b", "# generic runs: c runs: d", "e"]
     (case,) = cases(made.case(prerun_cmds=commands))
-    assert rerun.scripts(case) == [("baseline.sh", "a\nb")]
+    assert rerun.scripts(case) == [("bare", "a\nb"), ("generic", "c runs: d")]
 
 
 def test_cases_are_named_as_short_as_that_can_be_said():

@@ -23,7 +23,7 @@ from pathlib import Path
 from containercheck.node.job import processes, single_run
 single_run.print_limit.Watch.__init__.__defaults__ = ({most},)
 processes.adopt_orphans()
-print(json.dumps(single_run.run_once(Path("script.sh"), Path("output"), 60.0, ["md.log"], 0)))
+print(json.dumps(single_run.run_once(Path("script.sh").read_text(), Path("output"), 60.0, ["md.log"], 0)))
 """
 FIGURE = Figure("rate", r"^rate (\S+)", "s")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -11,48 +12,84 @@ from pathlib import Path
 
 import pytest
 from conftest import eventually
+from containercheck.report.view import CaseView
+from containercheck.results.cases import collect
 from containercheck.session import progress
 
-HERE = "@generic:default+builtin"
-KNOWN = {
-    f"/1ace5438 {HERE}": progress.Awaited("HPCC bare, 1 node(s)", 10),
-    f"/75264ae9 {HERE}": progress.Awaited("HPCC generic, 1 node(s)", 60),
-    f"/779234bd {HERE}": progress.Awaited("DB12 bare, 1 node(s)", 30),
-}
+
+def raw(name, variant, hashcode, seconds, result="pass"):
+    """Return a case as the report has it."""
+    head = {"name": name, "unique_name": f"{name}_{variant}", "system": "here", "partition": "only"}
+    expected = {"expected": seconds}
+    return {
+        **head,
+        "environ": "builtin",
+        "variant": variant,
+        "hashcode": hashcode,
+        "result": result,
+        "expected": expected,
+    }
 
 
-def ended(result, mark, color="32"):
-    return f"[ \x1b[{color}m      {result}\x1b[0m ] ( 3/266) HPCC %variant=bare %num_nodes=1 {mark} {HERE}\n"
+KNOWN = [
+    raw("HPCC", "bare", "1ace5438", 10),
+    raw("HPCC", "generic", "75264ae9", 60),
+    raw("DB12", "bare", "779234bd", 30),
+]
+
+
+VERBATIM = progress.Verbatim()
 
 
 @pytest.fixture
 def current(tmp_path):
     """Begin to follow a run of the cases that are known."""
-    return progress.Progress(KNOWN, tmp_path)
+    known = collect([{"runs": [{"testcases": KNOWN}]}])
+    return progress.Progress(known, tmp_path, tmp_path / "log", tmp_path / "announced")
 
 
-def test_what_ended_is_counted_and_what_was_skipped_is_not(current):
+@pytest.fixture
+def end(current, tmp_path):
+    """Let cases end; return what is shown."""
+
+    def announced(*cases, view=VERBATIM):
+        with (tmp_path / "announced").open("a") as file:
+            file.write("".join(f"{json.dumps(case)}\n" for case in cases))
+        return current.news(view)
+
+    return announced
+
+
+def test_what_ended_is_counted(current, end):
     assert current.line(30) == "0 of 3 done"
-    for line in (ended("OK", "/1ace5438"), ended("SKIP", "/00000000"), "P: rate: 3 x\n", ended("FAIL", "/75264ae9")):
-        current.read_line(line)
+    end(KNOWN[0], {**KNOWN[1], "result": "fail"})
     assert current.line(30).startswith("2 of 3 done, 1 failed; ")
 
 
-def test_the_rest_is_foreseen_from_what_is_done(current, monkeypatch):
+def test_what_was_printed_and_what_ended_is_shown_once_when_its_line_is_complete(current, end, tmp_path):
+    (tmp_path / "log").write_bytes(b"a line\n\xff, and half")
+    assert end(KNOWN[2], view=CaseView(is_terminal=False)).split() == ["ran", "DB12", "bare"]
+    assert current.news(VERBATIM) == ""
+    with (tmp_path / "log").open("a") as log:
+        log.write(" of another\n")
+    assert current.news(VERBATIM).encode(errors="surrogateescape") == b"\xff, and half of another\n"
+
+
+def test_the_rest_is_foreseen_from_what_is_done(current, end, monkeypatch):
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 100)
     assert "left" not in current.line(30)
-    current.read_line(ended("OK", "/1ace5438"))
+    end(KNOWN[0])
     # A tenth is done in 100 s.
-    assert current.line(30) == "1 of 3 done; some 15 min left"
-    current.read_line(ended("OK", "/75264ae9"))
-    assert current.line(30) == "2 of 3 done; some 43 s left"
-    current.read_line(ended("OK", "/779234bd"))
+    assert current.line(30) == "1 of 3 done; about 15 min left"
+    end(KNOWN[1])
+    assert current.line(30) == "2 of 3 done; about 43 s left"
+    end(KNOWN[2])
     assert current.line(30) == "3 of 3 done"
 
 
-def output_of(stage, job, text, age=0.0, below=""):
-    path = Path(stage, below, "system", "partition", "environ", job, "rfm_job.out")
+def output_of(stage, job, text, age=0.0):
+    path = Path(stage, "system", "partition", "environ", job, "rfm_job.out")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     os.utime(path, (time.time() - age,) * 2)
@@ -60,7 +97,7 @@ def output_of(stage, job, text, age=0.0, below=""):
 
 def test_the_job_that_printed_last_is_named_with_its_last_line(current, tmp_path):
     output_of(tmp_path, "HPCC_75264ae9", "first\nround 1 baseline: 2.49 s\n\n")
-    assert current.line(30) == "0 of 3 done; HPCC generic, 1 node(s): round 1 baseline: 2.49 s"
+    assert current.line(30) == "0 of 3 done; HPCC generic: round 1 baseline: 2.49 s"
     # One that nobody foresaw.
     output_of(tmp_path, "HPCC_75264ae9", "", age=60)
     output_of(tmp_path, "Other_0", "building")
@@ -77,29 +114,30 @@ def test_a_sign_of_life_is_the_last_line_of_the_newest_output(tmp_path):
     output_of(tmp_path, "Newest_3", "", age=60)
     assert progress.sign_of_life(tmp_path, 30) == ("New_2", "round 1 of New_2")
     assert progress.sign_of_life(tmp_path, 5) == ("", "")
-    output_of(tmp_path, "New_2", "building", below="repeat")
-    assert progress.sign_of_life(tmp_path, 5) == ("New_2", "building")
 
 
 def test_nothing_is_said_where_nothing_is_known(tmp_path):
-    assert progress.Progress({}, tmp_path).line(30) == ""
+    assert progress.Progress([], tmp_path, tmp_path / "log", tmp_path / "announced").line(30) == ""
 
 
 SHOWN = """
-import sys, time
+import json, sys, time
+from containercheck.results.cases import collect
 from containercheck.session import progress
 progress.HEARTBEAT = progress.MOVES = 0.1
-screen = progress.Screen()
-current = progress.Progress({{"/1 @here": progress.Awaited("A check", 10)}}, progress.Path({stage!r}))
-with progress.shown(current, screen):
+place = progress.Path({stage!r})
+known = collect([json.loads({report!r})])
+with progress.shown(progress.Progress(known, place, place / "log", place / "announced"), progress.Verbatim(), []):
     time.sleep(0.5)
-    screen.show(b"what ReFrame printed\\n")
+    (place / "log").write_text("what ReFrame printed\\n")
     time.sleep(0.5)
 """
+#: A report of one case.
+REPORT = json.dumps({"runs": [{"testcases": KNOWN[:1]}]})
 
 
 def test_in_a_terminal_the_line_moves_beneath_what_stays(tmp_path):
-    script = SHOWN.format(stage=str(tmp_path))
+    script = SHOWN.format(stage=str(tmp_path), report=REPORT)
     child, terminal = pty.fork()
     if child == 0:
         os.environ.update(TERM="xterm", COLUMNS="8")
@@ -124,7 +162,7 @@ def test_in_a_terminal_the_line_moves_beneath_what_stays(tmp_path):
 
 
 def test_in_a_log_it_is_a_line_now_and_then(tmp_path):
-    script = SHOWN.format(stage=str(tmp_path))
+    script = SHOWN.format(stage=str(tmp_path), report=REPORT)
     seen = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True).stdout
     assert b"\x1b" not in seen
     assert b"\r" not in seen

@@ -8,8 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from conftest import REPOSITORY, record_of, run_of
-from containercheck.node.job import rank_trial
+from conftest import REPOSITORY, findings_of, record_of, run_of, write_commands
+from containercheck.node.job import launch, rank_trial
+from containercheck.node.verdict.findings import provenance
 from containercheck.site import releases
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +32,7 @@ SINGLETONS = said(ALONE, ALONE)
 ENDED = said(OLD, OLD, "Local abort before MPI_INIT completed\n") + "exit 1\n"
 NAMED = "the host starts ranks with PMIx 5.0.7 (Open MPI 5.0.7), the image's Open MPI 4.1.4 has PMIx 4.2.2"
 #: The right answer where the words of the way for Open MPI 4 stand before the container.
-NEEDS_WORDS = f'if [ -n "$(cat subject.start)" ]; then\n{ONE_JOB}else\n{ENDED}fi\n'
+NEEDS_WORDS = f"started='{{{{start}}}}'\nif [ -n \"$started\" ]; then\n{ONE_JOB}else\n{ENDED}fi\n"
 
 
 def launcher(directory, version="mpirun (Open MPI) 5.0.7", pmix="5.0.7", greets=""):
@@ -50,12 +51,8 @@ def start(tmp_path):
     """Run the program on scripts that stand for a launcher with a container."""
 
     def run(plain, inside="exit 1\n", *options, lookup="echo /usr/local/bin/mpi-ranks\n", **host):
-        (tmp_path / "subject.start").write_text("\n")
-        (tmp_path / "subject.ranks.sh").write_text(plain)
-        (tmp_path / "subject.ranks.inside.sh").write_text(inside)
-        (tmp_path / "subject.lookup.sh").write_text(lookup)
-        (tmp_path / "subject.sh").write_text("mpirun apptainer hpcc\n")
-        (tmp_path / "subject.inside.sh").write_text("apptainer mpirun hpcc\n")
+        runs = {"run": "mpirun {{start}} apptainer hpcc", "run-inside": "apptainer mpirun hpcc"}
+        write_commands(tmp_path, subject={**runs, "ranks": plain, "ranks-inside": inside, "look-up": lookup})
         program = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "ranks"]
         words = ["--ranks=2", f"--launcher={launcher(tmp_path, **host)}", *options, "subject"]
         return subprocess.run([*program, *words], cwd=tmp_path, text=True, capture_output=True, timeout=120)
@@ -63,31 +60,37 @@ def start(tmp_path):
     return run
 
 
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Return how a run of the side is started afterwards."""
+    monkeypatch.chdir(tmp_path)
+    return lambda: launch.Launch("subject").run
+
+
 def started(directory):
     return json.loads((directory / "subject.started.json").read_text())
 
 
-def test_ranks_that_find_each_other_are_started_as_they_are(start, tmp_path):
+def test_ranks_that_find_each_other_are_started_as_they_are(start, run, tmp_path):
     result = start(ONE_JOB)
     assert result.returncode == 0, result.stderr
     assert started(tmp_path) == {"started": "by the job's launcher", "because": ""}
-    assert (tmp_path / "subject.start").read_text().strip() == ""
-    assert (tmp_path / "subject.sh").read_text() == "mpirun apptainer hpcc\n"
+    assert run() == "mpirun apptainer hpcc"
 
 
-def test_open_mpi_4_gets_the_environment_that_it_needs(start, tmp_path):
+def test_open_mpi_4_gets_the_environment_that_it_needs(start, run, tmp_path):
     result = start(NEEDS_WORDS)
     assert result.returncode == 0, result.stderr
-    assert (tmp_path / "subject.start").read_text() == rank_trial.AS_JSM.words + "\n"
+    assert run() == f"mpirun {rank_trial.AS_JSM.words} apptainer hpcc"
     found = started(tmp_path)
     assert found["started"] == rank_trial.AS_JSM.said
     assert found["because"] == f"{NAMED}: none came through MPI_Init"
 
 
-def test_on_one_node_the_images_own_launcher_is_the_last_way(start, tmp_path):
+def test_on_one_node_the_images_own_launcher_is_the_last_way(start, run, tmp_path):
     result = start(SINGLETONS, ONE_JOB)
     assert result.returncode == 0, result.stderr
-    assert (tmp_path / "subject.sh").read_text() == "apptainer mpirun hpcc\n"
+    assert run() == "apptainer mpirun hpcc"
     assert started(tmp_path)["started"] == rank_trial.INSIDE.said
 
 
@@ -140,8 +143,7 @@ def test_a_launcher_without_pmix_is_named_so(start, tmp_path):
 def test_ranks_that_wait_for_each_other_are_ended(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(rank_trial, "PATIENCE", 0.5)
-    (tmp_path / "subject.start").write_text("\n")
-    (tmp_path / "subject.ranks.sh").write_text(said(OLD, OLD) + "sleep 1000\n")
+    write_commands(tmp_path, subject={"ranks": said(OLD, OLD) + "sleep 1000\n"})
     seen = rank_trial.Trial("subject", 2).start(rank_trial.PLAIN)
     assert seen.status is None
     assert "did not come up within" in rank_trial.explain(seen, 2, rank_trial.Host("Slurm 22.05.8", "4.2.2"))
@@ -184,10 +186,10 @@ def test_the_results_say_which_way_was_taken(tmp_path):
     known = {"started": "by other means", "because": "of this"}
     (tmp_path / "subject.started.json").write_text(json.dumps(known))
     record = record_of(run_of("baseline", "a"), run_of("subject", "b"))
-    assert record.provenance(tmp_path)["started"] == {"subject": "by other means"}
-    assert record.unusual_starts(tmp_path) == ["ranks are started by other means, because of this"]
+    assert provenance(record, {}, tmp_path)["started"] == {"subject": "by other means"}
+    assert findings_of(record, [], tmp_path).remarks() == ["ranks are started by other means, because of this"]
     (tmp_path / "subject.started.json").write_text(json.dumps({**known, "because": ""}))
-    assert record.unusual_starts(tmp_path) == []
+    assert findings_of(record, [], tmp_path).remarks() == []
 
 
 def test_the_version_of_mpich_is_told_in_words():
@@ -197,7 +199,7 @@ def test_the_version_of_mpich_is_told_in_words():
 def test_a_variable_that_keeps_the_ranks_apart_is_named_and_proven(start, tmp_path, monkeypatch):
     monkeypatch.setenv("APPTAINER_CLEANENV", "1")
     monkeypatch.setenv("APPTAINER_CACHEDIR", "/tmp")
-    apart = f'case "$(cat subject.start)" in *"-u APPTAINER_CLEANENV"*)\n{ONE_JOB};;\n*)\n{SINGLETONS};;\nesac\n'
+    apart = f"case '{{{{start}}}}' in *'-u APPTAINER_CLEANENV'*)\n{ONE_JOB};;\n*)\n{SINGLETONS};;\nesac\n"
     done = start(apart, pmix="4.2.2", version="mpirun (Open MPI) 4.1.4")
     assert done.returncode == 1
     assert "APPTAINER_CLEANENV is the cause, proven: without it they come up as one job" in done.stderr
@@ -206,7 +208,7 @@ def test_a_variable_that_keeps_the_ranks_apart_is_named_and_proven(start, tmp_pa
 def test_a_variable_of_the_job_that_the_images_mpi_does_not_take_is_named_and_proven(start, monkeypatch):
     """The host's MPI takes it: bare is well."""
     monkeypatch.setenv("OMPI_MCA_pml", "cm")
-    apart = f'case "$(cat subject.start)" in *"-u OMPI_MCA_pml"*)\n{ONE_JOB};;\n*)\n{SINGLETONS};;\nesac\n'
+    apart = f"case '{{{{start}}}}' in *'-u OMPI_MCA_pml'*)\n{ONE_JOB};;\n*)\n{SINGLETONS};;\nesac\n"
     done = start(apart, pmix="4.2.2", version="mpirun (Open MPI) 4.1.4")
     assert done.returncode == 1
     assert "OMPI_MCA_pml is the cause, proven: without it they come up as one job" in done.stderr
@@ -228,12 +230,10 @@ def test_a_variable_without_which_nothing_changes_is_not_named(start, monkeypatc
         ("pmix_v9", [], ""),
     ],
 )
-def test_another_pmi_plugin_is_tried_and_proven(tmp_path, working, options, said_of):
+def test_another_pmi_plugin_is_tried_and_proven(run, tmp_path, working, options, said_of):
     """The script stands for a real srun, which test_like.py has."""
-    (tmp_path / "subject.start").write_text("\n")
-    plain = "./srun --mpi=pmi2 -n 2 mpi-ranks\n"
-    (tmp_path / "subject.ranks.sh").write_text(plain)
-    (tmp_path / "subject.lookup.sh").write_text("true\n")
+    plain = "./srun --mpi=pmi2 {{start}} -n 2 mpi-ranks"
+    write_commands(tmp_path, subject={"run": plain, "ranks": plain, "look-up": "true"})
     srun = tmp_path / "srun"
     srun.write_text(
         "#!/bin/sh\ncase $1 in\n"
@@ -262,8 +262,7 @@ def test_another_pmi_plugin_is_tried_and_proven(tmp_path, working, options, said
     assert ("The PMI plugin of srun is the cause, proven" in done.stderr) == bool(said_of), done.stderr
     assert said_of in done.stderr
     # What the rounds would run is as it was.
-    assert (tmp_path / "subject.ranks.sh").read_text() == plain
-    assert (tmp_path / "subject.start").read_text() == "\n"
+    assert run() == "./srun --mpi=pmi2 -n 2 mpi-ranks"
 
 
 def fails_at(number, otherwise=ONE_JOB):
@@ -283,7 +282,7 @@ def test_a_start_that_fails_only_sometimes_proves_nothing(start, monkeypatch):
 def test_a_remedy_that_helps_only_sometimes_proves_nothing(start, tmp_path, monkeypatch):
     """Without it all starts fail; with it, the second one."""
     monkeypatch.setenv("APPTAINER_CLEANENV", "1")
-    script = f'case "$(cat subject.start)" in *"-u APPTAINER_CLEANENV"*)\n{fails_at(2)};;\n*)\n{SINGLETONS};;\nesac\n'
+    script = f"case '{{{{start}}}}' in *'-u APPTAINER_CLEANENV'*)\n{fails_at(2)};;\n*)\n{SINGLETONS};;\nesac\n"
     done = start(script, pmix="4.2.2", version="mpirun (Open MPI) 4.1.4")
     assert done.returncode == 1
     assert "proven" not in done.stderr

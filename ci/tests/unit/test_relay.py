@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 
 import pytest
 from conftest import write_program
-from containercheck.results import announcements
+from containercheck.report.view import CaseView
+from containercheck.session import progress
 
 SESSION = """
 import sys
@@ -19,14 +21,14 @@ reframe_process.program = lambda: {program!r}
 reframe_process.PATIENCE = reframe_process.GRACE = 0.5
 directory = Path({directory!r})
 class View(progress.Verbatim):
-    def lines(self, printed, ended):
+    def printed(self, line):
         if {fails!r}:
-            raise KeyError(printed)
-        return [printed]
+            raise KeyError(line)
+        return line
 problems = []
 with Relay() as relay:
     place = Workplace(directory, config=directory / "config.py")
-    status = reframe_process.reframe([], place, relay, {{}}, view=View(), problems=problems)
+    status = reframe_process.reframe([], place, relay, [], view=View(), problems=problems)
 print(f"ended with {{status}}", *problems, sep="\\n")
 """
 
@@ -55,18 +57,13 @@ def test_a_view_that_fails_does_not_stop_reframe(tmp_path):
     assert lines == ["ended with 3", "some of ReFrame's output was not shown: KeyError: '1\\n'"]
     log = (tmp_path / "reports" / "session.log").read_text()
     assert log.count("Traceback") == 1
-    assert log.endswith("\n99999\n100000\n")
+    assert "\n99999\n100000\n" in log
 
 
 def test_a_log_that_cannot_be_written_does_not_stop_reframe(tmp_path):
-    (tmp_path / "reports").mkdir()
-    (tmp_path / "reports" / "session.log").symlink_to("/dev/full")
-    lines = ended(session(tmp_path, MUCH)).splitlines()
-    assert lines[:100000] == [str(number) for number in range(1, 100001)]
-    assert lines[100000:] == [
-        "ended with 3",
-        "some of ReFrame's output was not logged: OSError: [Errno 28] No space left on device",
-    ]
+    # The file may have eight blocks of 512 bytes, or of 1024.
+    lines = ended(session(tmp_path, f"trap '' XFSZ; ulimit -f 8; {MUCH}")).splitlines()
+    assert (lines[0], lines[-1], len(lines) < 3000) == ("1", "ended with 3", True)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -79,10 +76,8 @@ def test_what_does_not_end_when_it_is_asked_to_is_killed(tmp_path, number):
     assert f"ended with {-signal.SIGKILL}" in lines
 
 
-def test_what_a_full_disk_cut_hides_no_other_row(tmp_path, monkeypatch):
-    path = tmp_path / "rows.jsonl"
-    monkeypatch.setenv(announcements.FILE, str(path))
-    announcements.announce("/1 @here", [{"figure": "rate"}])
-    with path.open("a") as file:
-        file.write('{"case": "/1 @here", "rows": [{"figure": {}\n')
-    assert announcements.told(path, "/1 @here") == [{"figure": "rate"}]
+def test_what_a_full_disk_cut_hides_no_other_case(tmp_path):
+    case = {"name": "Code", "unique_name": "Code", "partition": "one", "environ": "builtin", "result": "fail"}
+    current = progress.Progress([], tmp_path, tmp_path / "log", tmp_path / "announced")
+    (tmp_path / "announced").write_text(f'{{"name": "Co\n{json.dumps(case)}\n')
+    assert "FAILED: Code" in current.news(CaseView(is_terminal=False))

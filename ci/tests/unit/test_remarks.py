@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from containercheck import Figure
-from containercheck.explain import explanation
-from containercheck.explain.experiments import BIND, GPUS, Experiment
-from containercheck.explain.observations import Observation, Use
-from containercheck.explain.remarks import remarks
+from containercheck.node.explain import explanation
+from containercheck.node.explain.observations import Observation, Use
+from containercheck.node.explain.remarks import remarks
+from containercheck.node.explain.remedies import BIND, GPUS, Experiment
 
 HEALTHY = Observation(
     environment={"HOME": "/home/somebody", "TMPDIR": "/scratch"},
@@ -38,7 +36,7 @@ def test_a_healthy_node_and_what_was_not_recorded_have_none():
     ],
 )
 def test_what_is_wrong_is_said_once_with_the_sides(change, said):
-    wrong = replace(HEALTHY, **change)
+    wrong = HEALTHY._replace(**change)
     (of_one,) = remarks({"bare": HEALTHY, "generic": wrong})
     assert of_one.startswith(f"generic: {said}")
     (of_both,) = remarks({"bare": wrong, "generic": wrong})
@@ -46,28 +44,28 @@ def test_what_is_wrong_is_said_once_with_the_sides(change, said):
 
 
 def test_a_home_that_is_not_there_is_no_remark():
-    assert remarks({"generic": replace(HEALTHY, directories={"/home/somebody": "unwritable"})}) == []
+    assert remarks({"generic": HEALTHY._replace(directories={"/home/somebody": "unwritable"})}) == []
 
 
 def test_little_locked_memory_hurts_only_where_there_is_infiniband():
-    assert remarks({"bare": replace(HEALTHY, limits={"Max locked memory": "65536"}, devices=[])}) == []
+    assert remarks({"bare": HEALTHY._replace(limits={"Max locked memory": "65536"}, devices=[])}) == []
 
 
 def test_devices_that_the_container_lacks_explain_what_needs_them():
-    lacking = replace(HEALTHY, devices=[])
+    lacking = HEALTHY._replace(devices=[])
     (cause,) = explanation.causes(HEALTHY, lacking, (Use(), Use()), [LATENCY])
     assert cause.sentence.startswith("/dev/infiniband/uverbs0 is on the host, and not in the container")
     assert cause.experiment == Experiment(BIND, "/dev/infiniband")
     assert explanation.causes(HEALTHY, lacking, (Use(), Use()), [SPEED]) == []
-    (gpu,) = explanation.causes(replace(HEALTHY, devices=["/dev/nvidia0"]), lacking, (Use(), Use()), [SPEED])
+    (gpu,) = explanation.causes(HEALTHY._replace(devices=["/dev/nvidia0"]), lacking, (Use(), Use()), [SPEED])
     assert "NVIDIA's GPUs" in gpu.sentence
     assert gpu.experiment == Experiment(GPUS)
 
 
 def test_what_is_wrong_on_another_node_is_said_of_it():
     wrong = {"kernel": {"ptrace_scope": "2"}}
-    seen = replace(HEALTHY, host="node1", nodes={"node2": wrong, "node3": {}})
+    seen = HEALTHY._replace(host="node1", nodes={"node2": wrong, "node3": {}})
     (remark,) = remarks({"bare": seen, "generic": seen})
     assert remark.startswith("bare on node2 and generic on node2: kernel.yama.ptrace_scope is 2")
     # What the first node has too is said once.
-    assert len(remarks({"bare": replace(seen, **wrong)})) == 1
+    assert len(remarks({"bare": seen._replace(**wrong)})) == 1

@@ -11,7 +11,7 @@ import pytest
 from containercheck.node.stats import boundaries
 from containercheck.report import table
 from containercheck.results import open_verdicts, selections
-from containercheck.results.cases import collect, only
+from containercheck.results.cases import collect
 from containercheck.results.row import Row
 from hypothesis import given
 from hypothesis import strategies as st
@@ -153,14 +153,8 @@ def test_failures_are_told_with_their_reason():
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["runs of one report", "reports"])
-@pytest.mark.parametrize(
-    ("phase", "said", "failures"),
-    [
-        ("performance", "not confirmed when it was run again: Code bare, 1 node(s): rate is worse", 0),
-        ("sanity", "FAILED, and passed when it was run again: Code bare, 1 node(s): rate is worse", 1),
-    ],
-)
-def test_a_failure_that_is_not_confirmed_is_told(phase, said, failures, apart):
+@pytest.mark.parametrize("phase", ["performance", "sanity"])
+def test_a_failure_is_final(phase, apart):
     failed = case("fail", fail_phase=phase, fail_reason="rate is worse")
     other = case("pass", [ROW], variant="generic", name="Code %variant=generic")
 
@@ -171,12 +165,10 @@ def test_a_failure_that_is_not_confirmed_is_told(phase, said, failures, apart):
     cases = read(case("pass", [ROW]))
     lines = table.lines(cases)
     assert len(selections.ran(cases)) == 2
-    assert len(selections.problems(cases)) == failures
-    assert lines[-1] == said
-    assert sum(line.startswith("Code") for line in lines) == 2
-    cases = read(failed)
-    assert table.lines(cases)[-1] == "FAILED: Code bare, 1 node(s): rate is worse"
     assert selections.problems(cases) == ["1 of 2 checks failed: see above"]
+    assert lines[-1] == "FAILED, and passed later: Code bare, 1 node(s): rate is worse"
+    assert sum(line.startswith("Code") for line in lines) == 2
+    assert table.lines(read(failed))[-1] == "FAILED: Code bare, 1 node(s): rate is worse"
 
 
 @pytest.mark.parametrize("result", ["skip", "abort", "fail_deps"])
@@ -185,23 +177,6 @@ def test_a_second_run_that_says_nothing_leaves_the_first_standing(result):
     cases = collect([report([slow]), report([case(result)])])
     assert table.lines(cases) == ["FAILED: Code bare, 1 node(s): rate is worse"]
     assert selections.problems(cases)
-
-
-def test_only_slowness_is_repeated():
-    slow = case("fail", fail_phase="performance", fail_info={"exc_type": "PerformanceError"})
-    others = [
-        case("fail", fail_phase="sanity", num_nodes=2),
-        case("fail", fail_phase="run", num_nodes=3),
-        case("fail", fail_phase="performance", fail_info={"exc_type": "KeyError"}, num_nodes=4),
-        case("abort", num_nodes=5),
-        case("pass", num_nodes=6),
-    ]
-    whole = {**report([slow, *others]), "session_info": {"version": "4.10"}, "restored_cases": []}
-    cases = collect([whole])
-    chosen = selections.to_repeat(cases)
-    assert [case.nodes for case in chosen] == [1]
-    assert len([case for case in cases if selections.failure(case)]) == 5
-    assert only(whole, chosen) == {**report([slow]), "session_info": {"version": "4.10"}, "restored_cases": []}
 
 
 def print_report(*paths):
@@ -222,12 +197,12 @@ def test_a_session_without_results_is_an_error(tmp_path, content):
 
 
 def test_reports_are_printed_with_their_status(tmp_path):
-    slow, again = tmp_path / "run-report.json", tmp_path / "repeat-report.json"
+    slow, fine = tmp_path / "run-report.json", tmp_path / "other-report.json"
     slow.write_text(json.dumps(report([case("fail", [ROW], fail_phase="performance", fail_reason="worse")])))
-    again.write_text(json.dumps(report([case("pass", [ROW])])))
+    fine.write_text(json.dumps(report([case("pass", [ROW])])))
     result = print_report(slow)
     assert (result.returncode, result.stderr) == (1, "report: error: 1 of 1 checks failed: see above\n")
-    result = print_report(slow, again)
+    result = print_report(fine)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("\napplication  variant  nodes  figure  bare  ")
 

@@ -4,96 +4,73 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
+from conftest import write_commands
 from containercheck.node import contract
-from containercheck.node.job import reproducer
+from containercheck.node.job import launch, reproducer
 
 SIDES = [("baseline", "bare"), ("subject", "generic")]
-JOB = """#!/bin/bash
+JOB = f"""#!/bin/bash
 #SBATCH --nodes=2
-module load made/1.0
+trap 'rm -rf -- copy.sif' EXIT
 export GREETING='good day'
-cat >baseline.sh <<'END'
-cat input.txt
-END
+{contract.RUNS_FOLLOW}
 python3 containercheck rounds
 """
 
 
 @pytest.fixture
-def stage(tmp_path):
-    """Make the stage directory of a job whose options are known."""
+def script(tmp_path, monkeypatch):
+    """Write the script in the stage directory of a job whose options are known, and return a copy that was kept."""
     stage = tmp_path / "stage"
-    (stage / "rounds").mkdir(parents=True)
-    (stage / "rounds" / "out").write_text("of a run\n")
-    texts = {
-        "rfm_job.sh": JOB.replace("module load made/1.0\n", ""),
-        "baseline.sh": 'echo "$GREETING"; cat input.txt',
-        "subject.sh": f'env $(cat subject.start) echo -B"{stage}:/rfm_workdir" $(cat subject.options) image.sif',
-        "subject.start": "\n",
-        "subject.options": "--userns --sharens -B/a;b\n",
-        "input.txt": "the input\n",
-        "prepare.sh": f"yes | head -c 6000000 >{stage}/large.bin",
-    }
-    for name, text in texts.items():
-        (stage / name).write_text(text)
-    (tmp_path / "image.sif").write_text("an image")
-    (stage / "image.sif").symlink_to(tmp_path / "image.sif")
-    return stage
+    stage.mkdir()
+    monkeypatch.chdir(stage)
+    (stage / "rfm_job.sh").write_text(JOB)
+    (stage / "input.txt").write_text("the input\n")
+    write_commands(stage, baseline='echo "$GREETING"; cat input.txt', subject="{{start}} echo {{options}} image.sif")
+    launch.note("subject", {"start": ["env"], "options": ["--userns", "-B/a;b"]})
+    reproducer.write(SIDES)
+    monkeypatch.chdir(tmp_path)
+    return shutil.copy(stage / contract.REPRODUCER, tmp_path)
 
 
-def reproduce(script, *words, cwd):
-    done = subprocess.run(["bash", str(script), *words], cwd=cwd, capture_output=True, text=True, timeout=60)
+def reproduce(script, *words):
+    done = subprocess.run(["bash", script, *words], capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout, done.stderr
 
 
-def kept(stage):
-    """Write the script, and remove the stage directory as after a pass."""
-    reproducer.write(SIDES, stage / contract.JOB, stage)
-    return Path(shutil.copy(stage / contract.REPRODUCER, stage.parent))
+def test_a_side_runs_in_the_stage_directory_with_the_environment_of_the_job(script, tmp_path):
+    (tmp_path / "stage" / "copy.sif").write_text("what the job removes")
+    assert reproduce(script, "baseline") == (0, "good day\nthe input\n", "")
+    assert reproduce(script, "subject") == (0, "--userns -B/a;b image.sif\n", "")
+    assert (tmp_path / "stage" / "copy.sif").exists()
 
 
-def test_it_runs_by_itself_when_the_stage_directory_is_gone(stage, tmp_path):
-    script = kept(stage)
-    shutil.rmtree(stage)
-    assert reproduce(script, "baseline", cwd=tmp_path) == (0, "good day\nthe input\n", "")
-    status, output, _ = reproduce(script, "subject", "elsewhere", cwd=tmp_path)
-    work = tmp_path / "elsewhere"
-    # The commands have no substitution, the options of this node, and the new place.
-    assert (status, output) == (0, f"-B{work}:/rfm_workdir --userns --sharens -B/a;b image.sif\n")
-    assert (work / "image.sif").read_text() == "an image"
-    assert not (work / "rounds").exists()
+def test_it_is_short_and_its_commands_can_be_read_and_copied(script, tmp_path):
+    text = (tmp_path / contract.REPRODUCER).read_text()
+    assert "\nenv echo --userns '-B/a;b' image.sif\n" in text
+    assert "#SBATCH --nodes=2" in text and "containercheck rounds" not in text
+    assert len(text) < 2000
+    assert (tmp_path / "stage" / contract.REPRODUCER).stat().st_mode & 0o077 == 0
 
 
-def test_the_commands_in_it_can_be_read_and_copied(stage):
-    text = kept(stage).read_text()
-    assert "$(cat subject" not in text
-    assert f"""\nenv echo -B"{stage}:/rfm_workdir" --userns --sharens '-B/a;b' image.sif\n""" in text
-    assert "#SBATCH --nodes=2" in text
-    assert reproducer.environment_of(JOB).splitlines()[-2:] == ["module load made/1.0", "export GREETING='good day'"]
-
-
-def test_which_sides_there_are_is_told(stage, tmp_path):
-    status, _, said = reproduce(kept(stage), cwd=tmp_path)
+def test_the_sides_are_listed_and_a_missing_stage_directory_is_told(script, tmp_path):
+    status, _, said = reproduce(script)
     assert (status, "SIDE is baseline (bare) or subject (generic)" in said) == (2, True)
+    shutil.rmtree(tmp_path / "stage")
+    status, output, said = reproduce(script, "baseline")
+    assert (status, output, said.count("\n")) == (1, "", 2)
+    assert said.endswith("it is gone: run the check again with --keep-stage-files\n")
 
 
-def test_what_is_too_large_is_linked_or_made_again(stage, tmp_path):
-    subprocess.run(["bash", "prepare.sh"], cwd=stage, check=True)
-    script = kept(stage)
-    assert script.stat().st_size < 1 << 20
-    assert reproduce(script, "baseline", cwd=tmp_path)[2] == ""
-    assert (tmp_path / "reproduce-baseline" / "large.bin").readlink() == stage / "large.bin"
-    shutil.rmtree(stage)
-    shutil.rmtree(tmp_path / "reproduce-baseline")
-    status, _, said = reproduce(script, "baseline", cwd=tmp_path)
-    assert (status, said) == (0, "made again: large.bin\n")
-    assert (tmp_path / "reproduce-baseline" / "large.bin").stat().st_size == 6000000
+def test_of_a_duet_a_side_runs_on_its_half(script, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path / "stage")
+    assert "\ntaskset -cp 0-1 $$ >/dev/null\nenv echo" in reproducer.text_of(SIDES, tmp_path, "0-1")
 
 
-def test_a_stage_directory_that_cannot_be_packed_ends_no_job(stage, capsys):
-    (stage / "subject.sh").unlink()
-    reproducer.write(SIDES, stage / contract.JOB, stage)
+def test_commands_that_are_missing_end_no_job(script, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path / "stage")
+    write_commands(tmp_path / "stage", baseline="true")
+    reproducer.write(SIDES)
     assert f"there is no {contract.REPRODUCER}: " in capsys.readouterr().out

@@ -161,7 +161,7 @@ def test_an_image_is_unpacked_for_a_runtime_that_could_run_the_file(on_path, mon
     assert found.images == {
         "file": "file.image.sif",
         "unpacked": "unpacked.image.tree",
-        "rootful": "$(cat rootful.image.name)",
+        "rootful": "{{content of rootful.image.name}}",
     }
     convert = next(line for line in found.build if line.endswith(" --link unpacked.image.tree"))
     assert " convert --source unpacked.image.sif --builder apptainer --runtime apptainer --way unpacked " in convert
@@ -274,9 +274,9 @@ def test_each_side_has_files_of_its_own_with_options_and_version(on_path, tmp_pa
     for name, command in (("baseline", old), ("subject", new)):
         result = ask(tmp_path, "--command", command, "--ranks=2", name)
         assert result.returncode == 0, result.stderr
-    assert [(tmp_path / f"{name}.start").read_text() for name in ("baseline", "subject")] == ["\n", "\n"]
-    assert "--sharens" not in (tmp_path / "baseline.options").read_text()
-    assert "--sharens" in (tmp_path / "subject.options").read_text()
+    launched = [json.loads((tmp_path / f"{name}.launch.json").read_text()) for name in ("baseline", "subject")]
+    assert [words["start"] for words in launched] == [[], []]
+    assert ["--sharens" in words["options"] for words in launched] == [False, True]
     known = [json.loads((tmp_path / f"{name}.runtime.json").read_text()) for name in ("baseline", "subject")]
     assert known == [
         {"command": old, "version": "apptainer version 9.9", "configuration": {}},
@@ -292,7 +292,8 @@ def test_what_is_kept_out_stands_before_the_runtime(on_path, tmp_path, monkeypat
     monkeypatch.setenv("UCX_TLS", "rc")
     monkeypatch.setenv("LD_BIND_NOW", "1")
     ask(tmp_path, "--command=apptainer", "--ranks=1", "--own-environment", "subject")
-    assert (tmp_path / "subject.start").read_text() == "env -uLD_BIND_NOW -uUCX_TLS\n"
+    launched = json.loads((tmp_path / "subject.launch.json").read_text())
+    assert launched["start"] == ["env", "-uLD_BIND_NOW", "-uUCX_TLS"]
 
 
 def test_a_runtime_that_is_not_on_the_node_is_one_line(tmp_path):
@@ -325,7 +326,7 @@ def test_an_image_is_converted_for_a_runtime_that_builds_none(on_path):
     assert build.endswith(" --link image.sif hpcc") and " --runtime apptainer " in build
     assert " convert --source image.sif --builder apptainer --runtime podman " in convert
     assert convert.endswith(" --link image.oci --no-load")
-    assert found.image == "$(cat image.name)"
+    assert found.image == "{{content of image.name}}"
     (load,) = found.activate
     assert load.endswith(" convert --load image.oci --runtime podman || exit 1")
     on_path("podman", says="podman version 4.3.1")
@@ -384,7 +385,7 @@ def test_an_image_is_loaded_once_where_all_nodes_have_it_then(on_path, name):
     elsewhere = Site("cluster:compute", False, "x86_64", 4, 0, release="trixie")
     wanted = Wanted("HPCC", "hpcc", recipe="hpcc", runtime=by_name(name), nodes=2, each_node=True)
     found = images.provide(wanted, elsewhere)
-    assert found.image == "$(cat image.name)" and found.build[-1].endswith(" --link image.oci --no-load")
+    assert found.image == "{{content of image.name}}" and found.build[-1].endswith(" --link image.oci --no-load")
     (load,) = found.activate
     assert load.endswith(f" convert --load image.oci --runtime {name.lower()} || exit 1") and "each-node" not in load
 

@@ -138,9 +138,8 @@ def unpacking(directory):
     side = Side("subject", "generic", Program("app"), Launcher(), image, compared_with="baseline")
     site = Site("cluster:compute", is_here=True, architecture="x86_64", cores=4, gpus=0)
     job = commands.job_commands([bare, side], Needs(), [], site, Layout(1, 1, 1), "/stage")
-    (line,) = {line for text in (*job.first, *job.last) for line in text.split("\n") if " -xof - " in line}
-    # The line may have a command of its own around it.
-    words = next(word for word in shlex.split(line) if " -xof - " in word)
+    line = json.loads(job.files["commands.json"])["subject"]["commands"]["unpack"].replace("{{tree}}", "image.unpacked")
+    words = shlex.split(line)[-1]
     return words.replace(contract.WORKDIR, str(directory))
 
 

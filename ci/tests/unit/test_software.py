@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -147,19 +148,26 @@ def test_a_steps_program_is_the_sides_own_and_a_bare_variable_reaches_the_input_
         Side("subject", "generic", Program("/own/io", steps=steps), Launcher(), image, compared_with="baseline"),
     ]
     job = commands.job_commands(sides, Needs(), ["make input"], AWAY, LAYOUT, "/stage")
-    texts = {text.split("\n")[0]: text for text in job.last}
-    assert "\nexport OMP_A='b c'\nphase read\n" not in texts["cat >subject.sh <<'END'"]
-    assert "\nexport OMP_A='b c'\nphase read\n/apps/io -i\n" in texts["cat >baseline.sh <<'END'"]
-    assert " image.sif sh /rfm_workdir/subject.host-mpi.sh /own/io -i\n" in texts["cat >subject.sh <<'END'"]
-    lines = texts["cat >prepare.sh <<'END'"].split("\n")
-    assert lines[-3:] == ["export OMP_A='b c'", "make input", "END"]
+    assert "\nexport OMP_A='b c'\nphase read\n" not in job.runs["subject"]
+    assert "\nexport OMP_A='b c'\nphase read\n/apps/io -i\n" in job.runs["baseline"]
+    assert " {{image}} sh /rfm_workdir/subject.host-mpi.sh {{prefix}} /own/io -i\n" in job.runs["subject"]
+    lines = job.files["prepare.sh"].split("\n")
+    assert lines[-2:] == ["export OMP_A='b c'", "make input"]
     (plan,) = [number for number, line in enumerate(lines) if " hostmpi plan " in line]
     assert lines[plan].startswith("(export OMP_A='b c'; python3 ")
     # What may end the job comes after what explains it; with the host's MPI bound, as later, but before it is traced.
-    assert lines[plan + 1].endswith(" observe subject || true")
-    assert "sh -c 'command -v /own/io >/dev/null || { " in lines[plan + 2]
-    assert " /rfm_workdir/subject.preflight.sh " in lines[plan + 3]
-    assert lines[plan + 4].endswith(" hostmpi verify --tree=/apps:/own subject")
+    after = [
+        "observe subject || true",
+        "enter subject require",
+        "enter subject preflight >subject.preflight.out 2>&1 || true",
+    ]
+    after += ["hostmpi verify --tree=/apps:/own subject"]
+    assert [line.partition("/containercheck/node ")[2] for line in lines[plan + 1 : -2]] == after
+    commands_of = json.loads(job.files["commands.json"])["subject"]["commands"]
+    assert "sh -c 'command -v /own/io >/dev/null || { " in commands_of["require"]
+    assert " /rfm_workdir/subject.preflight.sh " in commands_of["preflight"]
+    # The job's script shows what the sides run, as comments.
+    assert [line for line in job.last if line.startswith("# ")][-2:][0].startswith("# bare runs: ")
 
 
 def search_in_image(program):
@@ -169,9 +177,8 @@ def search_in_image(program):
         Side("baseline", "bare", Program(program)),
         Side("subject", "generic", Program(program), container=image, compared_with="baseline"),
     ]
-    lines = "\n".join(commands.job_commands(sides, Needs(), [], AWAY, LAYOUT, "/stage").last).split("\n")
-    (line,) = [line for line in lines if "no software" in line]
-    return shlex.split(line)[-1]
+    files = commands.job_commands(sides, Needs(), [], AWAY, LAYOUT, "/stage").files
+    return shlex.split(json.loads(files["commands.json"])["subject"]["commands"]["require"])[-1]
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])

@@ -5,7 +5,7 @@ from argparse import Namespace
 import pytest
 from conftest import run_of
 from containercheck.node.outputs import reading
-from containercheck.verdict import identities
+from containercheck.node.verdict import identities
 from ramp import RAMP
 from saved import OUTPUTS, figures, problems
 from tensorflow_cnn import TensorFlow, TensorFlowCNN

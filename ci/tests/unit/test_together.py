@@ -13,8 +13,8 @@ from containercheck.node.outputs.evaluation import Evaluation, Facts
 from containercheck.node.stats import together
 from containercheck.node.stats.prior import Prior
 from containercheck.node.stats.sequential import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs
+from containercheck.node.verdict.outcome import Outcome
 from containercheck.sides.sides import Program, Side
-from containercheck.verdict.outcome import Outcome
 from paired import NONE, judged, noisy, ratios
 
 #: Spread by so much, in log scale, that no number of rounds gives a verdict.
@@ -138,10 +138,10 @@ def check_of(spreads, known, seed, most=HORIZON):
             factor = 4 if figure.name in SLOW else 1
             values["baseline"][figure.name] = 100.0
             values["subject"][figure.name] = 100.0 / factor * math.exp(source.gauss(0, spread / 100))
-        evaluation._count(values)
+        evaluation.count(values)
     program = Program("true")
     sides = [Side(BARE["name"], "bare", program), Side(GENERIC["name"], "generic", program, compared_with=BARE["name"])]
-    return evaluation, Outcome(FIGURES, sides, evaluation, (), {})
+    return evaluation, Outcome(FIGURES, sides, evaluation, (), {}, {})
 
 
 def failed_in(outcome):

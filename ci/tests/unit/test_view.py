@@ -8,7 +8,6 @@ import pytest
 from containercheck.report import case_lines, ending, skipped
 from containercheck.report.view import CaseView
 from containercheck.results.cases import collect
-from containercheck.session.progress import Ended
 from made import alone, case, opened, row
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -22,10 +21,9 @@ def line_of(*rows, **facts):
     return case_lines.line(read(case(rows=rows, **facts))[0])
 
 
-def shown(view, raw, result, rows, name="Code generic"):
-    """Return the line that a view shows of a case that ended."""
-    (text,) = view.lines("[       OK ] ...\n", Ended(name, result, raw, rows))
-    return text
+def shown(view, raw, result, rows):
+    """Return the lines that a view shows of a case that ended."""
+    return view.ended(read({**raw, "result": result, "results": rows})[0])
 
 
 def test_a_case_that_passed_is_told_by_its_worst_figure():
@@ -68,8 +66,7 @@ def test_a_bare_case_has_its_value():
 def test_a_case_that_did_not_come_to_figures_has_a_line_too():
     assert line_of(result="fail") == case_lines.Line("FAIL", "Code generic")
     view = CaseView(is_terminal=False)
-    assert shown(view, case(), "fail", []).split() == ["FAIL", "Code", "generic"]
-    assert shown(view, {}, "fail", []).split() == ["FAIL", "Code", "generic"]
+    assert shown(view, case(), "fail", []).splitlines() == ["FAIL  Code generic", "FAILED: Code generic: fail"]
 
 
 def test_without_a_terminal_there_is_no_colour_and_nothing_is_cut():
@@ -89,34 +86,33 @@ def test_in_a_terminal_a_line_is_as_long_as_that_is_wide(monkeypatch, colour):
     else:
         monkeypatch.setenv("NO_COLOR", "1")
     view = CaseView(is_terminal=True)
-    text = shown(
-        view, case(), "fail", [row(verdict="fail", overhead=300)], name="A_check_with_a_very_long_name generic"
-    )
-    text += shown(view, case(), "pass", [opened("noisy", answer="at most 12 % worse; " * 20)])
-    assert ("\x1b[1;31m" in text) == colour
-    lines = ESCAPE.sub("", text).splitlines()
-    assert [len(line) <= 80 for line in lines] == [True, True]
-    assert lines[1].endswith("…")
+    failed = shown(view, case("A_check_with_a_very_long_name"), "fail", [row(verdict="fail", overhead=300)])
+    text = shown(view, case(), "pass", [opened("noisy", answer="at most 12 % worse; " * 20)])
+    assert ("\x1b[1;31m" in failed) == colour
+    lines = ESCAPE.sub("", failed + text).splitlines()
+    assert [len(line) <= 80 for line in lines] == [True] * 3
+    assert lines[-1].endswith("…")
 
 
-def test_only_what_ends_a_case_is_shown_of_what_reframe_prints_and_its_errors():
+def test_only_errors_are_shown_of_what_reframe_prints():
     view = CaseView(is_terminal=False)
-    assert list(view.lines("[ RUN      ] Code %variant=generic /12345678 @a:b+c\n", None)) == []
-    assert list(view.lines("WARNING: Code: this and that\n", None)) == []
-    assert list(view.lines("ERROR: no system was found\n", None)) == ["ERROR: no system was found\n"]
+    assert view.printed("[ RUN      ] Code %variant=generic /12345678 @a:b+c\n") == ""
+    assert view.printed("WARNING: Code: this and that\n") == ""
+    assert view.printed("ERROR: no system was found\n") == "ERROR: no system was found\n"
 
 
-def test_why_a_case_failed_is_told_once_after_each_of_its_runs(capsys):
+def test_a_case_is_shown_with_its_reason_when_it_ends_and_at_the_latest_at_the_end_of_the_run(capsys):
     view = CaseView(is_terminal=False)
     reason = "\n".join(f"line {number}" for number in range(13))
-    failed = case(result="fail", fail_phase="performance", fail_reason=reason, reproducer="/out/repeat.sh")
-    for _ in range(2):
-        view.collected(read(failed))
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[:2] == ["FAILED: Code generic: line 0", "  line 1"]
-    assert lines[8:] == ["  ...", "  to repeat Code generic: bash /out/repeat.sh subject"]
-    view.collected(collect([{"runs": [{"testcases": [failed]}, {"testcases": [failed]}]}]))
-    assert capsys.readouterr().out.startswith("FAILED: Code generic: line 0\n")
+    failed = read(case(result="fail", fail_phase="performance", fail_reason=reason, reproducer="/out/repeat.sh"))
+    view.collected(failed)
+    late = capsys.readouterr().out
+    lines = late.splitlines()
+    assert lines[:3] == ["FAIL  Code generic", "FAILED: Code generic: line 0", "  line 1"]
+    assert lines[9:] == ["  ...", "  to repeat Code generic: bash /out/repeat.sh subject"]
+    assert view.ended(failed[0]) == late
+    view.collected(failed)
+    assert capsys.readouterr().out == ""
 
 
 def test_the_heading_counts_what_will_run(capsys):

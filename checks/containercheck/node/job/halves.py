@@ -2,13 +2,14 @@
 
 Each run has a process of its own below the runner, which is bound to its half with all its children, and a working
 directory of its own, because two runs that write the same file would spoil it. The directory has the content of the
-stage directory: small files as copies, large ones (an input) as hard links, links as they are. The side's script is
-that of the stage directory, with the paths of its own directory in it.
+stage directory: small files as copies, large ones (an input) as hard links, links as they are. The side's script has
+the paths of its own directory in it.
 """
 
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -18,7 +19,8 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from containercheck.node import contract
-from containercheck.node.job import belonging, disturbance, processes, reproducer
+from containercheck.node.job import belonging, disturbance, processes
+from containercheck.node.job.launch import Launch
 from containercheck.node.job.single_run import disturbed_by, run_once
 
 #: Where Linux lists the hardware threads of a processor's core, and its socket.
@@ -27,6 +29,10 @@ TOPOLOGY = "sys/devices/system/cpu/cpu{}/topology"
 COPIED = 64 << 20
 #: Seconds between two looks whether a run has ended, and that both have to end after SIGTERM.
 INTERVAL, PATIENCE = 0.05, 20.0
+#: Files of a stage directory that the job itself writes, and the runs do not read.
+_NOT_READ = re.compile(
+    r"rfm_\w+\.(sh|out|err)|\.rfm_.*|build\.status|variables\.key|(facts|rounds|commands)\.json|.*\.surroundings"
+)
 #: File in a run's directory with its part of the record. JSON.
 RUN = "run.json"
 
@@ -36,9 +42,10 @@ class HalvesError(Exception):
 
 
 class Half(NamedTuple):
-    """A run on half of the node: of ``side``, on these processors, for ``limit`` seconds at most."""
+    """A run on half of the node: of ``side``, by ``script``, on these processors, for ``limit`` seconds at most."""
 
     side: str
+    script: str
     processors: Set[int]
     output: Path
     limit: float
@@ -101,24 +108,32 @@ def directory_of(side: str) -> Path:
     return Path(contract.DUET, side)
 
 
-def make_directories(sides: Sequence[str], stagedir: str) -> None:
-    """Make the working directory of each side, in the stage directory, which is the current one.
+def script_of(side: str, stagedir: str) -> str:
+    """Return the text of a run of a side, with the paths of its own directory.
 
     :param stagedir: the stage directory as the sides' commands name it.
     """
+    return Launch(side).run.replace(stagedir, f"{stagedir}/{directory_of(side)}")
+
+
+def found_by_runs(stage: Path) -> List[Path]:
+    """Return the files and directories of a stage directory that runs may read, by name."""
+    others = (contract.RUNS, contract.WATCH, contract.TRIALS, contract.DUET, contract.REPRODUCER)
+    return sorted(path for path in stage.iterdir() if path.name not in others and not _NOT_READ.fullmatch(path.name))
+
+
+def make_directories(sides: Sequence[str]) -> None:
+    """Make the working directory of each side, in the stage directory, which is the current one."""
     stage = Path.cwd()
     shutil.rmtree(contract.DUET, ignore_errors=True)
     for side in sides:
         directory = stage / directory_of(side)
         directory.mkdir(parents=True)
-        for path in reproducer.found_by_runs(stage):
+        for path in found_by_runs(stage):
             if path.is_dir() and not path.is_symlink():
                 shutil.copytree(str(path), str(directory / path.name), symlinks=True, copy_function=_copy)
             else:
                 _copy(str(path), str(directory / path.name))
-        script = reproducer.expanded(Path(contract.script_file(side)).read_text(), stage)
-        text = script.replace(stagedir, f"{stagedir}/{directory_of(side)}")
-        (directory / contract.script_file(side)).write_text(text + "\n")
 
 
 def _copy(source: str, target: str) -> None:
@@ -178,8 +193,7 @@ def _start(half: Half, collect: List[str], local_ranks: int) -> int:
         belonging.begin_anew()
         os.sched_setaffinity(0, half.processors)
         os.chdir(str(directory_of(half.side)))
-        script = Path(contract.script_file(half.side))
-        run = run_once(script, output, half.limit, collect, local_ranks, alone=False)
+        run = run_once(half.script, output, half.limit, collect, local_ranks, alone=False)
         run["output"] = str(half.output)
         (output / (RUN + ".tmp")).write_text(json.dumps(run))
         (output / (RUN + ".tmp")).replace(output / RUN)

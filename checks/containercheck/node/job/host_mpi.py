@@ -4,9 +4,9 @@
     python3 checks/containercheck hostmpi verify subject
     python3 checks/containercheck hostmpi lend mpich
 
-``plan`` writes subject.host-mpi/, and .json and .options of that name; ``verify`` checks the output of the image's
-loader with these, subject.preflight.out; ``lend`` writes bare-mpi/, the host's MPI for a bare program that was built
-with another one.
+``plan`` writes subject.host-mpi/ and subject.host-mpi.json, and the runtime's options; ``verify`` checks the output
+of the image's loader with these, subject.preflight.out; ``lend`` writes bare-mpi/, the host's MPI for a bare program
+that was built with another one.
 
 This is the bind (hybrid) model, BSC's integrated container (D12.6 section 6.9.1). Bound are: the directories of the
 host's MPI libraries and of all that they depend on, under ``/host``; its plugins and its configuration at the same
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Dict, Optional, Sequence
 
 from containercheck.node import contract, mpi
+from containercheck.node.job import launch
 from containercheck.node.job.host_mpi_libraries import (
     AbsentError,
     HostMpiError,
@@ -103,9 +104,8 @@ def plan(executable: str, bind: str, side: str, libmpi: Optional[str], family: O
         raise HostMpiError("a directory of the host's MPI has a space or a colon in its name: it cannot be bound")
     written = {"soname": soname, "path": str(Path(path).resolve()), "libraries": libraries, "spares": spares}
     written["binds"] = binds
-    Path(contract.mpi_options_file(side)).write_text(
-        " ".join(bind.format(source=source, target=target) for source, target in sorted(binds.items())) + "\n"
-    )
+    options = [bind.format(source=source, target=target) for source, target in sorted(binds.items())]
+    launch.note(side, {"mpi-options": [word for option in options for word in option.split()]})
     Path(contract.mpi_plan_file(side)).write_text(json.dumps(written, indent=1))
     return written
 

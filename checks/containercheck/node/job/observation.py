@@ -2,8 +2,8 @@
 
     python3 checks/containercheck observe --ranks 4 subject
 
-runs ``subject.observe.sh``: the launcher of the side's own commands, its container, and in it ``observe.sh``, a script
-for any POSIX shell. One rank prints variables, limits, mounts, what is free in /dev/shm, capabilities, cgroups and what
+runs the side's command for that (launch.py): its launcher, its container, and in it ``observe.sh``, a script for any
+POSIX shell. One rank prints variables, limits, mounts, what is free in /dev/shm, capabilities, cgroups and what
 they allow, network interfaces, devices, instructions, settings of the kernel and the C library; on each other node, one
 writes down what may differ there. ``subject.observed.json`` has what may be published: values of variables that are
 known to hold settings, of others a fingerprint (node/variables.py). Whole environments never reach the disk. An
@@ -25,7 +25,7 @@ from typing import IO, Any, Dict, List, Mapping, Set, Tuple, cast
 
 from containercheck.node import contract, texts, variables
 from containercheck.node.container_runtimes import METADATA, RUNTIMES
-from containercheck.node.job import belonging, processes
+from containercheck.node.job import belonging, launch, processes
 from containercheck.node.job.run_observation import NO_LIMIT
 
 #: Seconds that an observation may take; and most bytes that are read of it.
@@ -342,10 +342,11 @@ def _libc(text: str) -> str:
     return "musl" if "musl" in text else " ".join(text.split("\n")[0].split())
 
 
-def observe(side: str, ranks: int) -> Dict[str, Any]:
+def observe(side: str, ranks: int, patience: float = PATIENCE) -> Dict[str, Any]:
     """Start the side once, and return what one of its ranks saw, and ``nodes``: what differs on each other node.
 
     :param ranks: number of ranks that its launcher starts.
+    :param patience: seconds that it may take.
     :raises OSError: a file cannot be written, or the script not be started.
     """
     Path(contract.OBSERVE).write_text(SCRIPT)
@@ -353,7 +354,7 @@ def observe(side: str, ranks: int) -> Dict[str, Any]:
     shutil.rmtree(str(gathering), ignore_errors=True)
     gathering.mkdir()
     Path(gathering, "expected").write_text(f"{max(1, ranks)}\n")
-    text = _output(contract.observe_file(side))
+    text = _output(launch.Launch(side).script(contract.OBSERVE_SIDE), patience)
     key = variables.key_of(Path(contract.KEY))
     seen = read(text, key, os.environ, variables.lasting_key())
     if seen:
@@ -362,17 +363,17 @@ def observe(side: str, ranks: int) -> Dict[str, Any]:
     return seen
 
 
-def _output(script: str) -> str:
-    """Return what a script prints within its time, :data:`MOST` bytes at most; what it leaves is ended."""
+def _output(command: str, patience: float = PATIENCE) -> str:
+    """Return what a command prints within its time, :data:`MOST` bytes at most; what it leaves is ended."""
     process = subprocess.Popen(
-        ["bash", script],
+        ["bash", "-c", command],
         env=belonging.environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         preexec_fn=os.setpgrp,
     )
-    out, end = b"", time.monotonic() + PATIENCE
+    out, end = b"", time.monotonic() + patience
     with cast(IO[bytes], process.stdout) as pipe:
         # Processes that are not ours may hold the pipe open.
         while len(out) < MOST and select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
@@ -390,20 +391,29 @@ def _output(script: str) -> str:
     return os.fsdecode(out[:MOST])
 
 
+def record(side: str, ranks: int, patience: float = PATIENCE) -> None:
+    """Write the observation of a side; a failure is one line of the job's output.
+
+    :param ranks: number of ranks that its launcher starts.
+    :param patience: seconds that it may take, :data:`PATIENCE` at most.
+    """
+    try:
+        seen = observe(side, ranks, min(PATIENCE, patience))
+    except (OSError, ValueError) as error:
+        print(f"what {side} sees is not recorded: {error}", file=sys.stderr)
+        return
+    if not seen:
+        print(f"what {side} sees is not recorded: it printed nothing", file=sys.stderr)
+        return
+    variables.write_private(Path(contract.observed_file(side)), json.dumps(seen))
+
+
 def main() -> None:
-    """Write the observation of a side; a failure is one line of the job's output."""
+    """Write the observation of a side."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=0, help="how many the launcher starts")
     parser.add_argument("side")
     arguments = parser.parse_args()
     processes.adopt_orphans()
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    try:
-        seen = observe(arguments.side, arguments.ranks)
-    except (OSError, ValueError) as error:
-        print(f"what {arguments.side} sees is not recorded: {error}", file=sys.stderr)
-        return
-    if not seen:
-        print(f"what {arguments.side} sees is not recorded: it printed nothing", file=sys.stderr)
-        return
-    variables.write_private(Path(contract.observed_file(arguments.side)), json.dumps(seen))
+    record(arguments.side, arguments.ranks)

@@ -2,8 +2,8 @@
 
     python3 checks/containercheck ranks --ranks 4 --launcher 'mpirun -np 4' subject
 
-runs ``subject.ranks.sh``: the launcher of the side's own commands, its container, and in it ``mpi-ranks``, a program of
-ours that prints who started it (checks/src/ranks). Launchers and ranks speak PMIx or PMI, and two releases may be
+runs the side's command for that (launch.py): its launcher, its container, and in it ``mpi-ranks``, a program of ours
+that prints who started it (checks/src/ranks). Launchers and ranks speak PMIx or PMI, and two releases may be
 incompatible: the ranks then end in MPI_Init, or each runs as a job of its own. Known remedies are tried (:func:`ways`),
 and ``subject.started.json`` names the one that worked. If none does, one line names launcher and image.
 Nothing is tried where the two should be compatible: if ranks then do not start, the check is there to find that.
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from containercheck.node import container_runtimes, contract, inventory, texts
-from containercheck.node.job import processes
+from containercheck.node.job import launch, processes
 from containercheck.node.job.single_run import run_once
 from containercheck.node.outputs import reasons
 from containercheck.node.outputs.boilerplate import CAUSE, ERROR
@@ -283,24 +283,28 @@ class Trial:
         self.side, self.ranks = side, ranks
         self._runs = 0
         #: Words before the container, whatever the way; see node/job/runtime_start.py.
-        self.words = Path(contract.start_file(side)).read_text().strip()
+        self.words: List[str] = launch.Launch(side).words.get("start", [])
 
     def start(self, way: Way) -> Seen:
         """Start the ranks this way, and return what they printed."""
         self._set(way)
-        script = contract.ranks_file(self.side)
-        status, text = self._run(contract.inside_file(script) if way is INSIDE else script)
-        return read(text, status)
+        command = contract.START_INSIDE if way is INSIDE else contract.START_RANKS
+        return self._read(launch.Launch(self.side).script(command))
 
     def _set(self, way: Way) -> None:
         """Have the side's commands start the ranks this way."""
-        Path(contract.start_file(self.side)).write_text(f"{self.words} {way.words}".strip() + "\n")
+        launch.note(self.side, {"start": [*self.words, *way.words.split()], "is-inside": way is INSIDE})
+
+    def _read(self, script: str) -> Seen:
+        """Run a script, and return what the ranks printed."""
+        status, text = self._run(script)
+        return read(text, status)
 
     def _run(self, script: str) -> Tuple[Optional[int], str]:
         """Run a script; return its status (None if it was ended at its limit) and its output."""
         self._runs += 1
         output = Path(contract.TRIALS, f"{self._runs}-{self.side}")
-        run = run_once(Path(script), output, PATIENCE, [], 0)
+        run = run_once(script, output, PATIENCE, [], 0)
         text = "".join(texts.tail(output / name, texts.READ) for name in (contract.OUT, contract.ERR))
         return None if run["timed_out"] else run["status"], text
 
@@ -309,7 +313,7 @@ class Trial:
 
         Only one container is started: Apptainer fails if a rank ends before another has joined it.
         """
-        return self._run(contract.lookup_file(self.side))[0] == 0
+        return self._run(launch.Launch(self.side).script(contract.LOOK_UP))[0] == 0
 
     def confirm(self, way: Way) -> Dict[str, str]:
         """Start the ranks in the only way that there is; return what the results say of it.
@@ -341,9 +345,6 @@ class Trial:
         why = explain(first, self.ranks, host)
         for way in ways(first, host, nodes) if brings_own else []:
             if is_one_job(self.start(way), self.ranks):
-                if way is INSIDE:
-                    script = contract.script_file(self.side)
-                    os.replace(contract.inside_file(script), script)
                 return {"started": way.said, "because": why}
         culprit = self._culprit(why)
         if culprit:
@@ -376,13 +377,8 @@ class Trial:
 
     def _start_by(self, plugin: str) -> Seen:
         """Start the ranks with another PMI plugin of srun, and return what they printed."""
-        script = Path(contract.ranks_file(self.side))
-        plain = script.read_text()
-        script.write_text(with_plugin(plain, plugin))
-        try:
-            return self.start(PLAIN)
-        finally:
-            script.write_text(plain)
+        self._set(PLAIN)
+        return self._read(with_plugin(launch.Launch(self.side).script(contract.START_RANKS), plugin))
 
     def _culprit(self, why: str) -> str:
         """Return the variable of the job without which the ranks come up as one job; empty where there is none."""

@@ -2,10 +2,9 @@
 
     python3 checks/containercheck runtime --command apptainer --ranks 4 --own-environment subject
 
-writes ``subject.options`` and ``subject.start``, which the side's commands include, and ``subject.runtime.json`` with
-the runtime's version. With ``--way``, it is one of several ways in which the runtime runs images, and that it does so
-is proven. ``subject.start`` has the words before the runtime, which keep the host's settings out of an
-image with its own.
+writes down the runtime's options for the side's commands (launch.py), and the words before the runtime that keep the
+host's settings out of an image with its own; and ``subject.runtime.json`` with the runtime's version. With ``--way``,
+it is one of several ways in which the runtime runs images, and that it does so is proven.
 """
 
 import argparse
@@ -13,6 +12,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -22,7 +22,7 @@ from typing import Any, Dict, Iterable, List, Tuple
 
 from containercheck.node import container_runtimes, contract, texts
 from containercheck.node.container_runtimes import FUSE, KERNEL, Runtime
-from containercheck.node.job import image_file, processes
+from containercheck.node.job import image_file, launch, processes
 
 #: Variables with settings of the host's MPI, loader and Python.
 OF_THE_HOST = re.compile(r"(OMPI_MCA|OPAL|PMIX_MCA|PRTE_MCA|UCX|UCC|FI|MPICH|MPIR_CVAR|I_MPI|MV2|LD)_|PYTHON")
@@ -212,7 +212,7 @@ def main() -> None:
     parser.add_argument("--runtime", help="name of the runtime, where its command is that of several")
     parser.add_argument("--way", default="", help="how the runtime is to run images, where it has several ways")
     parser.add_argument("--own-environment", action="store_true", help="the image brings its own MPI and settings")
-    parser.add_argument("--stored-image", help="name of the image in the storage of the runtime")
+    parser.add_argument("--stored-image", action="store_true", help="the runtime keeps the image in its own storage")
     parser.add_argument("--image", type=Path, help="link to the image, where that is a file: it is compared")
     parser.add_argument("--copy-to", type=Path, help="have it there for this job, in a directory of its own")
     parser.add_argument(
@@ -245,16 +245,16 @@ def main() -> None:
         refuse_several_nodes(runtime, arguments.command)
     words = options(runtime, arguments.command, arguments.ranks)
     if arguments.stored_image and runtime.variables:
-        words += image_variables(runtime, arguments.command, arguments.stored_image, arguments.side)
+        image = shlex.split(launch.Launch(arguments.side).image)[0]
+        words += image_variables(runtime, arguments.command, image, arguments.side)
     if arguments.way and arguments.image:
         alone = options(runtime, arguments.command, 0)
         prove(runtime, [arguments.command, runtime.launch[0], *alone], str(arguments.copy_to or arguments.image))
     if arguments.way:
         version = f"{version} ({arguments.way})"
-    Path(contract.options_file(arguments.side)).write_text(" ".join(words) + "\n")
     kept_out = hidden(runtime, os.environ, arguments.own_environment)
     start = ["env", *(f"-u{name}" for name in kept_out)] if kept_out else []
-    Path(contract.start_file(arguments.side)).write_text(" ".join(start) + "\n")
+    launch.note(arguments.side, {"start": start, "options": [word for option in words for word in option.split()]})
     written: Dict[str, Any] = {"command": arguments.command, "version": version}
     written["configuration"] = configuration(runtime, arguments.command)
     Path(contract.runtime_file(arguments.side)).write_text(json.dumps(written))

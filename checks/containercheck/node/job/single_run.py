@@ -67,16 +67,19 @@ def watch_binding(libraries: Dict[str, Any], finished: threading.Event, seen: Di
 
 
 def run_once(
-    script: Path, output: Path, limit: float, collect: List[str], local_ranks: int, alone: bool = True
+    script: str, output: Path, limit: float, collect: List[str], local_ranks: int, alone: bool = True
 ) -> Dict[str, Any]:
     """Run one script once and return its part of the record.
 
+    :param script: its text; it is kept beside its output.
     :param output: directory for its output (``out``, ``err``) and for the files named in ``collect``.
     :param limit: seconds after which it is ended.
     :param local_ranks: processes on this node that are expected to load an MPI library; 0 for none.
     :param alone: whether no other run goes on at the same time; for two runs, the caller looks for disturbance.
     """
     output.mkdir(parents=True)
+    path = output / contract.SCRIPT
+    path.write_text(script + "\n")
     for name in collect:
         remove(Path(name))
     timed_out = threading.Event()
@@ -91,7 +94,7 @@ def run_once(
         started = time.monotonic()
         # A process group, to end it by; not a session, to which the kernel gives a share of its own (autogroup).
         process = subprocess.Popen(
-            ["bash", str(script)],
+            ["bash", str(path)],
             env=belonging.environment(),
             stdin=subprocess.DEVNULL,
             stdout=out,

@@ -1,17 +1,19 @@
-"""Turn runs into figures, answers, problems and verdicts: in the job after every run, and again when it is judged.
+"""Turn runs into figures, answers, problems and verdicts, in the job after every run.
 
-Standard library only, Python 3.6 or newer. The job and ReFrame's process agree because both use this file.
+Standard library only, Python 3.6 or newer.
 """
 
 import collections
+import copy
 import json
+import math
 import types
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Collection, Dict, List, Optional, Sequence, Tuple
 
 from containercheck.node import contract, texts
 from containercheck.node.outputs import problems, reading, reasons, run_failures
-from containercheck.node.outputs.experiments import Experiments
+from containercheck.node.outputs.experiments import Experiments, Remedy
 from containercheck.node.outputs.problems import DIFFER, HANG, OUTPUT, RANKS, STATUS, UNREADABLE, WRONG, Problem
 from containercheck.node.outputs.reading import UnreadableError
 from containercheck.node.stats import together
@@ -25,6 +27,21 @@ ENOUGH = 2
 WHERE_EMULATED = 2
 
 
+#: What is not said of a side.
+_SIDE: Dict[str, Any] = {
+    "accepted": {},
+    "may_fail": False,
+    "contained": False,
+    "host_mpi": False,
+    "image": "",
+    "trees": (),
+    "mpi": False,
+    "preloads_mpi": False,
+    "replaces": False,
+    "shares_cores": False,
+}
+
+
 class Facts:
     """The facts by which runs are read, as in ``facts.json``.
 
@@ -36,17 +53,19 @@ class Facts:
     :ivar ranks: the number that it must be.
     :ivar sides: ``name``, ``label`` and ``compared_with`` of each side; ``compared_with`` names the side that it is
         compared with, None for one that is only a measure. ``accepted`` are ranges for this side alone, by figure;
-        ``may_fail`` tells whether the others are run on without it.
+        ``may_fail`` tells whether the others are run on without it. ``contained``, ``host_mpi``, ``image``, ``trees``,
+        ``mpi``, ``preloads_mpi``, ``replaces`` and ``shares_cores`` say what it runs (sides/sides.py).
+    :ivar cores: processors that a side has on a node.
+    :ivar identity: what the program prints about its own build.
+    :ivar expected: figures whose overhead has a reference.
     :ivar emulated: whether the nodes' processors are emulated, so that no overhead says anything.
     :ivar duet: ``cores`` of each side where both run at the same time, and the ``stagedir`` as their commands name it;
         None where they take turns.
-    :ivar remedies: ``name``, ``of`` and ``figures`` of each side that is run beside the others, to see whether a change
-        helps; see experiments.py.
-    :ivar remedy_budget: seconds for all that is run for the sake of remedies only.
-    :ivar remedy_seconds: seconds that one of their runs is expected to take, for the first round.
-    :ivar remedy_runs: runs that a remedy has to end well to prove what ends the others; 0 where figures are to tell.
+    :ivar remedies: most changes to a container that are tried where it failed.
+    :ivar deadline: seconds of the job after which no further run of a confirmation is begun.
     :ivar earlier: the figures of rounds of an earlier job, which count: of each round side, figure and value.
     :ivar earlier_runtimes: ``command`` and ``version`` of the runtimes that they were measured with, by side.
+    :ivar earlier_builds: the builds of the programs that they were measured with (node/verdict/identities.py).
     :ivar earlier_refused: why rounds of an earlier job do not count; empty where they do, or there are none.
     """
 
@@ -61,20 +80,33 @@ class Facts:
         self.answers = [types.SimpleNamespace(**answer) for answer in content["answers"]]
         self.rank_count = types.SimpleNamespace(**content["rank_count"]) if content["rank_count"] else None
         self.ranks: int = content["ranks"]
-        self.sides = [types.SimpleNamespace(**{"accepted": {}, "may_fail": False, **side}) for side in content["sides"]]
+        self.sides = [types.SimpleNamespace(**{**_SIDE, **side}) for side in content["sides"]]
         self.emulated: bool = content["emulated"]
+        self.cores: int = content.get("cores", 1)
+        self.identity = [types.SimpleNamespace(**fact) for fact in content.get("identity", ())]
+        self.expected: List[str] = content.get("with_reference", [])
         self.duet: Optional[Dict[str, Any]] = content.get("duet")
-        self.remedies = [types.SimpleNamespace(**remedy) for remedy in content.get("remedies", ())]
-        self.remedy_seconds: float = content.get("remedy_seconds", 0.0)
-        self.remedy_budget: float = content.get("remedy_budget", 0.0)
-        self.remedy_runs: int = content.get("remedy_runs", 0)
+        self.remedies: int = content.get("remedies", 0)
+        self.deadline: float = content.get("deadline", math.inf)
         self.earlier: List[Dict[str, Dict[str, float]]] = content["earlier"]
         self.earlier_runtimes: Dict[str, Dict[str, str]] = content.get("earlier_runtimes", {})
+        self.earlier_builds: Dict[str, str] = content.get("earlier_builds", {})
         self.earlier_refused: str = content.get("earlier_refused", "")
 
     def figures_of(self, side: str) -> List[Any]:
         """Return the figures that a side has."""
         return [figure for figure in self.figures if not figure.sides or side in figure.sides]
+
+    def of_sides(self, names: Collection[str]) -> "Facts":
+        """Return the facts for some of the sides only, without rounds of an earlier job."""
+        facts = copy.copy(self)
+        facts.sides = [side for side in self.sides if side.name in names]
+        facts.earlier, facts.earlier_runtimes, facts.earlier_refused = [], {}, ""
+        return facts
+
+    def refuse_earlier(self, reason: str) -> None:
+        """Have rounds of an earlier job not count."""
+        self.earlier, self.earlier_refused = [], reason
 
     def label(self, name: str) -> str:
         """Return the label of the side with this name."""
@@ -86,6 +118,8 @@ class Evaluation:
 
     :param facts: by which runs are read.
     :param stagedir: directory with the runs' outputs.
+    :param remedies: sides that run in the same rounds, and change no verdict.
+    :param only: the pairs of side and figure that are judged; None for all.
     :ivar rounds: of each complete round side, figure and value; earlier ones first, replaced ones left out.
     :ivar replaced: how many rounds were replaced because something else disturbed them.
     :ivar pairs: by side and figure, the pairs of all rounds with their verdict.
@@ -96,9 +130,16 @@ class Evaluation:
     :ivar experiments: the remedies that run in the same rounds, and change no verdict.
     """
 
-    def __init__(self, facts: Facts, stagedir: Path) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        stagedir: Path,
+        remedies: Sequence[Remedy] = (),
+        only: Optional[Collection[Tuple[str, str]]] = None,
+    ) -> None:
         """No runs yet."""
-        self.experiments = Experiments(facts)
+        self.experiments = Experiments(facts, remedies)
+        self._only = only
         self._facts, self._stagedir = facts, stagedir
         self.emulated, self.duet = facts.emulated, facts.duet is not None
         self._runs_a_round = 2 if self.duet else 1
@@ -118,7 +159,7 @@ class Evaluation:
         for values in [] if refused else facts.earlier:
             # In one that lacks a side, that side had been lost.
             if all(side.name in values for side in self._left()):
-                self._count(values)
+                self.count(values)
 
     @property
     def compares_answers(self) -> bool:
@@ -133,7 +174,7 @@ class Evaluation:
             self.replaced += 1
         elif all(len(self._round.get(side.name, ())) == self._runs_a_round for side in self._left()):
             values = {side.name: self._middle(self._round[side.name]) for side in self._left()}
-            self._count(values)
+            self.count(values)
         compared = {side.name: side.compared_with for side in self._facts.sides}
         self.experiments.end_round(values, self._answers, compared)
         self._round, self._answers = {}, {}
@@ -143,14 +184,17 @@ class Evaluation:
         figures = [figure for figure in self._facts.figures if all(figure.name in values for values in runs)]
         return {figure.name: middle([values[figure.name] for values in runs], figure.compare) for figure in figures}
 
-    def _count(self, values: Dict[str, Dict[str, float]]) -> None:
-        """Add the pairs of a round; the first round determines how many figures are judged together."""
+    def count(self, values: Dict[str, Dict[str, float]]) -> None:
+        """Add the pairs of a round; the first round determines how many figures are judged together.
+
+        :param values: of each side that ran, by figure.
+        """
         if not self.rounds:
             self._begin_pairs(values)
         self.rounds.append(values)
         for (name, figure), pairs in self.pairs.items():
             baseline = next(side.compared_with for side in self._facts.sides if side.name == name)
-            if figure in values[name] and figure in values[baseline]:
+            if figure in values.get(name, ()) and figure in values.get(baseline, ()):
                 pairs.add(values[baseline][figure], values[name][figure])
         together.step_down(self.pairs.values())
 
@@ -169,6 +213,7 @@ class Evaluation:
             for side in compared
             for figure in complete
             if self._has(side, figure) and self._has(sides[side.compared_with], figure)
+            if self._only is None or (side.name, figure.name) in self._only
         ]
         for side, figure in both:
             low, high = side.accepted.get(figure.name, figure.accepted)
@@ -359,7 +404,9 @@ class Evaluation:
         for name, sides in self.values().items():
             having = [side.name for side in self._left() if name in names[side.name]]
             counts = {side: len(sides.get(side, [])) for side in having}
-            if any(count < len(self.rounds) for count in counts.values()):
+            # Rounds that confirm have only the sides that they are about.
+            ran = {side: sum(side in values for values in self.rounds) for side in having}
+            if any(counts[side] < ran[side] for side in having):
                 lines.append(f"figure {name} is missing in some runs of {len(self.rounds)} rounds: {counts}")
         return lines
 

@@ -1,9 +1,9 @@
 """Judge remedies: the container with one change each, run in the same rounds as bare and the container.
 
-Standard library only, Python 3.6 or newer: the job asks after each round, ReFrame's side once more from the record.
+Standard library only, Python 3.6 or newer: the job asks after each round.
 
-A remedy *helps* with a figure if the container is worse than the container with the remedy, by half of what the earlier
-session found or by the tolerance: the verdict of a failure, with its error probabilities, among all remedies and
+A remedy *helps* with a figure if the container is worse than the container with the remedy, by half of what the first
+rounds found or by the tolerance: the verdict of a failure, with its error probabilities, among all remedies and
 figures. It is *all* of it if the container with the remedy passes against bare. Remedies change no verdict on the
 container: a remedy that fails, or computes other answers, is only left out.
 """
@@ -11,14 +11,14 @@ container: a remedy that fails, or computes other answers, is only left out.
 import collections
 import math
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from containercheck.node.outputs import reading, run_failures
 from containercheck.node.outputs.reading import UnreadableError
 from containercheck.node.stats.prior import Prior
 from containercheck.node.stats.sequential import FAIL, INCONCLUSIVE, PASS, Pairs
 
-#: Rounds after which remedies are no longer waited for: their number is paid for by the confirmation's own time.
+#: Rounds after which remedies are no longer waited for.
 MOST_ROUNDS = 8
 #: Part of the overhead that a remedy must take away to help.
 PART = 0.5
@@ -44,25 +44,40 @@ class Trial(NamedTuple):
         return self.helps.verdict == FAIL and self.rest.verdict == PASS
 
 
+class Remedy(NamedTuple):
+    """A side that is run beside the others, to see whether a change helps.
+
+    :ivar name: of the side, and ``of`` of the side that it repeats with one change.
+    :ivar figures: of each figure that failed, its overhead; empty where runs ended or hung.
+    """
+
+    name: str
+    of: str
+    figures: Dict[str, float]
+
+
 class Experiments:
     """The remedies of a job and their trials.
 
-    :param facts: of the job; its ``remedies`` have ``name``, ``of`` and ``figures``: for each figure that failed in the
-        earlier session, its overhead there.
+    :param facts: by which runs are read.
     :ivar trials: by remedy and figure.
     :ivar failed: why a remedy is left out, by its name.
     :ivar ended_well: of each remedy the runs that ended, with right answers.
     :ivar rounds: number of rounds that all remedies together had; of each remedy see :attr:`trials`.
     """
 
-    def __init__(self, facts: Any) -> None:
+    def __init__(self, facts: Any, remedies: Iterable[Remedy] = ()) -> None:
         """No rounds yet."""
         self._facts = facts
-        self._remedies = collections.OrderedDict((remedy.name, remedy) for remedy in facts.remedies)
+        self._remedies = collections.OrderedDict((remedy.name, remedy) for remedy in remedies)
         self._values: Dict[str, Tuple[Dict[str, Optional[float]], Dict[str, Any]]] = {}
         self.trials: Dict[Tuple[str, str], Trial] = collections.OrderedDict()
         self.failed: Dict[str, str] = {}
         self.ended_well: Dict[str, int] = collections.Counter()
+
+    def begin(self, remedy: Remedy) -> None:
+        """Add a remedy for what ends or hangs; its figures are not judged."""
+        self._remedies[remedy.name] = remedy
 
     def is_remedy(self, side: str) -> bool:
         """Tell whether a side is a remedy, and not judged."""
@@ -140,14 +155,14 @@ class Experiments:
     def _trial(self, remedy: Any, figure: Any) -> Trial:
         count = max(1, sum(len(other.figures) for other in self._remedies.values()))
         prior = Prior(*self._facts.priors[figure.name]) if figure.name in self._facts.priors else None
-        low, high = figure.accepted
+        side = next(side for side in self._facts.sides if side.name == remedy.of)
+        low, high = side.accepted.get(figure.name, figure.accepted)
+        expected = None if figure.name in side.accepted else figure.expected
         found = PART * remedy.figures[figure.name]
         # An overhead that a reference expects may be large; what is to go is what exceeds it.
         enough = min(found, high) if high > 0 else found
         helps = Pairs(figure.better, figure.compare, -math.inf, enough, count, None, prior, True)
-        rest, whole = (
-            Pairs(figure.better, figure.compare, low, high, count, figure.expected, prior, True) for _ in range(2)
-        )
+        rest, whole = (Pairs(figure.better, figure.compare, low, high, count, expected, prior, True) for _ in range(2))
         return Trial(helps, rest, whole)
 
     def more_would_tell(self, rounds: int) -> bool:

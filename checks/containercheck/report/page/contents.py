@@ -38,7 +38,6 @@ class Page:
     :ivar questions: lines on cases that may be too slow or too fast, which is not certain.
     :ivar failed, unmeasured: cases that failed in what they measured, and before they measured anything.
     :ivar published: the documents' figures, with what the nights say of each.
-    :ivar slow_once: cases whose slowness a second run did not confirm.
     :ivar remarks: remarks on the night beside its figures.
     """
 
@@ -53,7 +52,6 @@ class Page:
     questions: tuple[str, ...]
     failed: Failures
     unmeasured: Failures
-    slow_once: tuple[str, ...]
     open: tuple[Open, ...]
     skips: tuple[Skip, ...]
     remarks: tuple[str, ...]
@@ -108,7 +106,6 @@ def page(nights: Sequence[Night], series: Sequence[Series], changes: Sequence[Ch
         questions=tuple(answers.questions(cases)),
         failed=kinds[states.FAIL],
         unmeasured=kinds[states.UNMEASURED],
-        slow_once=tuple(failures.slow_once(cases)),
         open=tuple(failures.still_open(cases)),
         skips=tuple(reasons.values()),
         remarks=tuple(failures.remarks(cases)),

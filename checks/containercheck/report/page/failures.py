@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from containercheck.explain import explanation
+from containercheck.node.explain import explanation
 from containercheck.report import summary
 from containercheck.report.page import rerun, wording
 from containercheck.report.page.states import ALL, UNMEASURED, State, state
@@ -100,20 +100,12 @@ def _failure(place: int, case: Case, run: Case, cases: Sequence[Case]) -> Failur
 
 
 def _remark(case: Case, run: Case) -> str:
-    """Return further remarks on a failure: how many figures failed, and whether a second run passed."""
+    """Return further remarks on a failure: how many figures failed, and whether a later run passed."""
     tally = open_verdicts.tally(run)
     sentences = [f"Of its figures: {tally}."] if " of " in tally else []
-    if run is not case and selections.was_slow(run):
-        sentences.append(selections.remark(case, run).replace(", and a", "A", 1) + ".")
-    elif run is not case:
-        sentences.append("It passed when it was run again; that is no excuse for what was wrong.")
+    if run is not case:
+        sentences.append("It passed when it was run again later; that does not excuse the failure.")
     return " ".join(sentences)
-
-
-def slow_once(cases: Sequence[Case]) -> list[str]:
-    """Return a line for each case whose slowness a second run did not confirm."""
-    slow = [(case, run) for case in cases for run in [selections.unconfirmed(case)] if run]
-    return [f"{wording.name(case, where=True)}: {wording.shortened(run.reason, FIRST_LINE)}" for case, run in slow]
 
 
 def still_open(cases: Sequence[Case]) -> list[Open]:

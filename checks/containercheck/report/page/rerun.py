@@ -1,4 +1,4 @@
-"""How to repeat a case: the command that selects it, and the scripts that its job ran."""
+"""How to repeat a case: the command that selects it, and the commands that its job ran."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from containercheck.results.cases import Case
 from containercheck.results.formatting import typed
 from containercheck.results.request import Asked
 
-#: A job's command that writes the script of a side (containercheck.sides.commands).
-SCRIPT = re.compile(r"cat >(?P<name>[^.\s]+\.sh) <<'END'\n(?P<text>.*)\nEND", re.DOTALL)
+#: A comment in a job's script that says what a side runs (containercheck.sides.commands).
+RUNS = re.compile(r"# (?P<label>.+?) runs: (?P<text>.*)")
 #: Arguments with which the cases of the full axes run.
 FULL = ("-S", "full=yes")
 
@@ -52,6 +52,8 @@ def _escaped(text: str) -> str:
 
 
 def scripts(case: Case) -> list[tuple[str, str]]:
-    """Return name and text of the scripts of a case's sides, and of their preparation; none without a job."""
-    matches = filter(None, map(SCRIPT.fullmatch, case.commands))
-    return [(match["name"], match["text"]) for match in matches]
+    """Return the label of each of a case's sides and the commands that it runs; none without a job."""
+    found: dict[str, list[str]] = {}
+    for match in filter(None, map(RUNS.fullmatch, case.commands)):
+        found.setdefault(match["label"], []).append(match["text"])
+    return [(label, "\n".join(texts)) for label, texts in found.items()]

@@ -25,7 +25,7 @@ class State:
     meaning: str
 
 
-FAIL = State("fail", "✗", "bad", "slower than accepted, not refuted by a second run; or wrong answers, ranks, a hang")
+FAIL = State("fail", "✗", "bad", "slower than accepted, confirmed in the same job; or wrong answers, ranks, a hang")
 UNMEASURED = State("not run", "!", "bad", "ended before anything was measured: aborted, not set up, not built")
 SLOWER = State("too slow?", "▲", "doubt", "slower than accepted in most rounds, which is not certain yet")
 FASTER = State("too fast?", "▼", "doubt", "better than its rounds explain: does it compute the same?")

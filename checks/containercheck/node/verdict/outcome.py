@@ -1,20 +1,17 @@
 """Compare the sides of a job: comparisons, messages, and the rows of the results."""
 
-from __future__ import annotations
-
 import re
 import statistics
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from typing import Any, Collection, Dict, Iterator, List, Mapping, Sequence, Tuple
 
-from containercheck.application.facts import Figure
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.stats.sequential import INCONCLUSIVE, PASS
-from containercheck.results.row import EMULATED, NOT_JUDGED, Row
-from containercheck.sides.sides import Side
-from containercheck.verdict import identities, too_slow
-from containercheck.verdict.comparison import Comparison, mean_error, spread_of
-from containercheck.verdict.identities import Build
+from containercheck.node.verdict import identities, too_slow
+from containercheck.node.verdict.comparison import EMULATED, Comparison, Confirmed, mean_error, spread_of
+from containercheck.node.verdict.identities import Build
+
+#: Message about emulated processors.
+NOT_JUDGED = "emulated: overheads are reported, not judged"
 
 
 class Outcome:
@@ -25,16 +22,18 @@ class Outcome:
     :param evaluation: all rounds, as read.
     :param expected: names of the figures whose overhead a reference expects.
     :param builds: the build of each side that prints it; where those of two sides differ, every line says so.
+    :param confirmed: what fresh rounds said, by side and figure that failed.
     :ivar comparisons: one for each figure of each side that is compared, in the order of the declarations.
     """
 
     def __init__(
         self,
-        figures: Sequence[Figure],
-        sides: Sequence[Side],
+        figures: Sequence[Any],
+        sides: Sequence[Any],
         evaluation: Evaluation,
         expected: Collection[str],
         builds: Mapping[str, Build],
+        confirmed: Mapping[Tuple[str, str], Confirmed],
     ) -> None:
         """Compare the sides."""
         self._sides = {side.name: side for side in sides}
@@ -58,16 +57,17 @@ class Outcome:
                     evaluation.round_seconds,
                     evaluation.emulated,
                     identities.difference(builds.get(side.compared_with, {}), builds.get(name, {})),
+                    confirmed.get((name, figure)),
                 )
             )
 
     @property
-    def failures(self) -> list[str]:
+    def failures(self) -> List[str]:
         """Lines that name the figures that failed, then those that may have; nothing where none failed."""
         return too_slow.lines(self.comparisons)
 
     @property
-    def doubts(self) -> list[str]:
+    def doubts(self) -> List[str]:
         """A line for each figure whose verdict is open, with what would close it, or less certain than it looks.
 
         A single line where nothing is judged.
@@ -79,7 +79,7 @@ class Outcome:
         passed = [pair for pair in self.comparisons if pair.difference and pair.verdict in (PASS, EMULATED)]
         return lines + list(dict.fromkeys(f"{pair.subject_label}: {pair.difference}" for pair in passed))
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> List[Dict[str, Any]]:
         """Return a row for each comparison, or for each figure where there is nothing to compare."""
         if self.comparisons or len(self._sides) > 1:
             rows = [comparison.row(self._answers_compared) for comparison in self.comparisons]
@@ -90,7 +90,7 @@ class Outcome:
             for name, figure in self._figures.items()
         ]
 
-    def _of_one_side(self) -> Iterator[Row]:
+    def _of_one_side(self) -> Iterator[Dict[str, Any]]:
         """Yield the rows of figures that a single side has, such as a report that the others do not print."""
         for name, figure in self._figures.items():
             sides = self._values[name]
@@ -98,9 +98,9 @@ class Outcome:
                 ((side, values),) = sides.items()
                 yield self._uncompared(figure, self._sides[side].label, values)
 
-    def _uncompared(self, figure: Figure, label: str, values: Sequence[float]) -> Row:
+    def _uncompared(self, figure: Any, label: str, values: Sequence[float]) -> Dict[str, Any]:
         """Return the row of a figure of the only side."""
-        return Row(
+        return dict(
             figure=figure.name,
             unit=figure.unit,
             better=figure.better,
@@ -110,29 +110,29 @@ class Outcome:
             baseline_spread=spread_of(values),
             scaling=figure.scaling or "",
             emulated=self._emulated,
-            measures=tuple(figure.measures),
+            measures=list(figure.measures),
         )
 
-    def _with_marks(self, row: Row) -> Row:
+    def _with_marks(self, row: Dict[str, Any]) -> Dict[str, Any]:
         """Return a row with the marks that all rows of the job have."""
         # A value of half a node is no point of a scaling over nodes.
-        return replace(row, duet=True, scaling="") if self._duet else row
+        return {**row, "duet": True, "scaling": ""} if self._duet else row
 
-    def performance(self) -> Iterator[tuple[str, float, str]]:
+    def performance(self) -> Iterator[Tuple[str, float, str]]:
         """Yield name, value and unit of what ReFrame logs; a subject's value has the name of the figure.
 
         Where several sides are compared, the names end with the subject's label.
         """
         subjects = {comparison.subject_label for comparison in self.comparisons}
         for row in self.rows():
-            name = row.figure
-            if not row.is_comparison:
-                yield name, row.baseline, row.unit
+            name, unit = row["figure"], row["unit"]
+            if "overhead" not in row:
+                yield name, row["baseline"], unit
                 continue
             if len(subjects) > 1:
-                name += "_" + re.sub(r"\W+", "_", row.subject_label)
-            yield name, row.subject, row.unit
-            yield f"{name}_baseline", row.baseline, row.unit
-            yield f"{name}_overhead", row.overhead, row.overhead_unit
-            if row.interval is not None:
-                yield f"{name}_interval", row.interval, row.overhead_unit
+                name += "_" + re.sub(r"\W+", "_", row["subject_label"])
+            yield name, row["subject"], unit
+            yield f"{name}_baseline", row["baseline"], unit
+            yield f"{name}_overhead", row["overhead"], row["overhead_unit"]
+            if row["interval"] is not None:
+                yield f"{name}_interval", row["interval"], row["overhead_unit"]

@@ -5,14 +5,13 @@ difference that nobody has seen to cost anything has no rule, and is never named
 saw before the rounds; see also variable_rules.py, and use_rules.py for what the runs used.
 """
 
-from __future__ import annotations
-
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Callable, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
-from containercheck.application.facts import MEASURED
-from containercheck.explain.causes import (
+from containercheck.node.container_runtimes import RUNTIMES
+from containercheck.node.contract import MEASURED
+from containercheck.node.explain.causes import (
     COMPUTING,
     CORES,
     FILES,
@@ -27,12 +26,10 @@ from containercheck.explain.causes import (
     UNPACKING,
     Cause,
 )
-from containercheck.explain.experiments import BIND, CPUS, GPUS, LIMIT, OPTION, PREFIX, SET, UNPACK, Experiment
-from containercheck.explain.observations import Observation
-from containercheck.explain.variable_rules import variables
-from containercheck.node.container_runtimes import RUNTIMES
-from containercheck.results.formatting import size
-from containercheck.verdict.binding import cores_of
+from containercheck.node.explain.observations import Observation
+from containercheck.node.explain.remedies import BIND, CPUS, GPUS, LIMIT, OPTION, PREFIX, SET, UNPACK, Experiment
+from containercheck.node.explain.variable_rules import variables
+from containercheck.node.formatting import cores_of, size
 
 #: Smallest size of /dev/shm that is not suspicious, in bytes; and free space below which it is full.
 SMALL, FULL = 1 << 30, 64 << 20
@@ -73,7 +70,7 @@ def processors(bare: Observation, container: Observation) -> Iterator[Cause]:
         yield Cause(*facts, experiment=Experiment(CPUS, lists[1]))
 
 
-def _allowed(side: Observation, name: str) -> set[int]:
+def _allowed(side: Observation, name: str) -> Set[int]:
     """Return the numbers in a list of a side's status; none where it is not known."""
     listed = side.status.get(name, "")
     return cores_of(listed) if listed else set()
@@ -89,7 +86,7 @@ def mitigation(bare: Observation, container: Observation) -> Iterator[Cause]:
         yield Cause("mitigation", "seccomp", sentence, remedy, "runc#2430", CORES, 80, experiment=experiment)
 
 
-def _without_filter(container: Observation) -> Experiment | None:
+def _without_filter(container: Observation) -> Optional[Experiment]:
     """Return the container without a filter of system calls, which only an engine has an option for; else None."""
     prefixes = tuple(runtime.settings for runtime in RUNTIMES if runtime.settings)
     is_engine = not any(name.startswith(prefixes) for name in container.environment)
@@ -154,13 +151,16 @@ def cgroup_limits(bare: Observation, container: Observation) -> Iterator[Cause]:
         value = own.get(name, 0.0)
         return value if 0 < value < min(enough, other.get(name) or enough) else 0.0
 
-    if value := limited("processors", host):
+    value = limited("processors", host)
+    if value:
         sentence = f"the container's cgroup allows it the time of {value:.3g} of {host} processors"
         yield Cause("quota", "processor time", sentence, MORE_TIME, "moby#38839", MEASURED, 85)
-    if value := limited("memory", math.inf):
+    value = limited("memory", math.inf)
+    if value:
         sentence = f"the container's cgroup limits its memory to {size(int(value))}"
         yield Cause("memory limit", "cgroup", sentence, MORE_MEMORY, "cgroups(7)", (MEMORY, FILES), 55, True)
-    if value := limited("processes", FOR_EACH_PROCESSOR * host):
+    value = limited("processes", FOR_EACH_PROCESSOR * host)
+    if value:
         sentence = f"the container's cgroup allows it {value:.0f} processes and threads"
         remedy = "raise it for what starts the container: the engine's --pids-limit, or a service's TasksMax"
         source = "Linux manual, cgroup-v2, pids.max"
@@ -248,7 +248,7 @@ def library_path(bare: Observation, container: Observation) -> Iterator[Cause]:
         yield Cause("library path", "LD_LIBRARY_PATH", sentence, remedy, source, MEASURED, 55)
 
 
-def _written(side: Observation) -> list[str]:
+def _written(side: Observation) -> List[str]:
     """Return the directories of a side in which its programs may write, but for its home."""
     home = side.environment.get("HOME", "")
     return [path for path, state in side.directories.items() if state == "usable" and path != home]
@@ -339,7 +339,7 @@ def _release_of_glibc(text: str) -> int:
 
 
 #: Settings of Open MPI that are no matter of its messages, by the beginning of their names: their kinds and weight.
-_OTHER_SETTINGS: Sequence[tuple[str, tuple[str, ...], int]] = (
+_OTHER_SETTINGS: Sequence[Tuple[str, Tuple[str, ...], int]] = (
     (r"hwloc_|rmaps_|rtc_", CORES, 60),
     (r"oob_|plm_|ras_|odls_|routed_|grpcomm_|ess_|orte_|prte_", (START,), 50),
 )
@@ -373,7 +373,7 @@ def settings(bare: Observation, container: Observation) -> Iterator[Cause]:
             yield Cause(*facts, experiment=binding, family=family)
 
 
-def _kinds_of(key: str) -> tuple[tuple[str, ...], int]:
+def _kinds_of(key: str) -> Tuple[Tuple[str, ...], int]:
     """Return the kinds of figures that a setting can slow, and its weight.
 
     :param key: its path and name.
@@ -383,7 +383,7 @@ def _kinds_of(key: str) -> tuple[tuple[str, ...], int]:
     return next(others, (MPI, 92))
 
 
-def _binding(key: str, differing: Sequence[str], bare: Observation) -> tuple[Experiment | None, str]:
+def _binding(key: str, differing: Sequence[str], bare: Observation) -> Tuple[Optional[Experiment], str]:
     """Return the container with the host's directory of a setting, and what else of it differs, for the sentence.
 
     None where the host has no such file, where a home has it, and where another setting of it slows the same: it would
@@ -406,7 +406,7 @@ INFINIBAND = "/dev/infiniband"
 #: Beginning of the paths of NVIDIA's GPUs.
 NVIDIA = "/dev/nvidia"
 #: Devices, by the beginning of their path: what they are, the kinds of figures that need them, and the source.
-DEVICES: Mapping[str, tuple[str, tuple[str, ...], str]] = {
+DEVICES: Mapping[str, Tuple[str, Tuple[str, ...], str]] = {
     INFINIBAND: ("InfiniBand", (NETWORK,), "D12.6 4.4.3"),
     "/dev/cxi": ("Slingshot", (NETWORK,), "D12.6 4.4.3"),
     "/dev/xpmem": ("XPMEM, by which ranks of a node share memory", (MESSAGES,), "ucx#3545, charliecloud#128"),
@@ -416,7 +416,7 @@ DEVICES: Mapping[str, tuple[str, tuple[str, ...], str]] = {
 }
 
 
-def devices_below(seen: Observation, beginning: str) -> list[str]:
+def devices_below(seen: Observation, beginning: str) -> List[str]:
     """Return the paths of a side's devices that begin so."""
     return [path for path in seen.devices if path.startswith(beginning)]
 

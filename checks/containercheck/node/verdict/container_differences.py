@@ -1,9 +1,7 @@
 """Compare what containers of two runtimes see: environment variables, mounts, limits; and the runtimes' settings."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Mapping
+from typing import Dict, List, Mapping
 
 from containercheck.node import contract
 from containercheck.node.container_runtimes import RUNTIMES
@@ -33,15 +31,15 @@ def without_side(text: str, side: str, stagedir: str) -> str:
     return ours.sub(lambda path: path[1] + named.sub(_SIDE, path[2]), text)
 
 
-def read(text: str) -> dict[str, dict[str, str]]:
+def read(text: str) -> Dict[str, Dict[str, str]]:
     """Return what a container printed: ``variable``, ``mount`` (with its type of file system) and ``limit``, by name.
 
     :param text: see ``commands.SURROUNDINGS``.
     """
     # The value of a variable may have blank lines; lines about mounts begin with their numbers.
     variables, rest = re.split(r"\n\n(?=\d+ \d+ \d+:\d+ )", f"{text}\n\n0 0 0:0 ", maxsplit=1)[:2]
-    mounts, _, limits = rest.removesuffix("\n\n0 0 0:0 ").partition("\n\n")
-    seen: dict[str, dict[str, str]] = {"variable": {}, "mount": {}, "limit": {}}
+    mounts, _, limits = rest.partition("\n\n0 0 0:0 ")[0].partition("\n\n")
+    seen: Dict[str, Dict[str, str]] = {"variable": {}, "mount": {}, "limit": {}}
     for line in variables.splitlines():
         name, equals, value = line.partition("=")
         if equals and re.fullmatch(r"\w+", name) and not _EXPECTED_TO_DIFFER.match(name):
@@ -55,7 +53,7 @@ def read(text: str) -> dict[str, dict[str, str]]:
     return seen
 
 
-def differences(kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+def differences(kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> List[str]:
     """Return a line for each name that is missing in one of both, or that has another value."""
     lines = []
     for name in sorted(old.keys() | new.keys()):

@@ -1,19 +1,17 @@
 """Messages about a check that failed: which figures failed, and which might have, after more rounds."""
 
-from __future__ import annotations
+from typing import Dict, Iterable, List, Sequence, Tuple
 
-from collections.abc import Iterable, Sequence
-
-from containercheck.verdict.comparison import Comparison
+from containercheck.node.verdict.comparison import Comparison
 
 
-def lines(comparisons: Iterable[Comparison]) -> list[str]:
+def lines(comparisons: Iterable[Comparison]) -> List[str]:
     """Return a line that names all figures that failed, and lines for those that may fail; none where none failed.
 
     Figures that are compared with another side, or better than their reference, have lines of their own.
     """
     comparisons = list(comparisons)
-    groups: dict[tuple[str, str, object], list[Comparison]] = {}
+    groups: Dict[Tuple[str, str, object], List[Comparison]] = {}
     for comparison in comparisons:
         if comparison.failed:
             # Each reference that a figure is better than needs a new value of its own.
@@ -40,9 +38,9 @@ def _with_size(comparison: Comparison) -> str:
     return f"{comparison.figure.name} by {comparison.size}{comparison.uncertainty}"
 
 
-def _may_fail(comparisons: Iterable[Comparison]) -> list[str]:
+def _may_fail(comparisons: Iterable[Comparison]) -> List[str]:
     """Return a line for each answer on open figures: it names the figures that share it."""
-    by_answer: dict[str, list[Comparison]] = {}
+    by_answer: Dict[str, List[Comparison]] = {}
     for comparison in comparisons:
         by_answer.setdefault(comparison.answer, []).append(comparison)
     messages = []

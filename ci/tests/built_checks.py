@@ -1,4 +1,4 @@
-"""Checks that build something into a cache, as test_preparation.py wants it, which copies this file.
+"""Checks that build something into a cache, as test_built_in_turn.py wants it, which copies this file.
 
 What is done, and when, is a line of a journal beside the copy's directory.
 """

@@ -1,24 +1,18 @@
 """Pair each container with the side that it is compared with: bare, or the container that it is to replace."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from containercheck.explain import observations
-from containercheck.explain.causes import Cause
-from containercheck.explain.observations import Observation, Use
-from containercheck.sides.sides import Side
+from containercheck.node.explain import observations
+from containercheck.node.explain.causes import Cause
+from containercheck.node.explain.observations import Observation, Use
 
 #: Words of the rules for where something is, and for the thing itself.
 CONTAINER, HOST = ("in the container", "the container"), ("on the host", "the host")
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """A container, and the side that it is compared with.
 
     :ivar subject: the container.
@@ -26,20 +20,20 @@ class Pair:
     :ivar is_only: whether the job has no other container: then sentences need not name it.
     """
 
-    subject: Side
-    baseline: Side
+    subject: Any
+    baseline: Any
     is_only: bool = True
 
     def seen(
         self, stagedir: Path, runs: Sequence[Mapping[str, Any]]
-    ) -> tuple[Observation | None, Observation | None, tuple[Use, Use]]:
+    ) -> Tuple[Optional[Observation], Optional[Observation], Tuple[Use, Use]]:
         """Return what both saw, the baseline first, and what their runs used.
 
         :param runs: of the job's record.
         """
         return observations.of_pair(stagedir, runs, (self.baseline.name, self.subject.name))
 
-    def named(self, causes: Iterable[Cause]) -> list[Cause]:
+    def named(self, causes: Iterable[Cause]) -> List[Cause]:
         """Return causes with the names of both sides in their sentences, where the job has several containers.
 
         The rules speak of "the container" and "the host"; remedies stay as they are, because what they change is the
@@ -48,14 +42,14 @@ class Pair:
         if self.is_only:
             return [*causes]
         subject, baseline = self.subject.label, self.baseline.label
-        host = (f"in {baseline}", baseline) if self.baseline.container else HOST
+        host = (f"in {baseline}", baseline) if self.baseline.contained else HOST
         return [
-            replace(cause, sentence=reworded(cause.sentence, (f"in {subject}", subject), host), side=subject)
+            cause._replace(sentence=reworded(cause.sentence, (f"in {subject}", subject), host), side=subject)
             for cause in causes
         ]
 
 
-def reworded(sentence: str, container: tuple[str, str], host: tuple[str, str]) -> str:
+def reworded(sentence: str, container: Tuple[str, str], host: Tuple[str, str]) -> str:
     """Return the sentence of a rule with other words for the two that it compares.
 
     :param container, host: in place of "in the container" and "the container", "on the host" and "the host".
@@ -67,8 +61,8 @@ def reworded(sentence: str, container: tuple[str, str], host: tuple[str, str]) -
     return re.sub("|".join(words), lambda match: words[match[0]], sentence)
 
 
-def pairs_of(sides: Sequence[Side]) -> list[Pair]:
+def pairs_of(sides: Sequence[Any]) -> List[Pair]:
     """Return a pair for each container that is compared with another side."""
     by_name = {side.name: side for side in sides}
-    is_only = sum(side.container is not None for side in sides) == 1
-    return [Pair(side, by_name[side.compared_with], is_only) for side in sides if side.container and side.compared_with]
+    is_only = sum(side.contained for side in sides) == 1
+    return [Pair(side, by_name[side.compared_with], is_only) for side in sides if side.contained and side.compared_with]

@@ -1,20 +1,15 @@
 """Read what the sides of a job saw before the rounds (node/job/observation.py)."""
 
-from __future__ import annotations
-
 import json
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, FrozenSet, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from containercheck.node import contract
-from containercheck.verdict.binding import cores_of
+from containercheck.node.formatting import cores_of
 
 
-@dataclass(frozen=True)
-class Observation:
+class Observation(NamedTuple):
     """What one side saw.
 
     :ivar host: node on which it was seen; empty where that is not known.
@@ -40,47 +35,46 @@ class Observation:
     """
 
     host: str = ""
-    nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
-    fingerprints: Mapping[str, str] = field(default_factory=dict)
-    set_by: Mapping[str, str] = field(default_factory=dict)
+    nodes: Mapping[str, Mapping[str, Any]] = {}
+    environment: Mapping[str, str] = {}
+    fingerprints: Mapping[str, str] = {}
+    set_by: Mapping[str, str] = {}
     image_variables: Sequence[str] = ()
-    limits: Mapping[str, str] = field(default_factory=dict)
-    hard_limits: Mapping[str, str] = field(default_factory=dict)
-    cgroup_limits: Mapping[str, float] = field(default_factory=dict)
-    families: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    limits: Mapping[str, str] = {}
+    hard_limits: Mapping[str, str] = {}
+    cgroup_limits: Mapping[str, float] = {}
+    families: Mapping[str, Sequence[str]] = {}
     machine: str = ""
     instructions: Sequence[str] = ()
     locale: str = ""
-    status: Mapping[str, str] = field(default_factory=dict)
-    mounts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    status: Mapping[str, str] = {}
+    mounts: Mapping[str, Sequence[str]] = {}
     cgroup: Sequence[str] = ()
-    space: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    directories: Mapping[str, str] = field(default_factory=dict)
+    space: Mapping[str, Sequence[int]] = {}
+    directories: Mapping[str, str] = {}
     user: str = ""
     interfaces: Sequence[str] = ()
     devices: Sequence[str] = ()
-    settings: Mapping[str, str] = field(default_factory=dict)
-    namespaces: Mapping[str, str] = field(default_factory=dict)
-    kernel: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = {}
+    namespaces: Mapping[str, str] = {}
+    kernel: Mapping[str, str] = {}
     libc: str = ""
     system: str = ""
     priority: Sequence[int] = ()
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Observation:
+    def from_json(cls, stored: Mapping[str, Any]) -> "Observation":
         """Return an observation as the job stored it; fields that it lacks are empty."""
-        return cls(**{name: stored[name] for name in cls.__dataclass_fields__ if name in stored})
+        return cls(**{name: stored[name] for name in cls._fields if name in stored})
 
-    def at(self, host: str) -> Observation | None:
+    def at(self, host: str) -> "Optional[Observation]":
         """Return what the side saw on one of the job's nodes; None where that is not known."""
         if host == self.host:
             return self
-        return replace(self, host=host, nodes={}, **self.nodes[host]) if host in self.nodes else None
+        return self._replace(host=host, nodes={}, **self.nodes[host]) if host in self.nodes else None
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """What the runs of a side used, on the job's first node: medians of seconds, and all that was seen of the rest.
 
     Libraries, interfaces and shared memory are those of all nodes, where a scheduler lets them be watched.
@@ -108,28 +102,28 @@ class Use:
     system: float = 0.0
     helpers: float = 0.0
     threads: int = 0
-    libraries: frozenset[str] = frozenset()
-    interfaces: frozenset[str] = frozenset()
+    libraries: FrozenSet[str] = frozenset()
+    interfaces: FrozenSet[str] = frozenset()
     throttled: Sequence[float] = ()
     faults: float = 0.0
     major_faults: float = 0.0
     memory: float = 0.0
     memory_limit: float = 0.0
     switched_out: float = 0.0
-    shared_memory: frozenset[str] = frozenset()
+    shared_memory: FrozenSet[str] = frozenset()
     user_namespaces: int = 0
     watched: float = 0.0
-    devices: frozenset[str] = frozenset()
+    devices: FrozenSet[str] = frozenset()
     processors: int = 0
     read: float = 0.0
 
     @classmethod
-    def of_side(cls, runs: Sequence[Mapping[str, Any]], name: str) -> Use:
+    def of_side(cls, runs: Sequence[Mapping[str, Any]], name: str) -> "Use":
         """Return what the runs of a side used, by the side's name in the record."""
         return cls.of([run for run in runs if run["side"] == name])
 
     @classmethod
-    def of(cls, runs: Sequence[Mapping[str, Any]]) -> Use:
+    def of(cls, runs: Sequence[Mapping[str, Any]]) -> "Use":
         """Return what some runs of the record used: those that ended well, and if none did, those that hung.
 
         What died may not have come to what it would have used.
@@ -162,14 +156,14 @@ class Use:
         )
 
 
-def _all(used: Sequence[Mapping[str, Any]], name: str) -> frozenset[str]:
+def _all(used: Sequence[Mapping[str, Any]], name: str) -> FrozenSet[str]:
     """Return what any of some runs had of something."""
     return frozenset().union(*(each.get(name) or () for each in used))
 
 
 def of_pair(
-    stagedir: Path, runs: Sequence[Mapping[str, Any]], names: tuple[str, str]
-) -> tuple[Observation | None, Observation | None, tuple[Use, Use]]:
+    stagedir: Path, runs: Sequence[Mapping[str, Any]], names: Tuple[str, str]
+) -> Tuple[Optional[Observation], Optional[Observation], Tuple[Use, Use]]:
     """Return what two sides of a job saw, and what their runs used.
 
     :param runs: of the record.
@@ -179,7 +173,7 @@ def of_pair(
     return read(stagedir, names[0]), read(stagedir, names[1]), (first, second)
 
 
-def read(stagedir: Path, side: str) -> Observation | None:
+def read(stagedir: Path, side: str) -> Optional[Observation]:
     """Return what a side saw; None where the job did not record it."""
     try:
         return Observation.from_json(json.loads((stagedir / contract.observed_file(side)).read_text()))

@@ -1,11 +1,9 @@
 """A difference between a container and bare that can cost time or end a run, as rules yield it."""
 
-from __future__ import annotations
+from typing import NamedTuple, Optional, Tuple
 
-from dataclasses import dataclass
-
-from containercheck.application.facts import MEASURED
-from containercheck.explain.experiments import Experiment
+from containercheck.node.contract import MEASURED
+from containercheck.node.explain.remedies import Experiment
 
 #: Kinds of figures, by what they measure.
 COMPUTING, MEMORY, MESSAGES, NETWORK, FILES, START = MEASURED
@@ -24,8 +22,7 @@ ENDING = ("limit", "memory limit", "shared memory", "device")
 ONLY_ENDING = ("space",)
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(NamedTuple):
     """A difference between a container and bare that can cost time or end a run.
 
     :ivar rule: name of the rule.
@@ -50,12 +47,12 @@ class Cause:
     sentence: str
     remedy: str
     source: str
-    kinds: tuple[str, ...]
+    kinds: Tuple[str, ...]
     weight: int
     narrow: bool = False
-    experiment: Experiment | None = None
+    experiment: Optional[Experiment] = None
     family: str = ""
-    devices: tuple[str, ...] = ()
+    devices: Tuple[str, ...] = ()
     side: str = ""
     of_use: bool = False
     stays: bool = False

@@ -1,19 +1,15 @@
 """The rules on environment variables, as data: their names, which figures they can slow, and what they do."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import Iterator, NamedTuple, Optional, Tuple
 
-from containercheck.application.facts import MEASURED
-from containercheck.explain.causes import COMPUTING, CORES, FILES, MEMORY, MPI, MPICH, OPEN_MPI, START, Cause
-from containercheck.explain.experiments import SET, UNSET, Experiment
-from containercheck.explain.observations import Observation
+from containercheck.node.contract import MEASURED
+from containercheck.node.explain.causes import COMPUTING, CORES, FILES, MEMORY, MPI, MPICH, OPEN_MPI, START, Cause
+from containercheck.node.explain.observations import Observation
+from containercheck.node.explain.remedies import SET, UNSET, Experiment
 
 
-@dataclass(frozen=True)
-class VariableRule:
+class VariableRule(NamedTuple):
     """A rule on variables that the container and bare do not have in common.
 
     :ivar names: pattern of their names.
@@ -23,7 +19,7 @@ class VariableRule:
     """
 
     names: str
-    kinds: tuple[str, ...]
+    kinds: Tuple[str, ...]
     weight: int
     effect: str
     source: str
@@ -220,7 +216,7 @@ def _missing(rule: VariableRule, name: str, other: str) -> Cause:
     return Cause(*facts, experiment=setting, family=rule.family)
 
 
-def _other(rule: VariableRule, name: str, own: str, other: str | None, container: Observation) -> Cause:
+def _other(rule: VariableRule, name: str, own: str, other: Optional[str], container: Observation) -> Cause:
     by = container.set_by.get(name)
     is_shown, is_set = not own.startswith("hidden:"), other is not None and not other.startswith("hidden:")
     where = f"by {by}" if by else "by the image" if name in container.image_variables else "in the container"

@@ -1,13 +1,12 @@
 """The rules on what the runs of a side used: processor time, threads, libraries, memory, messages."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Callable, FrozenSet, Iterable, Iterator, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
-from containercheck.application.facts import MEASURED
-from containercheck.explain.causes import (
+from containercheck.node import contract
+from containercheck.node.container_runtimes import RUNTIMES
+from containercheck.node.contract import MEASURED
+from containercheck.node.explain.causes import (
     COMPUTING,
     CORES,
     FILES,
@@ -23,11 +22,9 @@ from containercheck.explain.causes import (
     UNPACKING,
     Cause,
 )
-from containercheck.explain.experiments import AND, BIND, SET, UNPACK, Experiment
-from containercheck.explain.observations import Use
-from containercheck.node import contract
-from containercheck.node.container_runtimes import RUNTIMES
-from containercheck.results.formatting import size
+from containercheck.node.explain.observations import Use
+from containercheck.node.explain.remedies import AND, BIND, SET, UNPACK, Experiment
+from containercheck.node.formatting import size
 
 #: Part of the periods in which a cgroup may hold its processes back, and nobody notices.
 HELD_BACK = 0.05
@@ -79,14 +76,13 @@ def linear_algebra(bare: Use, container: Use) -> Iterator[Cause]:
 _REFERENCE_NAME = "the reference BLAS"
 
 
-def _blas(libraries: frozenset[str]) -> str:
+def _blas(libraries: FrozenSet[str]) -> str:
     text = "\n".join(libraries)
     names = [name for name, pattern in _BLAS.items() if re.search(pattern, text)]
     return " and ".join(names) or (_REFERENCE_NAME if _REFERENCE.search(text) else "")
 
 
-@dataclass(frozen=True)
-class LibraryRule:
+class LibraryRule(NamedTuple):
     """A rule on libraries that only one side has loaded.
 
     :ivar files: pattern in the paths of their files.
@@ -99,10 +95,10 @@ class LibraryRule:
     what: str
     remedy: str
     source: str
-    kinds: tuple[str, ...]
+    kinds: Tuple[str, ...]
     weight: int
     in_container: bool = False
-    devices: tuple[str, ...] = ()
+    devices: Tuple[str, ...] = ()
 
 
 #: Libraries that make programs faster or slower when only one side has them.
@@ -174,7 +170,7 @@ def libraries(bare: Use, container: Use) -> Iterator[Cause]:
         yield Cause(*facts, devices=rule.devices)
 
 
-def _names(paths: frozenset[str], pattern: str) -> set[str]:
+def _names(paths: FrozenSet[str], pattern: str) -> Set[str]:
     """Return the names of those libraries that a pattern matches, without ``lib`` and version."""
     found = (re.search(rf"({pattern})[^/]*$", path) for path in paths)
     return {re.sub(r"^/lib", "", each[1]) for each in found if each}
@@ -185,11 +181,11 @@ _MPI_LIBRARIES = {OPEN_MPI: r"/libmpi\.so\.(?!12\b)", MPICH: r"/libmpich|/libmpi
 _OPENMP = {"GNU's": r"/libgomp", "LLVM's or Intel's": r"/lib(omp|iomp5)\b"}
 
 
-def _known(use: Use, names: Mapping[str, str]) -> set[str]:
+def _known(use: Use, names: Mapping[str, str]) -> Set[str]:
     return {name for name, files in names.items() if any(re.search(files, path) for path in use.libraries)}
 
 
-def families_of(uses: Iterable[Use]) -> set[str]:
+def families_of(uses: Iterable[Use]) -> Set[str]:
     """Return the families of MPI that any of some sides loaded."""
     return {name for use in uses for name in _known(use, _MPI_LIBRARIES)}
 
@@ -277,11 +273,13 @@ SHORTEST = 1.0
 
 def faults(bare: Use, container: Use) -> Iterator[Cause]:
     """Yield a cause where the container's processes fault far more pages in, or read far more from files."""
-    if rates := _more(container, bare, "faults", MORE_FAULTS, MANY_FAULTS):
+    rates = _more(container, bare, "faults", MORE_FAULTS, MANY_FAULTS)
+    if rates:
         sentence = f"processes take {rates[0]:.0f} page faults a second in the container, {rates[1]:.0f} on the host"
         remedy = "look at its allocator, and at what switches huge pages off"
         yield Cause("faults", "minor", sentence, remedy, "getrusage(2)", CORES, 45)
-    if rates := _more(container, bare, "major_faults", MORE_READS, MANY_READS):
+    rates = _more(container, bare, "major_faults", MORE_READS, MANY_READS)
+    if rates:
         sentence = f"{rates[0]:.0f} pages a second are read from files in the container, {rates[1]:.0f} on the host"
         remedy = "unpack the image into a directory, or raise what limits memory for files"
         facts = ("faults", "major", sentence, remedy, "getrusage(2)", (FILES, START), 50, True)
@@ -290,7 +288,8 @@ def faults(bare: Use, container: Use) -> Iterator[Cause]:
 
 def switches(bare: Use, container: Use) -> Iterator[Cause]:
     """Yield a cause where the container's processes often have to leave their processors to others."""
-    if rates := _more(container, bare, "switched_out", MORE_SWITCHES, MANY_SWITCHES):
+    rates = _more(container, bare, "switched_out", MORE_SWITCHES, MANY_SWITCHES)
+    if rates:
         sentence = (
             f"processes are switched out {rates[0]:.0f} times a second in the container, {rates[1]:.0f} on the host"
         )
@@ -298,7 +297,7 @@ def switches(bare: Use, container: Use) -> Iterator[Cause]:
         yield Cause("switches", "involuntary", sentence, remedy, "getrusage(2)", CORES, 50)
 
 
-def _more(container: Use, bare: Use, name: str, factor: float, least: float) -> tuple[float, float] | None:
+def _more(container: Use, bare: Use, name: str, factor: float, least: float) -> Optional[Tuple[float, float]]:
     """Return how often a second each side counts something, the container first; None where the container's is usual.
 
     :param factor: times bare's rate from which on it is not.
@@ -321,7 +320,7 @@ def interfaces(bare: Use, container: Use) -> Iterator[Cause]:
         yield Cause(*facts, experiment=_told_to_talk_over(sorted(other), container))
 
 
-def _told_to_talk_over(names: Sequence[str], container: Use) -> Experiment | None:
+def _told_to_talk_over(names: Sequence[str], container: Use) -> Optional[Experiment]:
     """Return the container with the variables that name interfaces to what it loads; None for nothing that has any."""
     families = _known(container, _MPI_LIBRARIES)
     variables = [f"OMPI_MCA_btl_tcp_if_include={','.join(names)}"] if OPEN_MPI in families else []

@@ -3,26 +3,12 @@
 Otherwise all of them may share one core: 185 s instead of 3 s were seen. Only ranks on the first node are looked at.
 """
 
-from __future__ import annotations
+from typing import Any, Dict, Iterable, Optional, Sequence, Set
 
-from collections.abc import Iterable, Sequence
-from typing import Any
-
-
-def cores_of(text: str) -> set[int]:
-    """Return the processors in a list as Linux writes it.
-
-    >>> sorted(cores_of("0-2,8"))
-    [0, 1, 2, 8]
-    """
-    processors: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        processors.update(range(int(first), int(last or first) + 1))
-    return processors
+from containercheck.node.formatting import cores_of
 
 
-def problem(run: dict[str, Any], measure: dict[str, Any]) -> str | None:
+def problem(run: Dict[str, Any], measure: Dict[str, Any]) -> Optional[str]:
     """Return a message if a run's ranks on the first node have fewer cores than those of another run; else None.
 
     :param run: of the record, with ``bound``: the processors that each rank may use.
@@ -43,7 +29,7 @@ def problem(run: dict[str, Any], measure: dict[str, Any]) -> str | None:
     return f"{where}: its ranks {defect}: {bound}"
 
 
-def stray(run: dict[str, Any]) -> str | None:
+def stray(run: Dict[str, Any]) -> Optional[str]:
     """Return a message if a run left its half of the node, where both sides ran at the same time; else None.
 
     :param run: of the record; ``processors`` are those of its half.
@@ -57,7 +43,7 @@ def stray(run: dict[str, Any]) -> str | None:
     )
 
 
-def unseen(label: str, run: dict[str, Any] | None, against: str, measure: dict[str, Any] | None) -> str | None:
+def unseen(label: str, run: Optional[Dict[str, Any]], against: str, measure: Optional[Dict[str, Any]]) -> Optional[str]:
     """Return a message if the cores of two sides cannot be compared, as a run may end before all ranks are seen.
 
     :param label: of the side; ``run`` is the one in which most ranks were seen, None where none were.
@@ -69,7 +55,7 @@ def unseen(label: str, run: dict[str, Any] | None, against: str, measure: dict[s
     return f"the cores of ranks were not compared: of {label} {own} were seen while they ran, of {against} {others}"
 
 
-def roomiest(runs: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
+def roomiest(runs: Iterable[Dict[str, Any]]) -> Optional[Dict[str, Any]]:
     """Return the run whose ranks had the most cores; None where no ranks were seen.
 
     A defect in how ranks are started shows in every run, so also in this one.
@@ -78,7 +64,7 @@ def roomiest(runs: Iterable[dict[str, Any]]) -> dict[str, Any] | None:
     return max(seen, key=lambda run: (len(run["bound"]), _alone(run["bound"]), len(_all(run["bound"]))), default=None)
 
 
-def _all(bound: Sequence[str]) -> set[int]:
+def _all(bound: Sequence[str]) -> Set[int]:
     return set().union(*map(cores_of, bound))
 
 

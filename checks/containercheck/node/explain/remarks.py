@@ -4,13 +4,11 @@ A remark fails nothing. Each names the sides that are concerned, what was seen a
 node give none.
 """
 
-from __future__ import annotations
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-
-from containercheck.explain.observations import Observation
-from containercheck.explain.rules import FULL, INFINIBAND, devices_below
-from containercheck.results.formatting import size
+from containercheck.node.explain.observations import Observation
+from containercheck.node.explain.rules import FULL, INFINIBAND, devices_below
+from containercheck.node.formatting import size
 
 #: Bytes of locked memory below which libraries of InfiniBand cannot register their buffers (PRACE D12.6, 4.4.3).
 LOCKED = 1 << 30
@@ -62,16 +60,16 @@ REMARKS: Sequence[Callable[[Observation], Iterator[str]]] = (
 )
 
 
-def _of_node(seen: Observation | None) -> list[str]:
+def _of_node(seen: Optional[Observation]) -> List[str]:
     return [text for rule in REMARKS for text in rule(seen)] if seen else []
 
 
-def remarks(sides: Mapping[str, Observation | None]) -> list[str]:
+def remarks(sides: Mapping[str, Optional[Observation]]) -> List[str]:
     """Return what is wrong on a job's nodes, each once, with the sides and nodes that it concerns.
 
     :param sides: what each saw, by its label; None where it is not known.
     """
-    concerned: dict[str, list[str]] = {}
+    concerned: Dict[str, List[str]] = {}
     for label, seen in sides.items():
         if not seen:
             continue

@@ -1,19 +1,14 @@
 """Explain a failure: rank the causes that can explain the figures that failed, and say what experiments proved."""
 
-from __future__ import annotations
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
-
-from containercheck.application.facts import Figure
-from containercheck.explain.causes import MPI, Cause
-from containercheck.explain.experiments import AND, ENDED, ENDING_WELL, SET, UNSET, Experiment
-from containercheck.explain.observations import Observation, Use
-from containercheck.explain.rules import RULES, devices_below
-from containercheck.explain.use_rules import RULES_OF_USE, families_of
+from containercheck.node.explain.causes import MPI, Cause
+from containercheck.node.explain.observations import Observation, Use
+from containercheck.node.explain.remedies import AND, ENDED, ENDING_WELL, SET, UNSET, Experiment
+from containercheck.node.explain.rules import RULES, devices_below
+from containercheck.node.explain.use_rules import RULES_OF_USE, families_of
+from containercheck.node.formatting import number
 from containercheck.node.stats.sequential import FAIL, PASS
-from containercheck.results.formatting import number
 
 #: Fields of a cause that only rank it, and are not stored.
 _OF_RULES = ("weight", "narrow", "family", "devices")
@@ -22,17 +17,17 @@ NAMED = 3
 
 
 def causes(
-    bare: Observation | None,
-    container: Observation | None,
-    uses: tuple[Use, Use],
-    failed: Sequence[Figure],
+    bare: Optional[Observation],
+    container: Optional[Observation],
+    uses: Tuple[Use, Use],
+    failed: Sequence[Any],
     ranks: int = 2,
-) -> list[Cause]:
+) -> List[Cause]:
     """Return the differences that can explain the figures that failed, the likeliest first.
 
     :param bare, container: what both sides saw; None where it is not known.
     :param uses: what the runs of both used, bare first.
-    :param failed: the figures that are too slow; none for a run that failed otherwise.
+    :param failed: the figures that are too slow, with what each ``measures``; none for a run that failed otherwise.
     :param ranks: of the application: where it has one, messages slow no figure that does not say so.
     """
     scored = [(_explained(cause, failed, ranks) * cause.weight, cause) for cause in _concerning(bare, container, uses)]
@@ -40,8 +35,8 @@ def causes(
 
 
 def causes_of_end(
-    bare: Observation | None, container: Observation | None, uses: tuple[Use, Use], ranks: int = 2
-) -> list[Cause]:
+    bare: Optional[Observation], container: Optional[Observation], uses: Tuple[Use, Use], ranks: int = 2
+) -> List[Cause]:
     """Return the differences that can end or hang runs of a container, where those of bare end well; likeliest first.
 
     :param bare, container, uses, ranks: see :func:`causes`.
@@ -50,14 +45,14 @@ def causes_of_end(
     return sorted(found, key=lambda cause: -cause.weight)
 
 
-def _concerning(bare: Observation | None, container: Observation | None, uses: tuple[Use, Use]) -> list[Cause]:
+def _concerning(bare: Optional[Observation], container: Optional[Observation], uses: Tuple[Use, Use]) -> List[Cause]:
     """Return what differs, and is about an MPI and devices that are there."""
     found = differences(bare, container) if bare and container else []
     found += _by_use(uses)
     # What is set for another MPI than the container's slows nothing there. Of one that loaded none, bare's counts.
     families = families_of(uses[1:]) or families_of(uses)
     # The same may be seen before the runs and during them: the latter says more, unless only the former can be tried.
-    by_name: dict[tuple[str, str], Cause] = {}
+    by_name: Dict[Tuple[str, str], Cause] = {}
     for cause in found:
         known = by_name.get((cause.rule, cause.about))
         if not known or cause.experiment or not known.experiment:
@@ -65,10 +60,10 @@ def _concerning(bare: Observation | None, container: Observation | None, uses: t
     return [cause for cause in by_name.values() if _concerns(cause, bare, families)]
 
 
-def differences(bare: Observation, container: Observation) -> list[Cause]:
+def differences(bare: Observation, container: Observation) -> List[Cause]:
     """Return the causes on all nodes of the job; the sentence of one that only some nodes have names these."""
     compared = []
-    found: dict[tuple[str, str], tuple[Cause, set[str]]] = {}
+    found: Dict[Tuple[str, str], Tuple[Cause, Set[str]]] = {}
     for host in (container.host, *container.nodes):
         here, inside = bare.at(host) or (bare if host == container.host else None), container.at(host)
         if here and inside:
@@ -78,17 +73,17 @@ def differences(bare: Observation, container: Observation) -> list[Cause]:
     return [
         cause
         if len(hosts) == len(compared)
-        else replace(cause, sentence=f"on {_named(sorted(hosts))}: {cause.sentence}")
+        else cause._replace(sentence=f"on {_named(sorted(hosts))}: {cause.sentence}")
         for cause, hosts in found.values()
     ]
 
 
-def _by_rules(bare: Observation, container: Observation) -> list[Cause]:
+def _by_rules(bare: Observation, container: Observation) -> List[Cause]:
     return [cause for rule in RULES for cause in rule(bare, container)]
 
 
-def _by_use(uses: tuple[Use, Use]) -> list[Cause]:
-    return [replace(cause, of_use=True) for rule in RULES_OF_USE for cause in rule(*uses)]
+def _by_use(uses: Tuple[Use, Use]) -> List[Cause]:
+    return [cause._replace(of_use=True) for rule in RULES_OF_USE for cause in rule(*uses)]
 
 
 def _named(hosts: Sequence[str]) -> str:
@@ -96,7 +91,7 @@ def _named(hosts: Sequence[str]) -> str:
     return hosts[0] + (f" and {len(hosts) - 1} more node(s)" if len(hosts) > 1 else "")
 
 
-def _concerns(cause: Cause, bare: Observation | None, families: set[str]) -> bool:
+def _concerns(cause: Cause, bare: Optional[Observation], families: Set[str]) -> bool:
     """Return whether a cause is about an MPI that is loaded, where any is known, and about devices that the node has.
 
     :param families: of the MPI that is loaded.
@@ -106,14 +101,14 @@ def _concerns(cause: Cause, bare: Observation | None, families: set[str]) -> boo
     return not cause.devices or (bare is not None and any(devices_below(bare, each) for each in cause.devices))
 
 
-def _explained(cause: Cause, failed: Sequence[Figure], ranks: int) -> float:
+def _explained(cause: Cause, failed: Sequence[Any], ranks: int) -> float:
     """Return the part of the failed figures that a cause can explain."""
     if not failed:
         return 0.0
     return sum(_explains(cause, figure, ranks) for figure in failed) / len(failed)
 
 
-def _explains(cause: Cause, figure: Figure, ranks: int) -> bool:
+def _explains(cause: Cause, figure: Any, ranks: int) -> bool:
     if not figure.measures:
         return not cause.narrow and (ranks > 1 or bool({*cause.kinds} - {*MPI}))
     return bool({*cause.kinds} & {*figure.measures})
@@ -122,22 +117,24 @@ def _explains(cause: Cause, figure: Figure, ranks: int) -> bool:
 def stored(found: Iterable[Cause], tried: Sequence[Mapping[str, Any]] = (), results: Sequence[Mapping[str, Any]] = ()):
     """Return causes as the report has them, with the result of their experiment where they were tried.
 
-    :param tried: the causes of the earlier session that have a side of their own, in the order of ``results``.
+    :param tried: the causes whose remedies ran, in the order of ``results``.
     :param results: see ``Experiments.results``; and whether each remedy ``took_effect``.
     """
-    entries = [_entry(cause) for cause in found]
-    known = [*tried, *(entry for entry in entries if not any(_same(entry, other) for other in tried))]
+    entries = [entry(cause) for cause in found]
+    known = [*tried, *(each for each in entries if not any(_same(each, other) for other in tried))]
     outcomes = dict(enumerate(results))
     return [
         {**cause, "result": outcomes[place]} if place in outcomes else dict(cause) for place, cause in enumerate(known)
     ]
 
 
-def _entry(cause: Cause) -> dict[str, Any]:
-    entry = {name: value for name, value in asdict(cause).items() if name not in _OF_RULES}
+def entry(cause: Cause) -> Dict[str, Any]:
+    """Return a cause as the report has it."""
+    facts = {name: value for name, value in cause._asdict().items() if name not in _OF_RULES}
     if not cause.side:
-        del entry["side"]
-    return {**entry, "kinds": list(cause.kinds)}
+        del facts["side"]
+    experiment = dict(cause.experiment._asdict()) if cause.experiment else None
+    return {**facts, "kinds": list(cause.kinds), "experiment": experiment}
 
 
 def _same(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
@@ -146,9 +143,9 @@ def _same(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
 
 def took_effect(
     cause: Mapping[str, Any],
-    bare: Observation | None,
-    remedy: Observation | None,
-    uses: tuple[Use, Use] = (Use(), Use()),
+    bare: Optional[Observation],
+    remedy: Optional[Observation],
+    uses: Tuple[Use, Use] = (Use(), Use()),
 ) -> bool:
     """Return whether the container with the remedy no longer shows the difference: else nothing was tried.
 
@@ -172,7 +169,7 @@ def took_effect(
         return True
     # A variable that was set may be another than bare's: it is there, as it was to be.
     seen = [] if experiment.kind == SET else differences(bare, remedy)
-    return not any(_same(asdict(found), cause) for found in (*seen, *_by_use(uses)))
+    return not any(_same(found._asdict(), cause) for found in (*seen, *_by_use(uses)))
 
 
 def is_proven(cause: Mapping[str, Any]) -> bool:
@@ -195,9 +192,9 @@ def helps(cause: Mapping[str, Any]) -> bool:
     return any(figure["helps"] == FAIL for figure in figures.values())
 
 
-def lines(known: Sequence[Mapping[str, Any]]) -> list[str]:
+def lines(known: Sequence[Mapping[str, Any]]) -> List[str]:
     """Return the lines of a failure's message that explain it, by container; empty where nothing is known."""
-    by_side: dict[str, list[Mapping[str, Any]]] = {}
+    by_side: Dict[str, List[Mapping[str, Any]]] = {}
     for cause in known:
         by_side.setdefault(cause.get("side") or "", []).append(cause)
     return [
@@ -205,7 +202,7 @@ def lines(known: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _lines_of_container(known: Sequence[Mapping[str, Any]]) -> list[str]:
+def _lines_of_container(known: Sequence[Mapping[str, Any]]) -> List[str]:
     proven = [cause for cause in known if is_proven(cause)]
     partly = [cause for cause in known if not is_proven(cause) and helps(cause)]
     if proven:
@@ -250,7 +247,7 @@ def _is_refuted(cause: Mapping[str, Any]) -> bool:
     return effective and all(figure["helps"] == PASS for figure in figures.values())
 
 
-def _confirmed(cause: Mapping[str, Any], what: str) -> list[str]:
+def _confirmed(cause: Mapping[str, Any], what: str) -> List[str]:
     """Return the lines about a cause that an experiment confirmed: what differs, the proof, and what to do."""
     label = Experiment(**cause["experiment"]).label
     if cause.get("ended"):

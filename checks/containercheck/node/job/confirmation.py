@@ -1,0 +1,309 @@
+"""Confirm what failed, and try what may be its cause, in the job that found it (standard library only, Python 3.6).
+
+Where a figure failed, fresh rounds run the sides that are compared and, beside them, the container with each of the
+likeliest differences taken away (a *remedy*), in random order. The fresh rounds alone decide whether the failure
+stands: it does where they fail too, or where they are too few to say otherwise; it does not where they pass, or where
+at least :data:`FEWEST` lie within what is accepted. A difference is the proven cause where the container is slow
+without its remedy and as fast as bare with it, in the same rounds.
+
+Where runs of a container ended or hung, and none of what it is compared with, the container runs once more beside each
+remedy, the likeliest first, until one ends well :data:`ENDING_WELL` times.
+
+This takes as long as the rounds took, or up to four times as long within what they were allowed to take.
+"""
+
+import argparse
+import collections
+import contextlib
+import math
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from containercheck.node import contract
+from containercheck.node.build import file_trees
+from containercheck.node.explain.causes import Cause
+from containercheck.node.explain.remedies import ENDED_BEFORE, ENDING_WELL
+from containercheck.node.job import belonging, observation
+from containercheck.node.job.explaining import Explaining, Tried
+from containercheck.node.job.launch import Launch
+from containercheck.node.job.runner import Runner
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.outputs.experiments import Remedy
+from containercheck.node.outputs.problems import HANG, RANKS, STATUS
+from containercheck.node.stats.sequential import FAIL, PASS
+from containercheck.node.verdict.comparison import CONFIRMED, REFUTED, UNCONFIRMED, Confirmed
+
+#: Least seconds of a confirmation, and how much longer than the rounds it may take within what they were allowed.
+LEAST, LONGER = 20.0, 4.0
+#: Fewest fresh rounds that can speak against a failure without passing.
+FEWEST = 3
+#: Part by which a run may take longer than the one before: one that has no time for that is not begun.
+SPARE = 0.2
+#: Seconds that any run of a remedy may take, where these are left; and longest one, as a multiple of the container's.
+LEAST_LIMIT, SLOWEST = 5.0, 3.0
+#: Most seconds that the unpacking of an image may take.
+PATIENCE = 300.0
+
+
+class Confirmation:
+    """The second phase of a job.
+
+    :param arguments: of the command line (rounds.py).
+    :param facts: of the job.
+    :param runner: runs the sides, and keeps the record.
+    :param rounds: the first phase.
+    :ivar confirmed: by side and figure that failed.
+    :ivar tried: remedies that ran, with their causes.
+    :ivar seconds: that it took.
+    """
+
+    def __init__(self, arguments: argparse.Namespace, facts: Facts, runner: Runner, rounds: Any) -> None:
+        """Nothing is run yet."""
+        self._arguments, self._facts, self._runner, self._rounds = arguments, facts, runner, rounds
+        self._explaining = Explaining(facts, runner.record["runs"])
+        self._fresh: Optional[Evaluation] = None
+        self._first: Dict[Tuple[str, str], Tuple[int, int]] = {}
+        self.tried: List[Tried] = []
+        self._began = self._budget = self._longest = self._took = 0.0
+        self._number, self._why = 0, "the job was ended"
+
+    @property
+    def _evaluation(self) -> Evaluation:
+        evaluation: Evaluation = self._rounds.evaluation
+        return evaluation
+
+    def run(self, number: int) -> None:
+        """Confirm and try, where anything failed that can be.
+
+        :param number: of the last round.
+        """
+        self._number = number
+        took = self._rounds.seconds
+        allowed = self._arguments.seconds or math.inf
+        self._budget = min(max(LEAST, took, min(allowed, LONGER * took)), self._facts.deadline - self._runner.seconds)
+        self._began = time.monotonic()
+        failed = [place for place, pairs in self._evaluation.pairs.items() if pairs.verdict == FAIL]
+        ended = self._ended_in_container()
+        # Those of a side that the others are run without are its own.
+        problems = [problem for problem in self._evaluation.problems if problem.side not in self._evaluation.lost]
+        try:
+            if ended:
+                self._try_ends(ended)
+            if failed and not problems and not self._evaluation.emulated:
+                self._first = {place: self._counts(place) for place in failed}
+                self._confirm(failed)
+        finally:
+            self._took = self.seconds
+
+    @staticmethod
+    def clean_up() -> None:
+        """Remove the images that were unpacked for remedies."""
+        for path in Path().glob(f"{contract.UNPACKED}.remedy*"):
+            # Images have directories that nobody may write to.
+            with contextlib.suppress(OSError):
+                file_trees.remove(path)
+
+    @property
+    def notes(self) -> List[str]:
+        """What was wrong with fresh runs of the sides, a line each."""
+        problems = self._fresh.final_problems() if self._fresh and self._fresh.problems else []
+        return [f"while this was confirmed, {problem}" for problem in problems]
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that it took, or takes so far."""
+        return self._took or (time.monotonic() - self._began if self._began else 0.0)
+
+    @property
+    def confirmed(self) -> Dict[Tuple[str, str], Confirmed]:
+        """What fresh rounds said, by side and figure that failed; failures stand where there are none.
+
+        A job that was ended before has none, and a figure that failed in the fresh rounds has no others.
+        """
+        if self._evaluation.emulated:
+            return {}
+        failed = [place for place, pairs in self._evaluation.pairs.items() if pairs.verdict == FAIL]
+        return {place: self._said_of(place) for place in failed}
+
+    def explain(self) -> Tuple[List[Dict[str, Any]], str]:
+        """Return what can explain what failed, with what remedies showed, and where the time of the worst went."""
+        evaluation = self._evaluation
+        problems = [problem for problem in evaluation.problems if problem.kind in (HANG, RANKS, STATUS)]
+        rounds = {(problem.side, problem.round) for problem in problems}
+        failed = collections.Counter(side for side, _ in rounds)
+        known = {result["name"]: result for result in evaluation.experiments.results()}
+        ended = [each for each in self.tried if each.remedy.name in known]
+        shown = [known[each.remedy.name] for each in ended]
+        causes = self._explaining.explain_end(failed, ended, shown) if failed else []
+        slow, line = self._explain_slowness()
+        return [*causes, *slow], line
+
+    def _explain_slowness(self) -> Tuple[List[Dict[str, Any]], str]:
+        standing = {place for place, said in self.confirmed.items() if said.said != REFUTED}
+        known = {result["name"]: result for result in (self._fresh.experiments.results() if self._fresh else ())}
+        # What was tried for a failure that is none is no story.
+        kept = [
+            each
+            for each in self.tried
+            if each.remedy.name in known and {(each.remedy.of, figure) for figure in each.remedy.figures} & standing
+        ]
+        shown = [known[each.remedy.name] for each in kept]
+        return self._explaining.explain_slowness(self._evaluation, standing, kept, shown)
+
+    def _counts(self, place: Tuple[str, str]) -> Tuple[int, int]:
+        pairs = self._evaluation.pairs[place]
+        return pairs.rounds, pairs.above_tolerance
+
+    def _said_of(self, place: Tuple[str, str]) -> Confirmed:
+        pairs = self._fresh.pairs.get(place) if self._fresh else None
+        if pairs is None:
+            return Confirmed(UNCONFIRMED, 0, *(self._first.get(place) or self._counts(place)), self._why)
+        within = pairs.rounds >= FEWEST and pairs.lowest <= (pairs.estimate or 0.0) <= pairs.highest
+        said = CONFIRMED if pairs.verdict == FAIL else REFUTED if pairs.verdict == PASS or within else UNCONFIRMED
+        return Confirmed(said, pairs.rounds, *self._first[place], self._why)
+
+    def _confirm(self, failed: Sequence[Tuple[str, str]]) -> None:
+        """Run fresh rounds of all that failed, and of remedies."""
+        sides = self._compared({name for name, _ in failed})
+        most = len(self.tried) + self._most_remedies(sides)
+        # Without remedies, so many rounds are to be had in any case.
+        kept = FEWEST * sum(self._runner.took.get(name, 0.0) for name in sides)
+        for cause, of, figures in self._explaining.slow(self._evaluation, failed):
+            if len(self.tried) < most:
+                self._add_remedy(cause, of, figures, kept)
+        remedies = [each.remedy for each in self.tried if each.remedy.figures]
+        # A round that cannot end in time is not begun.
+        self._longest = sum(self._runner.took.get(name, 0.0) for name in (*sides, *(each.of for each in remedies)))
+        self._fresh = Evaluation(self._facts.of_sides(sides), Path(), remedies, failed)
+        print("confirming: {}".format(", ".join(f"{figure} of {name}" for name, figure in failed)), flush=True)
+        self._why = "the time was used up"
+        while self._goes_on(self._fresh):
+            self._number += 1
+            self._round(self._fresh, sides)
+        print(f"no more fresh rounds after {self.seconds:.0f} s", flush=True)
+
+    def _goes_on(self, fresh: Evaluation) -> bool:
+        """Tell whether another fresh round may tell more, and has the time."""
+        if fresh.repeated() or not (fresh.more_would_tell() or fresh.experiments.more_would_tell(len(fresh.rounds))):
+            self._why = "runs failed" if fresh.repeated() else "more rounds would not tell"
+            return False
+        return self.seconds + self._longest <= self._budget
+
+    def _round(self, fresh: Evaluation, sides: Sequence[str]) -> None:
+        """Run the sides and the remedies that are still tried, in random order."""
+        began, counted = time.monotonic(), len(fresh.rounds)
+        failed = fresh.experiments.failed
+        remedies = [each.remedy.name for each in self.tried if each.remedy.figures and each.remedy.name not in failed]
+        names = [*sides, *remedies]
+        self._runner.coin.shuffle(names)
+        for runs in self._runner.turns(self._number, names, self._limit):
+            for run in runs:
+                fresh.add(run)
+        self._longest = max(self._longest, time.monotonic() - began)
+        fresh.end_round(False)
+        if len(fresh.rounds) > counted:
+            self._evaluation.count(fresh.rounds[-1])
+
+    def _most_remedies(self, sides: Sequence[str]) -> int:
+        """Return how many remedies the time is enough for, in as many rounds as the first phase had."""
+        if self._runner.at_once:
+            # A side has half of the node, and a remedy would need a half of its own.
+            return 0
+        run = max((self._runner.took.get(name, 0.0) for name in sides), default=0.0)
+        # Rounds of an earlier job took none of this one's time.
+        rounds = max(FEWEST, min(self._number, min((first for first, _ in self._first.values()), default=FEWEST)))
+        runs = self._budget / (rounds * run * (1 + SPARE)) if run else math.inf
+        return max(0, min(self._facts.remedies, int(min(runs, 1e6)) - len(sides)))
+
+    def _compared(self, names: Any) -> List[str]:
+        """Return some sides and what they are compared with, in their order."""
+        wanted = {side.compared_with for side in self._facts.sides if side.name in names} | set(names)
+        return [side.name for side in self._facts.sides if side.name in wanted]
+
+    def _add_remedy(self, cause: Cause, of: str, figures: Dict[str, float], kept: float = 0.0) -> Optional[Remedy]:
+        """Make a remedy, where the side can carry it out and no other is the same; record what it sees.
+
+        :param kept: seconds that must be left after it.
+        """
+        launch, experiment = Launch(of), cause.experiment
+        same = [each for each in self.tried if (each.cause.experiment, each.remedy.of) == (experiment, of)]
+        left = self._budget - self.seconds - kept
+        if not experiment or same or left <= 0 or not launch.fits(experiment):
+            return None
+        remedy = Remedy(f"remedy{len(self.tried) + 1}", of, figures)
+        mended = launch.with_remedy(remedy.name, experiment)
+        print(f"{remedy.name} is {of} with {experiment.label}", flush=True)
+        try:
+            if "image" in mended.words:
+                _unpack(mended, max(1.0, min(PATIENCE, left)))
+        except OSError as error:
+            print(f"{remedy.name} is not tried: {error}", flush=True)
+            return None
+        self.tried.append(Tried(cause, remedy))
+        observation.record(remedy.name, int(mended.container.get("observed", 0)), max(1.0, min(PATIENCE, left)))
+        return remedy
+
+    def _limit(self, name: str) -> float:
+        """Return the seconds that a run may take; a remedy's no more than are left, as one may hang."""
+        of = {each.remedy.name: each.remedy.of for each in self.tried}.get(name)
+        if of is None:
+            return self._runner.limit(name)
+        longest = max(LEAST_LIMIT, SLOWEST * self._runner.took.get(of, math.inf))
+        return max(1.0, min(self._runner.limit(of), longest, self._budget - self.seconds))
+
+    def _ended_in_container(self) -> str:
+        """Return the only container all of whose runs ended or hung, where those of its measure did not; else empty."""
+        if self._runner.at_once:
+            return ""
+        bad = {
+            (problem.side, problem.round)
+            for problem in self._evaluation.problems
+            if problem.kind in (HANG, RANKS, STATUS)
+        }
+        failed = {side for side, _ in bad}
+        for side in self._facts.sides:
+            runs = [run for run in self._runner.record["runs"] if run["side"] == side.name]
+            is_alone = failed == {side.name} and side.contained and side.compared_with is not None
+            if is_alone and len(runs) >= ENDED_BEFORE and all((side.name, run["round"]) in bad for run in runs):
+                return side.name
+        return ""
+
+    def _try_ends(self, name: str) -> None:
+        """Run a container that ends or hangs once more beside each remedy, until one ends well often enough."""
+        for cause in self._explaining.ending(name):
+            if len(self.tried) >= self._facts.remedies or self.seconds + self._expected(name) > self._budget:
+                return
+            remedy = self._add_remedy(cause, name, {})
+            if remedy and (self._ends_well(remedy) or not self._ended_in_container()):
+                return
+
+    def _ends_well(self, remedy: Remedy) -> bool:
+        """Tell whether runs end well with a remedy, and another one without it does not."""
+        experiments = self._evaluation.experiments
+        experiments.begin(remedy)
+        self._number += 1
+        names = [remedy.name, remedy.of]
+        self._runner.coin.shuffle(names)
+        for name in names:
+            self._evaluation.add(self._runner.run(self._number, name, self._limit(name)))
+        self._evaluation.end_round(False)
+        while remedy.name not in experiments.failed and experiments.ended_well[remedy.name] < ENDING_WELL:
+            if self.seconds + self._expected(remedy.name) > self._budget:
+                break
+            self._number += 1
+            self._evaluation.add(self._runner.run(self._number, remedy.name, self._limit(remedy.name)))
+            self._evaluation.end_round(False)
+        return remedy.name not in experiments.failed and experiments.ended_well[remedy.name] >= ENDING_WELL
+
+    def _expected(self, name: str) -> float:
+        ran = [run["seconds"] for run in self._runner.record["runs"] if run["side"] == name]
+        return (1 + SPARE) * max(ran, default=0.0)
+
+
+def _unpack(launch: Launch, seconds: float) -> None:
+    """Unpack the image of a remedy; one that cannot be in this time is left out, as its own run then fails."""
+    Path(launch.words["image"]).mkdir(exist_ok=True)
+    command = ["timeout", f"{seconds:g}", "bash", "-c", launch.script(contract.UNPACK)]
+    subprocess.run(command, env=belonging.environment(), stdin=subprocess.DEVNULL)

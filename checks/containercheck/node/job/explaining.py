@@ -1,0 +1,131 @@
+"""Rank what differs between the sides of a job as causes of what failed (standard library only, Python 3.6)."""
+
+import itertools
+from pathlib import Path
+from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
+
+from containercheck.node.explain import explanation, observations
+from containercheck.node.explain.causes import Cause
+from containercheck.node.explain.pairs import Pair, pairs_of
+from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.outputs.experiments import Remedy
+
+#: A cause, the name of the side that it slows, and the overhead of each of its figures that failed.
+Slowing = Tuple[Cause, str, Dict[str, float]]
+
+
+class Tried(NamedTuple):
+    """A cause whose remedy ran beside the others, and that remedy."""
+
+    cause: Cause
+    remedy: Remedy
+
+
+class Explaining:
+    """What is known of the sides of a job.
+
+    :param facts: of the job.
+    :param runs: of the record, which grows.
+    """
+
+    def __init__(self, facts: Facts, runs: List[Dict[str, Any]]) -> None:
+        """Pair each container with what it is compared with."""
+        self._facts, self._runs = facts, runs
+        self._pairs = pairs_of(facts.sides)
+        self._figures = {figure.name: figure for figure in facts.figures}
+
+    def slow(self, evaluation: Evaluation, failed: Collection[Tuple[str, str]]) -> List[Slowing]:
+        """Return the causes that can explain figures, the likeliest of each container first.
+
+        :param failed: side and figure of those that failed.
+        """
+        by_pair = [
+            [(cause, pair.subject.name, figures) for cause in self._causes(pair, figures)]
+            for pair, figures in self._slow_pairs(evaluation, failed)
+        ]
+        # The likeliest of each container first.
+        return [each for turn in itertools.zip_longest(*by_pair) for each in turn if each]
+
+    def explain_slowness(
+        self,
+        evaluation: Evaluation,
+        failed: Collection[Tuple[str, str]],
+        tried: Sequence[Tried],
+        results: Sequence[Mapping[str, Any]],
+    ) -> Tuple[List[Dict[str, Any]], str]:
+        """Return what can explain the figures that failed, and where the time of the worst went, in a line.
+
+        :param failed: side and figure of those that failed.
+        :param tried: causes whose remedies ran, in the order of ``results`` (``Experiments.results``).
+        """
+        found: List[Cause] = []
+        line, most = "", 0.0
+        for pair, figures in self._slow_pairs(evaluation, failed):
+            found += pair.named(self._causes(pair, figures))
+            name, overhead = max(figures.items(), key=lambda item: self._loss(*item))
+            if self._figures[name].compare == "ratio" and self._loss(name, overhead) > most:
+                most = self._loss(name, overhead)
+                uses = pair.seen(Path(), self._runs)[2]
+                line = explanation.time_line(*uses, self._facts.cores, most)
+                line = line if pair.is_only or not line else f"{pair.subject.label}: {line}"
+        return self._stored(found, tried, results), line
+
+    def ending(self, name: str) -> List[Cause]:
+        """Return the causes that can end or hang runs of a container, the likeliest first."""
+        return [
+            cause
+            for pair in self._pairs
+            if pair.subject.name == name
+            for cause in explanation.causes_of_end(*pair.seen(Path(), self._runs), self._facts.ranks)
+        ]
+
+    def explain_end(
+        self, failed: Mapping[str, int], tried: Sequence[Tried], results: Sequence[Mapping[str, Any]]
+    ) -> List[Dict[str, Any]]:
+        """Return why runs of containers may have ended or hung, where those that they are compared with did not.
+
+        :param failed: how many runs of each side ended or hung.
+        :param tried: as for :meth:`explain_slowness`.
+        """
+        pairs = [pair for pair in self._pairs if pair.subject.name in failed and pair.baseline.name not in failed]
+        found = [cause for pair in pairs for cause in pair.named(self.ending(pair.subject.name))]
+        entries = self._stored(found, tried, results)
+        if len(pairs) != 1:
+            # Of several it is not known which one was mended.
+            return entries
+        name = pairs[0].subject.name
+        ended = [failed[name], sum(run["side"] == name for run in self._runs)]
+        return [{**entry, "ended": ended} for entry in entries]
+
+    def _slow_pairs(
+        self, evaluation: Evaluation, failed: Collection[Tuple[str, str]]
+    ) -> Iterable[Tuple[Pair, Dict[str, float]]]:
+        """Yield each container that is too slow, with the overhead of its figures that failed."""
+        for pair in self._pairs:
+            figures = {
+                figure: pairs.estimate or 0.0
+                for (side, figure), pairs in evaluation.pairs.items()
+                if side == pair.subject.name and (side, figure) in failed and (pairs.estimate or 0.0) > pairs.lowest
+            }
+            if figures:
+                yield pair, figures
+
+    def _causes(self, pair: Pair, figures: Iterable[str]) -> List[Cause]:
+        failed = [self._figures[name] for name in figures]
+        return explanation.causes(*pair.seen(Path(), self._runs), failed, self._facts.ranks)
+
+    def _loss(self, figure: str, worse: float) -> float:
+        """Return by how many percent longer the container takes: 100 for half the rate."""
+        return worse if self._figures[figure].better == "lower" else 100 * worse / max(1e-9, 100 - worse)
+
+    def _stored(
+        self, found: Sequence[Cause], tried: Sequence[Tried], results: Sequence[Mapping[str, Any]]
+    ) -> List[Dict[str, Any]]:
+        baselines = {pair.subject.name: pair.baseline.name for pair in self._pairs}
+        named = {pair.subject.name: pair.named for pair in self._pairs}
+        shown = []
+        for (cause, remedy), result in zip(tried, results):
+            seen = observations.of_pair(Path(), self._runs, (baselines[remedy.of], remedy.name))
+            shown.append({**result, "took_effect": explanation.took_effect(explanation.entry(cause), *seen)})
+        entries = [explanation.entry(named[remedy.of]([cause])[0]) for cause, remedy in tried]
+        return explanation.stored(found, entries, shown)

@@ -1,0 +1,297 @@
+"""The second phase of a job: what failed is confirmed, and remedies are tried, with runs that are made up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import BARE
+from conftest import GENERIC as UNCONTAINED
+from containercheck import Figure
+from containercheck.node.explain import explanation
+from containercheck.node.explain.remedies import MOST
+from containercheck.node.job import confirmation
+from containercheck.node.job.processes import Terminated
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from played import TIME, Job
+
+QUIET, SLOW, FOURFOLD = ({"baseline": 1.0, "subject": value} for value in (1.01, 1.2, 4.0))
+GENERIC = {**UNCONTAINED, "contained": True}
+KNOWN = {"time": (2.0, "12 nights")}
+#: What bare sees, and a container with two variables that can slow it.
+SEES = {"host": "node1", "environment": {}, "limits": {"Max processes": "100"}}
+DIFFERS = {**SEES, "environment": {"OPENBLAS_CORETYPE": "Prescott", "MALLOC_ARENA_MAX": "1"}}
+#: And one with a limit that can end runs.
+LIMITED = {**SEES, "limits": {"Max processes": "10"}}
+FILES = Figure("time", r"^time (\S+)", "s", better="lower", measures=("files",))
+#: An image that is read through FUSE.
+MOUNTED = {**SEES, "mounts": {"/": ["fuse.squashfuse_ll", "squashfuse_ll", "ro"]}}
+ON_DISK = {**SEES, "mounts": {"/": ["ext4", "/dev/vda", "rw"]}}
+
+
+@pytest.fixture
+def play(tmp_path, monkeypatch):
+    """Play both phases of a job in a directory of the test's own; return its record.
+
+    A remedy sees what bare sees.
+    """
+
+    def run(job, *words, differs=DIFFERS, sees=SEES, directory=tmp_path):
+        monkeypatch.chdir(directory)
+        for name, seen in (("baseline", sees), ("subject", differs)):
+            Path(f"{name}.observed.json").write_text(json.dumps(seen))
+        record = lambda name, ranks, patience: Path(f"{name}.observed.json").write_text(json.dumps(sees))  # noqa: E731
+        monkeypatch.setattr(confirmation.observation, "record", record)
+        job.facts.setdefault("remedies", MOST)
+        return job.play(monkeypatch, *words, confirms=True)
+
+    return run
+
+
+def slow(fresh, values=SLOW, figures=(TIME,), **facts):
+    """Return a job whose container is slow in the first rounds."""
+    job = Job(values, figures, **{"sides": [BARE, GENERIC], "priors": KNOWN, **facts})
+    job.fresh = fresh
+    return job
+
+
+def with_remedies(*remedies):
+    """Return what a slow container's fresh rounds take, and those of its remedies."""
+    return {**SLOW, **{f"remedy{number}": value for number, value in enumerate(remedies, 1)}}
+
+
+def row(record):
+    (found,) = record.verdict["rows"]
+    return found["verdict"], found["confirmation"]
+
+
+def test_what_passes_is_not_run_again(play):
+    job = slow(QUIET, QUIET)
+    record = play(job)
+    assert (row(record), record.verdict["failures"], job.confirmation.seconds) == (("pass", ""), [], 0.0)
+    assert "remedy" not in str(record.runs)
+
+
+def test_a_failure_that_fresh_rounds_see_too_is_confirmed(play):
+    job = slow(with_remedies(1.2, 1.2))
+    record = play(job)
+    (line,) = record.verdict["failures"]
+    fresh = len(record.verdict["measured"]) - 2
+    assert row(record) == ("fail", "confirmed")
+    assert f"above it in 2 of 2 rounds, confirmed in {fresh} more" in line, line
+
+
+def test_a_failure_is_none_where_fresh_rounds_pass(play):
+    record = play(slow({**QUIET, "remedy1": 1.0, "remedy2": 1.0}))
+    assert (row(record), record.verdict["failures"], record.verdict["causes"]) == (("inconclusive", "refuted"), [], [])
+    line = record.verdict["doubts"][0]
+    assert "above it in 2 of 2 rounds, and not in " in line and ": slow once, not again; " in line
+
+
+@pytest.mark.parametrize(("fresh", "said"), [(3, "refuted"), (2, "unconfirmed")])
+def test_three_fresh_rounds_within_what_is_accepted_speak_against_a_failure_and_fewer_do_not(play, fresh, said):
+    """They spread too much to pass."""
+    job = slow(lambda number: {"baseline": 1.0, "subject": {3: 1.25, 4: 0.8, 5: 1.0}[number]}, FOURFOLD, remedies=0)
+    job.seconds = 10.0
+    job.facts["deadline"] = 40.0 + 20.0 * fresh
+    record = play(job)
+    assert job.confirmation.confirmed["subject", "time"].rounds == fresh
+    assert row(record)[1] == said
+
+
+@pytest.mark.parametrize(("left", "fresh"), [(-1.0, 0), (10.0, 0), (70.0, 1)])
+def test_a_failure_that_there_is_no_time_to_confirm_stays_one(play, left, fresh):
+    """As two that were planted, of 73 and 75 %, in 2 of 2 rounds."""
+    job = slow(FOURFOLD, FOURFOLD, deadline=120.0 + left)
+    job.seconds = 30.0
+    record = play(job, "--seconds=120")
+    assert row(record) == ("fail", "unconfirmed")
+    (line,) = record.verdict["failures"]
+    assert "above it in 2 of 2 rounds, not confirmed: the time was used up" + " after 1 more" * fresh in line, line
+    assert len(record.verdict["measured"]) == 2 + fresh
+
+
+def causes(record):
+    """Return what experiments showed of each cause."""
+    return {cause["about"]: explanation.outcome(cause) for cause in record.verdict["causes"] if cause.get("result")}
+
+
+def test_the_cause_whose_remedy_takes_all_away_is_proven(play):
+    record = play(slow(with_remedies(1.0, 1.2)))
+    found = causes(record)
+    assert [*found] == ["OPENBLAS_CORETYPE", "MALLOC_ARENA_MAX"]
+    assert found["OPENBLAS_CORETYPE"].startswith("proven, ")
+    assert record.verdict["explained"][1].startswith("proven: with OPENBLAS_CORETYPE removed the overhead of time is ")
+    assert row(record) == ("fail", "confirmed")
+    # Remedies are no rounds of the container, and no rows.
+    assert {side for round_ in record.verdict["measured"] for side in round_} == {"baseline", "subject"}
+
+
+def test_a_remedy_that_does_nothing_is_refuted_and_one_that_does_a_part_helps(play):
+    found = causes(play(slow(with_remedies(1.08, 1.2))))
+    assert found["OPENBLAS_CORETYPE"].startswith("it helps, ")
+    assert found["MALLOC_ARENA_MAX"].startswith("not the cause, ")
+
+
+def test_no_remedy_is_proven_where_the_container_is_not_slow_without_it(play):
+    record = play(slow({**QUIET, "remedy1": 1.0, "remedy2": 1.0}))
+    assert not any(explanation.is_proven(cause) for cause in record.verdict["causes"])
+
+
+def test_a_remedy_that_fails_or_hangs_is_left_out_and_keeps_nothing_from_its_verdict(play):
+    job = slow(with_remedies(1.0, 1.0))
+    job.faults = {(number, "remedy1"): {"status": 3} for number in range(1, 60)}
+    job.takes = {"remedy2": 1000.0}
+    record = play(job)
+    assert (row(record), record.verdict["problems"]) == (("fail", "confirmed"), [])
+    assert "proven" not in str(causes(record))
+    assert [run["timed_out"] for run in record.runs if run["side"] == "remedy2"] == [True]
+
+
+def test_no_more_remedies_are_tried_than_the_time_is_enough_for(play):
+    job = slow(with_remedies(1.2, 1.2))
+    job.seconds = 10.0
+    # Three runs in each of three rounds, with some to spare; the first phase took 40 s.
+    job.facts["deadline"] = 40.0 + 110.0
+    record = play(job)
+    assert {run["side"] for run in record.runs} == {"baseline", "subject", "remedy1"}
+
+
+@given(
+    seconds=st.floats(0.5, 40),
+    slowness=st.floats(0.5, 200),
+    deadline=st.floats(0, 400),
+    words=st.sampled_from([["--seconds=100"], ["--seconds=10"], ["--rounds=4"]]),
+)
+@settings(max_examples=30)
+def test_the_second_phase_takes_no_more_than_its_budget_and_one_round(
+    tmp_path_factory, seconds, slowness, deadline, words
+):
+    """Whatever remedies take."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.chdir(tmp_path_factory.mktemp("job"))
+        Path("baseline.observed.json").write_text(json.dumps(SEES))
+        Path("subject.observed.json").write_text(json.dumps(DIFFERS))
+        monkeypatch.setattr(confirmation.observation, "record", lambda name, ranks, patience: None)
+        job = slow({**with_remedies(1.0, 1.0), "subject": 1.2}, remedies=MOST, deadline=deadline)
+        job.seconds, job.takes = seconds, {"remedy1": slowness, "remedy2": slowness}
+        record = job.play(monkeypatch, *words, confirms=True)
+        took = record.verdict["confirming_seconds"]
+        first = job.now - took
+        budget = min(max(20.0, 3 * first), max(0.0, deadline - first))
+        assert took <= budget + 2 * seconds + 2 + 1e-3
+
+
+def test_an_unpacked_image_is_there_for_its_remedy_and_removed_with_it(play):
+    job = slow(with_remedies(1.2, 1.0), figures=[FILES])
+    kept = []
+    job.run_once = lambda *words, made=job.run_once: kept.append([*Path().glob("image.unpacked.remedy*/file")]) or made(
+        *words
+    )
+    record = play(job, differs=MOUNTED, sees=ON_DISK)
+    (proven,) = (cause for cause in record.verdict["causes"] if explanation.is_proven(cause))
+    assert proven["experiment"]["kind"] == "unpack" and kept[-1]
+    job.confirmation.clean_up()
+    assert [*Path().glob("image.unpacked*")] == []
+
+
+def test_a_job_that_is_ended_while_it_confirms_keeps_its_verdict_as_not_confirmed(play):
+    job = slow(with_remedies(1.0, 1.0))
+
+    def run_once(*words, made=job.run_once):
+        if int(words[1].name.split("-")[0]) > 3:
+            raise Terminated(143)
+        return made(*words)
+
+    job.run_once = run_once
+    with pytest.raises(Terminated):
+        play(job)
+    assert row(job.record) == ("fail", "unconfirmed")
+    assert (
+        "above it in 2 of 2 rounds, not confirmed: the time was used up after 1 more)"
+        in job.record.verdict["failures"][0]
+    )
+
+
+def test_nothing_is_confirmed_where_nothing_is_judged(play):
+    """The processors are emulated."""
+    record = play(slow(FOURFOLD, FOURFOLD, emulated=True))
+    assert (row(record), len(record.verdict["measured"])) == (("emulated", ""), 2)
+
+
+def test_of_several_containers_only_what_failed_is_run_again(play):
+    """As in an acceptance; the figures of the others are not missing."""
+    sides = [BARE, GENERIC, {**GENERIC, "name": "other", "label": "other"}]
+    job = slow(SLOW, {**SLOW, "other": 1.0}, sides=sides, remedies=0)
+    record = play(job)
+    assert record.verdict["problems"] == []
+    assert [row["confirmation"] for row in record.verdict["rows"]] == ["confirmed", ""]
+    assert {run["side"] for run in record.runs if run["round"] == 3} == {"baseline", "subject"}
+
+
+def ends(remedy=(), container=(), **facts):
+    """Return a job whose container ends with an error in each run, and whose remedy ends well.
+
+    :param remedy, container: runs of either that end otherwise than that, by their number.
+    """
+    job = Job({**QUIET, "remedy1": 1.0}, sides=[BARE, GENERIC], **facts)
+    seen = {"subject": 0, "remedy1": 0}
+
+    def run_once(*words, made=job.run_once):
+        side = words[1].name.split("-")[1]
+        run = made(*words)
+        if side in seen:
+            seen[side] += 1
+            failed = seen[side] in remedy if side == "remedy1" else seen[side] not in container
+            run["status"] = 3 if failed else 0
+        return run
+
+    job.run_once = run_once
+    return job
+
+
+def ending(record):
+    """Return how many runs of the remedy there were, whether the cause is proven, and how runs without it ended."""
+    (cause,) = record.verdict["causes"]
+    return sum(run["side"] == "remedy1" for run in record.runs), explanation.is_proven(cause), cause["ended"]
+
+
+def test_what_ends_runs_is_proven_by_four_good_runs_with_and_three_bad_ones_without(play):
+    record = play(ends(), differs=LIMITED)
+    assert ending(record) == (4, True, [3, 3])
+    assert record.verdict["explained"][1] == (
+        "proven: with the limit of processes at 100 all of 4 runs ended well, and 0 of 3 without"
+    )
+    assert record.verdict["problems"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        # The container ended well once, or the remedy did not.
+        ({"container": (3,)}, (4, False, [2, 3])),
+        ({"remedy": (1,)}, (1, False, [3, 3])),
+        ({"remedy": (4,)}, (4, False, [3, 3])),
+        ({"remedies": 0}, (0, False, [2, 2])),
+    ],
+)
+def test_fewer_runs_prove_no_cause_of_an_end(play, facts, expected):
+    job = ends(**{name: value for name, value in facts.items() if name != "remedies"})
+    job.facts["remedies"] = facts.get("remedies", MOST)
+    assert ending(play(job, differs=LIMITED)) == expected
+
+
+def test_runs_that_prove_the_cause_of_an_end_have_a_budget(play):
+    job = ends(deadline=4.0 + 4.0)
+    runs, is_proven, _ = ending(play(job, differs=LIMITED))
+    # Who goes first is drawn: the first phase may end with the container's second run.
+    assert runs in (2, 3) and not is_proven
+
+
+@pytest.mark.parametrize("faults", [{"container": (2, 3, 4, 5, 6, 7, 8, 9)}, {}])
+def test_what_ended_once_or_what_bare_does_too_is_not_tried(play, faults):
+    job = ends(**faults)
+    job.faults = {} if faults else {(number, "baseline"): {"status": 3} for number in (1, 2)}
+    assert "remedy1" not in {run["side"] for run in play(job, differs=LIMITED).runs}

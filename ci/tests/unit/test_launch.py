@@ -1,0 +1,130 @@
+"""Commands of a side, filled in on the node: for a run, and for the container with one change."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import replace
+
+import pytest
+from containercheck.node.container_runtimes import by_name
+from containercheck.node.explain.remedies import AND, BIND, CPUS, GPUS, LIMIT, OPTION, PREFIX, SET, UNPACK, UNSET
+from containercheck.node.explain.remedies import Experiment as Change
+from containercheck.node.job.launch import Launch, content_of, limited, note
+from containercheck.sides.commands import side_commands
+from containercheck.sides.sides import Container, HostMpi, Program, Side
+from containercheck.site.layout import Layout
+from containercheck.site.sites import Site
+
+SITE = Site("here:only", is_here=True, architecture="x86_64", cores=4, gpus=0)
+IMAGE = Container(by_name("Apptainer"), "image.sif")
+EXEC = "apptainer exec -B/stage:/rfm_workdir --pwd /rfm_workdir"
+
+
+@pytest.fixture(autouse=True)
+def stage(tmp_path, monkeypatch):
+    """Work in a stage directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def launched(container=IMAGE, **facts):
+    """Write the commands of a container, and return them as the job reads them."""
+    side = Side("subject", "generic", Program("cat"), container=container, compared_with="baseline", **facts)
+    stored = side_commands(side, SITE, Layout(1, 2, 1), "/stage", observed=True).stored
+    with open("commands.json", "w") as file:
+        json.dump({"subject": stored}, file)
+    return Launch("subject")
+
+
+def test_what_only_the_node_knows_is_filled_in_and_nothing_is_left_of_slots():
+    assert launched().run == f"{EXEC} image.sif cat"
+    note("subject", {"start": ["env", "-uFI_PROVIDER"], "options": ["--userns", "-B/my data:/data"]})
+    assert Launch("subject").run == f"env -uFI_PROVIDER {EXEC} --userns '-B/my data:/data' image.sif cat"
+    assert (
+        Launch("subject")
+        .script("observe")
+        .endswith(" image.sif sh /rfm_workdir/observe.sh /rfm_workdir/subject.observing")
+    )
+    launched(replace(IMAGE, host_mpi=HostMpi("cat")))
+    note("subject", {"mpi-options": ["-B/usr/lib:/host/usr/lib"]})
+    assert " -B/usr/lib:/host/usr/lib image.sif sh /rfm_workdir/subject.host-mpi.sh cat" in Launch("subject").run
+
+
+def test_the_name_of_an_image_may_be_known_only_on_the_node(stage):
+    launch = launched(Container(by_name("Podman"), content_of("image.name")))
+    (stage / "image.name").write_text("localhost/made:1\n")
+    assert launch.run.endswith(" localhost/made:1 cat")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (Change(UNSET, "X"), "image.sif env -u X cat"),
+        (Change(SET, "X=a b"), "image.sif env 'X=a b' cat"),
+        (Change(SET, f"X=1{AND}Y=2"), "image.sif env X=1 Y=2 cat"),
+        (Change(CPUS, "0-3"), "image.sif taskset -c 0-3 cat"),
+        (Change(PREFIX, "chrt -o 0"), "image.sif chrt -o 0 cat"),
+        (Change(BIND, "/dev/shm"), "-B/dev/shm:/dev/shm image.sif cat"),
+        (Change(OPTION, "--security-opt seccomp=unconfined"), "--security-opt seccomp=unconfined image.sif cat"),
+        (Change(GPUS), "--nv image.sif cat"),
+        (Change(UNPACK), "image.unpacked.remedy1 cat"),
+    ],
+)
+def test_a_remedy_is_the_container_with_one_change(change, words):
+    launched()
+    note("subject", {"options": ["--userns"]})
+    remedy = Launch("subject").with_remedy("remedy1", change)
+    assert remedy.run == Launch("remedy1").run == f"{EXEC} --userns {words}"
+    assert "/rfm_workdir/remedy1.observing" in remedy.script("observe")
+    # The container itself stays as it was.
+    assert Launch("subject").run == f"{EXEC} --userns image.sif cat"
+
+
+def test_an_image_is_unpacked_into_a_directory_of_the_remedy():
+    unpack = launched().with_remedy("remedy1", Change(UNPACK)).script("unpack")
+    assert " image.sif sh -c " in unpack
+    assert " -C /rfm_workdir/image.unpacked.remedy1 " in unpack
+    subprocess.run(["bash", "-n"], input=unpack, text=True, check=True)
+
+
+def test_what_a_side_cannot_carry_out_is_not_tried():
+    unpacked = replace(IMAGE, unpacked_to="unpacked")
+    with_gpus = replace(IMAGE, gpus=True)
+    engine = Container(by_name("Podman"), "image")
+    fits = [
+        [launched(each).fits(Change(kind)) for kind in (UNPACK, GPUS)] for each in (IMAGE, engine, unpacked, with_gpus)
+    ]
+    assert fits == [[True, True], [False, True], [False, True], [True, False]]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "printed"),
+    [
+        ("Max stack size", "4194304", "4096"),
+        ("Max processes", "77", "77"),
+        ("Max open files", "64", "64"),
+        ("Max locked memory", "0", "0"),
+    ],
+)
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+def test_a_limit_is_set_by_the_shell_before_the_program(name, value, printed, shell, tmp_path):
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell}")
+    (tmp_path / "sh").symlink_to(shutil.which(shell))
+    words = [*limited(name, value), "sh", "-c", f'grep "{name}" /proc/self/limits; exit 3']
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(words, env=environment, text=True, capture_output=True)
+    assert done.returncode == 3, done.stderr
+    # The soft limit, in bytes; the hard one stays.
+    assert done.stdout.split()[len(name.split())] == value
+    assert Change(LIMIT, f"{name}={value}").label == f"the limit of {name[4:]} at {value}"
+
+
+def test_a_limit_above_the_hard_one_ends_with_an_error():
+    words = ["bash", "-c", 'ulimit -n 32; exec "$@"', "bash", *limited("Max open files", "64"), "true"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "ulimit" in done.stderr
