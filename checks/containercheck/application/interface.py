@@ -14,6 +14,7 @@ from reframe.core.exceptions import ReframeError
 from containercheck.application import assignments, declarations, full_axes
 from containercheck.application.facts import PROGRAM, Answer, Figure, Identity, Step, Work
 from containercheck.node import texts
+from containercheck.node.explain.remedies import MOST
 from containercheck.site import node_commands, sites
 
 
@@ -172,7 +173,7 @@ class ApplicationFacts(rfm.RegressionTest):
     #: Where the time of a container that is too slow went, in a line; empty where that does not explain its figures.
     where_time_went = variable(str, value="", loggable=True)
     #: Most changes to a container that are tried where it failed, to prove what the cause is.
-    remedies = variable(int, value=3)
+    remedies = variable(int, value=MOST)
     #: Path of a file, written by ``ci/run``, with the spreads of earlier sessions, by partition, case and figure.
     known_spreads = variable(str, value="")
     #: Provenance: runtimes, SHA-256 of the image, MPI libraries of each side, input. For the reports.

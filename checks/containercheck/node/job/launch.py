@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from containercheck.node import contract
+from containercheck.node.explain import remedies
 
 #: Slots: words before the container runtime; its options on this node; those of the host's MPI; those of a remedy;
 #: words before the program in the container; what the runtime is to run; the directory to which the image is unpacked;
@@ -96,15 +97,15 @@ class Launch:
             text = " ".join(map(shlex.quote, self.words.get(slot, ())))
         return text + blank if text else ""
 
-    def fits(self, remedy: Any) -> bool:
+    def fits(self, remedy: remedies.Experiment) -> bool:
         """Tell whether the side's own commands can carry a remedy out (node/explain/remedies.py)."""
-        if remedy.kind == "unpack":
+        if remedy.kind == remedies.UNPACK:
             return bool(self.container["unpacks"]) and "image" not in self.words
-        if remedy.kind == "gpus":
+        if remedy.kind == remedies.GPUS:
             return bool(self.container["gpus"])
         return True
 
-    def with_remedy(self, name: str, remedy: Any) -> "Launch":
+    def with_remedy(self, name: str, remedy: remedies.Experiment) -> "Launch":
         """Write down a side with one change to the container, and return it.
 
         :param name: of the new side.
@@ -113,23 +114,23 @@ class Launch:
         prefix: List[str] = list(self.words.get("prefix", ()))
         words = {**self.words, "of": self.words.get("of", self.name)}
         kind, value = remedy.kind, remedy.value
-        if kind == "unset":
+        if kind == remedies.UNSET:
             prefix = ["env", "-u", value, *prefix]
-        elif kind == "set":
-            prefix = ["env", *value.split("\n"), *prefix]
-        elif kind == "option":
+        elif kind == remedies.SET:
+            prefix = ["env", *value.split(remedies.AND), *prefix]
+        elif kind == remedies.OPTION:
             changes += shlex.split(value)
-        elif kind == "bind":
+        elif kind == remedies.BIND:
             changes.append(self.container["bind"].format(source=value, target=value))
-        elif kind == "cpus":
+        elif kind == remedies.CPUS:
             prefix = ["taskset", "-c", value, *prefix]
-        elif kind == "limit":
+        elif kind == remedies.LIMIT:
             prefix = [*limited(*value.split("=")), *prefix]
-        elif kind == "prefix":
+        elif kind == remedies.PREFIX:
             prefix = [*shlex.split(value), *prefix]
-        elif kind == "gpus":
+        elif kind == remedies.GPUS:
             changes += shlex.split(self.container["gpus"])
-        elif kind == "unpack":
+        elif kind == remedies.UNPACK:
             words["image"] = f"{contract.UNPACKED}.{name}"
         note(name, {**words, "changes": changes, "prefix": prefix})
         return Launch(name)
