@@ -374,7 +374,8 @@ class ContainerCheck(BuiltCheck, VariantSides):
         broken = not verdict or (not record.complete and not early)
         if broken:
             # First, because the end of the job may be the reason why its last run failed.
-            problems.insert(0, f"the job ended after {len(record.runs)} runs, before all rounds were done: {end}")
+            runs = f"(completed runs: {len(record.runs)})"
+            problems.insert(0, f"the job ended before all rounds were done {runs}: {end}")
         elif problems and (lost := slurm.lost_node(self.job)):
             problems.insert(0, f"the job lost a node: {lost}")
         if problems:
