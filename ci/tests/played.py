@@ -75,7 +75,7 @@ class Job:
         first = rounds.Rounds(arguments, facts, started)
         self.evaluation = first.evaluation
         number = first.run()
-        self.confirmation = confirmation.Confirmation(arguments, facts, started, first)
+        self.confirmation = confirmation.Confirmation(arguments, facts, started, first, {})
         if confirms:
             self.values = self.fresh or self.values
             try:

@@ -11,7 +11,7 @@ from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
 
 #: Seconds of a job before its rounds, for its start, the trial of ranks, and the host's MPI; and the most, where ranks
-#: do not find each other (node/job/rank_trial.py), or images are copied.
+#: do not find each other (node/job/start_ranks.py), or images are copied.
 START, SLOW_START = 15.0, 600.0
 #: Most time of the preparation, as a multiple of what is expected.
 SLOWEST = 20

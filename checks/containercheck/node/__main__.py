@@ -15,7 +15,6 @@ PROGRAMS = {
     "rounds": "job.rounds",
     "hostmpi": "job.host_mpi",
     "runtime": "job.runtime_start",
-    "ranks": "job.rank_trial",
     "enter": "job.launch",
     "watch": "job.node_watch",
     "each-node": "job.each_node",

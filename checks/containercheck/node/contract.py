@@ -46,8 +46,6 @@ RECORD, RUNS = "rounds.json", "rounds"
 DUET = "duet"
 #: Directories with what was sampled on each node during the runs, and with the trial starts of the ranks.
 WATCH, TRIALS = "watch", "trials"
-#: Words of a trial start whose message names a cause that it has proven.
-PROVEN = "is the cause, proven"
 #: Files in a run's directory with its standard output and its standard error.
 OUT, ERR = "out", "err"
 #: And the script of what it ran.
@@ -179,7 +177,7 @@ def started_file(side):
 
 
 def lost_file(side):
-    """Return the name of the file that says why a candidate could not be prepared; the others are run without it."""
+    """Return the name of the file with the reason why a side cannot run; the others are run without it."""
     return f"{side}.lost"
 
 

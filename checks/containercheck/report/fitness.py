@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from containercheck.node import mpi
-from containercheck.node.job import rank_trial
+from containercheck.node.job import start_ranks
 from containercheck.report import case_lines
 from containercheck.results.cases import Case
 from containercheck.results.formatting import number, short_name
@@ -106,7 +106,7 @@ def _ranks(starts: Sequence[Start]) -> list[Finding]:
     """Return what came of starting ranks: each launcher's, and what is left where none starts them as it is."""
     found = []
     for start in starts:
-        if start.is_plain or (start.is_one_job and start.by == rank_trial.INSIDE.said):
+        if start.is_plain or (start.is_one_job and start.by == start_ranks.INSIDE.label):
             found.append(Finding(FINE, "ranks", f"{start.text}, by {start.launcher}{_inside(start)}"))
         elif start.is_one_job:
             found.append(Finding(REMARK, "ranks", start.text, f"they do start {start.by}"))

@@ -21,14 +21,14 @@ from typing import Any
 from containercheck.node import inventory
 from containercheck.node.build.cache import private_directory
 from containercheck.node.container_runtimes import Runtime
-from containercheck.node.job import rank_trial, runtime_start
-from containercheck.node.job.rank_trial import Seen
+from containercheck.node.job import runtime_start, start_ranks
+from containercheck.node.job.start_ranks import Seen
 from containercheck.node.project import CHECKS
 
 #: Ranks on each node.
 RANKS = 2
 #: Longest wait for ranks, and for nodes of Slurm; seconds.
-PATIENCE, QUEUE = rank_trial.PATIENCE, 60
+PATIENCE, QUEUE = start_ranks.PATIENCE, 60
 #: Where the program lies in the container: an empty directory of nearly every image (FHS 3.0, section 3.12).
 _PLACE = "/mnt"
 #: Libraries of the GNU C library, which go together (https://sourceware.org/glibc/wiki/Release).
@@ -60,12 +60,12 @@ class Start:
     ranks: int
     is_one_job: bool
     text: str
-    by: str = rank_trial.PLAIN.said
+    by: str = start_ranks.PLAIN.label
 
     @property
     def is_plain(self) -> bool:
         """Whether the launcher did it as it is."""
-        return self.is_one_job and self.by == rank_trial.PLAIN.said
+        return self.is_one_job and self.by == start_ranks.PLAIN.label
 
 
 @dataclass(frozen=True)
@@ -210,23 +210,23 @@ class _Trial:
         """Return what came of a start by a launcher, as it is, or in another way that is known."""
         ranks = RANKS * nodes
         seen = self._run([*launcher, *self._words, *self._program])
-        if rank_trial.is_one_job(seen, ranks):
+        if start_ranks.is_one_job(seen, ranks):
             return Start(shlex.join(launcher), nodes, ranks, True, _good(seen, nodes, ranks))
-        host = rank_trial.ask_host(shlex.join(launcher[:1]))
+        host = start_ranks.ask_host(shlex.join(launcher[:1]))
         why = self._explain(seen, ranks, host)
-        for way in rank_trial.ways(seen, host, nodes):
-            if way is rank_trial.INSIDE:
+        for way in start_ranks.ways(seen, host, nodes):
+            if way is start_ranks.INSIDE:
                 continue
             tried = self._run([*launcher, *shlex.split(way.words), *self._words, *self._program])
-            if rank_trial.is_one_job(tried, ranks):
-                return Start(shlex.join(launcher), nodes, ranks, True, why, way.said)
+            if start_ranks.is_one_job(tried, ranks):
+                return Start(shlex.join(launcher), nodes, ranks, True, why, way.label)
         return Start(shlex.join(launcher), nodes, ranks, False, why)
 
-    def _explain(self, seen: Seen, ranks: int, host: rank_trial.Host) -> str:
+    def _explain(self, seen: Seen, ranks: int, host: start_ranks.Host) -> str:
         """Return why ranks did not come up; of MPICH, which is started by PMI, without what is said of PMIx."""
         if self.container.family != "mpich" or not seen.library:
-            return rank_trial.explain(seen, ranks, host)
-        return f"{host.launcher} starts ranks of the image's {seen.library} by PMI: {rank_trial.outcome(seen, ranks)}"
+            return start_ranks.explain(seen, ranks, host)
+        return f"{host.launcher} starts ranks of the image's {seen.library} by PMI: {start_ranks.outcome(seen, ranks)}"
 
     def on_this_machine(self) -> Iterator[Start]:
         """Yield the starts by this machine's launcher, and by the image's own in one container if that one fails.
@@ -247,11 +247,11 @@ class _Trial:
         root = ["--allow-run-as-root"] if os.geteuid() == 0 and self.container.family != "mpich" else []
         words = ["mpirun", *root, "-np", str(RANKS)]
         seen = self._run([*self._words, *words, *self._program])
-        if rank_trial.is_one_job(seen, RANKS):
-            yield Start(shlex.join(words), 1, RANKS, True, _good(seen, 1, RANKS), rank_trial.INSIDE.said)
+        if start_ranks.is_one_job(seen, RANKS):
+            yield Start(shlex.join(words), 1, RANKS, True, _good(seen, 1, RANKS), start_ranks.INSIDE.label)
         else:
-            why = rank_trial.explain(seen, RANKS, rank_trial.Host("its own mpirun", seen.own))
-            yield Start(shlex.join(words), 1, RANKS, False, why, rank_trial.INSIDE.said)
+            why = start_ranks.explain(seen, RANKS, start_ranks.Host("its own mpirun", seen.own))
+            yield Start(shlex.join(words), 1, RANKS, False, why, start_ranks.INSIDE.label)
 
     def _run(self, words: Sequence[str]) -> Seen:
         environment = {**os.environ, **_OVERSUBSCRIBE}
@@ -266,8 +266,8 @@ class _Trial:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            return rank_trial.read((error.stdout or b"").decode(errors="replace"), None)
-        return rank_trial.read(done.stdout.decode(errors="replace"), done.returncode)
+            return start_ranks.read((error.stdout or b"").decode(errors="replace"), None)
+        return start_ranks.read(done.stdout.decode(errors="replace"), done.returncode)
 
 
 def _good(seen: Seen, nodes: int, ranks: int) -> str:

@@ -381,12 +381,6 @@ class _InContainer:
             prepare.append(self._enter(site, contract.REQUIRE))
         if container.host_mpi:
             prepare += self._verify_host_mpi(site)
-        if self._launcher.ranks:
-            options = [f"--ranks={layout.ranks}", f"--nodes={layout.nodes}"]
-            options += [f"--launcher={self._launcher.words}"]
-            options += ["--host-mpi"] if container.host_mpi else []
-            options += ["--own-network"] if container.runtime.way.own_network else []
-            prepare.append(node_commands.in_job(site, "ranks", *options, self._name))
         # PMIx's shared-memory store does not work in a container, and prints warnings.
         return Needs(
             prepare=tuple(prepare), variables={"PMIX_MCA_gds": "hash"}, files=(*files, *[contract.KEY] * self._observed)
@@ -405,7 +399,16 @@ class _InContainer:
         tree = container.unpacked_to or contract.UNPACKED
         observed = self._launcher.ranks if 0 < self._launcher.ranks <= OBSERVED else 0
         facts = {"image": self._image, "bind": runtime.bind, "gpus": gpus, "unpacks": is_file, "tree": tree}
-        return {**facts, "observed": observed}
+        if not self._launcher.ranks:
+            return {**facts, "observed": observed}
+        ranks = {
+            "ranks": self._layout.ranks,
+            "nodes": self._layout.nodes,
+            "launcher": self._launcher.words,
+            "host_mpi": container.host_mpi is not None,
+            "own_network": container.runtime.way.own_network,
+        }
+        return {**facts, "observed": observed, "ranks": ranks}
 
     @property
     def _image(self) -> str:

@@ -30,7 +30,6 @@ python3 $REPOSITORY/checks/containercheck/node hostmpi plan '--bind=-B{source}:{
 python3 $REPOSITORY/checks/containercheck/node observe subject || true
 python3 $REPOSITORY/checks/containercheck/node enter subject preflight >subject.preflight.out 2>&1 || true
 python3 $REPOSITORY/checks/containercheck/node hostmpi verify subject
-python3 $REPOSITORY/checks/containercheck/node ranks --ranks=256 --nodes=2 '--launcher=srun --cpus-per-task=1 --mpi=pmi2 --cpu-bind=cores' --host-mpi subject
 
 #= baseline: run
 set -e

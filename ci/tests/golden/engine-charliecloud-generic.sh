@@ -21,7 +21,6 @@ python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 baseline || t
 python3 $REPOSITORY/checks/containercheck/node runtime --command=ch-run --ranks=64 --own-environment --image=image.tree subject
 python3 $REPOSITORY/checks/containercheck/node enter subject mount-points
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 subject || true
-python3 $REPOSITORY/checks/containercheck/node ranks --ranks=128 --nodes=2 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' subject
 
 #= baseline: run
 srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40

@@ -20,7 +20,6 @@ python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 -
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 baseline || true
 python3 $REPOSITORY/checks/containercheck/node runtime --command=srun --ranks=64 --own-environment --runtime=ContainerEngine --image=image.sqsh --required-option=--environment subject
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 subject || true
-python3 $REPOSITORY/checks/containercheck/node ranks --ranks=128 --nodes=2 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' subject
 
 #= baseline: run
 srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40

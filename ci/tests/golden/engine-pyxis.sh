@@ -23,7 +23,6 @@ python3 $REPOSITORY/checks/containercheck/node hostmpi plan '--bind=--container-
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 subject || true
 python3 $REPOSITORY/checks/containercheck/node enter subject preflight >subject.preflight.out 2>&1 || true
 python3 $REPOSITORY/checks/containercheck/node hostmpi verify subject
-python3 $REPOSITORY/checks/containercheck/node ranks --ranks=128 --nodes=2 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' --host-mpi subject
 
 #= baseline: run
 srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40

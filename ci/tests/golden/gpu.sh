@@ -23,7 +23,6 @@ python3 $REPOSITORY/checks/containercheck/node rounds --seconds=100 --limit=600 
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=16 baseline || true
 python3 $REPOSITORY/checks/containercheck/node runtime --command=singularity --ranks=2 --own-environment --image=image.sif subject
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=16 subject || true
-python3 $REPOSITORY/checks/containercheck/node ranks --ranks=16 --nodes=8 '--launcher=srun --cpus-per-task=10 --cpu-bind=cores' subject
 sh $REPOSITORY/checks/src/gromacs/prepare gmx_mpi 5
 
 #= baseline: run

@@ -27,7 +27,6 @@ python3 $REPOSITORY/checks/containercheck/node hostmpi plan '--bind=-B{source}:{
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=96 subject || true
 python3 $REPOSITORY/checks/containercheck/node enter subject preflight >subject.preflight.out 2>&1 || true
 python3 $REPOSITORY/checks/containercheck/node hostmpi verify subject
-python3 $REPOSITORY/checks/containercheck/node ranks --ranks=96 --nodes=2 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' --host-mpi subject
 cp "${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"/Si.pz-vbc.UPF "${ESPRESSO_PSEUDO:-/usr/share/espresso/pseudo}"/H.pz-vbc.UPF .
 
 #= baseline: run

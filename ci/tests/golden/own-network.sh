@@ -23,11 +23,9 @@ python3 $REPOSITORY/checks/containercheck/node rounds --seconds=70 --limit=300 -
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 baseline || true
 bash -ec 'python3 $REPOSITORY/checks/containercheck/node runtime --command=podman --ranks=64 --own-environment --stored-image host
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 host || true
-python3 $REPOSITORY/checks/containercheck/node ranks --ranks=128 --nodes=2 '"'"'--launcher=srun --cpus-per-task=1 --cpu-bind=cores'"'"' host
 (set -o pipefail; python3 $REPOSITORY/checks/containercheck/node enter host surroundings | python3 $REPOSITORY/checks/containercheck/node surroundings host)' 2>host.prepare.err || cp host.prepare.err host.lost; cat host.prepare.err >&2
 bash -ec 'python3 $REPOSITORY/checks/containercheck/node runtime --command=podman --ranks=64 --own-environment --way=overlay --stored-image overlay
 python3 $REPOSITORY/checks/containercheck/node observe --ranks=128 overlay || true
-python3 $REPOSITORY/checks/containercheck/node ranks --ranks=128 --nodes=2 '"'"'--launcher=srun --cpus-per-task=1 --cpu-bind=cores'"'"' --own-network overlay
 (set -o pipefail; python3 $REPOSITORY/checks/containercheck/node enter overlay surroundings | python3 $REPOSITORY/checks/containercheck/node surroundings overlay)' 2>overlay.prepare.err || cp overlay.prepare.err overlay.lost; cat overlay.prepare.err >&2
 
 #= baseline: run

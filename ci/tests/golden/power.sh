@@ -22,7 +22,6 @@ python3 $REPOSITORY/checks/containercheck/node rounds --seconds=90 --limit=300 -
 python3 $REPOSITORY/checks/containercheck/node observe baseline || true
 python3 $REPOSITORY/checks/containercheck/node runtime --command=singularity --ranks=40 --own-environment --image=image.sif subject
 python3 $REPOSITORY/checks/containercheck/node observe subject || true
-python3 $REPOSITORY/checks/containercheck/node ranks --ranks=640 --nodes=16 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' subject
 
 #= baseline: run
 srun --cpus-per-task=1 --cpu-bind=cores hpcc

@@ -25,7 +25,6 @@ python3 $REPOSITORY/checks/containercheck/node hostmpi plan '--bind=-B{source}:{
 python3 $REPOSITORY/checks/containercheck/node observe subject || true
 python3 $REPOSITORY/checks/containercheck/node enter subject preflight >subject.preflight.out 2>&1 || true
 python3 $REPOSITORY/checks/containercheck/node hostmpi verify subject
-python3 $REPOSITORY/checks/containercheck/node ranks --ranks=12288 --nodes=256 '--launcher=srun --cpus-per-task=1 --cpu-bind=cores' --host-mpi subject
 
 #= baseline: run
 srun --cpus-per-task=1 --cpu-bind=cores ./bin/pingpong 1.5 40

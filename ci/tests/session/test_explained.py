@@ -19,7 +19,7 @@ def test_planted_causes_are_proven_and_nothing_else_is(tmp_path):
     assert set(results) == {*CHOSEN}, printed
     ends = results["stack-ends"]
     assert ends.proves(FAULTS["stack-ends"]), ends.reason
-    found = r"proven: with the limit of stack size at \S+ all of 4 runs ended well, and 0 of 3 without"
+    found = r"proven: with the limit of stack size at \S+ all of 5 runs ended well, and 0 of 3 without"
     assert re.search(found, ends.reason), ends.reason
     assert "no memory for the stack" in ends.reason
     for name in CHOSEN[:3]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import alive_below, run_session, write_site
 from containercheck.node import contract
-from containercheck.node.job import rank_trial, runtime_start
+from containercheck.node.job import runtime_start, start_ranks
 
 #: In parallel too, one session plants the faults.
 pytestmark = pytest.mark.xdist_group("planted faults")
@@ -177,7 +177,7 @@ def test_singletons_instead_of_ranks_fail(faults):
     if case["result"] == "pass":
         # Where the host's PMIx is of another major version than the image's, a way to start them was found.
         started = json.loads((stage / contract.started_file("subject")).read_text())
-        assert started["started"] == rank_trial.INSIDE.said
+        assert started["started"] == start_ranks.INSIDE.label
         assert re.search(r"PMIx (\d+)\..* has PMIx (?!\1\.).*\(singletons\)", started["because"]), started
         return
     said = case["fail_reason"]

@@ -151,7 +151,8 @@ def test_a_containers_ranks_are_started_once_before_the_rounds():
     found = made(GENERIC.changed(launcher=launcher))
     start = "srun --mpi=pmix"
     assert found.script == f"{start} {ENTER} hpcc -v"
-    assert found.needs.prepare[-1] == f"{OWN} ranks --ranks=8 --nodes=2 '--launcher=srun --mpi=pmix' subject"
+    known = {"ranks": 8, "nodes": 2, "launcher": start, "host_mpi": False, "own_network": False}
+    assert found.container["ranks"] == known
     others = {name: found.others[name] for name in ("look-up", "ranks", "ranks-inside", "run-inside")}
     assert others == {
         "look-up": f"{ENTER} sh -c 'command -v mpi-ranks'",
@@ -160,9 +161,9 @@ def test_a_containers_ranks_are_started_once_before_the_rounds():
         "run-inside": f"{ENTER} mpirun -np 8 hpcc -v",
     }
     assert made(BARE.changed(launcher=launcher)).others == {}
-    with_host_mpi = made(INTEGRATED.changed(launcher=launcher)).needs.prepare
-    assert [line.split()[2] for line in with_host_mpi] == ["runtime", "hostmpi", "enter", "hostmpi", "ranks"]
-    assert "--host-mpi" in with_host_mpi[-1]
+    integrated = made(INTEGRATED.changed(launcher=launcher))
+    assert [line.split()[2] for line in integrated.needs.prepare] == ["runtime", "hostmpi", "enter", "hostmpi"]
+    assert integrated.container["ranks"] == {**known, "host_mpi": True}
 
 
 def test_ranks_inside_one_container_are_bound_like_all_others():
@@ -274,7 +275,7 @@ def test_containers_with_a_network_of_their_own_have_the_images_launcher_inside(
     assert found.script.startswith(f"{start} --kill-on-bad-exit=1 {{{{start}}}} podman run ")
     assert " --network=net0 " in found.script
     assert found.script.endswith(" sh /rfm_workdir/own-network.sh 2 4 mpirun -np 8 {{prefix}} hpcc -v")
-    assert any(" ranks " in line and " --own-network " in line for line in found.needs.prepare)
+    assert found.container["ranks"]["own_network"]
     assert found.files["own-network.sh"].startswith("# usage: sh own-network.sh ")
     with pytest.raises(SkipTestError, match="podman.overlay on 2 nodes needs a network .* container_network"):
         made(GENERIC.changed(container=overlay))

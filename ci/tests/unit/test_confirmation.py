@@ -258,11 +258,11 @@ def ending(record):
     return sum(run["side"] == "remedy1" for run in record.runs), explanation.is_proven(cause), cause["ended"]
 
 
-def test_what_ends_runs_is_proven_by_four_good_runs_with_and_three_bad_ones_without(play):
+def test_what_ends_runs_is_proven_by_five_good_runs_with_and_three_bad_ones_without(play):
     record = play(ends(), differs=LIMITED)
-    assert ending(record) == (4, True, [3, 3])
+    assert ending(record) == (5, True, [3, 3])
     assert record.verdict["explained"][1] == (
-        "proven: with the limit of processes at 100 all of 4 runs ended well, and 0 of 3 without"
+        "proven: with the limit of processes at 100 all of 5 runs ended well, and 0 of 3 without"
     )
     assert record.verdict["problems"]
 
@@ -271,7 +271,7 @@ def test_what_ends_runs_is_proven_by_four_good_runs_with_and_three_bad_ones_with
     ("facts", "expected"),
     [
         # The container ended well once, or the remedy did not.
-        ({"container": (3,)}, (4, False, [2, 3])),
+        ({"container": (3,)}, (5, False, [2, 3])),
         ({"remedy": (1,)}, (1, False, [3, 3])),
         ({"remedy": (4,)}, (4, False, [3, 3])),
         ({"remedies": 0}, (0, False, [2, 2])),

@@ -14,7 +14,7 @@ from conftest import BARE, GENERIC, evaluation_of, facts_of, findings_of, record
 from containercheck import Answer, Figure
 from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
-from containercheck.node.job import processes, rank_trial
+from containercheck.node.job import processes, start_ranks
 from containercheck.node.outputs.evaluation import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG, Evaluation, Facts
 from containercheck.node.verdict.findings import mpi_problem, provenance
 from containercheck.sides.sides import Container, HostMpi, Program, Side
@@ -127,8 +127,8 @@ def test_any_bytes_are_read(tmp_path, out, err, is_valid):
     facts = facts_of([RATE], [CHECK, SUM], RANK_COUNT)
     result = evaluation_of(record_of(*runs), facts, tmp_path)
     json.dumps([result.final_problems(), result.values()]).encode()
-    seen = rank_trial.read((out + err).decode(errors="replace"), 1)
-    rank_trial.explain(seen, 2, rank_trial.Host("Open MPI 4.1.4", "")).encode()
+    seen = start_ranks.read((out + err).decode(errors="replace"), 1)
+    start_ranks.explain(seen, 2, start_ranks.Host("Open MPI 4.1.4", "")).encode()
     assert processes.output_of(["cat", str(tmp_path / "run/out")]) == (out + figures).decode(errors="replace")
 
 

@@ -183,11 +183,11 @@ def test_nothing_that_ranks_print_moves_the_cursor(tmp_path):
 # Ranks
 
 
-def start(launcher="mpirun -np 2", good=True, by=rank_start.rank_trial.PLAIN.said, text="2 of 2", nodes=1):
+def start(launcher="mpirun -np 2", good=True, by=rank_start.start_ranks.PLAIN.label, text="2 of 2", nodes=1):
     return rank_start.Start(launcher, nodes, 2 * nodes, good, text, by)
 
 
-INSIDE = rank_start.rank_trial.INSIDE.said
+INSIDE = rank_start.start_ranks.INSIDE.label
 
 
 @pytest.mark.parametrize(
@@ -366,6 +366,6 @@ def test_the_script_hands_on_the_status_and_writes_the_summary(status, github, t
 def test_why_ranks_of_mpich_did_not_come_up_is_not_told_by_pmix():
     trial = rank_start._Trial.__new__(rank_start._Trial)
     trial.container = rank_start.Container("apptainer", None, "image", "libmpi.so.12", "mpich", (2, 36))
-    seen = rank_start.rank_trial.read("library MPICH Version:\t5.0.2\nown none\nserver none\n", None)
-    said = trial._explain(seen, 4, rank_start.rank_trial.Host("Slurm 22.05.8", "4.2.2"))
+    seen = rank_start.start_ranks.read("library MPICH Version:\t5.0.2\nown none\nserver none\n", None)
+    said = trial._explain(seen, 4, rank_start.start_ranks.Host("Slurm 22.05.8", "4.2.2"))
     assert said == ("Slurm 22.05.8 starts ranks of the image's MPICH 5.0.2 by PMI: they did not come up within 120 s")

@@ -242,6 +242,8 @@ def outcome(cause: Mapping[str, Any]) -> str:
 
 def _is_refuted(cause: Mapping[str, Any]) -> bool:
     result = cause.get("result") or {}
+    if cause.get("ended"):
+        return bool(result.get("failed")) and result.get("took_effect", False)
     figures = result.get("figures") or {}
     effective = bool(figures) and result.get("took_effect", False)
     return effective and all(figure["helps"] == PASS for figure in figures.values())

@@ -9,12 +9,14 @@ from typing import NamedTuple
 #: bound, the image unpacked, processors allowed, a limit set, words before the program, the node's GPUs handed in.
 UNSET, SET, OPTION, BIND, UNPACK, CPUS = "unset", "set", "option", "bind", "unpack", "cpus"
 LIMIT, PREFIX, GPUS = "limit", "prefix", "gpus"
+#: And two that change how ranks start: a variable of the job hidden from the runtime, another PMI plugin of srun.
+HIDE, PLUGIN = "hide", "plugin"
 #: Stands between several variables that are set.
 AND = "\n"
-#: Runs of a remedy that have to end well, and runs of the container that have to end or hang, all of them and before
-#: the remedy is tried, until that is proven: where each run ends by chance, whatever its probability p, the proof is
-#: wrong in p^3 (1-p)^4 of all cases at most, less than one in a hundred.
-ENDING_WELL, ENDED, ENDED_BEFORE = 4, 3, 2
+#: Runs of a remedy that must end well, and runs of the container that must end badly or hang: all of them, and those
+#: before the first remedy. Where each run ends badly by chance, with any probability, one of nine remedies is proven in
+#: less than one of a hundred jobs (ci/tests/unit/test_start_ranks.py).
+ENDING_WELL, ENDED, ENDED_BEFORE = 5, 3, 2
 #: Most remedies that are tried beside a confirmation.
 MOST = 3
 
@@ -43,4 +45,6 @@ class Experiment(NamedTuple):
             LIMIT: "the limit of {} at {}".format(*self.value[len("Max ") :].split("=")) if self.kind == LIMIT else "",
             PREFIX: f"{self.value} before the program",
             GPUS: "the node's GPUs handed in",
+            HIDE: f"{self.value} unset for the job",
+            PLUGIN: f"srun's PMI plugin {self.value}",
         }[self.kind]

@@ -6,10 +6,9 @@ ReFrame's process reads it and judges nothing again.
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-from containercheck.node import contract, texts
+from containercheck.node import texts
 from containercheck.node.explain import explanation, observations, remarks
 from containercheck.node.job.confirmation import Confirmation
-from containercheck.node.job.explaining import Explaining
 from containercheck.node.outputs.evaluation import Evaluation, Facts
 from containercheck.node.outputs.problems import UNREADABLE
 from containercheck.node.verdict import findings, identities
@@ -17,15 +16,11 @@ from containercheck.node.verdict.findings import Findings
 from containercheck.node.verdict.outcome import Outcome
 
 
-def conclude_start(record: Dict[str, Any], facts: Facts) -> None:
-    """Put into the record of a job whose preparation failed why the ranks of its container may not have started.
-
-    Of several containers it is not known which one did not come up.
-    """
-    contained = [side.name for side in facts.sides if side.contained]
-    if len(contained) == 1 and Path(contract.TRIALS).exists():
-        causes = explanation.stored(Explaining(facts, []).ending(contained[0]))
-        record["verdict"] = texts.cleaned({"causes": causes, "explained": explanation.lines(causes)})
+def conclude_start(record: Dict[str, Any], confirmation: Confirmation) -> None:
+    """Put the causes into the record of a job in which nothing that is compared could start."""
+    causes, _ = _explained(confirmation)
+    lines = [*explanation.lines(causes), *confirmation.notes]
+    record["verdict"] = texts.cleaned({"causes": causes, "explained": lines})
 
 
 def _explained(confirmation: Confirmation) -> Tuple[List[Dict[str, Any]], str]:

@@ -7,7 +7,8 @@ at least :data:`FEWEST` lie within what is accepted. A difference is the proven 
 without its remedy and as fast as bare with it, in the same rounds.
 
 Where runs of a container ended or hung, and none of what it is compared with, the container runs once more beside each
-remedy, the likeliest first, until one ends well :data:`ENDING_WELL` times.
+remedy, the likeliest first, until one ends well :data:`ENDING_WELL` times. Where its ranks do not even start
+(start_ranks.py), these runs are starts of the ranks.
 
 This takes as long as the rounds took, or up to four times as long within what they were allowed to take.
 """
@@ -19,16 +20,17 @@ import math
 import subprocess
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
 from containercheck.node import contract
 from containercheck.node.build import file_trees
 from containercheck.node.explain.causes import Cause
 from containercheck.node.explain.remedies import ENDED_BEFORE, ENDING_WELL
-from containercheck.node.job import belonging, observation
-from containercheck.node.job.explaining import Explaining, Tried
+from containercheck.node.job import belonging, observation, start_ranks
+from containercheck.node.job.explaining import Endings, Explaining, Tried
 from containercheck.node.job.launch import Launch
 from containercheck.node.job.runner import Runner
+from containercheck.node.job.start_ranks import NotStarted
 from containercheck.node.outputs.evaluation import Evaluation, Facts
 from containercheck.node.outputs.experiments import Remedy
 from containercheck.node.outputs.problems import HANG, RANKS, STATUS
@@ -43,8 +45,10 @@ FEWEST = 3
 SPARE = 0.2
 #: Seconds that any run of a remedy may take, where these are left; and longest one, as a multiple of the container's.
 LEAST_LIMIT, SLOWEST = 5.0, 3.0
-#: Most seconds that the unpacking of an image may take.
+#: Most seconds that the unpacking of an image may take, and starts of ranks in a job without rounds.
 PATIENCE = 300.0
+#: Most remedies of ranks that do not start: their starts take seconds.
+MOST_OF_START = 9
 
 
 class Confirmation:
@@ -54,14 +58,26 @@ class Confirmation:
     :param facts: of the job.
     :param runner: runs the sides, and keeps the record.
     :param rounds: the first phase.
+    :param not_started: by side, the reason why its ranks do not start.
     :ivar confirmed: by side and figure that failed.
     :ivar tried: remedies that ran, with their causes.
     :ivar seconds: that it took.
     """
 
-    def __init__(self, arguments: argparse.Namespace, facts: Facts, runner: Runner, rounds: Any) -> None:
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        facts: Facts,
+        runner: Runner,
+        rounds: Any,
+        not_started: Mapping[str, NotStarted],
+    ) -> None:
         """Nothing is run yet."""
         self._arguments, self._facts, self._runner, self._rounds = arguments, facts, runner, rounds
+        self._not_started = not_started
+        # By side and remedy, whether its ranks came up in each of their starts, and the seconds of the last one.
+        self._starts: Dict[str, List[bool]] = {name: [False] for name in not_started}
+        self._seconds_of_start = {name: error.seconds for name, error in not_started.items()}
         self._explaining = Explaining(facts, runner.record["runs"])
         self._fresh: Optional[Evaluation] = None
         self._first: Dict[Tuple[str, str], Tuple[int, int]] = {}
@@ -80,7 +96,7 @@ class Confirmation:
         :param number: of the last round.
         """
         self._number = number
-        took = self._rounds.seconds
+        took = self._rounds.seconds if number else PATIENCE
         allowed = self._arguments.seconds or math.inf
         self._budget = min(max(LEAST, took, min(allowed, LONGER * took)), self._facts.deadline - self._runner.seconds)
         self._began = time.monotonic()
@@ -89,8 +105,10 @@ class Confirmation:
         # Those of a side that the others are run without are its own.
         problems = [problem for problem in self._evaluation.problems if problem.side not in self._evaluation.lost]
         try:
+            for name in self._not_started:
+                self._try_start(name)
             if ended:
-                self._try_ends(ended)
+                self._try_remedies(ended, self._explaining.ending(ended), self._facts.remedies, self._ends_well)
             if failed and not problems and not self._evaluation.emulated:
                 self._first = {place: self._counts(place) for place in failed}
                 self._confirm(failed)
@@ -107,9 +125,16 @@ class Confirmation:
 
     @property
     def notes(self) -> List[str]:
-        """What was wrong with fresh runs of the sides, a line each."""
+        """What was wrong with fresh runs of the sides, and which starts of ranks fail by chance; a line each."""
         problems = self._fresh.final_problems() if self._fresh and self._fresh.problems else []
-        return [f"while this was confirmed, {problem}" for problem in problems]
+        labels = [self._facts.label(name) for name in self._not_started if any(self._starts[name])]
+        return [
+            *(f"while this was confirmed, {problem}" for problem in problems),
+            *(
+                f"{label}: started again in the same way, its ranks came up: the start fails at times"
+                for label in labels
+            ),
+        ]
 
     @property
     def seconds(self) -> float:
@@ -131,12 +156,17 @@ class Confirmation:
         """Return what can explain what failed, with what remedies showed, and where the time of the worst went."""
         evaluation = self._evaluation
         problems = [problem for problem in evaluation.problems if problem.kind in (HANG, RANKS, STATUS)]
-        rounds = {(problem.side, problem.round) for problem in problems}
-        failed = collections.Counter(side for side, _ in rounds)
+        badly = collections.Counter(side for side, _ in {(problem.side, problem.round) for problem in problems})
+        runs = collections.Counter(run["side"] for run in self._runner.record["runs"])
+        endings = {side: Endings(count, runs[side]) for side, count in badly.items()}
+        endings.update({name: Endings.of(self._starts[name]) for name in self._not_started})
         known = {result["name"]: result for result in evaluation.experiments.results()}
+        for name, came_up in self._starts.items():
+            failed = "" if all(came_up) else "its ranks did not start"
+            known[name] = {"name": name, "failed": failed, "ended_well": sum(came_up), "figures": {}}
         ended = [each for each in self.tried if each.remedy.name in known]
         shown = [known[each.remedy.name] for each in ended]
-        causes = self._explaining.explain_end(failed, ended, shown) if failed else []
+        causes = self._explaining.explain_end(endings, ended, shown)
         slow, line = self._explain_slowness()
         return [*causes, *slow], line
 
@@ -270,36 +300,58 @@ class Confirmation:
                 return side.name
         return ""
 
-    def _try_ends(self, name: str) -> None:
-        """Run a container that ends or hangs once more beside each remedy, until one ends well often enough."""
-        for cause in self._explaining.ending(name):
-            if len(self.tried) >= self._facts.remedies or self.seconds + self._expected(name) > self._budget:
+    def _try_start(self, name: str) -> None:
+        """Start the ranks of a container again, and beside each remedy if they do not come up."""
+        if self._facts.remedies and not self._starts_well(name):
+            causes = [*start_ranks.causes(name, self._not_started[name].library), *self._explaining.ending(name)]
+            self._try_remedies(name, causes, MOST_OF_START, self._starts_well)
+
+    def _try_remedies(self, name: str, causes: Iterable[Cause], most: int, ends_well: Callable[[str], bool]) -> None:
+        """Run a container that ends or hangs once more beside each remedy, until one ends well often enough.
+
+        :param most: remedies that may be tried in this job.
+        :param ends_well: runs a side, and returns whether that ended well.
+        """
+        for cause in causes:
+            if len(self.tried) >= most or not self._has_time(name):
                 return
             remedy = self._add_remedy(cause, name, {})
-            if remedy and (self._ends_well(remedy) or not self._ended_in_container()):
+            if not remedy:
+                continue
+            self._evaluation.experiments.begin(remedy)
+            self._number += 1
+            names = [remedy.name, name]
+            self._runner.coin.shuffle(names)
+            well = {each: ends_well(each) for each in names}
+            count = int(well[remedy.name])
+            while 0 < count < ENDING_WELL and self._has_time(remedy.name):
+                self._number += 1
+                count = count + 1 if ends_well(remedy.name) else 0
+            # What ends well without it ends badly by chance, and nothing can be proven.
+            if well[name] or count == ENDING_WELL:
                 return
 
-    def _ends_well(self, remedy: Remedy) -> bool:
-        """Tell whether runs end well with a remedy, and another one without it does not."""
-        experiments = self._evaluation.experiments
-        experiments.begin(remedy)
-        self._number += 1
-        names = [remedy.name, remedy.of]
-        self._runner.coin.shuffle(names)
-        for name in names:
-            self._evaluation.add(self._runner.run(self._number, name, self._limit(name)))
-        self._evaluation.end_round(False)
-        while remedy.name not in experiments.failed and experiments.ended_well[remedy.name] < ENDING_WELL:
-            if self.seconds + self._expected(remedy.name) > self._budget:
-                break
-            self._number += 1
-            self._evaluation.add(self._runner.run(self._number, remedy.name, self._limit(remedy.name)))
-            self._evaluation.end_round(False)
-        return remedy.name not in experiments.failed and experiments.ended_well[remedy.name] >= ENDING_WELL
+    def _ends_well(self, name: str) -> bool:
+        """Run a side once; return whether it ended well, with right answers."""
+        evaluation = self._evaluation
+        problems = len(evaluation.problems)
+        evaluation.add(self._runner.run(self._number, name, self._limit(name)))
+        evaluation.end_round(False)
+        return len(evaluation.problems) == problems and name not in evaluation.experiments.failed
 
-    def _expected(self, name: str) -> float:
+    def _starts_well(self, name: str) -> bool:
+        """Start the ranks of a side once; return whether they came up as one job."""
+        began = time.monotonic()
+        came_up = start_ranks.RankStart(name).comes_up()
+        self._seconds_of_start[name] = time.monotonic() - began
+        self._starts.setdefault(name, []).append(came_up)
+        return came_up
+
+    def _has_time(self, name: str) -> bool:
+        """Tell whether there is time for another run, or start, of a side."""
         ran = [run["seconds"] for run in self._runner.record["runs"] if run["side"] == name]
-        return (1 + SPARE) * max(ran, default=0.0)
+        longest = max([*ran, self._seconds_of_start.get(name, 0.0)])
+        return self.seconds + (1 + SPARE) * longest <= self._budget
 
 
 def _unpack(launch: Launch, seconds: float) -> None:

@@ -21,6 +21,18 @@ class Tried(NamedTuple):
     remedy: Remedy
 
 
+class Endings(NamedTuple):
+    """How many runs of a container ended ``badly`` or hung, and how many ``runs`` it had."""
+
+    badly: int
+    runs: int
+
+    @classmethod
+    def of(cls, well: Sequence[bool]) -> "Endings":
+        """Count whether each run ended well."""
+        return cls(len(well) - sum(well), len(well))
+
+
 class Explaining:
     """What is known of the sides of a job.
 
@@ -80,21 +92,20 @@ class Explaining:
         ]
 
     def explain_end(
-        self, failed: Mapping[str, int], tried: Sequence[Tried], results: Sequence[Mapping[str, Any]]
+        self, endings: Mapping[str, Endings], tried: Sequence[Tried], results: Sequence[Mapping[str, Any]]
     ) -> List[Dict[str, Any]]:
         """Return why runs of containers may have ended or hung, where those that they are compared with did not.
 
-        :param failed: how many runs of each side ended or hung.
+        :param endings: of each side with runs that ended badly or hung.
         :param tried: as for :meth:`explain_slowness`.
         """
-        pairs = [pair for pair in self._pairs if pair.subject.name in failed and pair.baseline.name not in failed]
+        pairs = [pair for pair in self._pairs if pair.subject.name in endings and pair.baseline.name not in endings]
         found = [cause for pair in pairs for cause in pair.named(self.ending(pair.subject.name))]
         entries = self._stored(found, tried, results)
         if len(pairs) != 1:
             # Of several it is not known which one was mended.
             return entries
-        name = pairs[0].subject.name
-        ended = [failed[name], sum(run["side"] == name for run in self._runs)]
+        ended = [*endings[pairs[0].subject.name]]
         return [{**entry, "ended": ended} for entry in entries]
 
     def _slow_pairs(

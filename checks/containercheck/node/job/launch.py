@@ -33,6 +33,8 @@ START, OPTIONS, MPI_OPTIONS, CHANGES, PREFIX, IMAGE, TREE, SIDE = (
     "{{side}}",
 )
 _SLOT = re.compile(r"\{\{(start|options|mpi-options|changes|prefix|image|tree|side|content of [\w.-]+)\}\}( ?)")
+#: The option of srun that chooses a PMI plugin.
+PLUGIN_OPTION = re.compile(r"--mpi[= ](\S+)")
 #: Options of the shell's ``ulimit`` by the name of the limit in /proc, and the bytes of its unit: POSIX shells and
 #: bash(1); that of processes is another one in some shells (dash(1): -p).
 _ULIMITS = {
@@ -71,7 +73,9 @@ class Launch:
 
     def script(self, command: str) -> str:
         """Return the text of one of the commands, without slots."""
-        return _SLOT.sub(self._fill, self.commands[command])
+        text = _SLOT.sub(self._fill, self.commands[command])
+        plugin = self.words.get("plugin")
+        return with_plugin(text, plugin) if plugin else text
 
     @property
     def run(self) -> str:
@@ -132,6 +136,10 @@ class Launch:
             changes += shlex.split(self.container["gpus"])
         elif kind == remedies.UNPACK:
             words["image"] = f"{contract.UNPACKED}.{name}"
+        elif kind == remedies.HIDE:
+            words["start"] = [*self.words.get("start", ()), "env", "-u", value]
+        elif kind == remedies.PLUGIN:
+            words["plugin"] = value
         note(name, {**words, "changes": changes, "prefix": prefix})
         return Launch(name)
 
@@ -142,6 +150,17 @@ def note(side: str, words: Dict[str, Any]) -> None:
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps({**_read(path), **words}))
     temporary.replace(path)
+
+
+def with_plugin(command: str, plugin: str) -> str:
+    """Return a command of srun with another PMI plugin.
+
+    >>> with_plugin("srun --mpi=pmi2 -n 2 code", "pmix"), with_plugin("srun -n 2 code", "pmix")
+    ('srun --mpi=pmix -n 2 code', 'srun --mpi=pmix -n 2 code')
+    """
+    if PLUGIN_OPTION.search(command):
+        return PLUGIN_OPTION.sub(f"--mpi={plugin}", command)
+    return re.sub(r"\bsrun(?= )", f"srun --mpi={plugin}", command, count=1)
 
 
 def limited(name: str, value: str) -> List[str]:

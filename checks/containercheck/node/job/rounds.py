@@ -26,7 +26,16 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from containercheck.node import contract, locks
-from containercheck.node.job import awake, belonging, disturbance, halves, node_watch, processes, reproducer
+from containercheck.node.job import (
+    awake,
+    belonging,
+    disturbance,
+    halves,
+    node_watch,
+    processes,
+    reproducer,
+    start_ranks,
+)
 from containercheck.node.job.conclusion import conclude, conclude_start
 from containercheck.node.job.confirmation import Confirmation
 from containercheck.node.job.prepare_script import prepare
@@ -190,7 +199,8 @@ def main() -> None:
     arguments, began = parse(sys.argv[1:]), time.monotonic()
     node_watch.start()
     processes.supervise(belonging.kill_all)
-    shutil.rmtree(contract.RUNS, ignore_errors=True)
+    for directory in (contract.RUNS, contract.TRIALS):
+        shutil.rmtree(directory, ignore_errors=True)
     remove(Path(contract.RECORD))
     with contextlib.ExitStack() as held:
         try:
@@ -204,23 +214,23 @@ def main() -> None:
             sys.exit(f"error: {error}")
         # Only with the lock: it would disturb another measurement.
         if arguments.prepare:
-            try:
-                prepare(arguments.prepare, arguments.prepare_limit)
-            except SystemExit:
-                conclude_start(runner.record, facts)
-                runner.write()
-                raise
+            prepare(arguments.prepare, arguments.prepare_limit)
+        not_started = start_ranks.start_all(facts)
         rounds = Rounds(arguments, facts, runner)
+        confirmation = Confirmation(arguments, facts, runner, rounds, not_started)
         if rounds.has_nothing_to_judge():
             Path(contract.UNPREPARED).touch()
-            sys.exit("error: none of what is compared can be prepared: see what the job printed")
+            if not_started:
+                confirmation.run(0)
+                conclude_start(runner.record, confirmation)
+                runner.write()
+            sys.exit("\n".join(f"error: {lost}" for lost in rounds.evaluation.lost.values()))
         # The options of the runtimes are known now.
         reproducer.write([(side.name, side.label) for side in facts.sides], "".join(runner.record["halves"][:1]))
         for line in rounds.evaluation.left_out:
             print(line, flush=True)
         if len(facts.sides) > 1 and arguments.quiet:
             disturbance.settle(arguments.quiet, PATIENCE)
-        confirmation = Confirmation(arguments, facts, runner, rounds)
         try:
             with awake.kept(arguments.keep_awake and len(facts.sides) > 1) as runner.record["kept_awake"]:
                 number = rounds.run()

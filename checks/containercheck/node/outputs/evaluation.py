@@ -278,9 +278,8 @@ class Evaluation:
         lost = {}
         for side in self._facts.sides:
             path = self._stagedir / contract.lost_file(side.name)
-            if side.may_fail and path.exists():
-                why = texts.sanitized(reasons.why(texts.tail(path), ""))
-                lost[side.name] = f"it cannot be prepared: {why}"
+            if path.exists():
+                lost[side.name] = f"it cannot be prepared: {texts.sanitized(reasons.why(texts.tail(path), ''))}"
         return lost
 
     def _left(self) -> List[Any]:

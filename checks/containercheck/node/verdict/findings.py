@@ -147,7 +147,7 @@ class Findings:
         return lines
 
     def starts(self) -> Dict[str, Dict[str, str]]:
-        """Return how the ranks of each side were started, where the job recorded it (see node/job/rank_trial.py)."""
+        """Return how the ranks of each side were started, where the job recorded it (see node/job/start_ranks.py)."""
         paths = {run["side"]: self._stagedir / contract.started_file(run["side"]) for run in self._runs}
         return {side: json.loads(path.read_text()) for side, path in paths.items() if path.exists()}
 
