@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from containercheck.node import contract
-from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.outputs.evaluation import Evaluation
+from containercheck.node.outputs.facts import Facts
 from reframe.core.builtins import run_before, variable
 from reframe.core.pipeline import RegressionTestPlugin
 
@@ -43,6 +44,6 @@ class BareTwice(RegressionTestPlugin):
         for values in record["verdict"]["measured"]:
             evaluation.count(values)
         self.noise_facts = {
-            "changes": {figure: pairs.changes for (_, figure), pairs in evaluation.pairs.items()},
+            "changes": {place.figure: pairs.changes for place, pairs in evaluation.pairs.items()},
             "seconds": [run["seconds"] for run in record["runs"] if str(run["round"]) not in record["replaced"]],
         }

@@ -10,7 +10,7 @@ import sys
 import pytest
 from conftest import REPOSITORY, findings_of, record_of, run_of, write_commands
 from containercheck.node.job import launch, rank_trial
-from containercheck.node.verdict.findings import provenance
+from containercheck.node.verdict.builds import provenance
 from containercheck.site import releases
 from hypothesis import given
 from hypothesis import strategies as st
