@@ -3,8 +3,8 @@
     python ci/benchmarks/boundaries.py            # write the table (about five minutes on one core)
     python ci/benchmarks/boundaries.py --check    # make it again and compare; exit status 1 where it differs
 
-Two tests decide, each with a part of the error probabilities (:data:`SHARES`): the counts of ranks, which are made
-here, and the moderated t, whose boundaries moderated.py makes. The parts add up to more than 1, because it is mostly
+Two tests decide, each with a part of the error probabilities (:data:`SHARES`): the counts of ranks and the moderated
+t. The parts add up to more than 1, because it is mostly
 the same rounds that would mislead both: detection.py shows what both together come to.
 
 After n rounds the statistic is T(n), the number of pairs of rounds i <= j <= n whose mean (a Walsh average) lies above
@@ -27,6 +27,13 @@ Each sequence counts as itself and as its mirror image. Rows are filled from as 
 What is assumed: rounds are independent, symmetric, and **the sizes of the differences come in no order** (they are
 exchangeable). A spread that grows from round to round makes T less correlated with what it was and crosses more often:
 ci/benchmarks/detection.py has how much.
+
+**The moderated t** is how far the mean lies from a bound, in standard errors of known and seen spread together
+(node/stats/boundaries.py). If the variance of a session's rounds is itself drawn about the known one (scaled inverse
+chi-square with d0 degrees of freedom), t is Student's with d0 + n - 1. The boundary of a round is at the same tail
+probability as that of normal rounds with a known variance, which spends alpha sqrt(n / 40) over the looks from round 2
+on (the crossing probabilities by numerical integration after Armitage, McPherson and Rowe 1969). For rounds whose
+spread is exactly the known one, less is spent: t has lighter tails then.
 """
 
 import argparse
@@ -35,9 +42,9 @@ import math
 import sys
 from pathlib import Path
 
-import moderated
 import numpy as np
 from containercheck.node.project import PACKAGE
+from scipy import special
 
 TABLE = PACKAGE / "node" / "stats" / "boundaries.json"
 
@@ -59,6 +66,14 @@ STAGES = ((0.005, 1 << 22), (0.0005, 1 << 25), (0.0, 3 << 25))
 SEED = 20831
 #: Sequences drawn at once; small enough for the processor's cache.
 BLOCK = 1 << 14
+#: Degrees of freedom of the known spread.
+PRIOR_DEGREES = 4
+#: The first round with a look by t.
+FIRST = 2
+#: Probability by chance below which a larger spread of the rounds contradicts the known one.
+CONTRADICTION = 0.01
+#: Step of the integration, and its width, in standard deviations of a round and of the sum.
+STEP, WIDTH = 0.1, 9.0
 
 
 def spent(alpha, rounds):
@@ -172,6 +187,55 @@ def complete(alpha, counts, number, floor=(0,) * HORIZON, last=EXACT, spend=spen
     return row
 
 
+def normal_boundaries(alpha):
+    """Return the boundaries of normal rounds with a known variance, in standard errors, from round FIRST on."""
+    bounds, before = [], 0.0
+    grid = weighted = np.empty(0)
+    for rounds in range(FIRST, HORIZON + 1):
+        allowed = spent(alpha, rounds)
+        first = rounds == FIRST
+        bound = -special.ndtri(allowed) * math.sqrt(rounds) if first else _solve(grid, weighted, allowed - before)
+        before = allowed
+        # The boundary is a point of the grid, where the density of what has not crossed ends.
+        cells = int((bound + WIDTH * math.sqrt(rounds)) / STEP) // 2 * 2
+        new = bound - STEP * np.arange(cells, -1, -1)
+        if first:
+            density = np.exp(-(new**2) / 2 / rounds) / math.sqrt(2 * math.pi * rounds)
+        else:
+            density = np.exp(-((new[:, None] - grid) ** 2) / 2) @ weighted / math.sqrt(2 * math.pi)
+        # Simpson's rule.
+        simpson = np.full(cells + 1, 2.0)
+        simpson[1::2] = 4
+        simpson[[0, -1]] = 1
+        grid, weighted = new, density * simpson * STEP / 3
+        bounds.append(bound / math.sqrt(rounds))
+    return bounds
+
+
+def _solve(grid, weighted, probability):
+    """Return the bound that the next sum exceeds with this probability."""
+    low, high = grid[-1] - 8, grid[-1] + 12
+    for _ in range(60):
+        middle = (low + high) / 2
+        exceeded = (weighted * special.ndtr(grid - middle)).sum()
+        low, high = (middle, high) if exceeded > probability else (low, middle)
+    return high
+
+
+def t_boundaries(alpha):
+    """Return the boundaries of t after round 1, 2, ..., rounded up; None where there is no look."""
+    row = [None] * (FIRST - 1)
+    for rounds, bound in enumerate(normal_boundaries(alpha), FIRST):
+        quantile = -special.stdtrit(PRIOR_DEGREES + rounds - 1, special.ndtr(-bound))
+        row.append(math.ceil(1000 * quantile) / 1000)
+    return row
+
+
+def contradicted():
+    """Return the sums of squares, in known variances, that contradict the known spread, after round 1, 2, ..."""
+    return [None] + [round(float(special.chdtri(rounds - 1, CONTRADICTION)), 3) for rounds in range(2, HORIZON + 1)]
+
+
 def levels(share):
     """Return the error probabilities of the rows for a share of them: of ``pass``, and by figures of the others."""
     kinds = {"fail": FAIL, "zero": ZERO}
@@ -202,12 +266,12 @@ def make():
         "pass": rows[passing],
         **{kind: {str(figures): rows[alpha] for figures, alpha in row.items()} for kind, row in failing.items()},
         "t_meaning": "smallest moderated t after round 1, 2, ...; null: no look",
-        "prior_degrees": moderated.PRIOR_DEGREES,
+        "prior_degrees": PRIOR_DEGREES,
         "contradiction": "smallest (n - 1) s^2 / s0^2 with which the known spread s0 is contradicted, after each round",
-        "contradicted": moderated.contradicted(HORIZON),
-        "t_pass": moderated.boundaries(t_passing, HORIZON),
+        "contradicted": contradicted(),
+        "t_pass": t_boundaries(t_passing),
         **{
-            f"t_{kind}": {str(figures): moderated.boundaries(alpha, HORIZON) for figures, alpha in row.items()}
+            f"t_{kind}": {str(figures): t_boundaries(alpha) for figures, alpha in row.items()}
             for kind, row in t_failing.items()
         },
     }

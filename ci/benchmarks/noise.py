@@ -17,9 +17,9 @@ The variance is that of one run: half the mean square of what two runs of a roun
 none. What both have in common, such as a slow minute, is not in it, and does not matter to the verdict. From N rounds a
 standard deviation is known to 70 / sqrt(N) %, so 12 rounds give a length that is good to a factor of two or so.
 
-*Spread* (of pairs: 1.4826 times the median absolute deviation) and *correlation* (of successive rounds) are those of
-the results, at the long length; they, *between* and *within* (both as standard deviations of a run, the second at the
-short length) are in percent, or in the figure's unit where it is compared by difference. ``shortest`` says that longer
+*Spread* (of pairs: 1.4826 times the median absolute deviation) is that of the results, at the long length; it,
+*between* and *within* (both as standard deviations of a run, the second at the short length) are in percent, or in the
+figure's unit where it is compared by difference. ``shortest`` says that longer
 runs did not spread less, ``longest`` that runs differ by nothing but what is inside them. The star marks the figure
 whose spread is the greatest part of what is accepted: it closes last, and the check's length should be its.
 
@@ -36,8 +36,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from containercheck.results.formatting import columns
 from containercheck.results.row import Row
-from twice import Case, SessionError, Sessions, Stopped, applications, chosen, columns
+from twice import Case, SessionError, Sessions, Stopped, applications, chosen
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,9 @@ def soonest(costs: Cost, between: float, within: float) -> float:
     return math.sqrt(costs.start / costs.iteration * within / between)
 
 
-def variance(changes: Iterable[float], compare: str) -> float:
+def variance(changes: Iterable[float], is_ratio: bool) -> float:
     """Return the variance of one run, in percent squared (of a ratio) or the unit squared, from changes of pairs."""
-    scale = 100 if compare == "ratio" else 1
+    scale = 100 if is_ratio else 1
     return statistics.fmean((scale * change) ** 2 for change in changes) / 2
 
 
@@ -146,14 +147,13 @@ def of_length(iterations: float, length: Length) -> str:
     return f"{iterations:.2g} {length.unit}" if iterations < 100 else f"{round(iterations, -1):.0f} {length.unit}"
 
 
-HEADER = ("figure", "accepted", "spread", "correlation", "between", "within", "length")
+HEADER = ("figure", "accepted", "spread", "between", "within", "length")
 
 
 def row_of(figure: Row, more: Sequence[str]) -> tuple[str, ...]:
     """Return the row of a figure, with these last columns."""
-    correlation = shown(figure.correlation)
     accepted = f"{figure.accepted[1]:g} {figure.overhead_unit}"
-    return (figure.figure, accepted, shown(figure.spread), correlation, *more)
+    return (figure.figure, accepted, shown(figure.spread), *more)
 
 
 def closes_last(rows: Sequence[Row]) -> str:
@@ -163,7 +163,7 @@ def closes_last(rows: Sequence[Row]) -> str:
 
 def compared(length: Length, short: Case, long: Case) -> list[str]:
     """Return the lines about two sessions of a check: one about its runs, and a table of its figures."""
-    seconds = [statistics.median(case.told["seconds"]) for case in (short, long)]
+    seconds = [statistics.median(case.noise_facts["seconds"]) for case in (short, long)]
     costs = cost(length.short, length.long, *seconds)
     first = (
         f"{long.check}: a start costs {costs.start:.2g} s, each of the {length.unit} ({length.variable}) "
@@ -174,10 +174,10 @@ def compared(length: Length, short: Case, long: Case) -> list[str]:
     last = closes_last(long.rows)
     for figure in long.rows:
         name = figure.figure
-        pairs = [case.told["pairs"].get(name) for case in (short, long)]
-        if None in pairs:
+        changes = [case.noise_facts["changes"].get(name) for case in (short, long)]
+        if None in changes:
             continue
-        variances = [variance(pair["changes"], pair["compare"]) for pair in pairs]
+        variances = [variance(each, figure.overhead_unit == "%") for each in changes]
         between, within = parts(length.short, length.long, *variances)
         best = of_length(soonest(costs, between, within), length) + (" *" if name == last else "  ")
         deviations = (shown(math.sqrt(between)), shown(math.sqrt(within / length.short)))
@@ -187,7 +187,7 @@ def compared(length: Length, short: Case, long: Case) -> list[str]:
 
 def of_one_length(case: Case) -> list[str]:
     """Return the lines about one session of a check without a variable for its length."""
-    seconds = statistics.median(case.told["seconds"])
+    seconds = statistics.median(case.noise_facts["seconds"])
     first = f"{case.check}: no variable sets its length; a run takes {seconds:.3g} s ({case.rounds} rounds)"
     last = closes_last(case.rows)
     rows = [row_of(row, ("-", "-", "*" if row.figure == last else " ")) for row in case.rows]

@@ -1,4 +1,4 @@
-"""Run sessions of ReFrame in which programs are compared with themselves; shared by itself.py and noise.py.
+"""Run sessions of ReFrame in which programs are compared with themselves; for noise.py.
 
 A session loads check files that are written for it. Each takes an application's class from checks/ and has both sides
 run bare (bare_twice.py), on one node, with the default input. All files of a session lie in a directory of its own
@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from containercheck.results.formatting import columns  # noqa: F401 - for those that import this file
 from containercheck.results.row import EMULATED, Row, rows_of
 from containercheck.session.reframe_process import Relay
 
@@ -45,7 +44,6 @@ class {name}(BareTwice, {module}.{name}, custom_prefix={prefix!r}):
 
     variant = parameter(["bare"], loggable=True)
     num_nodes = parameter([1], loggable=True)
-    more = {more!r}
 '''
 
 
@@ -83,24 +81,16 @@ class Case:
 
     :ivar check: its name, with the partition where the session ran on several.
     :ivar rows: a comparison each.
-    :ivar seconds: how long the application itself ran, all rounds together.
-    :ivar told: see :class:`bare_twice.BareTwice`.
+    :ivar noise_facts: see :class:`bare_twice.BareTwice`.
     :ivar skipped: why it was skipped; empty where it was not.
-    :ivar broken: what went wrong beside the verdict, such as a hang; empty where nothing did.
+    :ivar broken: what went wrong other than the verdict, such as a hang; empty where nothing did.
     """
 
     check: str
     rows: Sequence[Row] = ()
-    seconds: float = 0.0
-    told: Mapping[str, Any] = field(default_factory=dict)
+    noise_facts: Mapping[str, Any] = field(default_factory=dict)
     skipped: str = ""
     broken: str = ""
-
-    @property
-    def verdict(self) -> str:
-        """``pass``, ``fail`` or ``inconclusive``, as together.outcome says of a check."""
-        verdicts = {row.verdict for row in self.rows}
-        return next((verdict for verdict in ("fail", "inconclusive") if verdict in verdicts), "pass")
 
     @property
     def rounds(self) -> int:
@@ -139,16 +129,13 @@ def file_of(name: str) -> str:
     return f"itself_{name}.py"
 
 
-def write_checks(directory: Path, names: Iterable[str], more: Mapping[str, Any] | None = None) -> None:
-    """Write a check file for each name.
-
-    :param more: by name, how its subject does more work; see :class:`bare_twice.BareTwice`.
-    """
+def write_checks(directory: Path, names: Iterable[str]) -> None:
+    """Write a check file for each name."""
     directory.mkdir(parents=True, exist_ok=True)
     modules = applications()
     for name in names:
-        facts = {"name": name, "module": modules[name], "prefix": str(CHECKS), "more": (more or {}).get(name, {})}
-        (directory / file_of(name)).write_text(FILE.format(path=[str(CHECKS), str(OWN)], **facts))
+        text = FILE.format(name=name, module=modules[name], path=[str(CHECKS), str(OWN)], prefix=str(CHECKS))
+        (directory / file_of(name)).write_text(text)
 
 
 class Sessions:
@@ -164,11 +151,11 @@ class Sessions:
 
     @classmethod
     @contextlib.contextmanager
-    def begin(cls, names: Iterable[str], more: Mapping[str, Any] | None = None) -> Iterator[Sessions]:
+    def begin(cls, names: Iterable[str]) -> Iterator[Sessions]:
         """Write the check files, and remove everything in the end."""
         with workplace("itself-") as (directory, relay):
             sessions = cls(directory, relay)
-            write_checks(sessions.checks, names, more)
+            write_checks(sessions.checks, names)
             yield sessions
 
     def command(self, *arguments: str, check: str = "") -> list[str]:
@@ -209,16 +196,16 @@ def read(report: Mapping[str, Any]) -> list[Case]:
 def _case(raw: Mapping[str, Any], place: str) -> Case:
     check = raw["display_name"].split()[0] + place
     if raw["result"] == "skip":
-        return Case(check, skipped=raw.get("skip_reason") or "no reason told")
+        return Case(check, skipped=raw.get("skip_reason") or "no reason given")
     rows = tuple(rows_of(raw))
     if any(row.verdict == EMULATED for row in rows):
         return Case(check, skipped="the processors are emulated, and nothing is judged there")
     # A case that fails without a figure that fails has another reason than the verdict.
     failed = any(row.verdict == "fail" for row in rows)
     broken = "" if raw["result"] == "pass" or failed else _reason(raw)
-    return Case(check, rows, raw.get("application_seconds") or 0.0, raw.get("told") or {}, broken=broken)
+    return Case(check, rows, raw.get("noise_facts") or {}, broken=broken)
 
 
 def _reason(raw: Mapping[str, Any]) -> str:
     text = " ".join((raw.get("fail_reason") or "").split())
-    return f"{raw.get('fail_phase') or raw['result']}: {text or 'no reason told'}"
+    return f"{raw.get('fail_phase') or raw['result']}: {text or 'no reason given'}"

@@ -23,7 +23,7 @@ from pathlib import Path
 from unittest import mock
 
 from containercheck.node.job import observation, processes, run_observation, single_run
-from containercheck.node.stats.sequential import INCONCLUSIVE, Pairs
+from containercheck.node.stats.pairs import INCONCLUSIVE, Pairs
 from reframe.utility import osext
 
 #: Largest cost that is acceptable, in percent.

@@ -24,7 +24,8 @@ from typing import Any
 import pytest
 from containercheck.node import locks
 from containercheck.node.job import processes
-from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.outputs.evaluation import Evaluation
+from containercheck.node.outputs.facts import Facts
 from containercheck.node.verdict.findings import Findings
 from hypothesis import settings
 

@@ -41,7 +41,6 @@ def row(figure: str = "rate", bare: float = 100.0, overhead: float = 1.0, **fact
         "rounds": 12,
         "above": 0,
         "spread": 3.0,
-        "correlation": 0.0,
         "rounds_needed": None,
         "round_seconds": 2.0,
     }

@@ -93,7 +93,6 @@ class Base(rfm.RunOnlyRegressionTest):
             "rounds": self.rounds or 8,
             "above": 0,
             "spread": 1.0,
-            "correlation": 0.0,
             "rounds_needed": None,
             "round_seconds": 1.0,
         }

@@ -10,7 +10,7 @@ from conftest import BARE, GENERIC, facts_of, run_of
 from containercheck import Figure
 from containercheck.node.job import confirmation, rounds, runner
 from containercheck.node.job.conclusion import conclude
-from containercheck.node.outputs.evaluation import Facts
+from containercheck.node.outputs.facts import Facts
 
 TIME = Figure("time", r"^time (\S+)", "s", better="lower")
 #: Somebody else, as a run's record names it.

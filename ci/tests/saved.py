@@ -6,8 +6,9 @@ from pathlib import Path
 
 from conftest import BARE, facts_of, run_of
 from containercheck.node.outputs import reasons
-from containercheck.node.outputs.evaluation import Evaluation, Facts
-from containercheck.node.verdict import identities
+from containercheck.node.outputs.evaluation import Evaluation
+from containercheck.node.outputs.facts import Facts
+from containercheck.node.verdict import builds
 
 OUTPUTS = Path(__file__).resolve().parent / "outputs"
 
@@ -37,7 +38,7 @@ def figures(check: type, directory: str, ranks: int) -> dict[str, float]:
 
 def build(check: type, directory: str) -> dict[str, str]:
     """Return what such a run says of the program's build."""
-    return identities.read(check.identity, [run_of("baseline", directory)], OUTPUTS).get("baseline", {})
+    return builds.read(check.identity, [run_of("baseline", directory)], OUTPUTS).get("baseline", {})
 
 
 def why(directory: str) -> str:

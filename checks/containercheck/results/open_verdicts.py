@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from containercheck.node.stats.boundaries import HORIZON
-from containercheck.node.stats.openness import CLOSE, FASTER, NOISY, SLOWER
-from containercheck.node.stats.prospects import PATIENCE
+from containercheck.node.stats.forecasts import CLOSE, FASTER, NOISY, PATIENCE, SLOWER
 from containercheck.results.cases import Case, Key
 from containercheck.results.row import FAIL, OPEN, PASS, Row
 

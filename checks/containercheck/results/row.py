@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from containercheck.node.stats import sequential
+from containercheck.node.stats import pairs
 from containercheck.node.verdict.comparison import EMULATED as EMULATED
 from containercheck.node.verdict.outcome import NOT_JUDGED as NOT_JUDGED
 
@@ -15,7 +15,7 @@ SCHEMA = 2
 #: Key of that version in a stored row.
 VERSION = "schema"
 #: Verdicts; on emulated processors nothing is judged.
-PASS, FAIL, OPEN = sequential.PASS, sequential.FAIL, sequential.INCONCLUSIVE
+PASS, FAIL, OPEN = pairs.PASS, pairs.FAIL, pairs.INCONCLUSIVE
 #: Fields that are stored for every comparison, whatever their value, and for nothing else.
 _OF_COMPARISONS = frozenset(["overhead_unit", "accepted", "expected", "rounds", "above", "round_seconds"])
 #: Fields that are stored for every row.
@@ -49,10 +49,9 @@ class Row:
     :ivar rounds: number of rounds that were compared.
     :ivar above: number of those with an overhead above the accepted one.
     :ivar spread: of the rounds, in ``overhead_unit``.
-    :ivar correlation: of successive rounds.
     :ivar rounds_needed: to close an open verdict, in all; None for too many.
     :ivar round_seconds: duration of a round.
-    :ivar open_kind: why an open verdict is open (node/stats/openness.py).
+    :ivar open_kind: why an open verdict is open (node/stats/forecasts.py).
     :ivar bound: the largest overhead that is not excluded; None while there is none.
     :ivar answer: what is known of an open verdict, in words.
     :ivar known_spread: spread that was known before; None where it was not.
@@ -91,7 +90,6 @@ class Row:
     rounds: int = 0
     above: int = 0
     spread: float | None = None
-    correlation: float | None = None
     rounds_needed: int | None = None
     round_seconds: float = 0.0
     open_kind: str = ""

@@ -3,7 +3,7 @@
 L. Bulej, V. Horky, P. Tuma, F. Farquet, A. Prokopec, *Duet Benchmarking: Improving Measurement Accuracy in the Cloud*,
 ICPE 2020, doi:10.1145/3358960.3379132. The host of a virtual machine and its neighbours disturb both sides alike,
 and each side runs once on the slower half. A side's value in a round is the middle of its two runs
-(node/stats/scale.py), so that d of the round is the mean of both d.
+(node/stats/differences.py), so that d of the round is the mean of both d.
 
 Bare and container each have half of the cores, of the memory and of the work: duets measure overheads, and no absolute
 figures of the node. They suit a program's own computing and memory traffic. They do not suit start-up, nor what needs

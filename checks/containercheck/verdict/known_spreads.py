@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from reframe.core.exceptions import ReframeError
 
 from containercheck.application.facts import Figure
-from containercheck.node.stats.prior import Prior
-from containercheck.node.stats.sequential import Pairs
+from containercheck.node.stats.pairs import Pairs, Prior
 
 #: Source of a spread that neither earlier nights nor the other variant give.
 OF_CHECK, DEFAULT = "the check", "default"

@@ -12,8 +12,8 @@ from containercheck import Answer, Candidate, Figure
 from containercheck.node import architectures
 from containercheck.node.build.image_build import key_of
 from containercheck.node.container_runtimes import by_name
-from containercheck.node.outputs.evaluation import UNREADABLE, WRONG
-from containercheck.node.verdict.outcome import Outcome
+from containercheck.node.outputs.run_results import UNREADABLE, WRONG
+from containercheck.node.verdict.outcome import JobOutcome
 from containercheck.sides.sides import Program, Side
 from containercheck.site.sites import Site
 from containercheck.software import Unavailable, Wanted, images, simd
@@ -143,7 +143,7 @@ def outcome(tmp_path):
         facts = facts_of([RATE], answers, sides=[BARE, PORTABLE, {**NATIVE, **margins}])
         evaluation = evaluation_of(record_of(*runs), facts, tmp_path)
         names = [Side(program=Program("x"), **keys) for keys in (BARE, PORTABLE, NATIVE)]
-        return evaluation, Outcome([RATE], names, evaluation, {}, {}, {})
+        return evaluation, JobOutcome([RATE], names, evaluation, {}, {}, {})
 
     return judge
 

@@ -14,7 +14,8 @@ import pytest
 from conftest import BARE, GENERIC, eventually, facts_of
 from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
-from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.outputs.evaluation import Evaluation
+from containercheck.node.outputs.facts import Facts
 from docker_engines import docker_itself, podman_as_docker
 
 #: Where Debian's busybox-static puts a program that needs no library: all that an image needs.

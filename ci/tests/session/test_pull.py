@@ -18,7 +18,7 @@ from containercheck.node.build import image_pull
 from containercheck.node.build.cache import CacheError
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job import launch
-from containercheck.node.verdict.findings import provenance
+from containercheck.node.verdict.builds import provenance
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, Launcher, Program, Side
 from containercheck.site.layout import Layout

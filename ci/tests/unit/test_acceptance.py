@@ -12,7 +12,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from conftest import BARE, GENERIC, facts_of, write_program
@@ -22,8 +21,9 @@ from containercheck.command import acceptance
 from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job.explaining import Explaining
-from containercheck.node.outputs.evaluation import _SIDE, Evaluation, Facts
-from containercheck.node.verdict import container_differences
+from containercheck.node.outputs.evaluation import Evaluation
+from containercheck.node.outputs.facts import Facts, JobSide
+from containercheck.node.verdict import findings
 from containercheck.node.verdict.findings import Findings
 from containercheck.report import versions
 from containercheck.results import formatting
@@ -71,7 +71,7 @@ def test_what_passes_against_bare_fails_against_the_one_before():
 
 
 def test_what_a_container_sees_is_read():
-    assert container_differences.read(SEEN) == {
+    assert findings.read_surroundings(SEEN) == {
         "variable": {"A": "1", "TEXT": "one"},
         "mount": {"/": "fuse.squashfuse_ll", "/proc": "proc"},
         "limit": {"core file size (blocks, -c)": "0", "open files (-n)": "1024", "CapEff": "0000000000000000"},
@@ -80,12 +80,12 @@ def test_what_a_container_sees_is_read():
 
 def test_what_differs_is_a_line_each():
     old, new = {"A": "1", "B": "2", "C": "3"}, {"A": "1", "B": "4", "D": "5"}
-    assert container_differences.differences("variable", old, new) == [
+    assert findings._differences("variable", old, new) == [
         "variable B was 2, and is 4",
         "variable C is gone: it was 3",
         "variable D is new: 5",
     ]
-    assert container_differences.differences("variable", old, old) == []
+    assert findings._differences("variable", old, old) == []
 
 
 @pytest.mark.parametrize("stage", ["/stage/new/Code", "/stage.old/x"])
@@ -104,7 +104,7 @@ def test_what_we_name_by_side_is_no_difference_and_all_else_is(tmp_path, stage):
         text = (seen + differs + mount).format(side, stage=stagedir, number=number)
         (stagedir / contract.surroundings_file(side)).write_text(text)
         (stagedir / contract.runtime_file(side)).write_text('{"configuration": {}}')
-    facts = [SimpleNamespace(**{**_SIDE, **side.facts({})}) for side in sides]
+    facts = [JobSide(**side.facts({})) for side in sides]
     assert Findings({"runs": []}, facts, stagedir).changes() == (
         [
             "new: variable THEIRS was /opt/old.host-mpi, and is /opt/new.host-mpi",

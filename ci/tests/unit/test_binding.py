@@ -12,7 +12,7 @@ import pytest
 from conftest import eventually, findings_of, record_of, run_of
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job import single_run
-from containercheck.node.verdict import binding
+from containercheck.node.verdict import findings
 from containercheck.sides.sides import Container, Program, Side
 
 
@@ -42,7 +42,7 @@ def run(side, *bound):
     ],
 )
 def test_as_many_cores_to_themselves_are_no_problem(bare, container):
-    assert binding.problem(run("subject", *container), run("baseline", *bare)) is None
+    assert findings.cores_problem(run("subject", *container), run("baseline", *bare)) is None
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,8 @@ def test_as_many_cores_to_themselves_are_no_problem(bare, container):
     ],
 )
 def test_fewer_cores_are_told(bare, container, said):
-    assert binding.problem(run("subject", *container), run("baseline", *bare)) == f"round 1, subject: its ranks {said}"
+    problem = findings.cores_problem(run("subject", *container), run("baseline", *bare))
+    assert problem == f"round 1, subject: its ranks {said}"
 
 
 def test_a_record_compares_each_side_with_its_measure():

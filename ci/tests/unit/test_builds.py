@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conftest import run_of
 from containercheck import Identity
-from containercheck.node.verdict import identities
+from containercheck.node.verdict import builds
 from espresso import QuantumEspresso
 from gromacs import GROMACS
 from hpcc import HPCC
@@ -50,8 +50,8 @@ def test_the_first_run_that_succeeded_tells_the_build_of_its_side(tmp_path):
         runs.append(run_of(side, f"{number}", status=status))
     identity = [Identity("version", r"^version (\S+)"), Identity("instruction set", r"^set (\S+)", file="log")]
     told = {"baseline": {"version": "2"}, "subject": {"version": "3"}}
-    assert identities.read(identity, runs, tmp_path) == told
-    assert identities.read([], runs, tmp_path) == {}
+    assert builds.read(identity, runs, tmp_path) == told
+    assert builds.read([], runs, tmp_path) == {}
 
 
 def test_an_identity_without_a_group_is_refused():

@@ -15,7 +15,8 @@ from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job import neighbours
 from containercheck.node.job.neighbours import Ended, NeighboursError
-from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.outputs.evaluation import Evaluation
+from containercheck.node.outputs.facts import Facts
 from containercheck.sides import commands
 from containercheck.sides.collocation import POLICIES
 from containercheck.sides.sides import Container, Launcher, Program, Side

@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 from conftest import facts_of
 from containercheck import Figure
-from containercheck.node.outputs.evaluation import Evaluation, Facts
-from containercheck.node.stats.prior import Prior
-from containercheck.node.stats.sequential import Pairs
-from containercheck.node.verdict import identities as builds_of
-from containercheck.node.verdict import too_slow
+from containercheck.node.outputs.evaluation import Evaluation
+from containercheck.node.outputs.facts import Facts
+from containercheck.node.stats.pairs import Pairs, Prior
+from containercheck.node.verdict import builds as builds_of
 from containercheck.node.verdict.comparison import CONFIRMED, REFUTED, UNCONFIRMED, Comparison, Confirmed
-from containercheck.node.verdict.outcome import Outcome
+from containercheck.node.verdict.outcome import JobOutcome, failure_lines
 from containercheck.results.row import SCHEMA, Row
 from containercheck.sides.sides import Program, Side
 
@@ -34,7 +33,7 @@ def outcome(
     told = [{"name": side.name, "label": side.label, "compared_with": side.compared_with} for side in sides]
     evaluation = Evaluation(Facts(facts_of(figures, sides=told, expected=expected, earlier=rounds, **facts)), Path())
     evaluation.seconds = seconds
-    return Outcome(figures, sides, evaluation, expected or {}, builds or {}, confirmed or {})
+    return JobOutcome(figures, sides, evaluation, expected or {}, builds or {}, confirmed or {})
 
 
 def judged(baseline, subject, figure=RATE, **facts):
@@ -60,15 +59,16 @@ def test_rounds_that_are_clear_pass_or_fail_in_a_line():
     comparison, found = judged([100] * 9, [80, 81, 80, 79, 80, 81, 80, 79, 80])
     assert comparison.verdict == "fail"
     (line,) = found.failures
-    said = r"rate is (\S+) % ± (\S+) % worse than bare in this session \(tolerance 5 %; above it in 9 of 9 rounds\)"
-    estimate, interval = (float(part) for part in re.fullmatch(said, line).groups())
-    assert (estimate, interval) == (pytest.approx(20, abs=0.5), pytest.approx(comparison.interval, rel=0.06))
+    worse = r"rate is (\S+) % \((\S+) to (\S+) %\) worse than bare in this session "
+    estimate, *ends = re.fullmatch(worse + r"\(tolerance 5 %; above it in 9 of 9 rounds\)", line).groups()
+    assert float(estimate) == pytest.approx(20, abs=0.5)
+    assert [float(end) for end in ends] == pytest.approx(comparison.pairs.interval, rel=0.06)
 
 
 def test_a_better_subject_is_called_better():
     comparison, _ = judged([100] * 7, [110] * 7)
     assert str(comparison).startswith(
-        "rate is 10 % ± 0 % better than bare in this session (tolerance 5 %; above it in 0 of 7"
+        "rate is 10 % (10 to 10 %) better than bare in this session (tolerance 5 %; above it in 0 of 7"
     )
 
 
@@ -105,7 +105,7 @@ def test_what_fresh_rounds_said_of_a_failure_is_in_its_line_and_its_row(confirme
     (told,) = found.failures or found.doubts
     assert (bool(found.failures), told.endswith(line)) == (verdict == "fail", True), told
     (row,) = rows_of(found)
-    assert (row.verdict, row.confirmation) == (verdict, confirmed.said)
+    assert (row.verdict, row.confirmation) == (verdict, confirmed.result)
     is_open = ("slower", "slow once, not again") if verdict != "fail" else ("", "")
     assert (row.open_kind, row.answer, row.rounds_needed) == (*is_open, None)
 
@@ -115,7 +115,7 @@ def test_an_open_verdict_says_how_many_rounds_would_tell():
     _, found = judged([100] * 4, [99, 101, 99, 100], seconds=10.0)
     (line,) = found.doubts
     assert line.endswith(": 40 s here is too short to tell 5 %; about 2 more rounds would tell")
-    assert " ± " not in line
+    assert re.match(r"rate is \S+ % (better|worse) than", line)
     _, found = judged([100] * 5, [99, 101, 99, 100, 99], seconds=300.0)
     assert found.doubts[0].endswith("; about 1 more round would tell")
 
@@ -129,7 +129,7 @@ def test_rounds_that_would_never_tell_say_so():
 
 def made(expected=False, figure=RATE, seconds=1.0, **facts):
     """Return a comparison with a verdict that is given, for what is said of it."""
-    facts = {"lowest": -math.inf, "highest": 5.0, "correlation": None, "prior": None, "contradicted": False, **facts}
+    facts = {"lowest": -math.inf, "highest": 5.0, "prior": None, "is_contradicted": False, **facts}
     facts = {"gain_keeps_open": False, "assumed_spread": None, "may_fail": facts.get("open_kind") == "slower", **facts}
     facts = {"rounds_needed": None, "bound": None, "interval": (-math.inf, math.inf), "open_kind": None, **facts}
     pairs = types.SimpleNamespace(verdict="inconclusive" if facts["open_kind"] else "fail", **facts)
@@ -145,7 +145,7 @@ MB = Figure("memory", r"(\S+)", "MB", better="lower", compare="difference", tole
     [
         (
             {"estimate": 75.04, "interval": (71.0, 79.0), "above_tolerance": 3, "rounds": 3, "spread": 2.0},
-            "rate is 75 % ± 4 % worse than bare in this session (tolerance 5 %; above it in 3 of 3 rounds)",
+            "rate is 75 % (71 to 79 %) worse than bare in this session (tolerance 5 %; above it in 3 of 3 rounds)",
         ),
         (
             {"open_kind": "slower", "estimate": 41.26, "above_tolerance": 2, "rounds": 2, "spread": 9.0}
@@ -155,19 +155,19 @@ MB = Figure("memory", r"(\S+)", "MB", better="lower", compare="difference", tole
         ),
         (
             {**NOISY, "open_kind": "noisy", "rounds_needed": 31, "seconds": 7.5},
-            "rate is 1.7 % ± 10 % worse than bare in this session (tolerance 5 %; above it in 3 of 8 rounds): at most "
-            "12 % worse; a minute here is too short to tell 5 %; about 23 more rounds would tell",
+            "rate is 1.7 % (-9 to 12 %) worse than bare in this session (tolerance 5 %; above it in 3 of 8 rounds): "
+            "at most 12 % worse; a minute here is too short to tell 5 %; about 23 more rounds would tell",
         ),
         (
             {**NOISY, "open_kind": "noisy", "bound": -0.4, "lowest": -20.0, "expected": True, "seconds": 30.0},
-            "rate is 1.7 % ± 10 % worse than bare in this session (expected: -20 to 5 %; above it in 3 of 8 rounds): "
-            "at least 0.4 % better; 4 minutes here is too short to tell -20 to 5 %; 40 rounds would not tell: its "
-            "rounds spread by 15 %. It takes longer runs, or a quieter machine",
+            "rate is 1.7 % (-9 to 12 %) worse than bare in this session (expected: -20 to 5 %; above it in 3 of 8 "
+            "rounds): at least 0.4 % better; 4 minutes here is too short to tell -20 to 5 %; 40 rounds would not tell: "
+            "its rounds spread by 15 %. It takes longer runs, or a quieter machine",
         ),
         (
             {**NOISY, "open_kind": "close", "figure": MB, "bound": 123.4, "rounds_needed": 9},
-            "memory is 1.7 MB ± 10 MB worse than bare in this session (tolerance 5 MB; above it in 3 of 8 rounds): "
-            "close to the tolerance, at most 120 MB worse; about 1 more round would tell",
+            "memory is 1.7 MB (-9 to 12 MB) worse than bare in this session (tolerance 5 MB; above it in 3 of 8 "
+            "rounds): close to the tolerance, at most 120 MB worse; about 1 more round would tell",
         ),
         (
             {"open_kind": "faster", "estimate": -87.0, "above_tolerance": 0, "rounds": 2, "spread": 1.0},
@@ -196,16 +196,16 @@ def test_what_people_read_of_a_figure(facts, text):
         (60.1, (0.0, 96.0), "60.1 % (0 to 96 %) worse"),
         (291.0, (130.0, 440.0), "291 % (130 to 440 %) worse"),
         (-2.0, (-3.0, 9.0), "2 % (-9 to 3 %) better"),
-        (60.1, (-400.0, 7000.0), "60.1 % (± more than 100 %) worse"),
+        (60.1, (-400.0, 7000.0), "60.1 % (-400 to 7000 %) worse"),
     ],
 )
-def test_an_interval_that_lies_askew_is_told_by_its_ends(estimate, interval, text):
+def test_an_interval_is_told_by_its_ends(estimate, interval, text):
     comparison = made(estimate=estimate, interval=interval, above_tolerance=2, rounds=3, spread=9.0)
     assert str(comparison).startswith(f"rate is {text} than bare in this session")
 
 
 def lines_of(*comparisons):
-    return too_slow.lines(comparisons)
+    return failure_lines(comparisons)
 
 
 def slow(name, size, rounds=4, **facts):
@@ -221,8 +221,8 @@ def test_a_failure_names_all_figures_that_failed_in_one_line_and_those_that_may_
     passed = made(estimate=0.1, above_tolerance=0, rounds=4, spread=1.0)
     passed.pairs.verdict = "pass"
     first = (
-        "3 figures are worse than bare in this session: HPL by 76 % ± 4 %, SingleDGEMM by 75 % ± 4 %, StarDGEMM by "
-        "74.2 % ± 4 % (tolerance 5 %; above it in 4 of 4 rounds)"
+        "3 figures are worse than bare in this session: HPL by 76 % (72 to 80 %), SingleDGEMM by 75 % (71 to 79 %), "
+        "StarDGEMM by 74.2 % (70 to 78 %) (tolerance 5 %; above it in 4 of 4 rounds)"
     )
     assert lines_of(*failed, passed) == [first]
     assert lines_of(uncertain[0], *failed, passed) == [first, "FFT (20 % worse) is too slow, not yet certain"]
@@ -237,8 +237,8 @@ def test_a_failure_names_all_figures_that_failed_in_one_line_and_those_that_may_
 def test_what_is_accepted_is_told_of_each_figure_where_it_is_not_the_same():
     failed = slow("HPL", 76.0), slow("latency", 50.0, highest=10.0, rounds=3)
     assert lines_of(*failed) == [
-        "2 figures are worse than bare in this session: HPL by 76 % ± 4 % (tolerance 5 %; above it in 4 of 4 rounds), "
-        "latency by 50 % ± 4 % (tolerance 10 %; above it in 3 of 3 rounds)"
+        "2 figures are worse than bare in this session: HPL by 76 % (72 to 80 %) (tolerance 5 %; above it in 4 of 4 "
+        "rounds), latency by 50 % (46 to 54 %) (tolerance 10 %; above it in 3 of 3 rounds)"
     ]
 
 
@@ -276,15 +276,15 @@ def test_a_gain_that_may_be_a_question_is_not_called_close_to_the_tolerance():
 
 def test_rounds_that_contradict_what_is_known_of_them_are_told():
     prior = Prior(3.0, "12 nights")
-    comparison = made(**NOISY, open_kind="noisy", prior=prior, contradicted=True, assumed_spread=9.0)
+    comparison = made(**NOISY, open_kind="noisy", prior=prior, is_contradicted=True, assumed_spread=9.0)
     assert comparison.warning == (
         "rate: its rounds spread by 15 %, more than the 3 % known from 12 nights: it is judged with 9 % instead"
     )
-    wide = {"prior": Prior(20.0, "default"), "contradicted": True, "assumed_spread": 60.0}
+    wide = {"prior": Prior(20.0, "default"), "is_contradicted": True, "assumed_spread": 60.0}
     assert made(**{**NOISY, "spread": 70.0}, open_kind="noisy", **wide).warning == (
         "rate: its rounds spread by 70 %, more than the default of 20 %: it is judged with 60 % instead"
     )
-    assert made(**NOISY, open_kind="noisy", prior=prior).warning is None
+    assert made(**NOISY, open_kind="noisy", prior=prior).warning == ""
 
 
 def test_the_columns_do_not_contradict_the_overhead():
@@ -304,7 +304,6 @@ def test_the_columns_do_not_contradict_the_overhead():
 
 def test_no_number_is_silly():
     comparison, _ = judged([1.0] * 7, [0.001, 1000, 1, 2, 0.5, 30, 0.02])
-    assert "(± more than 100 %)" in str(comparison)
     assert not re.search(r"e[+-]\d", str(comparison))
 
 
@@ -342,14 +341,6 @@ def test_one_round_tells_nothing_of_the_spread():
     assert row.low is row.high is row.interval is row.spread is None
 
 
-def test_rounds_that_follow_each_other_are_warned_of():
-    drifting = [100 - 0.1 * number for number in range(12)]
-    _, found = judged([100] * 12, drifting)
-    assert any(line.startswith("rate: successive rounds correlate by ") for line in found.doubts)
-    _, found = judged([100] * 12, [100, 99] * 6)
-    assert found.doubts == []
-
-
 def test_a_row_has_all_that_reports_read():
     comparison, found = judged(
         [100, 102, 101, 100, 102, 101, 100, 102, 101], [80, 82, 81, 82, 80, 81, 80, 82, 81], seconds=4.004
@@ -381,7 +372,6 @@ def test_a_row_has_all_that_reports_read():
         "rounds": 9,
         "above": 9,
         "spread": comparison.pairs.spread,
-        "correlation": comparison.pairs.correlation,
         "round_seconds": 4.0,
         # The check has no answers.
         "answers_compared": False,
@@ -442,7 +432,9 @@ def test_a_figures_own_tolerance_and_unit_count():
     start = Figure("start", r"(\S+)", "s", better="lower", compare="difference", tolerance=1.0)
     _, found = judged([0.1, 0.2, 0.1] * 3, [2.1, 2.3, 2.1] * 3, start)
     (line,) = found.failures
-    assert re.match(r"start is 2.05 s ± \S+ s worse than bare in this session \(tolerance 1 s; above it in 9", line)
+    assert re.match(
+        r"start is 2.05 s \(\S+ to \S+ s\) worse than bare in this session \(tolerance 1 s; above it in 9", line
+    )
     comparison, _ = judged([0.1] * 7, [0.4] * 7, start)
     assert comparison.verdict == "pass"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from conftest import BARE, GENERIC, evaluation_of, facts_of, record_of, run_of
 from containercheck import Answer, Figure
-from containercheck.node.verdict.outcome import Outcome
+from containercheck.node.verdict.outcome import JobOutcome
 from containercheck.sides.sides import Program, Side
 
 
@@ -30,5 +30,5 @@ def test_a_row_says_that_answers_are_not_compared(tmp_path, answers, compared):
     sides = [
         Side(side["name"], side["label"], program, compared_with=side["compared_with"]) for side in (BARE, GENERIC)
     ]
-    (row,) = Outcome(figures, sides, evaluation, (), {}, {}).rows()
+    (row,) = JobOutcome(figures, sides, evaluation, (), {}, {}).rows()
     assert row["answers_compared"] is compared

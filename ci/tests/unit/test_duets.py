@@ -11,8 +11,8 @@ import pytest
 from conftest import evaluation_of, facts_of, findings_of, record_of, run_of
 from containercheck import Figure
 from containercheck.node.container_runtimes import by_name
-from containercheck.node.stats.scale import middle
-from containercheck.node.verdict import binding
+from containercheck.node.stats.differences import side_value
+from containercheck.node.verdict import findings
 from containercheck.sides import duets
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site
@@ -148,8 +148,8 @@ def test_the_same_cancels_in_differences(disturbed, again, slower, overhead):
 @given(st.lists(FACTORS, min_size=1, max_size=4))
 def test_the_middle_of_equal_values_is_the_value_and_lies_between_others(values):
     for compare in ("ratio", "difference"):
-        assert middle(values[:1], compare) == values[0]
-        assert min(values) * (1 - 1e-12) <= middle(values, compare) <= max(values) * (1 + 1e-12)
+        assert side_value(values[:1], compare) == values[0]
+        assert min(values) * (1 - 1e-12) <= side_value(values, compare) <= max(values) * (1 + 1e-12)
 
 
 def test_a_round_counts_when_both_sides_had_both_halves():
@@ -169,10 +169,10 @@ def test_a_run_that_was_ended_with_the_other_one_is_no_failure_of_its_own(tmp_pa
 
 
 def test_ranks_that_leave_their_half_are_told():
-    assert binding.stray(run_of("subject", "", bound=["2", "3"], processors="2-3")) is None
-    assert binding.stray(run_of("subject", "", bound=["0-3"])) is None
-    assert binding.stray(run_of("subject", "", bound=[], processors="2-3")) is None
-    said = binding.stray(run_of("subject", "", bound=["0", "1"], processors="2-3"))
+    assert findings.stray_problem(run_of("subject", "", bound=["2", "3"], processors="2-3")) is None
+    assert findings.stray_problem(run_of("subject", "", bound=["0-3"])) is None
+    assert findings.stray_problem(run_of("subject", "", bound=[], processors="2-3")) is None
+    said = findings.stray_problem(run_of("subject", "", bound=["0", "1"], processors="2-3"))
     assert said.startswith("round 1, subject: its ranks are bound to 0 | 1, outside of its half of the node, 2-3: ")
     strayed = record_of(run_of("subject", "", bound=["0"], processors="1"))
     assert findings_of(strayed, []).binding_problems() != []

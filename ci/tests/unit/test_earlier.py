@@ -13,7 +13,8 @@ from conftest import facts_of, record_of, run_of
 from containercheck import Figure
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job.rounds import Rounds
-from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.outputs.evaluation import Evaluation
+from containercheck.node.outputs.facts import Facts
 from containercheck.results import earlier_rounds
 from containercheck.sides.sides import Container, Program, Side
 from containercheck.site.layout import Layout

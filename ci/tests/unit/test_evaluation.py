@@ -15,8 +15,11 @@ from containercheck import Answer, Figure
 from containercheck.node import contract
 from containercheck.node.container_runtimes import by_name
 from containercheck.node.job import processes, start_ranks
-from containercheck.node.outputs.evaluation import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG, Evaluation, Facts
-from containercheck.node.verdict.findings import mpi_problem, provenance
+from containercheck.node.outputs.evaluation import Evaluation
+from containercheck.node.outputs.facts import Facts
+from containercheck.node.outputs.run_results import DIFFER, HANG, RANKS, STATUS, UNREADABLE, WRONG
+from containercheck.node.verdict.builds import provenance
+from containercheck.node.verdict.findings import mpi_problem
 from containercheck.sides.sides import Container, HostMpi, Program, Side
 from containercheck.verdict.record import Record
 from hypothesis import HealthCheck, given, settings
@@ -549,7 +552,7 @@ def test_sides_and_figures_are_judged_together(run, evaluated):
     runs = [run(1, side, "rate 1\nlatency 1\n") for side in ("baseline", "subject", "other")]
     result = evaluated(*runs, figures=figures, sides=[BARE, GENERIC, OTHER])
     assert list(result.pairs) == [(side, name) for side in ("subject", "other") for name in ("rate", "latency")]
-    assert {pairs.figures for pairs in result.pairs.values()} == {4}
+    assert {pairs._accepted.figures for pairs in result.pairs.values()} == {4}
 
 
 def test_where_processors_are_emulated_two_rounds_do(run, evaluated):

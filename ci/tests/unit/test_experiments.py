@@ -7,8 +7,9 @@ import random
 import pytest
 from conftest import facts_of, run_of
 from containercheck import Answer, Figure
-from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.experiments import Remedy
+from containercheck.node.outputs.facts import Facts
 from saved import OUTPUTS
 
 RATE = Figure("rate", r"^rate (\S+)", "x", better="lower", spread=2.0)

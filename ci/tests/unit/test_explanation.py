@@ -13,7 +13,7 @@ from containercheck.node.explain import explanation, rules, use_rules
 from containercheck.node.explain.observations import Observation, Use
 from containercheck.node.explain.pairs import pairs_of
 from containercheck.node.explain.remedies import AND, BIND, CPUS, GPUS, LIMIT, PREFIX, SET, UNPACK, UNSET, Experiment
-from containercheck.node.outputs.evaluation import Facts
+from containercheck.node.outputs.facts import Facts
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,8 +9,7 @@ import random
 import pytest
 from containercheck import Figure
 from containercheck.history import spreads
-from containercheck.node.stats.prior import Prior
-from containercheck.node.stats.sequential import INCONCLUSIVE, Pairs
+from containercheck.node.stats.pairs import INCONCLUSIVE, Pairs, Prior
 from containercheck.verdict import known_spreads
 from made import store
 from made_nights import DAY, NOON, raw, report, row, session

@@ -13,7 +13,8 @@ from containercheck import Figure
 from containercheck.node import contract, texts
 from containercheck.node.job import print_limit
 from containercheck.node.outputs import reading
-from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.outputs.evaluation import Evaluation
+from containercheck.node.outputs.facts import Facts
 from containercheck.node.outputs.reading import Output, UnreadableError
 
 #: Runs a script once, with a limit of its own, in a process of its own: what it leaves is killed by descent.

@@ -1,7 +1,8 @@
 """Semantic Spaces: its output, and the nearest words as an answer."""
 
 from conftest import facts_of, run_of
-from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.outputs.evaluation import Evaluation
+from containercheck.node.outputs.facts import Facts
 from saved import OUTPUTS, figures, problems
 from semanticspaces import SemanticSpaces
 

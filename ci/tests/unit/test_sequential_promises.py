@@ -1,5 +1,6 @@
 """What more rounds would tell, the table of the sequential verdict, and its promises by simulation."""
 
+import functools
 import json
 import math
 from itertools import permutations, product
@@ -7,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from containercheck.node.stats import boundaries, together
-from containercheck.node.stats.prior import Prior
-from containercheck.node.stats.sequential import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs
+from containercheck.node.stats import boundaries
+from containercheck.node.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs, Prior
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paired import NONE, judged, load, noisy, ratios
@@ -47,22 +47,22 @@ WILD = ratios(*[1.0, 4.0, 0.26, 1.1, 5.0, 0.2] * 5)
 
 
 def test_hopeless_is_what_is_too_wild_for_any_verdict():
-    assert judged(WILD[:24]).hopeless
-    assert not judged(WILD[:12]).hopeless
-    assert not judged(noisy(0, 0.06, 12, seed=3)).hopeless
-    assert not judged(noisy(0, 0.01, 12)).hopeless
+    assert judged(WILD[:24]).is_hopeless
+    assert not judged(WILD[:12]).is_hopeless
+    assert not judged(noisy(0, 0.06, 12, seed=3)).is_hopeless
+    assert not judged(noisy(0, 0.01, 12)).is_hopeless
 
 
 def test_nothing_is_hopeless_before_round_ten():
     # All of them at the tolerance itself: ties, which no number of rounds would decide.
     rounds = [(100, 105)] * 10
-    assert not judged(rounds[:9], compare="difference").hopeless
-    assert judged(rounds, compare="difference").hopeless
+    assert not judged(rounds[:9], compare="difference").is_hopeless
+    assert judged(rounds, compare="difference").is_hopeless
 
 
 def test_what_may_still_fail_is_not_hopeless():
     slow = judged(noisy(20, 0.01, 10), figures=100)
-    assert slow.verdict == INCONCLUSIVE and not slow.hopeless
+    assert slow.verdict == INCONCLUSIVE and not slow.is_hopeless
 
 
 # The table.
@@ -70,7 +70,6 @@ def test_what_may_still_fail_is_not_hopeless():
 
 @pytest.mark.parametrize("kind", ["fail", "zero", "t_fail", "t_zero"])
 def test_more_figures_need_more(kind):
-    """In every round: Holm's step-down takes it for granted."""
     rows = [[math.inf if least is None else least for least in TABLE[kind][key]] for key in TABLE[kind]]
     assert [int(key) for key in TABLE[kind]] == sorted(made.FIGURES)
     for row, larger in zip(rows, rows[1:]):
@@ -126,22 +125,20 @@ def test_the_exact_chain_agrees_with_all_signs_and_orders():
 
 def test_beyond_the_table_boundaries_go_on_evenly():
     for kind, figures in (("pass", 1), ("fail", 14), ("zero", 128)):
-        counts = [boundaries.boundary(kind, rounds, figures) for rounds in range(38, 60)]
-        steps = np.diff(counts)
-        assert all(steps > 0) and all(abs(np.diff(steps)) <= 3)
-    assert boundaries.boundary("fail", 20, 33) == boundaries.boundary("fail", 20, 36)
+        counts = [boundaries.rank_boundary(kind, rounds, figures) for rounds in range(38, 60)]
+        assert all(np.diff(counts) > 0)
+    assert boundaries.rank_boundary("fail", 20, 33) == boundaries.rank_boundary("fail", 20, 36)
 
 
 def test_the_boundaries_of_t_spend_what_they_may():
     """Exactly for rounds whose variance is known and drawn from what is known of it, in the first look."""
-    moderated = load("moderated")
     for kind, alpha in (("pass", 0.05), ("fail", 0.05), ("zero", 0.01)):
         row = TABLE["t_pass"] if kind == "pass" else TABLE[f"t_{kind}"]["1"]
-        assert row == moderated.boundaries(alpha * TABLE["shares"]["t"], HORIZON)
+        assert row == made.t_boundaries(alpha * TABLE["shares"]["t"])
         first = special.stdtr(TABLE["prior_degrees"] + 1, -row[1])
         assert first == pytest.approx(alpha * TABLE["shares"]["t"] * math.sqrt(2 / HORIZON), rel=1e-3)
     # Of sums of normal rounds, as many cross as may.
-    bounds = np.array([math.inf, *moderated.normal_boundaries(0.05, HORIZON)])[:, None]
+    bounds = np.array([math.inf, *made.normal_boundaries(0.05)])[:, None]
     sums = np.cumsum(np.random.default_rng(4).standard_normal((HORIZON, 20_000)), axis=0)
     crossed = (sums / np.sqrt(np.arange(1, HORIZON + 1))[:, None] >= bounds).any(axis=0).mean()
     assert crossed == pytest.approx(0.05, abs=4 * math.sqrt(0.05 * 0.95 / 20_000))
@@ -154,8 +151,6 @@ def test_a_spread_is_contradicted_by_chance_in_one_of_a_hundred():
 
 
 # The simulation.
-
-NUMBERS = {PASS: 1, FAIL: -1, INCONCLUSIVE: 0}
 
 
 @pytest.mark.parametrize("known", [None, 0.03])
@@ -172,8 +167,8 @@ def test_the_simulation_judges_as_the_job_does(figures, known):
         pairs = Pairs("lower", "ratio", NONE, simulation.TOLERANCE, figures, prior=prior)
         for number, change in enumerate(changes[:, sample]):
             pairs.add(1.0, math.exp(change))
-            assert pairs.hopeless == fast.hopeless[number, sample]
-        assert NUMBERS[pairs.verdict] == fast.verdict[sample]
+            assert pairs.is_hopeless == fast.hopeless[number, sample]
+        assert simulation.NUMBERS[pairs.verdict] == fast.verdict[sample]
         assert bool(fast.asks[sample]) == (pairs.open_kind == "faster" and pairs.decided_after is not None)
         after = pairs.decided_after if pairs.verdict != INCONCLUSIVE else None
         assert (after or HORIZON + 1) == fast.after[sample]
@@ -185,16 +180,10 @@ def test_the_simulation_ends_checks_as_the_job_does(figures):
     changes = draw.choice([0.0, 0.1], 40) + draw.choice([0.03, 0.08, 0.2], 40) * draw.standard_normal((HORIZON, 40))
     checked = simulation.checks(simulation.judge(changes, figures, give_up=True), figures, changes)
     for check in range(40 // figures):
-        all_pairs = [Pairs("lower", "ratio", NONE, simulation.TOLERANCE, figures) for _ in range(figures)]
-        rounds = 0
-        while together.more_would_tell(all_pairs, rounds):
-            for pairs, change in zip(all_pairs, changes[rounds, check * figures : (check + 1) * figures]):
-                pairs.add(1.0, math.exp(change))
-            together.step_down(all_pairs)
-            rounds += 1
-        assert [NUMBERS[pairs.verdict] for pairs in all_pairs] == list(checked.figures[check])
-        assert NUMBERS[together.outcome(all_pairs)] == checked.verdict[check]
-        assert rounds == checked.rounds[check]
+        its_changes = changes[:, check * figures : (check + 1) * figures]
+        verdicts, rounds = simulation.check_in_job(its_changes, [None] * figures)
+        assert (verdicts, rounds) == (list(checked.figures[check]), checked.rounds[check])
+        assert checked.verdict[check] == (-1 if -1 in verdicts else min(verdicts))
 
 
 PROMISED = [name for name in simulation.NOISES if "*" not in name]
@@ -203,15 +192,23 @@ CELL = 14_000
 MARGINS = {share: share + 4 * math.sqrt(share * (1 - share) / CELL) for share in (0.05, 0.01, 0.001)}
 
 
+@functools.lru_cache(maxsize=1)
+def cells(noise):
+    """Return changes without overhead and at the tolerance, each with their spread and what they count."""
+    sample = simulation.NOISES[noise](np.random.default_rng(7), (HORIZON, CELL))
+    changes = [(0.5 * sample, 0.5), (simulation.BOUND + 0.06 * sample, 0.06)]
+    return [(each, spread, simulation.counted(each)) for each, spread in changes]
+
+
 def false_verdicts(noise, known):
     """Return the shares that fail without overhead and at the tolerance, that pass there, and that are a question.
 
     :param known: the known spread as a part of the true one; None for none.
     """
-    sample = simulation.NOISES[noise](np.random.default_rng(7), (HORIZON, CELL))
-    wide, narrow = (None if known is None else known * spread for spread in (0.5, 0.06))
-    fair = simulation.judge(0.5 * sample, 1, known=wide)
-    slow = simulation.judge(simulation.BOUND + 0.06 * sample, 1, known=narrow)
+    fair, slow = (
+        simulation.judge(changes, 1, known=None if known is None else known * spread, averages=averages)
+        for changes, spread, averages in cells(noise)
+    )
     return [np.mean(share) for share in (fair.verdict < 0, slow.verdict < 0, slow.verdict > 0, fair.asks)]
 
 

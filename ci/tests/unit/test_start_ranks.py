@@ -13,8 +13,8 @@ from containercheck.node.explain.remedies import ENDED_BEFORE, ENDING_WELL, MOST
 from containercheck.node.job import confirmation, launch, rounds, start_ranks
 from containercheck.node.job.conclusion import conclude_start
 from containercheck.node.job.runner import Runner
-from containercheck.node.outputs.evaluation import Facts
-from containercheck.node.verdict.findings import provenance
+from containercheck.node.outputs.facts import Facts
+from containercheck.node.verdict.builds import provenance
 from containercheck.site import releases
 from hypothesis import given
 from hypothesis import strategies as st

@@ -5,7 +5,7 @@ from argparse import Namespace
 import pytest
 from conftest import run_of
 from containercheck.node.outputs import reading
-from containercheck.node.verdict import identities
+from containercheck.node.verdict import builds
 from ramp import RAMP
 from saved import OUTPUTS, figures, problems
 from tensorflow_cnn import TensorFlow, TensorFlowCNN
@@ -80,7 +80,7 @@ def builds_of(tmp_path, **lines):
         (tmp_path / side).mkdir()
         (tmp_path / side / "out").write_text((OUTPUTS / "tensorflow_cnn/passing/out").read_text())
         (tmp_path / side / "err").write_text(saved if line is None else line)
-    return identities.read(TensorFlow.identity, [run_of(side, side) for side in lines], tmp_path)
+    return builds.read(TensorFlow.identity, [run_of(side, side) for side in lines], tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_instructions_that_a_build_does_without_are_read(tmp_path, line, told):
 
 
 def test_a_container_whose_build_lacks_instructions_is_not_the_same_build(tmp_path):
-    builds = builds_of(tmp_path, baseline="", subject=OLD_LINE)
-    told = identities.difference(builds["baseline"], builds["subject"])
+    sides = builds_of(tmp_path, baseline="", subject=OLD_LINE)
+    told = builds.difference(sides["baseline"], sides["subject"])
     assert told == "not the same build: 2.21.0 against 2.21.0 not compiled to use: AVX2 AVX512F FMA"
-    assert identities.difference(builds["subject"], builds["subject"]) == ""
+    assert builds.difference(sides["subject"], sides["subject"]) == ""

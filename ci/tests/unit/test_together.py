@@ -9,45 +9,35 @@ from pathlib import Path
 import pytest
 from conftest import BARE, GENERIC, facts_of
 from containercheck import Figure
-from containercheck.node.outputs.evaluation import Evaluation, Facts
-from containercheck.node.stats import together
-from containercheck.node.stats.prior import Prior
-from containercheck.node.stats.sequential import FAIL, HORIZON, INCONCLUSIVE, PASS, Pairs
-from containercheck.node.verdict.outcome import Outcome
+from containercheck.node.outputs.evaluation import Evaluation
+from containercheck.node.outputs.facts import Facts
+from containercheck.node.stats.pairs import FAIL, HORIZON, INCONCLUSIVE, Prior, more_would_tell
+from containercheck.node.verdict.outcome import JobOutcome
 from containercheck.sides.sides import Program, Side
-from paired import NONE, judged, noisy, ratios
+from paired import judged, noisy, ratios
 
 #: Spread by so much, in log scale, that no number of rounds gives a verdict.
 WILD = ratios(*[1.0, 4.0, 0.26, 1.1, 5.0, 0.2] * 5)
 
 
-def test_a_check_has_the_verdict_of_its_figures():
-    passed, failed, young = judged(noisy(0, 0.01, 12)), judged(noisy(30, 0.01, 12)), judged(noisy(0, 0.01, 4))
-    assert together.outcome([passed]) == PASS
-    assert together.outcome([passed, failed]) == FAIL
-    assert together.outcome([failed, young]) == FAIL
-    assert together.outcome([passed, young]) == INCONCLUSIVE
-    assert together.outcome([]) == PASS
-
-
 def test_a_check_ends_when_more_would_not_tell():
     passed, failed, young = judged(noisy(0, 0.01, 12)), judged(noisy(30, 0.01, 12)), judged(noisy(0, 0.01, 4))
     wild = judged(WILD)
-    assert not together.more_would_tell([], 0)
-    assert not together.more_would_tell([passed], 12)
-    assert not together.more_would_tell([passed, failed, young], 12)
-    assert not together.more_would_tell([passed, wild], 30)
-    assert not together.more_would_tell([wild, wild], 30)
-    assert together.more_would_tell([passed, young], 4)
-    assert together.more_would_tell([young, young], 4)
-    assert not together.more_would_tell([young], 40)
+    assert not more_would_tell([], 0)
+    assert not more_would_tell([passed], 12)
+    assert not more_would_tell([passed, failed, young], 12)
+    assert not more_would_tell([passed, wild], 30)
+    assert not more_would_tell([wild, wild], 30)
+    assert more_would_tell([passed, young], 4)
+    assert more_would_tell([young, young], 4)
+    assert not more_would_tell([young], 40)
 
 
 @pytest.mark.parametrize(("overhead", "figures"), [(0, 2), (20, 100)])
 def test_a_figure_that_may_get_its_verdict_is_waited_for_beside_a_hopeless_one(overhead, figures):
     wild, other = judged(WILD[:28], figures=figures), judged(noisy(overhead, 0.06, 10, seed=3), figures=figures)
-    assert wild.hopeless and other.verdict == INCONCLUSIVE
-    assert together.more_would_tell([wild, other], 28)
+    assert wild.is_hopeless and other.verdict == INCONCLUSIVE
+    assert more_would_tell([wild, other], 28)
 
 
 # Where one has failed.
@@ -61,15 +51,15 @@ def test_after_a_failure_a_check_goes_on_to_name_what_else_is_too_slow_and_no_lo
     failed = judged(noisy(300, 0.03, 2), figures=14, prior=prior(3.0))
     slow, noise = (judged(noisy(overhead, 0.03, 2), figures=14, prior=prior(20.0)) for overhead in (60, 0))
     assert (failed.decided_after, slow.may_fail, noise.may_fail) == (2, True, False)
-    assert together.more_would_tell([failed, slow, noise], 2)
-    assert together.more_would_tell([failed, slow, noise], 3)
-    assert not together.more_would_tell([failed, slow, noise], 4)
-    assert not together.more_would_tell([failed, noise], 2)
+    assert more_would_tell([failed, slow, noise], 2)
+    assert more_would_tell([failed, slow, noise], 3)
+    assert not more_would_tell([failed, slow, noise], 4)
+    assert not more_would_tell([failed, noise], 2)
     # One round more where the first failure came late.
     late = judged(noisy(30, 0.01, 9))
     assert late.decided_after == 9
-    assert together.more_would_tell([late, slow], 9)
-    assert not together.more_would_tell([late, slow], 10)
+    assert more_would_tell([late, slow], 9)
+    assert not more_would_tell([late, slow], 10)
 
 
 def test_what_may_fail_is_outside_of_what_is_accepted_and_open():
@@ -79,45 +69,6 @@ def test_what_may_fail_is_outside_of_what_is_accepted_and_open():
     # Below what a reference expects, which fails too; a gain where none is expected only is a question.
     assert judged(noisy(0, 0.06, 2), lowest=80, highest=99, figures=14, prior=prior(20.0)).may_fail
     assert not judged(noisy(-47, 0.03, 2), prior=prior(20.0)).may_fail
-
-
-def test_who_failed_leaves_its_share_of_the_error_to_the_others():
-    rounds = noisy(95, 0.01, 4)
-    first, second = (judged(rounds, figures=14, prior=prior(20.0)) for _ in range(2))
-    assert (first.verdict, first.may_fail) == (INCONCLUSIVE, True)
-    together.step_down([first, second])
-    assert first.verdict == second.verdict == INCONCLUSIVE
-    failed = [judged(noisy(300, 0.03, 4), figures=14, prior=prior(3.0)) for _ in range(11)]
-    together.step_down([*failed, first, second])
-    assert [pairs.verdict for pairs in (first, second)] == [FAIL, FAIL]
-    assert (first.decided_after, [pairs.decided_after for pairs in failed]) == (4, [2] * 11)
-    # As if there had been three from the start.
-    alone = judged(rounds, figures=3, prior=prior(20.0))
-    assert (alone.verdict, alone.interval) == (FAIL, first.interval)
-
-
-def test_one_failure_may_lead_to_the_next():
-    """Each is too slow for one figure less than the one before."""
-    chain = [judged(noisy(overhead, 0.003, 4), figures=4, prior=prior(15.0)) for overhead in (300, 49, 45, 41)]
-    before = [pairs.verdict for pairs in chain]
-    together.step_down(chain)
-    assert before[0] == FAIL and before[-1] == INCONCLUSIVE
-    assert [pairs.verdict for pairs in chain] == [FAIL] * 4
-
-
-def test_no_more_of_the_others_fail_falsely_than_is_promised():
-    """One figure is twice as slow, three are at their tolerance; all rounds are run, as with ``-S rounds=40``."""
-    falsely, number = 0, 250
-    for seed in range(number):
-        source = random.Random(seed)
-        figures = [Pairs("lower", "ratio", NONE, 5.0, 4, prior=prior(6.0)) for _ in range(4)]
-        for _ in range(HORIZON):
-            for pairs, overhead in zip(figures, (2.0, 1.05, 1.05, 1.05)):
-                pairs.add(1.0, overhead * math.exp(source.gauss(0, 0.06)))
-            together.step_down(figures)
-        assert figures[0].verdict == FAIL
-        falsely += any(pairs.verdict == FAIL for pairs in figures[1:])
-    assert falsely <= 0.05 * number + 4 * math.sqrt(0.05 * number)
 
 
 #: As many as HPCC has; three of them four times slower.
@@ -141,11 +92,11 @@ def check_of(spreads, known, seed, most=HORIZON):
         evaluation.count(values)
     program = Program("true")
     sides = [Side(BARE["name"], "bare", program), Side(GENERIC["name"], "generic", program, compared_with=BARE["name"])]
-    return evaluation, Outcome(FIGURES, sides, evaluation, (), {}, {})
+    return evaluation, JobOutcome(FIGURES, sides, evaluation, (), {}, {})
 
 
 def failed_in(outcome):
-    return tuple(comparison.figure.name for comparison in outcome.comparisons if comparison.failed)
+    return tuple(comparison.figure.name for comparison in outcome.comparisons if comparison.verdict == FAIL)
 
 
 @pytest.mark.parametrize("known", [[3] * 14, [20] * 14, [1] * 14], ids=["known", "default", "too small"])

@@ -8,7 +8,7 @@ from containercheck.node.explain.remedies import AND, ENDED, ENDING_WELL, SET, U
 from containercheck.node.explain.rules import RULES, devices_below
 from containercheck.node.explain.use_rules import RULES_OF_USE, families_of
 from containercheck.node.formatting import number
-from containercheck.node.stats.sequential import FAIL, PASS
+from containercheck.node.stats.pairs import FAIL, PASS
 
 #: Fields of a cause that only rank it, and are not stored.
 _OF_RULES = ("weight", "narrow", "family", "devices")

@@ -9,11 +9,12 @@ from typing import Any, Dict, List, Tuple
 from containercheck.node import texts
 from containercheck.node.explain import explanation, observations, remarks
 from containercheck.node.job.confirmation import Confirmation
-from containercheck.node.outputs.evaluation import Evaluation, Facts
-from containercheck.node.outputs.problems import UNREADABLE
-from containercheck.node.verdict import findings, identities
+from containercheck.node.outputs.evaluation import Evaluation
+from containercheck.node.outputs.facts import Facts
+from containercheck.node.outputs.run_results import UNREADABLE
+from containercheck.node.verdict import builds as builds_of
 from containercheck.node.verdict.findings import Findings
-from containercheck.node.verdict.outcome import Outcome
+from containercheck.node.verdict.outcome import JobOutcome
 
 
 def conclude_start(record: Dict[str, Any], confirmation: Confirmation) -> None:
@@ -53,8 +54,8 @@ def conclude(record: Dict[str, Any], facts: Facts, evaluation: Evaluation, confi
     # A remedy is none of what is compared.
     names = {side.name for side in facts.sides}
     compared = {**record, "runs": [run for run in runs if run["side"] in names]}
-    builds = identities.read(facts.identity, compared["runs"], stage)
-    outcome = Outcome(facts.figures, facts.sides, evaluation, facts.expected, builds, confirmation.confirmed)
+    builds = builds_of.read(facts.identity, compared["runs"], stage)
+    outcome = JobOutcome(facts.figures, facts.sides, evaluation, facts.expected, builds, confirmation.confirmed)
     problems = evaluation.final_problems()
     if problems:
         # Ranks that wait for one another on a core may never end.
@@ -80,7 +81,6 @@ def conclude(record: Dict[str, Any], facts: Facts, evaluation: Evaluation, confi
             "measured": evaluation.rounds,
             "lost": evaluation.lost,
             "seconds": round(evaluation.seconds, 3),
-            "confirming_seconds": round(confirmation.seconds, 3),
-            "provenance": findings.provenance(compared, {name: dict(build) for name, build in builds.items()}, stage),
+            "provenance": builds_of.provenance(compared, builds, stage),
         }
     )

@@ -31,10 +31,11 @@ from containercheck.node.job.explaining import Endings, Explaining, Tried
 from containercheck.node.job.launch import Launch
 from containercheck.node.job.runner import Runner
 from containercheck.node.job.start_ranks import NotStarted
-from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.outputs.evaluation import Evaluation, Place
 from containercheck.node.outputs.experiments import Remedy
-from containercheck.node.outputs.problems import HANG, RANKS, STATUS
-from containercheck.node.stats.sequential import FAIL, PASS
+from containercheck.node.outputs.facts import Facts
+from containercheck.node.outputs.run_results import HANG, RANKS, STATUS
+from containercheck.node.stats.pairs import FAIL, PASS
 from containercheck.node.verdict.comparison import CONFIRMED, REFUTED, UNCONFIRMED, Confirmed
 
 #: Least seconds of a confirmation, and how much longer than the rounds it may take within what they were allowed.
@@ -80,7 +81,7 @@ class Confirmation:
         self._seconds_of_start = {name: error.seconds for name, error in not_started.items()}
         self._explaining = Explaining(facts, runner.record["runs"])
         self._fresh: Optional[Evaluation] = None
-        self._first: Dict[Tuple[str, str], Tuple[int, int]] = {}
+        self._first: Dict[Place, Tuple[int, int]] = {}
         self.tried: List[Tried] = []
         self._began = self._budget = self._longest = self._took = 0.0
         self._number, self._why = 0, "the job was ended"
@@ -142,7 +143,7 @@ class Confirmation:
         return self._took or (time.monotonic() - self._began if self._began else 0.0)
 
     @property
-    def confirmed(self) -> Dict[Tuple[str, str], Confirmed]:
+    def confirmed(self) -> Dict[Place, Confirmed]:
         """What fresh rounds said, by side and figure that failed; failures stand where there are none.
 
         A job that was ended before has none, and a figure that failed in the fresh rounds has no others.
@@ -171,7 +172,7 @@ class Confirmation:
         return [*causes, *slow], line
 
     def _explain_slowness(self) -> Tuple[List[Dict[str, Any]], str]:
-        standing = {place for place, said in self.confirmed.items() if said.said != REFUTED}
+        standing = {place for place, confirmed in self.confirmed.items() if confirmed.result != REFUTED}
         known = {result["name"]: result for result in (self._fresh.experiments.results() if self._fresh else ())}
         # What was tried for a failure that is none is no story.
         kept = [
@@ -182,11 +183,11 @@ class Confirmation:
         shown = [known[each.remedy.name] for each in kept]
         return self._explaining.explain_slowness(self._evaluation, standing, kept, shown)
 
-    def _counts(self, place: Tuple[str, str]) -> Tuple[int, int]:
+    def _counts(self, place: Place) -> Tuple[int, int]:
         pairs = self._evaluation.pairs[place]
         return pairs.rounds, pairs.above_tolerance
 
-    def _said_of(self, place: Tuple[str, str]) -> Confirmed:
+    def _said_of(self, place: Place) -> Confirmed:
         pairs = self._fresh.pairs.get(place) if self._fresh else None
         if pairs is None:
             return Confirmed(UNCONFIRMED, 0, *(self._first.get(place) or self._counts(place)), self._why)
@@ -194,7 +195,7 @@ class Confirmation:
         said = CONFIRMED if pairs.verdict == FAIL else REFUTED if pairs.verdict == PASS or within else UNCONFIRMED
         return Confirmed(said, pairs.rounds, *self._first[place], self._why)
 
-    def _confirm(self, failed: Sequence[Tuple[str, str]]) -> None:
+    def _confirm(self, failed: Sequence[Place]) -> None:
         """Run fresh rounds of all that failed, and of remedies."""
         sides = self._compared({name for name, _ in failed})
         most = len(self.tried) + self._most_remedies(sides)

@@ -7,8 +7,9 @@ from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, S
 from containercheck.node.explain import explanation, observations
 from containercheck.node.explain.causes import Cause
 from containercheck.node.explain.pairs import Pair, pairs_of
-from containercheck.node.outputs.evaluation import Evaluation, Facts
+from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.experiments import Remedy
+from containercheck.node.outputs.facts import Facts
 
 #: A cause, the name of the side that it slows, and the overhead of each of its figures that failed.
 Slowing = Tuple[Cause, str, Dict[str, float]]

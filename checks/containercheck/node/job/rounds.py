@@ -41,8 +41,9 @@ from containercheck.node.job.confirmation import Confirmation
 from containercheck.node.job.prepare_script import prepare
 from containercheck.node.job.runner import Runner
 from containercheck.node.job.single_run import remove
-from containercheck.node.outputs.evaluation import Evaluation, Facts
-from containercheck.node.verdict import identities
+from containercheck.node.outputs.evaluation import Evaluation
+from containercheck.node.outputs.facts import Facts
+from containercheck.node.verdict import builds as builds_of
 
 #: Most rounds that are replaced, in all and in a row. Beyond that the machine is busy, and disturbed rounds count:
 #: what disturbs every round disturbs both sides. It costs certainty, and favours none.
@@ -96,7 +97,7 @@ class Rounds:
     def refuse_other_builds(self) -> None:
         """Leave rounds of an earlier job out if a program is another build now, which only its runs tell."""
         runs = self._runner.record["runs"]
-        builds = identities.known(self._facts.identity, runs, Path())
+        builds = builds_of.known(self._facts.identity, runs, Path())
         for name, old in self._facts.earlier_builds.items() if self._facts.earlier else ():
             if builds.get(name, old) != old:
                 self._facts.refuse_earlier(f"the build of {name} was {old}, and is {builds[name]}")

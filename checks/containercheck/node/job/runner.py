@@ -18,7 +18,7 @@ from containercheck.node.job import halves, node_state
 from containercheck.node.job.halves import Half
 from containercheck.node.job.launch import Launch
 from containercheck.node.job.single_run import describe, run_once
-from containercheck.node.outputs.evaluation import Facts
+from containercheck.node.outputs.facts import Facts
 
 #: Longest run, as a multiple of its baseline's time; and seconds that every run may take.
 SLOWEST, LEAST_LIMIT = 20.0, 60.0
@@ -39,7 +39,7 @@ class Runner:
     def __init__(self, arguments: argparse.Namespace, facts: Facts, began: float) -> None:
         """Write a record without runs."""
         self._arguments, self._facts, self._began = arguments, facts, began
-        self._baselines = {side.name: side.compared_with for side in facts.sides}
+        self._baselines = {side.name: side.compared_with or "" for side in facts.sides}
         self.took: Dict[str, float] = {}
         # The processors of both halves; empty where sides run one after the other.
         self._halves = halves.halves(facts.duet["cores"], os.sched_getaffinity(0)) if facts.duet else ()

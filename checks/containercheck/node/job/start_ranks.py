@@ -26,7 +26,7 @@ from containercheck.node.job import launch, processes
 from containercheck.node.job.single_run import run_once
 from containercheck.node.outputs import reasons
 from containercheck.node.outputs.boilerplate import CAUSE, ERROR
-from containercheck.node.outputs.evaluation import Facts
+from containercheck.node.outputs.facts import Facts
 
 #: Seconds that the ranks have to find each other.
 PATIENCE = 120

@@ -5,9 +5,8 @@ real output: ``ci/tests/outputs/reasons`` has that, by program, and ``ci/tests/u
 fails for a row that none of them needs. The first row that matches a line counts.
 """
 
-import collections
 import re
-from typing import Iterator
+from typing import Iterator, NamedTuple, Pattern
 
 from containercheck.node.container_runtimes import RUNTIMES
 
@@ -24,17 +23,30 @@ CAUSE, ERROR, WORDS, DEATH, LIBRARY, FOLLOW, PLAIN, SUMMARY, NOISE = range(9)
 #: error. A pattern: the next line that matches it, within a few lines.
 LINE, HELP, STACK = "", "help", "stack"
 
-#: A row: the program that prints the line, its level, its pattern, and the further lines that belong to it.
-Row = collections.namedtuple("Row", "program level pattern extent")
+
+class Meaning(NamedTuple):
+    """The level of a line, and the further lines that belong to it."""
+
+    level: int
+    extent: str = LINE
+
+
+class KnownLine(NamedTuple):
+    """A row of the table: the program that prints a line, its pattern, and its meaning."""
+
+    program: str
+    pattern: Pattern[str]
+    meaning: Meaning
+
 
 _SIGNALS = "Segmentation fault|Bus error|Illegal instruction|Aborted|Floating[ -]point exception|Killed"
 
 
-def _row(program: str, level: int, pattern: str, extent: str = LINE) -> Row:
-    return Row(program, level, re.compile(pattern), extent)
+def _row(program: str, level: int, pattern: str, extent: str = LINE) -> KnownLine:
+    return KnownLine(program, re.compile(pattern), Meaning(level, extent))
 
 
-def _of_runtimes() -> Iterator[Row]:
+def _of_runtimes() -> Iterator[KnownLine]:
     for runtime in RUNTIMES:
         for level, patterns in ((FOLLOW, runtime.follow_ups), (CAUSE, runtime.causes), (NOISE, runtime.noise)):
             for pattern in patterns:

@@ -11,12 +11,12 @@ container: a remedy that fails, or computes other answers, is only left out.
 import collections
 import math
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional
 
-from containercheck.node.outputs import reading, run_failures
-from containercheck.node.outputs.reading import UnreadableError
-from containercheck.node.stats.prior import Prior
-from containercheck.node.stats.sequential import FAIL, INCONCLUSIVE, PASS, Pairs
+from containercheck.node.outputs import reading
+from containercheck.node.outputs.facts import Facts
+from containercheck.node.outputs.run_results import Values, read_run
+from containercheck.node.stats.pairs import FAIL, INCONCLUSIVE, PASS, Pairs
 
 #: Rounds after which remedies are no longer waited for.
 MOST_ROUNDS = 8
@@ -24,7 +24,7 @@ MOST_ROUNDS = 8
 PART = 0.5
 
 
-class Trial(NamedTuple):
+class RemedyTrial(NamedTuple):
     """One remedy and one figure: the container against the remedy, the remedy and the container against bare."""
 
     helps: Pairs
@@ -35,17 +35,32 @@ class Trial(NamedTuple):
     def is_open(self) -> bool:
         """Whether another round may tell whether it helps, or whether it is all."""
         if self.helps.verdict == INCONCLUSIVE:
-            return not self.helps.hopeless
-        return self.helps.verdict == FAIL and self.rest.verdict == INCONCLUSIVE and not self.rest.hopeless
+            return not self.helps.is_hopeless
+        return self.helps.verdict == FAIL and self.rest.verdict == INCONCLUSIVE and not self.rest.is_hopeless
 
     @property
     def is_proof(self) -> bool:
         """Whether the overhead is gone with the remedy, and only with it."""
         return self.helps.verdict == FAIL and self.rest.verdict == PASS
 
+    def result(self) -> Dict[str, Any]:
+        """Return verdicts and overheads, as the record has them."""
+        rest = self.rest
+        return {
+            "helps": self.helps.verdict,
+            "rest": rest.verdict,
+            "rounds": rest.rounds,
+            "overhead": rest.estimate,
+            "interval": [end if math.isfinite(end) else None for end in rest.interval],
+            "without": self.whole.estimate,
+            "spread": rest.spread,
+            "tolerance": rest.highest if math.isfinite(rest.highest) else None,
+            "unit": "%" if rest.compare == "ratio" else "",
+        }
+
 
 class Remedy(NamedTuple):
-    """A side that is run beside the others, to see whether a change helps.
+    """A side that runs in the same rounds as the others, to see whether a change helps.
 
     :ivar name: of the side, and ``of`` of the side that it repeats with one change.
     :ivar figures: of each figure that failed, its overhead; empty where runs ended or hung.
@@ -63,15 +78,14 @@ class Experiments:
     :ivar trials: by remedy and figure.
     :ivar failed: why a remedy is left out, by its name.
     :ivar ended_well: of each remedy the runs that ended, with right answers.
-    :ivar rounds: number of rounds that all remedies together had; of each remedy see :attr:`trials`.
     """
 
-    def __init__(self, facts: Any, remedies: Iterable[Remedy] = ()) -> None:
+    def __init__(self, facts: Facts, remedies: Iterable[Remedy] = ()) -> None:
         """No rounds yet."""
         self._facts = facts
         self._remedies = collections.OrderedDict((remedy.name, remedy) for remedy in remedies)
-        self._values: Dict[str, Tuple[Dict[str, Optional[float]], Dict[str, Any]]] = {}
-        self.trials: Dict[Tuple[str, str], Trial] = collections.OrderedDict()
+        self._values: Dict[str, Values] = {}
+        self.trials: Dict[str, Dict[str, RemedyTrial]] = collections.defaultdict(collections.OrderedDict)
         self.failed: Dict[str, str] = {}
         self.ended_well: Dict[str, int] = collections.Counter()
 
@@ -83,134 +97,88 @@ class Experiments:
         """Tell whether a side is a remedy, and not judged."""
         return side in self._remedies
 
-    def add(self, run: Dict[str, Any], output: Path) -> None:
+    def add(self, run: Dict[str, Any], stagedir: Path) -> None:
         """Read the run of a remedy; one that failed ends its experiment."""
         name = run["side"]
-        if run.get("printed_too_much") or run["timed_out"]:
-            self.failed[name] = "it did not end in time"
-        elif run["status"] != 0:
-            self.failed[name] = run_failures.failure(run, output, False)
-        elif run_failures.death(output):
-            self.failed[name] = run_failures.death(output)
-        else:
-            try:
-                self._values[name] = self._read(reading.Output(output), name)
-                self.ended_well[name] += 1
-            except UnreadableError as error:
-                self.failed[name] = str(error)
+        result = read_run(run, self._facts, stagedir, self._remedies[name].of)
+        if result.problems:
+            self.failed[name] = result.problems[0].text
+        elif result.values:
+            self._values[name] = result.values
+            self.ended_well[name] += 1
 
-    def _read(self, output: Any, name: str) -> Tuple[Dict[str, Optional[float]], Dict[str, Any]]:
-        facts = self._facts
-        if facts.rank_count is not None:
-            counted = reading.read_answer(facts.rank_count, output)
-            if counted != facts.ranks:
-                raise UnreadableError(f"it ran with {counted:g} ranks instead of {facts.ranks}")
-        wanted = [answer for answer in facts.answers if answer.side in (None, self._remedies[name].of)]
-        answers = {answer.name: reading.read_answer(answer, output) for answer in wanted}
-        for answer in wanted:
-            wrong = reading.problem(answer, answers[answer.name])
-            if wrong:
-                raise UnreadableError(f"wrong answer: {wrong}")
-        return {figure.name: reading.read_figure(figure, output) for figure in facts.figures}, answers
-
-    def end_round(
-        self,
-        figures: Optional[Dict[str, Dict[str, float]]],
-        answers: Dict[str, Dict[str, Any]],
-        compared: Dict[str, str],
-    ) -> None:
+    def end_round(self, figures: Optional[Mapping[str, Mapping[str, float]]], answers: Mapping[str, Any]) -> None:
         """Count the round of the runs that were added last.
 
         :param figures: of the sides that are judged; None where the round does not count.
-        :param answers: of the sides that are judged.
-        :param compared: the name of the side that each judged side is compared with.
+        :param answers: of the sides that are judged, by name.
         """
         values, self._values = self._values, {}
-        for name, (of_remedy, own_answers) in values.items():
+        for name, of_remedy in values.items():
             remedy = self._remedies[name]
-            bare = compared[remedy.of]
-            wrong = self._disagreement(own_answers, answers.get(bare, {}))
-            if wrong:
-                self.failed[name] = f"answers differ: {wrong}"
-            if figures is None or name in self.failed:
-                continue
-            for figure in self._facts.figures:
-                value = of_remedy[figure.name]
-                host, container = (figures[side].get(figure.name) for side in (bare, remedy.of))
-                if figure.name not in remedy.figures or value is None or host is None or container is None:
-                    continue
-                trial = self.trials.setdefault((name, figure.name), self._trial(remedy, figure))
-                trial.helps.add(value, container)
-                trial.rest.add(host, value)
-                trial.whole.add(host, container)
+            bare = self._facts.side(remedy.of).compared_with or ""
+            differ = self._disagreement(of_remedy.answers, answers.get(bare, {}))
+            if differ:
+                self.failed[name] = f"answers differ: {differ}"
+            elif figures is not None and name not in self.failed:
+                self._add_round(remedy, of_remedy.figures, figures.get(bare, {}), figures.get(remedy.of, {}))
 
-    def _disagreement(self, own: Dict[str, Any], of_bare: Dict[str, Any]) -> str:
+    def _add_round(
+        self, remedy: Remedy, mended: Mapping[str, float], bare: Mapping[str, float], container: Mapping[str, float]
+    ) -> None:
+        for figure in self._facts.figures:
+            name = figure.name
+            if name in remedy.figures and all(name in values for values in (mended, bare, container)):
+                trials = self.trials[remedy.name]
+                trial = trials.setdefault(name, self._new_trial(remedy, figure))
+                trial.helps.add(mended[name], container[name])
+                trial.rest.add(bare[name], mended[name])
+                trial.whole.add(bare[name], container[name])
+
+    def _disagreement(self, of_remedy: Mapping[str, Any], of_bare: Mapping[str, Any]) -> str:
         for answer in self._facts.answers:
-            if answer.side is None and answer.name in own and answer.name in of_bare:
-                differ = reading.disagreement(answer, of_bare[answer.name], own[answer.name], "bare")
+            if answer.side is None and answer.name in of_remedy and answer.name in of_bare:
+                differ = reading.disagreement(answer, of_bare[answer.name], of_remedy[answer.name], "bare")
                 if differ:
                     return differ
         return ""
 
-    def _trial(self, remedy: Any, figure: Any) -> Trial:
+    def _new_trial(self, remedy: Remedy, figure: Any) -> RemedyTrial:
         count = max(1, sum(len(other.figures) for other in self._remedies.values()))
-        prior = Prior(*self._facts.priors[figure.name]) if figure.name in self._facts.priors else None
-        side = next(side for side in self._facts.sides if side.name == remedy.of)
-        low, high = side.accepted.get(figure.name, figure.accepted)
-        expected = None if figure.name in side.accepted else figure.expected
-        found = PART * remedy.figures[figure.name]
+        side = self._facts.side(remedy.of)
+        rest, whole = (self._facts.new_pairs(side, figure, count, may_gain=True) for _ in range(2))
+        part = PART * remedy.figures[figure.name]
         # An overhead that a reference expects may be large; what is to go is what exceeds it.
-        enough = min(found, high) if high > 0 else found
+        enough = min(part, rest.highest) if rest.highest > 0 else part
+        prior = self._facts.priors.get(figure.name)
         helps = Pairs(figure.better, figure.compare, -math.inf, enough, count, None, prior, True)
-        rest, whole = (Pairs(figure.better, figure.compare, low, high, count, expected, prior, True) for _ in range(2))
-        return Trial(helps, rest, whole)
+        return RemedyTrial(helps, rest, whole)
 
     def more_would_tell(self, rounds: int) -> bool:
         """Tell whether another round may decide an experiment.
 
         :param rounds: number of complete rounds.
         """
-        if rounds >= MOST_ROUNDS:
-            return False
         left = [name for name in self._remedies if name not in self.failed]
-        if any(trial.is_proof for (name, _), trial in self.trials.items()):
-            # A proof of all figures ends it: what else there is was tried in the same rounds.
-            proven = [name for name in left if self._proves(name)]
-            if proven:
-                return False
-        tried = {name for name, _ in self.trials}
-        return any(name not in tried for name in left) or any(
-            trial.is_open for (name, _), trial in self.trials.items() if name in left
+        # A proof of all figures ends it: what else there is was tried in the same rounds.
+        if rounds >= MOST_ROUNDS or any(self._is_proven(name) for name in left):
+            return False
+        return any(
+            name not in self.trials or any(trial.is_open for trial in self.trials[name].values()) for name in left
         )
 
-    def _proves(self, name: str) -> bool:
-        return all(trial.is_proof for (remedy, _), trial in self.trials.items() if remedy == name)
+    def _is_proven(self, name: str) -> bool:
+        trials = self.trials.get(name, {}).values()
+        return bool(trials) and all(trial.is_proof for trial in trials)
 
     def results(self) -> List[Dict[str, Any]]:
-        """Return for each remedy its name, why it failed, and for each figure the verdicts and overheads.
-
-        With how far the rounds of bare and the remedy spread, and the highest accepted overhead.
-        """
-        listed = []
-        for name in self._remedies:
-            figures = {}
-            for (of, figure), trial in self.trials.items():
-                if of == name:
-                    figures[figure] = {
-                        "helps": trial.helps.verdict,
-                        "rest": trial.rest.verdict,
-                        "rounds": trial.rest.rounds,
-                        "overhead": trial.rest.estimate,
-                        "interval": _finite(trial.rest.interval),
-                        "without": trial.whole.estimate,
-                        "spread": trial.rest.spread,
-                        "tolerance": trial.rest.highest if math.isfinite(trial.rest.highest) else None,
-                        "unit": "%" if trial.rest.compare == "ratio" else "",
-                    }
-            facts = {"failed": self.failed.get(name, ""), "ended_well": self.ended_well[name]}
-            listed.append({"name": name, **facts, "figures": figures})
-        return listed
-
-
-def _finite(ends: Tuple[float, float]) -> List[Optional[float]]:
-    return [end if math.isfinite(end) else None for end in ends]
+        """Return for each remedy its name, why it failed, and for each figure the verdicts and overheads."""
+        return [
+            {
+                "name": name,
+                "failed": self.failed.get(name, ""),
+                "ended_well": self.ended_well[name],
+                "figures": {figure: trial.result() for figure, trial in self.trials.get(name, {}).items()},
+            }
+            for name in self._remedies
+        ]

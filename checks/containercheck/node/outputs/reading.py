@@ -4,7 +4,9 @@ Standard library only, Python 3.6 or newer. A fact is a :class:`containercheck.a
 or in the job an object with the same attributes.
 """
 
+import functools
 import math
+import operator
 import re
 import statistics
 from pathlib import Path
@@ -21,7 +23,7 @@ REDUCE: Dict[str, Callable[[List[float]], float]] = {
     "min": min,
     "max": max,
     "sum": math.fsum,
-    "product": lambda values: _product(values),
+    "product": lambda values: functools.reduce(operator.mul, values, 1.0),
     "span": lambda values: values[-1] - values[0],
 }
 
@@ -133,13 +135,6 @@ def disagreement(answer: Any, baseline: Union[str, float], subject: Union[str, f
     return f"{differ} (differs by {difference:g}, accepted {allowed:g})"
 
 
-def _product(values: List[float]) -> float:
-    result = 1.0
-    for value in values:
-        result *= value
-    return result
-
-
 def _number(text: str, pattern: str, reduce: str, what: str, place: Path) -> float:
     matches = re.findall(pattern, text, re.MULTILINE)
     if not matches:
@@ -153,8 +148,8 @@ def _number(text: str, pattern: str, reduce: str, what: str, place: Path) -> flo
     except OverflowError:
         value = math.inf
     if not all(map(math.isfinite, [*values, value])):
-        found = ", ".join(match if isinstance(match, str) else " + ".join(match) for match in matches)
-        raise UnreadableError(f"{what} in {place} is not finite: {found}")
+        printed = ", ".join(match if isinstance(match, str) else " + ".join(match) for match in matches)
+        raise UnreadableError(f"{what} in {place} is not finite: {printed}")
     return value
 
 

@@ -9,7 +9,7 @@ stands: of several with this level the first, and standard error before standard
 """
 
 import re
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import List, NamedTuple, Optional, Sequence
 
 from containercheck.node.outputs import boilerplate
 from containercheck.node.outputs.boilerplate import (
@@ -23,7 +23,8 @@ from containercheck.node.outputs.boilerplate import (
     STACK,
     SUMMARY,
     WORDS,
-    Row,
+    KnownLine,
+    Meaning,
 )
 
 #: Most characters of a reason.
@@ -46,7 +47,7 @@ SIGNALS = {
 #: Escape sequences of a terminal, such as colours.
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 #: Tags of launchers and libraries before a line: ``[1,0]<stderr>:``, ``[n1:4711]``, ``[[1,0],0]``, ``[0]``, ``0:``, a
-#: time; and ours of programs beside each other, ``program1:`` (neighbours.py).
+#: time; and that of this library for programs that run at the same time, ``program1:``.
 _TAGS = re.compile(
     r"(?:\[\d+,\d+\](?:<\w+>)?: ?|\[[\w.-]+:\d+(?::\d+)*\] ?|\[\[\d+,\d+\],\d+\] |\[ ?\d+\] |\d+: "
     r"|\[?\d{4}-\d\d-\d\d[T ][\d:.,]+Z?\]?:? |\[\d+\.\d+\] |program\d+: )+"
@@ -79,7 +80,7 @@ _HARMLESS = re.compile(
 )
 
 
-class Reason(NamedTuple):
+class ReasonLine(NamedTuple):
     """A line that says why a run failed, with its level, one of those in boilerplate.py."""
 
     level: int
@@ -110,7 +111,7 @@ def why(err: str, out: str) -> str:
     return _in_words(find(err, out), err + out)
 
 
-def _in_words(reason: Optional[Reason], printed: str) -> str:
+def _in_words(reason: Optional[ReasonLine], printed: str) -> str:
     if reason is None:
         return "it printed nothing that says why" if re.search(r"\w", printed) else "it printed nothing"
     if reason.level == PLAIN:
@@ -137,7 +138,7 @@ def died(err: str, out: str) -> str:
     return next((reason.text for reason in deaths if any(words in reason.text for words in _DIED)), "")
 
 
-def find(err: str, out: str) -> Optional[Reason]:
+def find(err: str, out: str) -> Optional[ReasonLine]:
     """Return the line that explains best why a run failed; None where no line can be the reason."""
     reasons = _all(err, out)
     best = min((reason.level for reason in reasons), default=NOISE)
@@ -149,7 +150,7 @@ def find(err: str, out: str) -> Optional[Reason]:
     return alike[0] if alike else None
 
 
-def _all(err: str, out: str) -> List[Reason]:
+def _all(err: str, out: str) -> List[ReasonLine]:
     return _reasons(_lines(err), True) + _reasons(_lines(out), False)
 
 
@@ -166,7 +167,7 @@ def _untagged(line: str) -> str:
     return _TAGS.sub("", line, count=1) if _TAGS.match(line) else line
 
 
-def _reasons(lines: List[str], is_error: bool) -> List[Reason]:
+def _reasons(lines: List[str], is_error: bool) -> List[ReasonLine]:
     """Return each line of a file with its level, without lines that are never a reason.
 
     :param is_error: whether the file is standard error.
@@ -175,11 +176,10 @@ def _reasons(lines: List[str], is_error: bool) -> List[Reason]:
     inside = _Inside()
     bodies = [_untagged(line) for line in lines]
     for place, body in enumerate(bodies):
-        level, extent = inside.classify(bodies, place) or _classify(body, is_error)
-        if level == NOISE:
-            continue
-        whole = _whole(lines, bodies, place, extent)
-        reasons.append(Reason(level, _cut(" ".join(whole.split()))))
+        meaning = inside.classify(bodies, place) or _classify(body, is_error)
+        if meaning.level != NOISE:
+            whole = _whole(lines, bodies, place, meaning.extent)
+            reasons.append(ReasonLine(meaning.level, _cut(" ".join(whole.split()))))
     return reasons
 
 
@@ -189,34 +189,32 @@ class _Inside:
     def __init__(self) -> None:
         self._traceback = self._ignored = self._help = False
 
-    def classify(self, bodies: List[str], place: int) -> Optional[Tuple[int, str]]:
-        """Return level and extent of a line; None where it stands in neither, or the table has a row for it."""
+    def classify(self, bodies: List[str], place: int) -> Optional[Meaning]:
+        """Return the meaning of a line; None where it stands in neither, or the table has a row for it."""
         body = bodies[place]
         if _TRACEBACK.match(body) or _IGNORED.match(body):
             self._traceback, self._ignored = True, self._ignored or bool(_IGNORED.match(body))
-            return NOISE, LINE
+            return Meaning(NOISE)
         in_traceback = self._in_traceback(body) if self._traceback else None
         if in_traceback is not None:
             return in_traceback
         if _RULER.match(body):
             if _HELP_RULER.match(body):
                 self._help = not self._help and self._begins_help(bodies, place)
-            return NOISE, LINE
-        if self._help:
-            return self._in_help(bodies, place)
-        return None
+            return Meaning(NOISE)
+        return self._in_help(bodies, place) if self._help else None
 
-    def _in_traceback(self, body: str) -> Optional[Tuple[int, str]]:
+    def _in_traceback(self, body: str) -> Optional[Meaning]:
         if body[:1].isspace() or not body.strip():
-            return NOISE, LINE
-        row = _row(body)
-        if row and row.program != "Python":
+            return Meaning(NOISE)
+        known_line = _known_line(body)
+        if known_line and known_line.program != "Python":
             # A launcher's line in between; the traceback goes on.
-            return row.level, row.extent
+            return known_line.meaning
         ignored, self._traceback, self._ignored = self._ignored, False, False
         if not _EXCEPTION.match(body):
             return None
-        return NOISE if ignored else row.level if row else CAUSE, LINE
+        return Meaning(NOISE if ignored else known_line.meaning.level if known_line else CAUSE)
 
     @staticmethod
     def _begins_help(bodies: List[str], place: int) -> bool:
@@ -226,33 +224,33 @@ class _Inside:
         return bool(after and ends and re.search(r"\w", after[0]))
 
     @staticmethod
-    def _in_help(bodies: List[str], place: int) -> Optional[Tuple[int, str]]:
-        """Return level and extent of a line in a help text: only its first line counts, or one of another program."""
-        row = _row(bodies[place])
-        if row:
-            return row.level, row.extent
-        if _HELP_RULER.match(bodies[place - 1]):
-            return (NOISE if _HARMLESS.search(bodies[place]) else ERROR), HELP
-        return NOISE, LINE
+    def _in_help(bodies: List[str], place: int) -> Meaning:
+        """Return the meaning of a line in a help text: only its first line counts, or one of another program."""
+        known_line = _known_line(bodies[place])
+        if known_line:
+            return known_line.meaning
+        if _HELP_RULER.match(bodies[place - 1]) and not _HARMLESS.search(bodies[place]):
+            return Meaning(ERROR, HELP)
+        return Meaning(NOISE)
 
 
-def _row(body: str) -> Optional[Row]:
+def _known_line(body: str) -> Optional[KnownLine]:
     return next((row for row in boilerplate.ROWS if row.pattern.search(body)), None)
 
 
-def _classify(body: str, is_error: bool) -> Tuple[int, str]:
-    """Return level and extent of a line by its row in the table, or by its words."""
-    row = _row(body)
-    if row:
-        return row.level, row.extent
+def _classify(body: str, is_error: bool) -> Meaning:
+    """Return the meaning of a line by its row in the table, or by its words."""
+    known_line = _known_line(body)
+    if known_line:
+        return known_line.meaning
     if not re.search(r"\w", body):
-        return NOISE, LINE
+        return Meaning(NOISE)
     if not _HARMLESS.search(body):
         if _ERROR.search(body) if is_error else _ERROR_FIRST.match(body):
-            return ERROR, r"\S" if body.rstrip().endswith(":") else LINE
+            return Meaning(ERROR, r"\S" if body.rstrip().endswith(":") else LINE)
         if is_error and _WORDS.search(body):
-            return WORDS, LINE
-    return PLAIN, LINE
+            return Meaning(WORDS)
+    return Meaning(PLAIN)
 
 
 def _whole(lines: List[str], bodies: List[str], place: int, extent: str) -> str:

@@ -1,18 +1,33 @@
 """Check what the runs of a job prove besides their figures: whose MPI they loaded, their cores, what they left.
 
+Without as many cores to themselves as the bare ones, all ranks of a container may share one core: 185 s instead of 3 s
+were seen. Only ranks on the first node are looked at. Where a container takes the place of another, both must see the
+same environment.
+
 Standard library only, Python 3.6 or newer.
 """
 
 import json
+import re
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
 from containercheck.node import contract
-from containercheck.node.formatting import size
-from containercheck.node.verdict import binding, container_differences
+from containercheck.node.container_runtimes import RUNTIMES
+from containercheck.node.formatting import cores_of, size
+from containercheck.node.outputs.facts import JobSide
 
-#: Runs of the record.
-Runs = Sequence[Dict[str, Any]]
+#: A run of the record.
+Run = Dict[str, Any]
+
+#: Most ranks whose cores are listed.
+LISTED = 8
+#: Variables that differ between any two processes or jobs, or that name the runtime's version and command, the
+#: directory that it was called in, or the image.
+_RUNTIME_PREFIXES = "|".join(runtime.settings for runtime in RUNTIMES if runtime.settings)
+_EXPECTED_TO_DIFFER = re.compile(
+    rf"^(_|PWD|OLDPWD|SHLVL|USER_PATH|{contract.RUN}|({_RUNTIME_PREFIXES})(COMMAND|VERSION|INSTANCE|CONTAINER|NAME))$"
+)
 
 
 class Findings:
@@ -23,10 +38,10 @@ class Findings:
     :param stagedir: of the job.
     """
 
-    def __init__(self, record: Mapping[str, Any], sides: Sequence[Any], stagedir: Path) -> None:
+    def __init__(self, record: Mapping[str, Any], sides: Sequence[JobSide], stagedir: Path) -> None:
         """Nothing is looked at yet."""
         self._record, self._sides, self._stagedir = record, sides, stagedir
-        self._runs: Runs = record["runs"]
+        self._runs: Sequence[Run] = record["runs"]
 
     def start_problems(self) -> List[str]:
         """Return why the ranks of a side were started wrongly: with another MPI, or bound to too few cores."""
@@ -48,17 +63,17 @@ class Findings:
 
     def binding_problems(self) -> List[str]:
         """Return why the ranks of a side have wrong cores, or fewer than those of the side it is compared with."""
-        strays = [problem for problem in map(binding.stray, self._runs) if problem]
+        strays = [problem for problem in map(stray_problem, self._runs) if problem]
         if strays:
             return strays[:1]
         best = self._roomiest()
         by_intent = {side.name for side in self._sides if side.shares_cores}
         pairs = [
-            (best[side.name], best.get(side.compared_with))
+            (best[side.name], best.get(side.compared_with or ""))
             for side in self._sides
             if not by_intent & {side.name, side.compared_with}
         ]
-        problems = [binding.problem(own, other) for own, other in pairs if own and other]
+        problems = [cores_problem(own, other) for own, other in pairs if own and other]
         return [problem for problem in problems if problem]
 
     def remarks(self) -> List[str]:
@@ -72,11 +87,8 @@ class Findings:
 
     def disturbances(self) -> List[str]:
         """Return lines about rounds that other processes on the machine disturbed; empty where there are none."""
-        rounds, replaced, busy = (
-            len({run["round"] for run in self._runs}),
-            self._record["replaced"],
-            self._record["busy"],
-        )
+        rounds = len({run["round"] for run in self._runs})
+        replaced, busy = self._record["replaced"], self._record["busy"]
         lines = []
         if replaced:
             who = contract.names(replaced.values())
@@ -95,22 +107,19 @@ class Findings:
         remarks: List[str] = []
         images: Dict[Any, str] = {side.name: side.image for side in self._sides if side.contained}
         for side in self._sides:
-            if not side.replaces:
+            if not side.replaces or side.compared_with is None:
                 continue
-            pair = [self._surroundings(name) for name in (side.compared_with, side.name)]
-            for kind in pair[0]:
-                lines = container_differences.differences(kind, pair[0][kind], pair[1][kind])
+            old, new = (self._surroundings(name) for name in (side.compared_with, side.name))
+            for kind in old:
                 same = images[side.compared_with] == images[side.name]
                 target = faults if kind == "variable" and same else remarks
-                target += [f"{side.name}: {line}" for line in lines]
+                target += [f"{side.name}: {line}" for line in _differences(kind, old[kind], new[kind])]
         return faults, remarks
 
     def _surroundings(self, side: str) -> Dict[str, Dict[str, str]]:
         runtime = json.loads((self._stagedir / contract.runtime_file(side)).read_text())
         text = (self._stagedir / contract.surroundings_file(side)).read_text(errors="replace")
-        seen = container_differences.read(
-            container_differences.without_side(text, side, str(self._stagedir.absolute()))
-        )
+        seen = read_surroundings(without_side(text, side, str(self._stagedir.absolute())))
         return {**seen, "directive": runtime["configuration"]}
 
     def _left_files(self) -> List[str]:
@@ -140,34 +149,41 @@ class Findings:
     def _unusual_starts(self) -> List[str]:
         """Return lines about sides whose ranks are not started like all others, with the reason."""
         lines = []
-        for side, start in self.starts().items():
+        for side, start in starts(self._runs, self._stagedir).items():
             if start["because"]:
                 whose = "" if side == contract.SUBJECT else f"{side}: "
                 lines.append(f"{whose}ranks are started {start['started']}, because {start['because']}")
         return lines
 
-    def starts(self) -> Dict[str, Dict[str, str]]:
-        """Return how the ranks of each side were started, where the job recorded it (see node/job/start_ranks.py)."""
-        paths = {run["side"]: self._stagedir / contract.started_file(run["side"]) for run in self._runs}
-        return {side: json.loads(path.read_text()) for side, path in paths.items() if path.exists()}
-
     def _unseen_bindings(self) -> List[str]:
         """Return lines about sides whose ranks' cores could not be compared, as too few of them were seen."""
         best, by_name = self._roomiest(), {side.name: side for side in self._sides}
-        pairs = [
-            (side, by_name[side.compared_with])
-            for side in self._sides
-            # A program that only loads the library has no ranks.
-            if side.mpi and not side.preloads_mpi
-            # Of a program with its MPI in itself no process is known by a library.
-            if side.compared_with in by_name and by_name[side.compared_with].mpi and not side.shares_cores
-        ]
-        lines = [binding.unseen(own.label, best[own.name], other.label, best[other.name]) for own, other in pairs]
-        return [line for line in lines if line]
+        lines = []
+        for side in self._sides:
+            other = by_name.get(side.compared_with or "")
+            # A program that only loads the library has no ranks, and of a program with its MPI in itself no process is
+            # known by a library.
+            if side.mpi and not side.preloads_mpi and not side.shares_cores and other and other.mpi:
+                seen, others = (len(run["bound"]) if run else 0 for run in (best[side.name], best[other.name]))
+                if not seen or seen != others:
+                    lines.append(
+                        f"the cores of ranks were not compared: of {side.label} {seen} were seen while they ran, of "
+                        f"{other.label} {others}"
+                    )
+        return lines
 
-    def _roomiest(self) -> Dict[str, Optional[Dict[str, Any]]]:
+    def _roomiest(self) -> Dict[str, Optional[Run]]:
         names = [side.name for side in self._sides]
-        return {name: binding.roomiest(run for run in self._runs if run["side"] == name) for name in names}
+        return {name: roomiest(run for run in self._runs if run["side"] == name) for name in names}
+
+
+def starts(runs: Iterable[Run], stagedir: Path) -> Dict[str, Dict[str, str]]:
+    """Return how the ranks of each side were started, where the job recorded it (see node/job/start_ranks.py)."""
+    paths = {run["side"]: stagedir / contract.started_file(run["side"]) for run in runs}
+    return {side: json.loads(path.read_text()) for side, path in paths.items() if path.exists()}
+
+
+# MPI.
 
 
 def mpi_problem(
@@ -207,63 +223,114 @@ def mpi_problem(
     return None
 
 
-def provenance(record: Mapping[str, Any], builds: Mapping[str, Dict[str, str]], stagedir: Path) -> Dict[str, Any]:
-    """Return what ran where, from the records of job and build: host, MPI libraries, runtimes, image.
+# Cores.
 
-    :param builds: what each side printed about its own build.
+
+def cores_problem(run: Run, measure: Run) -> Optional[str]:
+    """Return a message if a run's ranks on the first node have fewer cores than those of another run; else None.
+
+    :param run: of the record, with ``bound``: the processors that each rank may use.
+    :param measure: a run of the side that it is compared with.
     """
-    runs = record["runs"]
-    sides = list(dict.fromkeys(run["side"] for run in runs))
-    facts: Dict[str, Any] = {
-        "host": record["host"],
-        "machine": record["machine"],
-        "kept_awake": record["kept_awake"],
-        "builds": dict(builds),
-        "mpi": {},
-        "bound": {},
-        "runtimes": {},
-        "started": {side: start["started"] for side, start in Findings(record, (), stagedir).starts().items()},
-    }
-    facts.update({"halves": record["halves"]} if record["halves"] else {})
-    for side in sides:
-        # The libraries' paths as the side's processes see them.
-        paths = {path for run in runs if run["side"] == side for path in run["mpi"]}
-        if paths:
-            facts["mpi"][side] = sorted(paths)
-        best = binding.roomiest(run for run in runs if run["side"] == side)
-        if best:
-            facts["bound"][side] = best["bound"]
-        if (stagedir / contract.runtime_file(side)).exists():
-            runtime = json.loads((stagedir / contract.runtime_file(side)).read_text())
-            facts["runtimes"][side] = {name: runtime[name] for name in ("command", "version")}
-    if (stagedir / contract.IMAGE_RECORD).exists():
-        image = json.loads((stagedir / contract.IMAGE_RECORD).read_text())
-        facts.update({"image": image["path"], "image_sha256": image["sha256"]})
-        facts.update(_sizes(image))
-        # The record of a site's own image has no release; only images with an environment of Spack have that.
-        facts.update({f"image_{name}": image[name] for name in ("release", "id", "source", "spack") if name in image})
-    for provider, name in (("spack", contract.SPACK_RECORD), ("easybuild", contract.EASYBUILD_RECORD)):
-        if (stagedir / name).exists():
-            facts[provider] = json.loads((stagedir / name).read_text())
-    if "spack" in facts and "image_spack" in facts:
-        for side in sides:
-            target = facts["spack" if side == contract.BASELINE else "image_spack"]["target"]
-            facts["builds"].setdefault(side, {})["target"] = target
-    # Images of sides that have their own.
-    for path in sorted(stagedir.glob(contract.image_file("*").replace(".sif", ".json"))):
-        image = json.loads(path.read_text())
-        own_image = {"image": image["path"], "image_sha256": image["sha256"]}
-        own_image.update(_sizes(image))
-        own_image.update({f"image_{name}": image[name] for name in ("source", "arguments") if name in image})
-        facts.setdefault("images", {})[path.name.split(".")[0]] = own_image
-    return facts
+    bound, others = run.get("bound", []), measure.get("bound", [])
+    if not bound or len(bound) != len(others):
+        # A remark reports this.
+        return None
+    if _are_alone(others) and not _are_alone(bound):
+        defect = "share cores"
+    elif len(_all_cores(bound)) < len(_all_cores(others)):
+        defect = "have fewer cores"
+    else:
+        return None
+    where = f"round {run['round']}, {run['side']}"
+    listed = f"they are bound to {_listed(bound)}, those of {measure['side']} to {_listed(others)}"
+    return f"{where}: its ranks {defect}: {listed}"
 
 
-def _sizes(image: Mapping[str, Any]) -> Dict[str, int]:
-    """Return the bytes of an image and those of its files, for a provenance; neither where it is not known.
+def stray_problem(run: Run) -> Optional[str]:
+    """Return a message if a run left its half of the node, where both sides ran at the same time; else None.
 
-    :param image: its record.
+    :param run: of the record; ``processors`` are those of its half.
     """
-    # That of a site's own directory has no size, and what an older library made has none of its files.
-    sizes = {"image_bytes": image.get("bytes"), "image_content_bytes": image.get(contract.CONTENT_BYTES)}
-    return {name: count for name, count in sizes.items() if count}
+    half, seen = run.get("processors"), run.get("bound", [])
+    if not half or _all_cores(seen) <= cores_of(half):
+        return None
+    return (
+        f"round {run['round']}, {run['side']}: its ranks are bound to {_listed(seen)}, outside of its half of the "
+        f"node, {half}: the launcher moves them; run the sides one after the other (-S duet=no)"
+    )
+
+
+def roomiest(runs: Iterable[Run]) -> Optional[Run]:
+    """Return the run whose ranks had the most cores; None where no ranks were seen.
+
+    A defect in how ranks are started shows in every run, so also in this one.
+    """
+    seen = [run for run in runs if run.get("bound")]
+    return max(
+        seen, key=lambda run: (len(run["bound"]), _are_alone(run["bound"]), len(_all_cores(run["bound"]))), default=None
+    )
+
+
+def _all_cores(bound: Sequence[str]) -> Set[int]:
+    return set().union(*map(cores_of, bound))
+
+
+def _are_alone(bound: Sequence[str]) -> bool:
+    """Tell whether no two ranks have a processor in common."""
+    return sum(len(cores_of(processors)) for processors in bound) == len(_all_cores(bound))
+
+
+def _listed(bound: Sequence[str]) -> str:
+    return " | ".join(bound[:LISTED]) + (" ..." if len(bound) > LISTED else "")
+
+
+# What two containers see.
+
+
+def without_side(text: str, side: str, stagedir: str) -> str:
+    """Return a text with the same names for all sides where we name by side: files, directories (node/contract.py).
+
+    :param stagedir: in it, as on the host or in containers, all of these lie.
+
+    >>> without_side("/rfm_workdir/new.host-mpi:/opt/new.d", "new", "/stage")
+    '/rfm_workdir/SIDE.host-mpi:/opt/new.d'
+    """
+    job_path = re.compile(rf"(?<![\w/.-])({contract.WORKDIR}|{re.escape(stagedir)})(/[^\s:]+)")
+    named = re.compile(rf"(?<=[/.]){re.escape(side)}(?=[/.]|$)")
+    return job_path.sub(lambda path: path[1] + named.sub("SIDE", path[2]), text)
+
+
+def read_surroundings(text: str) -> Dict[str, Dict[str, str]]:
+    """Return what a container printed: ``variable``, ``mount`` (with its type of file system) and ``limit``, by name.
+
+    :param text: see ``commands.SURROUNDINGS``.
+    """
+    # The value of a variable may have blank lines; lines about mounts begin with their numbers.
+    variables, rest = re.split(r"\n\n(?=\d+ \d+ \d+:\d+ )", f"{text}\n\n0 0 0:0 ", maxsplit=1)[:2]
+    mounts, _, limits = rest.partition("\n\n0 0 0:0 ")[0].partition("\n\n")
+    seen: Dict[str, Dict[str, str]] = {"variable": {}, "mount": {}, "limit": {}}
+    for line in variables.splitlines():
+        name, equals, value = line.partition("=")
+        if equals and re.fullmatch(r"\w+", name) and not _EXPECTED_TO_DIFFER.match(name):
+            seen["variable"][name] = value
+    for line in mounts.splitlines():
+        words = line.split()
+        seen["mount"][words[4]] = words[words.index("-") + 1]
+    for line in limits.splitlines():
+        name, value = line.split(":", 1) if line.startswith("Cap") else line.rsplit(None, 1)
+        seen["limit"][" ".join(name.split())] = value.strip()
+    return seen
+
+
+def _differences(kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> List[str]:
+    """Return a line for each name that is missing in one of both, or that has another value."""
+    lines = []
+    for name in sorted(old.keys() | new.keys()):
+        if name not in new:
+            lines.append(f"{kind} {name} is gone: it was {old[name]}")
+        elif name not in old:
+            lines.append(f"{kind} {name} is new: {new[name]}")
+        elif old[name] != new[name]:
+            lines.append(f"{kind} {name} was {old[name]}, and is {new[name]}")
+    return lines

@@ -1,28 +1,30 @@
-"""Compare the sides of a job: comparisons, messages, and the rows of the results."""
+"""Compare the sides of a job: comparisons, messages, and the rows of the results.
+
+Standard library only, Python 3.6 or newer.
+"""
 
 import re
-import statistics
-from typing import Any, Collection, Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import Any, Collection, Dict, Iterable, Iterator, List, Mapping, Sequence, Tuple
 
-from containercheck.node.outputs.evaluation import Evaluation
-from containercheck.node.stats.sequential import INCONCLUSIVE, PASS
-from containercheck.node.verdict import identities, too_slow
-from containercheck.node.verdict.comparison import EMULATED, Comparison, Confirmed, mean_error, spread_of
-from containercheck.node.verdict.identities import Build
+from containercheck.node.outputs.evaluation import Evaluation, Place
+from containercheck.node.stats.pairs import FAIL, INCONCLUSIVE, PASS
+from containercheck.node.verdict import builds as builds_of
+from containercheck.node.verdict.builds import Build
+from containercheck.node.verdict.comparison import EMULATED, Comparison, Confirmed, baseline_row
 
 #: Message about emulated processors.
 NOT_JUDGED = "emulated: overheads are reported, not judged"
 
 
-class Outcome:
+class JobOutcome:
     """The comparisons of a job's valid runs.
 
-    :param figures: what the check declares.
-    :param sides: what was run; each is compared with the side that it names, if it names one.
+    :param figures: declared figures of the check.
+    :param sides: sides of the job; each is compared with the side that it names, if it names one.
     :param evaluation: all rounds, as read.
     :param expected: names of the figures whose overhead a reference expects.
-    :param builds: the build of each side that prints it; where those of two sides differ, every line says so.
-    :param confirmed: what fresh rounds said, by side and figure that failed.
+    :param builds: the build of each side that prints it; where those of two sides differ, every line has both.
+    :param confirmed: result of the fresh rounds, by side and figure that failed.
     :ivar comparisons: one for each figure of each side that is compared, in the order of the declarations.
     """
 
@@ -33,38 +35,37 @@ class Outcome:
         evaluation: Evaluation,
         expected: Collection[str],
         builds: Mapping[str, Build],
-        confirmed: Mapping[Tuple[str, str], Confirmed],
+        confirmed: Mapping[Place, Confirmed],
     ) -> None:
         """Compare the sides."""
         self._sides = {side.name: side for side in sides}
-        self._emulated, self._duet = evaluation.emulated, evaluation.duet
-        self._answers_compared = evaluation.compares_answers
-        self._values = evaluation.values()
+        self._evaluation, self._values = evaluation, evaluation.values()
         self._figures = {figure.name: figure for figure in figures if figure.name in self._values}
         self.comparisons = []
-        for (name, figure), pairs in evaluation.pairs.items():
-            side = self._sides[name]
-            values = self._values[figure]
+        for place, pairs in evaluation.pairs.items():
+            subject = self._sides[place.side]
+            baseline = self._sides[subject.compared_with]
+            values = self._values[place.figure]
             self.comparisons.append(
                 Comparison(
-                    self._figures[figure],
-                    self._sides[side.compared_with].label,
-                    side.label,
-                    values[side.compared_with],
-                    values[name],
+                    self._figures[place.figure],
+                    baseline.label,
+                    subject.label,
+                    values[baseline.name],
+                    values[subject.name],
                     pairs,
-                    figure in expected,
+                    place.figure in expected,
                     evaluation.round_seconds,
                     evaluation.emulated,
-                    identities.difference(builds.get(side.compared_with, {}), builds.get(name, {})),
-                    confirmed.get((name, figure)),
+                    builds_of.difference(builds.get(baseline.name, {}), builds.get(subject.name, {})),
+                    confirmed.get(place),
                 )
             )
 
     @property
     def failures(self) -> List[str]:
         """Lines that name the figures that failed, then those that may have; nothing where none failed."""
-        return too_slow.lines(self.comparisons)
+        return failure_lines(self.comparisons)
 
     @property
     def doubts(self) -> List[str]:
@@ -72,7 +73,7 @@ class Outcome:
 
         A single line where nothing is judged.
         """
-        lines = [NOT_JUDGED] if self.comparisons and self._emulated else []
+        lines = [NOT_JUDGED] if self.comparisons and self._evaluation.emulated else []
         lines += [comparison.doubt for comparison in self.comparisons if comparison.verdict == INCONCLUSIVE]
         lines += [comparison.warning for comparison in self.comparisons if comparison.warning]
         # No other line names the different builds of figures that passed.
@@ -80,43 +81,18 @@ class Outcome:
         return lines + list(dict.fromkeys(f"{pair.subject_label}: {pair.difference}" for pair in passed))
 
     def rows(self) -> List[Dict[str, Any]]:
-        """Return a row for each comparison, or for each figure where there is nothing to compare."""
-        if self.comparisons or len(self._sides) > 1:
-            rows = [comparison.row(self._answers_compared) for comparison in self.comparisons]
-            return [self._with_marks(row) for row in [*rows, *self._of_one_side()]]
-        (side,) = self._sides.values()
-        return [
-            self._with_marks(self._uncompared(figure, side.label, self._values[name][side.name]))
-            for name, figure in self._figures.items()
-        ]
+        """Return a row for each comparison, and for each figure that a single side has.
 
-    def _of_one_side(self) -> Iterator[Dict[str, Any]]:
-        """Yield the rows of figures that a single side has, such as a report that the others do not print."""
+        A figure of several sides without comparison has none.
+        """
+        rows = [comparison.row(self._evaluation.compares_answers) for comparison in self.comparisons]
         for name, figure in self._figures.items():
-            sides = self._values[name]
-            if len(sides) == 1:
-                ((side, values),) = sides.items()
-                yield self._uncompared(figure, self._sides[side].label, values)
-
-    def _uncompared(self, figure: Any, label: str, values: Sequence[float]) -> Dict[str, Any]:
-        """Return the row of a figure of the only side."""
-        return dict(
-            figure=figure.name,
-            unit=figure.unit,
-            better=figure.better,
-            baseline=statistics.median(values),
-            baseline_label=label,
-            baseline_error=mean_error(values),
-            baseline_spread=spread_of(values),
-            scaling=figure.scaling or "",
-            emulated=self._emulated,
-            measures=list(figure.measures),
-        )
-
-    def _with_marks(self, row: Dict[str, Any]) -> Dict[str, Any]:
-        """Return a row with the marks that all rows of the job have."""
+            if len(self._values[name]) == 1:
+                ((side, values),) = self._values[name].items()
+                row = baseline_row(figure, self._sides[side].label, values)
+                rows.append({**row, "emulated": self._evaluation.emulated})
         # A value of half a node is no point of a scaling over nodes.
-        return {**row, "duet": True, "scaling": ""} if self._duet else row
+        return [{**row, "duet": True, "scaling": ""} if self._evaluation.duet else row for row in rows]
 
     def performance(self) -> Iterator[Tuple[str, float, str]]:
         """Yield name, value and unit of what ReFrame logs; a subject's value has the name of the figure.
@@ -136,3 +112,46 @@ class Outcome:
             yield f"{name}_overhead", row["overhead"], row["overhead_unit"]
             if row["interval"] is not None:
                 yield f"{name}_interval", row["interval"], row["overhead_unit"]
+
+
+def failure_lines(comparisons: Iterable[Comparison]) -> List[str]:
+    """Return a line that names all figures that failed, and lines for those that may fail; none where none failed.
+
+    Figures that are compared with another side, or better than their reference, have lines of their own.
+    """
+    comparisons = list(comparisons)
+    groups: Dict[Tuple[str, str, str], List[Comparison]] = {}
+    for comparison in comparisons:
+        if comparison.verdict == FAIL:
+            # Each reference that a figure is better than needs a new value of its own.
+            figure = comparison.figure.name if comparison.vanished else ""
+            key = (comparison.baseline_label, comparison.subject_label, figure)
+            groups.setdefault(key, []).append(comparison)
+    messages = [_failed(group) for group in groups.values()]
+    return messages + _may_fail([comparison for comparison in comparisons if comparison.may_fail]) if messages else []
+
+
+def _failed(group: Sequence[Comparison]) -> str:
+    if len(group) == 1:
+        return group[0].failure
+    details = {comparison.details for comparison in group}
+    sizes = [f"{comparison.figure.name} by {comparison.size}{comparison.uncertainty}" for comparison in group]
+    if len(details) == 1:
+        names = f"{', '.join(sizes)} ({details.pop()})"
+    else:
+        names = ", ".join(f"{size} ({comparison.details})" for size, comparison in zip(sizes, group))
+    return f"{len(group)} figures are worse than {group[0].baseline_label} in this session: {names}"
+
+
+def _may_fail(comparisons: Iterable[Comparison]) -> List[str]:
+    """Return a line for each answer on open figures: it names the figures that share it."""
+    by_answer: Dict[str, List[str]] = {}
+    for comparison in comparisons:
+        name = f"{comparison.figure.name} ({comparison.size} {comparison.direction})"
+        by_answer.setdefault(comparison.answer, []).append(name)
+    messages = []
+    for answer, (*before, last) in by_answer.items():
+        if before:
+            answer = answer.replace("its reference", "their references")
+        messages.append(f"{', '.join(before)} and {last} are {answer}" if before else f"{last} is {answer}")
+    return messages

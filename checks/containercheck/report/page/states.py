@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from containercheck.node.stats import openness
+from containercheck.node.stats import forecasts
 from containercheck.results import open_verdicts, selections
 from containercheck.results import row as row_values
 from containercheck.results.cases import Case
@@ -40,10 +40,10 @@ SKIP = State("skipped", "–", "muted", "was not run; the number leads to the re
 FAILED = (FAIL, UNMEASURED)
 #: State of a case by the most urgent kind of its open figures.
 OF_KIND = {
-    openness.SLOWER: SLOWER,
-    openness.FASTER: FASTER,
-    openness.CLOSE: CLOSE,
-    openness.NOISY: NOISY,
+    forecasts.SLOWER: SLOWER,
+    forecasts.FASTER: FASTER,
+    forecasts.CLOSE: CLOSE,
+    forecasts.NOISY: NOISY,
 }
 #: All states, the worst first.
 ALL = (FAIL, UNMEASURED, SLOWER, FASTER, CLOSE, NOISY, OPEN, KNOWN, PASS, EMULATED, BARE, SKIP)
