@@ -11,12 +11,27 @@ from typing import Any
 
 from containercheck.results import atomic_files
 from containercheck.results.request import Asked
-from containercheck.results.row import Row, require_readable, rows_of
+from containercheck.results.row import Row, frozen, require_readable, rows_of
 
 #: Parameters that every check has, and that have fields of their own here.
 COMMON = ("variant", "num_nodes")
 #: Results of runs that say nothing about the case, so that an earlier run counts.
 SAYS_NOTHING = ("skip", "abort", "fail_deps")
+
+#: Fields of a case by the names of their entries in ReFrame's reports.
+_SAME = ("notes", "expected", "scheduler", "provenance", "measured", "nightly_pass", "hashcode", "tags", "reproducer")
+_STORED = {
+    **{name: name for name in (*_SAME, "compared", "causes", "where_time_went")},
+    "phase": "fail_phase",
+    "seconds": "application_seconds",
+    "building": "time_compile",
+    "when": "job_completion_time_unix",
+    "file": "filename",
+    "performance": "perfvalues",
+    "commands": "prerun_cmds",
+    "stage": "stagedir",
+    "output": "outputdir",
+}
 
 Key = tuple[str, str, str, str]
 
@@ -172,28 +187,13 @@ def collect(reports: Iterable[dict[str, Any]]) -> list[Case]:
     return _labelled([_last(attempts) for attempts in runs.values()])
 
 
-def only(report: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
-    """Return a report with only these cases: the last run of each that says something about it."""
-    wanted = {case.key for case in cases}
-    last: dict[Key, dict[str, Any]] = {}
-    for raw in (raw for run in report["runs"] for raw in run["testcases"]):
-        if key(raw) in wanted and (key(raw) not in last or raw["result"] not in SAYS_NOTHING):
-            last[key(raw)] = raw
-    # Keep whatever ReFrame writes beside the cases.
-    run = report["runs"][-1] if report["runs"] else {}
-    return {**report, "runs": [{**run, "testcases": list(last.values())}], "restored_cases": []}
-
-
-def merged(report: dict[str, Any], later: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
-    """Return a report with one more run: these cases as they are in a later report, if any of them is there.
+def merged(report: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+    """Return a report with the runs of a later one.
 
     :param report: empty for none yet.
     """
-    (run,) = only(later, cases)["runs"]
-    if not run["testcases"]:
-        return report
-    report = report or {**later, "runs": []}
-    return {**report, "runs": [*report["runs"], {**run, "run_index": len(report["runs"])}]}
+    runs = [*report.get("runs", ()), *later["runs"]]
+    return {**(report or later), "runs": [{**run, "run_index": number} for number, run in enumerate(runs)]}
 
 
 def _case(raw: dict[str, Any], asked: Asked) -> Case:
@@ -201,6 +201,7 @@ def _case(raw: dict[str, Any], asked: Asked) -> Case:
     application, *parameters = (raw.get("display_name") or raw["name"]).split(" %")
     pairs = (text.partition("=") for text in parameters)
     reason = raw.get("skip_reason") if raw["result"] == "skip" else raw.get("fail_reason")
+    stored = {name: frozen(raw[entry]) for name, entry in _STORED.items() if raw.get(entry) is not None}
     return Case(
         key=key(raw),
         application=application.split()[0],
@@ -210,33 +211,13 @@ def _case(raw: dict[str, Any], asked: Asked) -> Case:
         variant=str(raw.get("variant") or ""),
         nodes=int(raw.get("num_nodes") or 1),
         result=raw["result"],
-        phase=raw.get("fail_phase") or "",
         error=(raw.get("fail_info") or {}).get("exc_type") or "",
         reason=(reason or "").strip(),
         rows=tuple(rows_of(raw)),
-        notes=tuple(raw.get("notes") or ()),
-        seconds=raw.get("application_seconds"),
-        expected=raw.get("expected") or {},
         job_seconds=_job_seconds(raw),
-        scheduler=raw.get("scheduler") or "",
-        building=raw.get("time_compile") or 0.0,
-        provenance=raw.get("provenance") or {},
-        when=raw.get("job_completion_time_unix") or 0.0,
-        measured=tuple(raw.get("measured") or ()),
-        nightly_pass=raw.get("nightly_pass") or "",
         name=raw.get("display_name") or raw["name"],
-        hashcode=raw.get("hashcode") or "",
-        file=raw.get("filename") or "",
-        tags=tuple(raw.get("tags") or ()),
-        performance=raw.get("perfvalues") or {},
-        commands=tuple(raw.get("prerun_cmds") or ()),
-        stage=raw.get("stagedir") or "",
-        output=raw.get("outputdir") or "",
-        reproducer=raw.get("reproducer") or "",
-        compared=raw.get("compared") or {},
         asked=asked,
-        causes=tuple(raw.get("causes") or ()),
-        where_time_went=raw.get("where_time_went") or "",
+        **stored,
     )
 
 

@@ -6,7 +6,6 @@ arithmetic on that: nothing is run.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,13 +47,13 @@ USUAL = 1800.0
 class Need:
     """The time that a case needs so that its open figures are expected to close.
 
-    :ivar seconds: for the rounds that are missing, without a margin.
-    :ivar most: the same with a margin.
-    :ivar figures: how many would close; 0 where there are too few rounds for a forecast.
+    :ivar least: seconds of rounds until the first of them closes, without a margin.
+    :ivar most: seconds until the last one does, with a margin.
+    :ivar figures: number of figures that would close; 0 where there are too few rounds for a forecast.
     """
 
     case: Case
-    seconds: float
+    least: float
     most: float
     figures: int
 
@@ -66,7 +65,7 @@ class Plan:
     :ivar cases: to run; empty where no open case is within reach and short enough.
     :ivar seconds: for the rounds of a case, by the class of its check.
     :ivar takes: most seconds in all.
-    :ivar figures: how many verdicts it is expected to close.
+    :ivar figures: number of verdicts that it is expected to close.
     """
 
     cases: tuple[Case, ...]
@@ -124,29 +123,12 @@ def need(case: Case) -> Need | None:
 
     Out of reach are figures that no number of rounds is expected to close, and cases whose last job began no round.
     """
-    steps = _steps(case)
-    return steps[-1] if steps else None
-
-
-def _steps(case: Case) -> list[Need]:
-    """Return the time that a case needs to close one of its figures, two of them, and so on."""
     unclosed = [] if case.seconds == 0 else [_foreseen(row) for row in judged(case) if row.verdict == OPEN]
-    forecast = sorted((row for row in unclosed if row.rounds_needed is not None), key=_missing)
+    forecast = [row for row in unclosed if row.rounds_needed is not None]
     if forecast:
-        most = itertools.accumulate(map(_with_margin, forecast), max)
-        return [Need(case, _missing(row), time, count) for count, (row, time) in enumerate(zip(forecast, most), 1)]
+        return Need(case, min(map(_missing, forecast)), max(map(_with_margin, forecast)), len(forecast))
     early = [(TELLING - row.rounds) * row.round_seconds for row in unclosed if row.rounds < TELLING]
-    return [Need(case, max(early), MARGIN * max(early), 0)] if early else []
-
-
-def _rate(step: Need) -> float:
-    """Return how many figures close per second."""
-    return step.figures / (START + step.most)
-
-
-def _can_wait(step: Need) -> bool:
-    """Return whether no figure of the case looks too slow: those are to be decided first."""
-    return not asking(step.case, [SLOWER])
+    return Need(case, max(early), MARGIN * max(early), 0) if early else None
 
 
 def _foreseen(row: Row) -> Row:
@@ -155,48 +137,49 @@ def _foreseen(row: Row) -> Row:
 
 
 def _missing(row: Row) -> float:
-    """Return how many seconds of rounds a figure with a forecast needs."""
-    return max(1, row.rounds_needed - row.rounds) * row.round_seconds
+    """Return the seconds of rounds that a figure with a forecast needs."""
+    return max(1, (row.rounds_needed or 0) - row.rounds) * row.round_seconds
 
 
 def _with_margin(row: Row) -> float:
     """Return the same with a margin, which is on all rounds: the forecast is of those, not of the missing ones."""
-    rounds = min(MARGIN * row.rounds_needed, HORIZON) - row.rounds
+    rounds = min(MARGIN * (row.rounds_needed or 0), HORIZON) - row.rounds
     return max(rounds * row.round_seconds, MARGIN * _missing(row))
 
 
 def needs(cases: Iterable[Case]) -> list[Need]:
-    """Return the time that each open case within reach needs: those with a forecast first, then by that time."""
+    """Return the time that each open case within reach needs, in the order in which they go on.
+
+    First come cases with a figure that looks too slow, last those without a forecast; of others the shortest is first.
+    """
     wanted = [each for each in map(need, cases) if each]
-    return sorted(wanted, key=lambda each: (each.figures == 0, each.most))
+    return sorted(wanted, key=lambda each: (not asking(each.case, [SLOWER]), each.figures == 0, each.most))
 
 
 def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, float] | None = None) -> Plan:
-    """Return the run that closes most verdicts in the seconds that are left.
+    """Share out the seconds that are left among open cases.
 
-    All open cases, if there is time for them. Else each case gets the time that closes most figures per second; cases
-    with figures that look too slow come first, then those with the highest rate, as many as fit: another run may close
-    the others. Where none fits with its margin, the shortest one that fits without it gets all the time.
+    Each gets the time that it needs with a margin; where not all of that is left, it gets the rest, if that is enough
+    for one of its figures. ReFrame sets the seconds for all cases of a class: of these, the longest time counts.
 
     :param limits: most seconds for a case of a check: by class, and for all other classes under the empty name.
     """
     limits = limits or {}
-    wanted = needs(cases)
-    everything = _plan(wanted, limits)
-    if everything.takes <= left:
-        return everything
-    steps = [_steps(whole.case) for whole in wanted]
-    best = [max(each, key=_rate) for each in steps]
     chosen: list[Need] = []
-    for step in sorted(best, key=lambda step: (_can_wait(step), -_rate(step), step.most)):
-        if _plan([*chosen, step], limits).takes <= left:
-            chosen.append(step)
-    if not chosen:
-        for first in sorted((each[0] for each in steps), key=lambda step: (step.figures == 0, step.seconds)):
-            name = first.case.application
-            if START + first.seconds <= left:
-                return _plan([first], {name: min(left - START, _limit(limits, name))})
-    return _plan(chosen, limits)
+    seconds: dict[str, int] = {}
+    takes = 0.0
+    for each in needs(cases):
+        name = each.case.application
+        granted = min(math.ceil(each.most), left - takes - START)
+        if granted < each.least:
+            continue
+        # Rounded down, so that the plan fits into the time that is left.
+        granted = math.floor(min(granted, limits.get(name, limits.get("", math.inf))))
+        longer = {**seconds, name: max(granted, seconds.get(name, 1))}
+        taken = sum(START + longer[other.case.application] for other in (*chosen, each))
+        if taken <= left:
+            chosen, seconds, takes = [*chosen, each], longer, taken
+    return Plan(tuple(each.case for each in chosen), seconds, takes, sum(each.figures for each in chosen))
 
 
 def built(cases: Iterable[Case]) -> float:
@@ -204,28 +187,11 @@ def built(cases: Iterable[Case]) -> float:
     return sum(max(0.0, case.building - START) for case in cases)
 
 
-def _limit(limits: Mapping[str, float], name: str) -> float:
-    return limits.get(name, limits.get("", math.inf))
-
-
-def _plan(chosen: Sequence[Need], limits: Mapping[str, float]) -> Plan:
-    # ReFrame sets a variable for all cases of a class.
-    seconds: dict[str, int] = {}
-    for step in chosen:
-        name = step.case.application
-        # Rounded down where it is limited, so that the plan fits into the time that is left.
-        granted = math.floor(min(math.ceil(step.most), _limit(limits, name)))
-        seconds[name] = max(seconds.get(name, 1), granted)
-    takes = sum(START + seconds[step.case.application] for step in chosen)
-    return Plan(tuple(step.case for step in chosen), seconds, takes, sum(step.figures for step in chosen))
-
-
-def usual_session(cases: Iterable[Case]) -> float:
+def usual_session(cases: Sequence[Case]) -> float:
     """Return the seconds of a session without a time of its own: the expected time of its jobs, at most :data:`USUAL`.
 
     0 where that is too short for a first run: then each check keeps its own time.
     """
-    cases = list(cases)
     expected = sum(case.expected.get("expected", 0.0) for case in cases)
     wanted = first_takes(cases, first_seconds(cases, math.inf)) if expected else 0.0
     # A first run may give jobs more time than they are expected to take.
@@ -236,9 +202,8 @@ def usual_session(cases: Iterable[Case]) -> float:
 def first_seconds(cases: Iterable[Case], session: float) -> dict[str, int]:
     """Return the seconds of each check, by class, in the first run of a session, which runs all cases.
 
-    ReFrame sets a variable for all cases of a class. A check gets the time in which its figures are expected to close,
-    where spreads are known and that can be; else an equal share. If the session is too short for that, the shortest
-    checks get what they need, and the others share the rest.
+    ReFrame sets a variable for all cases of a class. Each check gets time for two rounds. The rest is shared equally,
+    but no check gets more than its figures are expected to need.
 
     :param session: seconds of the session.
     """
@@ -247,20 +212,15 @@ def first_seconds(cases: Iterable[Case], session: float) -> dict[str, int]:
     for case in cases:
         if case.variant != "bare":
             classes.setdefault(case.application, []).append(case)
-    left = FIRST_PART * session - START * len(cases)
-    share = min(max(left / max(1, sum(map(len, classes.values()))), FIRST_LEAST), FIRST_MOST)
-    least = _first_least_by_class(cases)
-    usual = {name: max(_first_wanted(case) or share for case in members) for name, members in classes.items()}
-    wanted = {name: max(least[name], seconds) for name, seconds in usual.items()}
-    left -= sum(least[name] * len(members) for name, members in classes.items())
+    least = {name: math.ceil(max(map(_first_least, members))) for name, members in classes.items()}
+    more = {name: max(0.0, max(map(_first_most, members)) - least[name]) for name, members in classes.items()}
+    left, waiting = FIRST_PART * session - first_takes(cases, least), sum(map(len, classes.values()))
     granted = {}
-    for name in sorted(wanted, key=wanted.__getitem__):
-        behind = sum(len(classes[other]) for other in wanted if other not in granted)
-        more = (wanted[name] - least[name]) * len(classes[name])
-        if more > left:
-            more = max(0.0, left) * len(classes[name]) / behind
-        granted[name] = round(least[name] + more / len(classes[name]))
-        left -= more
+    for name in sorted(classes, key=more.__getitem__):
+        share = min(more[name], max(0.0, left / waiting))
+        granted[name] = round(least[name] + share)
+        left -= share * len(classes[name])
+        waiting -= len(classes[name])
     return granted
 
 
@@ -270,27 +230,18 @@ def _first_least(case: Case) -> float:
     return min(max(two_rounds, FIRST_LEAST), FIRST_MOST)
 
 
-def _first_least_by_class(cases: Iterable[Case]) -> dict[str, int]:
-    """Return the same for each check that compares something, by class: the most of its cases."""
-    least: dict[str, int] = {}
-    for case in cases:
-        if case.variant != "bare":
-            least[case.application] = max(least.get(case.application, 0), math.ceil(_first_least(case)))
-    return least
+def _first_most(case: Case) -> float:
+    """Return the seconds in which a case's figures close that can, with a margin.
 
-
-def _first_wanted(case: Case) -> float | None:
-    """Return the seconds in which a case's figures close that can, with a margin; None where that is unknown.
-
-    Where none is expected to close, it is the time that gives a bound.
+    Where none is expected to close, it is the time that gives a bound; where spreads are not known, the most.
     """
     closing, seconds = case.expected.get("closing"), case.expected.get("seconds")
     if not closing or not seconds:
-        return None
+        return FIRST_MOST
     rounds = max((count for count in closing if count < HORIZON), default=FOR_BOUND)
     # One round more: a job begins no round that would end too late.
-    wanted = (MARGIN * rounds + 1) * SIDES * seconds
-    return min(max(wanted, FIRST_LEAST), max(FIRST_LEAST, case.expected.get("rounds") or FIRST_MOST))
+    wanted: float = (MARGIN * rounds + 1) * SIDES * seconds
+    return min(wanted, case.expected.get("rounds") or FIRST_MOST)
 
 
 def first_takes(cases: Iterable[Case], seconds: Mapping[str, float]) -> float:
@@ -299,9 +250,3 @@ def first_takes(cases: Iterable[Case], seconds: Mapping[str, float]) -> float:
     :param seconds: of each check, by its class.
     """
     return sum(START + (seconds.get(case.application, 0) if case.variant != "bare" else 0) for case in cases)
-
-
-def shortest_takes(cases: Iterable[Case]) -> float:
-    """Return the most seconds that a first run takes if each check gets as few as possible."""
-    cases = list(cases)
-    return first_takes(cases, _first_least_by_class(cases))

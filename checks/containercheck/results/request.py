@@ -10,8 +10,6 @@ from typing import Any
 
 from containercheck.node import project
 
-#: Variable of ReFrame's environment that names the file in which cases are announced to their session when they end.
-ANNOUNCED = "CONTAINERCHECK_ANNOUNCED"
 #: ReFrame's name of its own configuration, and the configuration file that ci/run adds.
 BUILTIN, COMMON = "<builtin>", str(project.COMMON)
 #: The variable that names the report with earlier rounds to go on from.

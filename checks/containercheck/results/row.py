@@ -1,4 +1,4 @@
-"""The result of one figure of a case: the verdict writes it, reports store it, and everything else reads it."""
+"""The result of one figure of a case: the job writes it, reports store it, and everything else reads it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,6 @@ SCHEMA = 2
 VERSION = "schema"
 #: Verdicts; on emulated processors nothing is judged.
 PASS, FAIL, OPEN = sequential.PASS, sequential.FAIL, sequential.INCONCLUSIVE
-#: Fields that are stored for every comparison, whatever their value, and for nothing else.
-_OF_COMPARISONS = frozenset(["overhead_unit", "accepted", "expected", "rounds", "above", "round_seconds"])
-#: Fields that are stored for every row.
-_ALWAYS = frozenset(["figure", "unit", "baseline_label"])
 
 
 class RowError(ValueError):
@@ -119,30 +115,28 @@ class Row:
         return self.verdict not in ("", EMULATED)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as it is stored, without fields that have their default."""
-        stored: dict[str, Any] = {VERSION: SCHEMA}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            wanted = self.is_comparison if field.name in _OF_COMPARISONS else value != field.default
-            if wanted or field.name in _ALWAYS:
-                stored[field.name] = list(value) if isinstance(value, tuple) else value
-        return stored
+        """Return the row as it is stored: a value by itself without the fields of a comparison."""
+        own = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return {
+            VERSION: SCHEMA,
+            **{name: value for name, (value, default) in own.items() if self.is_comparison or value != default},
+        }
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Row:
-        """Return a row as it was stored, by this version or an earlier one.
+        """Return a row as it was stored, by this version or an earlier one; None stands for a missing value.
 
-        :raises RowError: it is no row, or a later version stored it.
+        :raises RowError: it is not a row, or a later version stored it.
         """
         require_readable([stored])
-        # Version 1 wrote None for missing values.
-        values = {name: value for name, value in stored.items() if name in _FIELDS and value is not None}
-        values.update({name: tuple(values[name]) for name in _TUPLES & {*values}})
+        known = {field.name for field in fields(cls)}
+        values = {name: frozen(value) for name, value in stored.items() if name in known and value is not None}
         return cls(**values)
 
 
-_FIELDS = frozenset(field.name for field in fields(Row))
-_TUPLES = frozenset(field.name for field in fields(Row) if isinstance(field.default, tuple))
+def frozen(value: Any) -> Any:
+    """Return a value of JSON, with a tuple for a list."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def rows_of(testcase: Mapping[str, Any]) -> list[Row]:

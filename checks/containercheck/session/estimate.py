@@ -1,12 +1,21 @@
-"""The cost of a session: what its checks state in a dry run, and what was really spent."""
+"""The cost of a session: estimates of its checks in a dry run, node-hours that were spent, and the choice of cases.
+
+Where a session has too few node-hours for all cases at once, it runs them in several runs of ReFrame: the cases of a
+run cannot exceed the rest even if each job takes its time limit, and what the jobs of one really took is counted before
+the next. Builds are not counted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from containercheck.results import open_verdicts
+from containercheck.history.nights import Night
+from containercheck.results import open_verdicts, selections
 from containercheck.results.cases import Case
-from containercheck.results.formatting import columns, number
+from containercheck.results.formatting import columns, names, number, say
+
+#: Function that returns the cases to run, in their order, and prints the names of the others.
+Choice = Callable[[Sequence[Case]], list[Case]]
 
 #: Units of memory, the largest first.
 _BYTES = ((1 << 40, " TiB"), (1 << 30, " GiB"), (1 << 20, " MiB"))
@@ -34,7 +43,7 @@ def lines(cases: Sequence[Case]) -> list[str]:
     expected, most = _hours(cases)
     return [
         *columns(text, left=2 if several else 1),
-        f"{len(cases)} job(s): some {expected} node-hours, at most {most}",
+        f"{len(cases)} job(s): about {expected} node-hours, at most {most}",
     ]
 
 
@@ -43,16 +52,34 @@ def cheapest_first(cases: Iterable[Case]) -> list[Case]:
     return sorted(cases, key=node_hours)
 
 
-def affordable(cases: Iterable[Case], budget: float) -> tuple[list[Case], list[Case]]:
-    """Return the cases that fit into a budget of node-hours when taken in their order, and those that do not."""
-    chosen: list[Case] = []
-    left: list[Case] = []
-    taken = 0.0
-    for case in cases:
-        fits = taken + node_hours(case) <= budget
-        taken += node_hours(case) if fits else 0.0
-        (chosen if fits else left).append(case)
-    return chosen, left
+def tonight(nights: Sequence[Night], minutes: float | None = None) -> Choice:
+    """Return the choice of a night: cases that never ran, cases that failed last, then those that ran longest ago.
+
+    Each gets the shortest time. Jobs in a queue run at the same time, and so do not count.
+
+    :param nights: the earliest first.
+    :param minutes: time for the cases without a queue; None for no limit.
+    """
+    # For each case whether it passed in its last night, and the number of that night.
+    last = {
+        case.identity: (selections.failure(case) is None, number)
+        for number, night in enumerate(night for night in nights if night.is_nightly)
+        for case in selections.ran(night.cases)
+    }
+
+    def choose(cases: Sequence[Case]) -> list[Case]:
+        chosen: list[Case] = []
+        left: list[Case] = []
+        for case in sorted(cases, key=lambda case: last.get(case.identity, (False, -1))):
+            local = [other for other in (*chosen, case) if other.scheduler == "local"]
+            takes = open_verdicts.first_takes(local, open_verdicts.first_seconds(local, 0))
+            fits = case.scheduler != "local" or minutes is None or takes <= 60 * minutes
+            (chosen if fits else left).append(case)
+        if left:
+            say(f"no time tonight, and so first tomorrow: {names(left)}")
+        return chosen
+
+    return choose
 
 
 def spent(cases: Iterable[Case]) -> float:

@@ -18,13 +18,13 @@ def test_reframe_is_started_once_for_all_parts_of_its_configuration(tmp_path, mo
     started, start = [], subprocess.run
     monkeypatch.setattr(subprocess, "run", lambda *words, **facts: started.append(words) or start(*words, **facts))
     monkeypatch.delenv("RFM_INSTALL_PREFIX", raising=False)
-    reframe_process.configured([], place, reframe_process.STAGE)
+    reframe_process.configuration([], place)
     monkeypatch.setenv("RFM_INSTALL_PREFIX", str(tmp_path))
-    reframe_process.configured([], place, reframe_process.DATABASE)
+    reframe_process.configuration([], place)
     assert len(started) == 1
     # What changes the answer is another question.
     monkeypatch.setenv("RFM_STAGE_DIR", str(tmp_path / "elsewhere"))
-    assert reframe_process.configured([], place, reframe_process.STAGE) == str(tmp_path / "elsewhere")
+    assert reframe_process.configuration([], place).stage == tmp_path / "elsewhere"
 
 
 HERE = Case(("Code", "", "", "1"), "Code", {}, "Code", "compute", "generic", 1, "pass", scheduler="local")

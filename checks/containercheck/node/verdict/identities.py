@@ -29,6 +29,11 @@ def known(identity: Sequence[Any], runs: Iterable[Mapping[str, Any]], stagedir: 
     for provider, name in (("spack", contract.SPACK_RECORD), ("easybuild", contract.EASYBUILD_RECORD)):
         if (stagedir / name).exists():
             builds[provider] = json.loads((stagedir / name).read_text())
+    return joined(builds)
+
+
+def joined(builds: Mapping[str, Mapping[str, Any]]) -> Dict[str, str]:
+    """Return each build in a line."""
     return {name: ", ".join(map(str, build.values())) for name, build in builds.items()}
 
 
