@@ -126,7 +126,7 @@ def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequenc
     if whole == ACCEPTED and (problems or not ran):
         whole = UNDECIDED
     counts = ", ".join(f"{words.count(word)} {word}" for word in STATUS)
-    hint = ": not accepted; the same with --open goes on with what is open" if whole == UNDECIDED else ""
+    hint = ": not accepted; the same with --open goes on with the open cases" if whole == UNDECIDED else ""
     say(f"{whole}: {counts}{hint}")
     return STATUS[whole]
 
@@ -193,7 +193,7 @@ def reason(case: Case, word: str) -> str:
 
 
 def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return the checks' variable for what is compared, and the paths of the candidates by side.
+    """Return the checks' variable for the candidates, and their paths by side.
 
     :raises UnknownCandidate: a candidate does not exist, or they are of several kinds.
     """

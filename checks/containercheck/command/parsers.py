@@ -6,6 +6,7 @@ This module imports little of the library: completion in the shell loads it at e
 from __future__ import annotations
 
 import argparse
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -67,7 +68,7 @@ COMMANDS: Mapping[str, Command] = {
             ("--minutes 90", "the same in 90 minutes"),
             ("-S seconds=60", "all checks, each for a minute at most"),
             ("--open", "what the last session left open; its rounds count"),
-            ("-n HPCC -S rounds=20", "one of them, with so many rounds"),
+            ("-n HPCC -S rounds=20", "one of them, with 20 rounds"),
             ("--image my.sif -n '^GROMACS%'", "one of them, with an image of your own"),
         ),
         {
@@ -155,7 +156,7 @@ COMMANDS: Mapping[str, Command] = {
             "help": "commands, paths or modules of runtimes, or images: OLD first, then each that is judged against "
             "it; NAME=CANDIDATE names one",
         },
-        note="Bare, OLD and NEW take turns in one job, with the same image file where not said otherwise.",
+        note="Bare, OLD and NEW take turns in one job, with the same image file unless each builds its own.",
     ),
     "references": Command(
         "Proposes references from ReFrame's results database, as a diff to review.",
@@ -174,7 +175,7 @@ COMMANDS: Mapping[str, Command] = {
         ("--between", "--night", "--try", "--database"),
         (
             ("HPCC", "the cases of the last session with that in their name"),
-            ("HPCC --try", "the same, after one more run that tries what was not tried yet"),
+            ("HPCC --try", "the same, after one more run that tries further remedies"),
             ("HPCC --night", "the same of the last night in the results database"),
             ("--between old.json new.json", "what differs between two reports: of two hosts or nights, say"),
             ("--between podman charliecloud", "between two runtimes, images, partitions or variants here"),
@@ -209,12 +210,8 @@ COMMANDS: Mapping[str, Command] = {
 }
 
 
-class Formatter(argparse.RawDescriptionHelpFormatter):
-    """A formatter that keeps the lines of examples, and uses 120 columns for options."""
-
-    def __init__(self, prog: str, **facts: Any) -> None:
-        """Make a formatter for a command."""
-        super().__init__(prog, **{"max_help_position": 28, "width": 120, **facts})
+#: Keeps the lines of examples, and uses 120 columns for options.
+Formatter = functools.partial(argparse.RawDescriptionHelpFormatter, max_help_position=28, width=120)
 
 
 class Parser(argparse.ArgumentParser):

@@ -66,8 +66,8 @@ def session(
     """Run the checks, go on with open cases, print the results, and return the exit status.
 
     :param conclude: what prints the results; by default what the settings ask for.
-    :param compared: name and identity of what is compared other than bare and containers; the verdicts of a session
-        that compared something else do not count.
+    :param compared: name and identity of the things that it compares other than bare and containers; the verdicts of a
+        session that compared something else do not count.
     :param command: command whose options these are, and whose exit status is returned where they are wrong.
     :raises SystemExit: the command line is wrong, or asks for help.
     """

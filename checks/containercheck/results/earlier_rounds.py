@@ -112,7 +112,7 @@ def _image(image: str, stagedir: Path) -> str:
 
 
 def rounds_of(report: str, unique_name: str, partition: str, compared: Compared) -> Earlier:
-    """Return the rounds of a case in a report; none where there is no report, or something else was compared.
+    """Return the rounds of a case in a report; none without a report, or where something else was compared.
 
     :param report: path of ReFrame's report; empty for none.
     :param compared: what this job compares.

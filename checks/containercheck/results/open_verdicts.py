@@ -24,7 +24,7 @@ QUESTIONS = (SLOWER, FASTER)
 TELLING = PATIENCE
 #: Fewest rounds after which a figure passes by the rank test: the forecast while there is only one round.
 FEWEST = 6
-#: Seconds of a case besides its rounds: ReFrame, its build step, the job's queries of the runtime (4 to 9 s seen).
+#: Seconds of a case outside its rounds: ReFrame, its build step, the job's queries of the runtime (4 to 9 s seen).
 START = 10.0
 #: Factor on a forecast, which is about the median, and ignores replaced rounds. A job that needs less time than
 #: it has ends sooner.
@@ -45,16 +45,16 @@ USUAL = 1800.0
 
 @dataclass(frozen=True)
 class Need:
-    """The time that a case needs so that its open figures are expected to close.
+    """The seconds of rounds that a case needs.
 
-    :ivar least: seconds of rounds until the first of them closes, without a margin.
-    :ivar most: seconds until the last one does, with a margin.
-    :ivar figures: number of figures that would close; 0 where there are too few rounds for a forecast.
+    :ivar least: fewest with which it makes sense to run it: its first open figure is expected to close.
+    :ivar most: seconds in which all its figures close that can, with a margin.
+    :ivar figures: number of figures that are expected to close; 0 where there are too few rounds for a forecast.
     """
 
     case: Case
-    least: float
-    most: float
+    least: int
+    most: int
     figures: int
 
 
@@ -98,7 +98,7 @@ def asking(case: Case, kinds: Sequence[str] = QUESTIONS) -> list[Row]:
 
 
 def describe(row: Row) -> str:
-    """Return what is known of an open figure; for rows of an earlier version, only that it is open."""
+    """Return the message about an open figure; for rows of an earlier version, only that it is open."""
     return row.answer or "open"
 
 
@@ -126,9 +126,10 @@ def need(case: Case) -> Need | None:
     unclosed = [] if case.seconds == 0 else [_foreseen(row) for row in judged(case) if row.verdict == OPEN]
     forecast = [row for row in unclosed if row.rounds_needed is not None]
     if forecast:
-        return Need(case, min(map(_missing, forecast)), max(map(_with_margin, forecast)), len(forecast))
+        least, most = min(map(_missing, forecast)), max(map(_with_margin, forecast))
+        return Need(case, math.ceil(least), math.ceil(most), len(forecast))
     early = [(TELLING - row.rounds) * row.round_seconds for row in unclosed if row.rounds < TELLING]
-    return Need(case, max(early), MARGIN * max(early), 0) if early else None
+    return Need(case, math.ceil(max(early)), math.ceil(MARGIN * max(early)), 0) if early else None
 
 
 def _foreseen(row: Row) -> Row:
@@ -157,29 +158,58 @@ def needs(cases: Iterable[Case]) -> list[Need]:
 
 
 def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, float] | None = None) -> Plan:
-    """Share out the seconds that are left among open cases.
-
-    Each gets the time that it needs with a margin; where not all of that is left, it gets the rest, if that is enough
-    for one of its figures. ReFrame sets the seconds for all cases of a class: of these, the longest time counts.
+    """Return the run of open cases that fit into the seconds that are left, in the order of :func:`needs`.
 
     :param limits: most seconds for a case of a check: by class, and for all other classes under the empty name.
     """
-    limits = limits or {}
     chosen: list[Need] = []
-    seconds: dict[str, int] = {}
-    takes = 0.0
     for each in needs(cases):
-        name = each.case.application
-        granted = min(math.ceil(each.most), left - takes - START)
-        if granted < each.least:
-            continue
-        # Rounded down, so that the plan fits into the time that is left.
-        granted = math.floor(min(granted, limits.get(name, limits.get("", math.inf))))
-        longer = {**seconds, name: max(granted, seconds.get(name, 1))}
-        taken = sum(START + longer[other.case.application] for other in (*chosen, each))
-        if taken <= left:
-            chosen, seconds, takes = [*chosen, each], longer, taken
-    return Plan(tuple(each.case for each in chosen), seconds, takes, sum(each.figures for each in chosen))
+        if _least_takes([*chosen, each]) <= left:
+            chosen.append(each)
+    limits = limits or {}
+    seconds = {
+        name: max(1, math.floor(min(granted, limits.get(name, limits.get("", math.inf)))))
+        for name, granted in shared(chosen, left).items()
+    }
+    members = tuple(each.case for each in chosen)
+    return Plan(members, seconds, takes(members, seconds), sum(each.figures for each in chosen))
+
+
+def shared(wanted: Sequence[Need], left: float) -> dict[str, int]:
+    """Share out seconds among cases that run one after the other, and return those of each check, by its class.
+
+    Each case gets the fewest that it needs. The rest is shared equally, but no check gets more than its cases need.
+    ReFrame sets a variable for all cases of a class: of these, the longest time counts.
+    """
+    classes: dict[str, list[Need]] = {}
+    for each in wanted:
+        classes.setdefault(each.case.application, []).append(each)
+    least = {name: max(each.least for each in members) for name, members in classes.items()}
+    more = {name: max(each.most for each in members) - least[name] for name, members in classes.items()}
+    left, waiting = left - _least_takes(wanted), len(wanted)
+    seconds = {}
+    for name in sorted(classes, key=more.__getitem__):
+        share = max(0.0, min(more[name], left / waiting))
+        seconds[name] = math.floor(least[name] + share)
+        left -= share * len(classes[name])
+        waiting -= len(classes[name])
+    return seconds
+
+
+def takes(cases: Iterable[Case], seconds: Mapping[str, float]) -> float:
+    """Return the most seconds that a run of cases takes.
+
+    :param seconds: of each check, by its class; bare cases, which compare nothing, get none.
+    """
+    return sum(START + (seconds[case.application] if case.variant != "bare" else 0) for case in cases)
+
+
+def _least_takes(wanted: Sequence[Need]) -> float:
+    """Return the seconds that a run of cases takes if each check gets the fewest that its cases need."""
+    least: dict[str, int] = {}
+    for each in wanted:
+        least[each.case.application] = max(least.get(each.case.application, 0), each.least)
+    return takes([each.case for each in wanted], least)
 
 
 def built(cases: Iterable[Case]) -> float:
@@ -193,60 +223,32 @@ def usual_session(cases: Sequence[Case]) -> float:
     0 where that is too short for a first run: then each check keeps its own time.
     """
     expected = sum(case.expected.get("expected", 0.0) for case in cases)
-    wanted = first_takes(cases, first_seconds(cases, math.inf)) if expected else 0.0
+    wanted = takes(cases, first_seconds(cases, math.inf)) if expected else 0.0
     # A first run may give jobs more time than they are expected to take.
     seconds = min(USUAL, max(expected, wanted))
-    return seconds if first_takes(cases, first_seconds(cases, seconds)) <= seconds else 0.0
+    return seconds if takes(cases, first_seconds(cases, seconds)) <= seconds else 0.0
 
 
-def first_seconds(cases: Iterable[Case], session: float) -> dict[str, int]:
+def first_seconds(cases: Sequence[Case], session: float) -> dict[str, int]:
     """Return the seconds of each check, by class, in the first run of a session, which runs all cases.
-
-    ReFrame sets a variable for all cases of a class. Each check gets time for two rounds. The rest is shared equally,
-    but no check gets more than its figures are expected to need.
 
     :param session: seconds of the session.
     """
-    cases = list(cases)
-    classes: dict[str, list[Case]] = {}
-    for case in cases:
-        if case.variant != "bare":
-            classes.setdefault(case.application, []).append(case)
-    least = {name: math.ceil(max(map(_first_least, members))) for name, members in classes.items()}
-    more = {name: max(0.0, max(map(_first_most, members)) - least[name]) for name, members in classes.items()}
-    left, waiting = FIRST_PART * session - first_takes(cases, least), sum(map(len, classes.values()))
-    granted = {}
-    for name in sorted(classes, key=more.__getitem__):
-        share = min(more[name], max(0.0, left / waiting))
-        granted[name] = round(least[name] + share)
-        left -= share * len(classes[name])
-        waiting -= len(classes[name])
-    return granted
+    compared = [case for case in cases if case.variant != "bare"]
+    left = FIRST_PART * session - START * (len(cases) - len(compared))
+    return shared([_first_need(case) for case in compared], left)
 
 
-def _first_least(case: Case) -> float:
-    """Return the fewest seconds of a case in a first run: those of two rounds, as far as a run's time is known."""
-    two_rounds = FIRST_MARGIN * FIRST_ROUNDS * SIDES * (case.expected.get("seconds") or 0.0)
-    return min(max(two_rounds, FIRST_LEAST), FIRST_MOST)
+def _first_need(case: Case) -> Need:
+    """Return the time that a case needs in a first run: at least two rounds, at most until its figures close.
 
-
-def _first_most(case: Case) -> float:
-    """Return the seconds in which a case's figures close that can, with a margin.
-
-    Where none is expected to close, it is the time that gives a bound; where spreads are not known, the most.
+    Where no figure is expected to close, it is the time that gives a bound; where spreads are not known, the most.
     """
-    closing, seconds = case.expected.get("closing"), case.expected.get("seconds")
-    if not closing or not seconds:
-        return FIRST_MOST
-    rounds = max((count for count in closing if count < HORIZON), default=FOR_BOUND)
-    # One round more: a job begins no round that would end too late.
-    wanted: float = (MARGIN * rounds + 1) * SIDES * seconds
-    return min(wanted, case.expected.get("rounds") or FIRST_MOST)
-
-
-def first_takes(cases: Iterable[Case], seconds: Mapping[str, float]) -> float:
-    """Return the most seconds that a first run takes.
-
-    :param seconds: of each check, by its class.
-    """
-    return sum(START + (seconds.get(case.application, 0) if case.variant != "bare" else 0) for case in cases)
+    closing, seconds = case.expected.get("closing") or (), case.expected.get("seconds") or 0.0
+    least = min(max(FIRST_MARGIN * FIRST_ROUNDS * SIDES * seconds, FIRST_LEAST), FIRST_MOST)
+    most: float = FIRST_MOST
+    if closing and seconds:
+        rounds = max((count for count in closing if count < HORIZON), default=FOR_BOUND)
+        # One round more: a job begins no round that would end too late.
+        most = min((MARGIN * rounds + 1) * SIDES * seconds, case.expected.get("rounds") or FIRST_MOST)
+    return Need(case, math.ceil(least), math.ceil(max(least, most)), 0)

@@ -39,8 +39,8 @@ class Row:
     :ivar overhead: by how much the subject is worse, in ``overhead_unit``.
     :ivar low, high: ends of the overhead's interval; None where there is none yet.
     :ivar interval: half its width.
-    :ivar accepted: lowest and highest overhead that is accepted; None where there is no such limit.
-    :ivar expected: whether a reference says what the overhead must be.
+    :ivar accepted: lowest and highest accepted overhead; None where it has no such limit.
+    :ivar expected: whether a reference expects this overhead.
     :ivar verdict: :data:`PASS`, :data:`FAIL`, :data:`OPEN` or :data:`EMULATED`; empty where nothing was compared.
     :ivar rounds: number of rounds that were compared.
     :ivar above: number of those with an overhead above the accepted one.
@@ -50,7 +50,7 @@ class Row:
     :ivar round_seconds: duration of a round.
     :ivar open_kind: why an open verdict is open (node/stats/openness.py).
     :ivar bound: the largest overhead that is not excluded; None while there is none.
-    :ivar answer: what is known of an open verdict, in words.
+    :ivar answer: message about an open verdict.
     :ivar known_spread: spread that was known before; None where it was not.
     :ivar spread_source: source of the known spread.
     :ivar contradicted: whether the rounds contradict it.
@@ -61,8 +61,8 @@ class Row:
     :ivar answers_compared: whether the check has answers, so that it is known whether both computed the same.
     :ivar measures: parts of the machine that the figure depends on, as its check declares them; empty for all of them,
         and in old rows.
-    :ivar confirmation: what fresh rounds of the same job said of a failure (node/verdict/comparison.py): ``confirmed``,
-        ``refuted`` or ``unconfirmed``; empty where nothing failed.
+    :ivar confirmation: result of fresh rounds of the same job after a failure (node/verdict/comparison.py):
+        ``confirmed``, ``refuted`` or ``unconfirmed``; empty where nothing failed.
     """
 
     figure: str
@@ -148,7 +148,7 @@ def rows_of(testcase: Mapping[str, Any]) -> list[Row]:
 
 
 def require_readable(stored: Iterable[Any]) -> None:
-    """Check that rows can be made of what was stored.
+    """Check that stored rows can be read.
 
     :raises RowError: a row has no figure, or a later version stored it.
     """

@@ -33,7 +33,7 @@ def ran(cases: Sequence[Case]) -> list[Case]:
 
 
 def problems(cases: Sequence[Case]) -> list[str]:
-    """Return messages about what is wrong with the cases; empty where nothing is."""
+    """Return messages about the problems of the cases."""
     if not cases:
         return ["no check was run: nothing matches the selection, or no check file loads"]
     failed = sum(failure(case) is not None for case in cases)

@@ -28,7 +28,7 @@ from containercheck.session.usage import UsageError
 UNKNOWN_VARIABLE = "UnknownVariable"
 #: Most cases of a run that are named in its message.
 NAMED = 6
-#: Keys of the report's session_info for the arguments for ReFrame, for what was compared, and for what went wrong.
+#: Keys of the report's session_info for the arguments for ReFrame, for the compared things, and for problems.
 ARGUMENTS, COMPARED, PROBLEMS = "ci_run_arguments", "ci_run_compared", "ci_run_problems"
 
 
@@ -55,7 +55,7 @@ class Session:
 
         :param choice: choice of the first run; by default all cases, or with a budget the cheapest first.
         :param compared: name and identity of the things that the session compares other than bare and containers.
-        :param view: form of what is shown meanwhile; by default ReFrame's output.
+        :param view: form of the output; by default as ReFrame prints it.
         """
         self._view = view or Verbatim()
         self._compared = dict(compared or {})
@@ -103,8 +103,7 @@ class Session:
             if settings.node_hours and self._known and not self.report:
                 raise ReportError(f"no case is expected to fit into {settings.node_hours:g} node-hours")
         else:
-            files = files_cheapest_first(self.foreseen)
-            status = self._reframe(self._known, f"--report-file={place.report}", files=files)
+            status = self._reframe(self._known, f"--report-file={place.report}")
         stopped = self._relay.stopped_by
         problems = [] if stopped else reframe_process.left_out(place.log)
         self.report = load(place.report)
@@ -152,7 +151,7 @@ class Session:
         return list(info.get(PROBLEMS, ()))
 
     def _last_session(self) -> list[Case]:
-        """Return the cases of the last session here; none where it had other arguments, but for what is compared."""
+        """Return the cases of the last session here; none where other arguments selected them."""
         try:
             report = load(self._place.report)
         except ReportError:
@@ -216,7 +215,7 @@ class Session:
             self._going_on = True
             self._deadline = time.monotonic() + 60 * minutes
         seconds = open_verdicts.first_seconds(cases, 60 * minutes)
-        takes = open_verdicts.first_takes(cases, seconds) / 60
+        takes = open_verdicts.takes(cases, seconds) / 60
         # Bare cases, which compare nothing, get no seconds.
         shares = " to ".join(map(str, sorted({min(seconds.values()), max(seconds.values())}))) if seconds else ""
         each = f", {shares} s each" if shares else ""
@@ -252,11 +251,11 @@ class Session:
         plan = open_verdicts.plan(self.cases, self._deadline - time.monotonic(), self._settings.limits)
         if not plan.cases:
             if open_verdicts.needs(self.cases):
-                say("what is open needs more time than is left")
+                say("the open cases need more time than is left")
             return False
         cases, options = self._affordable(plan.cases)
         if not cases:
-            say(f"what is open needs more node-hours than are left: {names(plan.cases)}")
+            say(f"the open cases need more node-hours than are left: {names(plan.cases)}")
             return False
         say(f"{len(cases)} case(s) go on, for about {plan.takes / 60:.1f} minutes: {names(cases, NAMED)}")
         options += ["-S", f"earlier={self._place.report}"]
@@ -279,8 +278,7 @@ class Session:
         ran_before = {case.key for case in selections.ran(self.cases)}
         for members, selecting in selected(cases, self._known):
             self._place.latest.unlink(missing_ok=True)
-            words = (*options, *selecting, f"--report-file={self._place.latest}")
-            self._reframe(members, *words, files=files_cheapest_first(members))
+            self._reframe(members, *options, *selecting, f"--report-file={self._place.latest}")
             try:
                 report = load(self._place.latest)
             except ReportError:
@@ -307,16 +305,13 @@ class Session:
         missed = self.run(chosen, *options, *more)
         return [case for case in cases if case in missed or case not in chosen]
 
-    def _reframe(self, cases: Sequence[Case] | None, *options: str, files: Sequence[str] = ()) -> int:
+    def _reframe(self, cases: Sequence[Case] | None, *options: str) -> int:
         """Run ReFrame, and return its exit status.
 
         :param cases: the cases that it is going to run; None for a dry run.
-        :param files: check files, in their order, unless the arguments name any; by default all.
         """
         arguments = self._arguments if "-n" not in options else reframe_process.without_names(self._arguments)
-        names_checks = not files or reframe_process.names_checks(arguments)
-        checks = [word for name in ([self._place.checks] if names_checks else files) for word in ("-c", name)]
-        words = [*checks, *arguments, *self._spreads.options(self.report), *options]
+        words = ["-c", self._place.checks, *arguments, *self._spreads.options(self.report), *options]
         return reframe_process.reframe(words, self._place, self._relay, cases, self._view, self.problems)
 
 
@@ -339,18 +334,6 @@ def selected(cases: Sequence[Case], known: Sequence[Case]) -> list[tuple[list[Ca
         codes = dict.fromkeys(case.hashcode for case in members)
         runs.append((members, [*words, *(word for code in codes for word in ("-n", f"/{code}"))]))
     return runs
-
-
-def files_cheapest_first(cases: Sequence[Case]) -> list[str]:
-    """Return the check files of cases, those with the cheapest cases first, and those with skipped cases only last.
-
-    ReFrame runs cases in the order in which it loads them.
-    """
-    files: dict[str, float] = {}
-    for case in cases:
-        cost = math.inf if case.result == "skip" else case.expected.get("expected", 0.0)
-        files[case.file] = min(files.get(case.file, math.inf), cost)
-    return sorted(filter(None, files), key=files.__getitem__)
 
 
 def _selecting(arguments: Sequence[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Show the progress of ReFrame: in a terminal in one moving line at its end, in a log in a line now and then.
 
-Cases announce their end (containercheck/reframe_internals.py). The output of jobs shows what is built or run meanwhile,
-as ReFrame prints nothing for minutes.
+Cases announce their end (containercheck/reframe_internals.py). The last line of a job's output is shown meanwhile, as
+ReFrame prints nothing for minutes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class View(Protocol):
     """The form in which a session shows itself."""
 
     def head(self, cases: Sequence[Case]) -> None:
-        """Show what is going to run, of the cases of a dry run."""
+        """Show which cases of a dry run are going to run."""
 
     def printed(self, line: str) -> str:
         """Return the text that is shown for a line of ReFrame."""
@@ -125,7 +125,7 @@ class Progress:
         self.problem = ""
 
     def show(self, has_ended: bool = False) -> None:
-        """Show what was printed and what ended since the last call, and the progress.
+        """Show the lines and the ended cases since the last call, and the progress.
 
         :raises BrokenPipeError: the reader of the output is gone.
         """
@@ -148,7 +148,7 @@ class Progress:
                 traceback.print_exc(file=log)
 
     def news(self) -> str:
-        """Return what is shown for the lines that were printed, and the cases that ended, since the last call."""
+        """Return the text for new lines of the log, and for cases that ended, since the last call."""
         shown = [self._view.printed(line) for line in self._log.new()]
         for line in self._announced.new():
             # A full disk may have cut it; then the case is shown when the report is there.

@@ -206,15 +206,6 @@ def environment(place: Workplace) -> dict[str, str]:
     return {**own, "RFM_CONFIG_FILES": ":".join(filter(None, files))}
 
 
-def names_checks(arguments: Sequence[str]) -> bool:
-    """Return whether ReFrame's arguments name further directories or files of checks."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("-c", "--checkpath", action="append")
-    parser.add_argument("-R", "--recursive", action="store_true")
-    known, _ = parser.parse_known_args(arguments)
-    return bool(known.checkpath or known.recursive)
-
-
 def without_names(arguments: Sequence[str]) -> list[str]:
     """Return ReFrame's arguments without the names of checks, to which it would add those of selected cases."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
@@ -235,7 +226,7 @@ def reframe(
     :param known: the cases that it is expected to run; None for a dry run, which is logged and not shown. Where all of
         them measure on this machine, ReFrame handles one after the other: it sets up, builds and polls no other case
         while one is measured, and polls that one every other second.
-    :param view: form of what is shown; by default ReFrame's output.
+    :param view: form of the output; by default as ReFrame prints it.
     :param problems: gets an error in showing it.
     """
     place.reports.mkdir(parents=True, exist_ok=True)

@@ -75,7 +75,7 @@ class Relay:
         if self._received:
             # The signal came while the process was being started.
             self.stop(self._received)
-        # Not before: a child process inherits what is blocked.
+        # Not before: a child process inherits blocked signals.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         while process.poll() is None:
             signal.sigtimedwait({signal.SIGCHLD}, INTERVAL)

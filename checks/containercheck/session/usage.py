@@ -14,7 +14,7 @@ from typing import Any
 
 
 class UsageError(Exception):
-    """The command line is wrong; the message says how, in one line."""
+    """The command line is wrong; the message is one line."""
 
 
 def positive(text: str) -> float:
@@ -25,7 +25,7 @@ def positive(text: str) -> float:
     with contextlib.suppress(ValueError):
         if 0 < float(text) < float("inf"):
             return float(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
 
 
 #: For each option the arguments for argparse.
@@ -58,7 +58,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--changed": {
         "default": "",
         "metavar": "TEXT",
-        "help": "what was changed on purpose: earlier nights are no measure for this one and later ones",
+        "help": "describe a change on purpose: earlier nights are not compared with this one and later ones",
     },
     "--built-by-each": {
         "action": "store_true",

@@ -167,7 +167,7 @@ def test_the_whole_is_what_its_worst_case_is(cases, problems, status, said, caps
             "apptainer has no way flat to run images: after the +, write one of unpacked",
         ),
         (["one=sh", "one=sh"], "each candidate needs a name of its own: one, one"),
-        (["sh", "sh", "--minutes=x"], "acceptance: error: argument --minutes: 'x' is no number above 0"),
+        (["sh", "sh", "--minutes=x"], "acceptance: error: argument --minutes: 'x' is not a number above 0"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(words, said):

@@ -61,7 +61,7 @@ def test_every_option_belongs_to_a_command():
         ([], 64, "containercheck: error: the following arguments are required: COMMAND"),
         (["nightli", "--help"], 64, "containercheck: error: argument COMMAND: invalid choice: 'nightli' (choose from "),
         (["--minutes", "5"], 64, "containercheck: error: the following arguments are required: COMMAND"),
-        (["run", "--minutes", "x"], 64, "run: error: argument --minutes: 'x' is no number above 0"),
+        (["run", "--minutes", "x"], 64, "run: error: argument --minutes: 'x' is not a number above 0"),
         (["run", "--timeout", "5"], 64, "run: error: --timeout is not an option of containercheck run, but of contain"),
         (["nightly", "--open"], 2, "nightly: error: --open is not an option of containercheck nightly, but of "),
         (["references", "--nights", "3"], 2, "references: error: --nights: of less than 5 nothing follows"),
