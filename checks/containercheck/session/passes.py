@@ -99,18 +99,17 @@ class Session:
             raise ReportError("no check was run")
         if self._choice:
             self._waiting = self._choice(self._known)
-            self._run_waiting()
-            if settings.node_hours and self._known and not self.report:
+            if not self._run_waiting() and settings.node_hours and self._known:
                 raise ReportError(f"no case is expected to fit into {settings.node_hours:g} node-hours")
         else:
             status = self._reframe(self._known, f"--report-file={place.report}")
+            self._view.collected(collect([load(place.report)]))
         stopped = self._relay.stopped_by
         problems = [] if stopped else reframe_process.left_out(place.log)
         self.report = load(place.report)
         # A later --open reads them.
         self.report.setdefault("session_info", {}).update({ARGUMENTS: settings.arguments, COMPARED: self._compared})
         self.cases = collect([self.report])
-        self._view.collected(self.cases)
         if settings.minutes is None:
             # Only a time on the command line includes builds: the first session of a machine builds for many minutes.
             self._deadline += open_verdicts.built(self.cases)
@@ -232,13 +231,14 @@ class Session:
         chosen, limit = estimate.fitting(cases, self._node_hours_left)
         return chosen, ["-S", f"node_hours={limit:.6g}"] if limit else []
 
-    def _run_waiting(self) -> None:
-        """Run the next cases that waited for the budget, or print that none of them fits any more."""
+    def _run_waiting(self) -> list[Case]:
+        """Run the next cases that waited for the budget, and return them; print that none of them fits any more."""
         chosen, options = self._affordable(self._waiting)
         if self._waiting and not chosen:
             say(f"left out, as only {self._node_hours_left:.3g} node-hours are left: {names(self._waiting)}")
         self._waiting = [case for case in self._waiting if chosen and case not in chosen]
         self._run_and_name_missed(chosen, options)
+        return chosen
 
     def _run_and_name_missed(self, cases: Sequence[Case], options: Sequence[str]) -> list[Case]:
         missed = self.run(cases, *options)
