@@ -205,17 +205,17 @@ def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
         paths = [word if "://" in word else str(Path(word).absolute()) for word in words]
         return "compared_images", dict(zip(names, paths))
     # A candidate may have a name of its own, and a way to run images.
-    own = [re.match(r"([\w-]+)=(?=.)", word) for word in words]
-    paths = [resolved(word[match.end() if match else 0 :]) for word, match in zip(words, own)]
+    named = [re.match(r"([\w-]+)=(?=.)", word) for word in words]
+    paths = [resolved(word[match.end() if match else 0 :]) for word, match in zip(words, named)]
     try:
         runtimes = [container_runtimes.chosen(path) for path in paths]
     except ValueError as error:
         raise UnknownCandidate(str(error)) from None
-    known = ["-".join(filter(None, (runtime.name.lower(), runtime.way.name))) for runtime in runtimes]
-    if len(set(known)) > 1 and all(known):
+    kinds_of = ["-".join(filter(None, (runtime.name.lower(), runtime.way.name))) for runtime in runtimes]
+    if len(set(kinds_of)) > 1 and all(kinds_of):
         # Each is compared with bare, and none is the successor of another.
-        names = [name if known.count(name) == 1 else f"{name}{place}" for place, name in enumerate(known, 1)]
-    names = [match[1] if match else name for name, match in zip(names, own)]
+        names = [name if kinds_of.count(name) == 1 else f"{name}{place}" for place, name in enumerate(kinds_of, 1)]
+    names = [match[1] if match else name for name, match in zip(names, named)]
     if len({*names}) < len(names):
         raise UnknownCandidate(f"each candidate needs a name of its own: {', '.join(names)}")
     return "runtimes", dict(zip(names, paths))

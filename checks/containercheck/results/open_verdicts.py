@@ -118,7 +118,7 @@ def open_figures(cases: Iterable[Case]) -> set[tuple[Key, str, str]]:
     return {(case.key, row.figure, row.subject_label) for case in cases for row in judged(case) if row.verdict == OPEN}
 
 
-def need(case: Case) -> Need | None:
+def need_of(case: Case) -> Need | None:
     """Return the time that a case needs; None where nothing is open, or nothing that is open is within reach.
 
     Out of reach are figures that no number of rounds is expected to close, and cases whose last job began no round.
@@ -153,8 +153,8 @@ def needs(cases: Iterable[Case]) -> list[Need]:
 
     First come cases with a figure that looks too slow, last those without a forecast; of others the shortest is first.
     """
-    wanted = [each for each in map(need, cases) if each]
-    return sorted(wanted, key=lambda each: (not asking(each.case, [SLOWER]), each.figures == 0, each.most))
+    wanted = [need for need in map(need_of, cases) if need]
+    return sorted(wanted, key=lambda need: (not asking(need.case, [SLOWER]), need.figures == 0, need.most))
 
 
 def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, float] | None = None) -> Plan:
@@ -163,16 +163,16 @@ def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, flo
     :param limits: most seconds for a case of a check: by class, and for all other classes under the empty name.
     """
     chosen: list[Need] = []
-    for each in needs(cases):
-        if _least_takes([*chosen, each]) <= left:
-            chosen.append(each)
+    for need in needs(cases):
+        if _least_takes([*chosen, need]) <= left:
+            chosen.append(need)
     limits = limits or {}
     seconds = {
         name: max(1, math.floor(min(granted, limits.get(name, limits.get("", math.inf)))))
         for name, granted in shared(chosen, left).items()
     }
-    members = tuple(each.case for each in chosen)
-    return Plan(members, seconds, takes(members, seconds), sum(each.figures for each in chosen))
+    members = tuple(need.case for need in chosen)
+    return Plan(members, seconds, takes(members, seconds), sum(need.figures for need in chosen))
 
 
 def shared(wanted: Sequence[Need], left: float) -> dict[str, int]:
@@ -182,10 +182,10 @@ def shared(wanted: Sequence[Need], left: float) -> dict[str, int]:
     ReFrame sets a variable for all cases of a class: of these, the longest time counts.
     """
     classes: dict[str, list[Need]] = {}
-    for each in wanted:
-        classes.setdefault(each.case.application, []).append(each)
-    least = {name: max(each.least for each in members) for name, members in classes.items()}
-    more = {name: max(each.most for each in members) - least[name] for name, members in classes.items()}
+    for need in wanted:
+        classes.setdefault(need.case.application, []).append(need)
+    least = {name: max(need.least for need in members) for name, members in classes.items()}
+    more = {name: max(need.most for need in members) - least[name] for name, members in classes.items()}
     left, waiting = left - _least_takes(wanted), len(wanted)
     seconds = {}
     for name in sorted(classes, key=more.__getitem__):
@@ -207,9 +207,9 @@ def takes(cases: Iterable[Case], seconds: Mapping[str, float]) -> float:
 def _least_takes(wanted: Sequence[Need]) -> float:
     """Return the seconds that a run of cases takes if each check gets the fewest that its cases need."""
     least: dict[str, int] = {}
-    for each in wanted:
-        least[each.case.application] = max(least.get(each.case.application, 0), each.least)
-    return takes([each.case for each in wanted], least)
+    for need in wanted:
+        least[need.case.application] = max(least.get(need.case.application, 0), need.least)
+    return takes([need.case for need in wanted], least)
 
 
 def built(cases: Iterable[Case]) -> float:

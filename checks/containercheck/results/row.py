@@ -116,10 +116,10 @@ class Row:
 
     def to_json(self) -> dict[str, Any]:
         """Return the row as it is stored: a value by itself without the fields of a comparison."""
-        own = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
         return {
             VERSION: SCHEMA,
-            **{name: value for name, (value, default) in own.items() if self.is_comparison or value != default},
+            **{name: value for name, (value, default) in values.items() if self.is_comparison or value != default},
         }
 
     @classmethod

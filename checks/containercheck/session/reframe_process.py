@@ -202,8 +202,8 @@ def environment(place: Workplace) -> dict[str, str]:
     """
     named = os.environ.get("RFM_CONFIG_FILES", "")
     files = [named] if str(place.config) in named.split(":") else [str(place.config), named]
-    own = dict(os.environ) if place.keeps_job else outer_job.without(os.environ)
-    return {**own, "RFM_CONFIG_FILES": ":".join(filter(None, files))}
+    variables = dict(os.environ) if place.keeps_job else outer_job.without(os.environ)
+    return {**variables, "RFM_CONFIG_FILES": ":".join(filter(None, files))}
 
 
 def without_names(arguments: Sequence[str]) -> list[str]:

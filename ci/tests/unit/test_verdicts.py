@@ -49,7 +49,7 @@ BEYOND = row(needed=None)
 )
 def test_a_case_needs_the_rounds_that_its_open_figures_lack(rows, least, most, figures):
     opened = case("A", *rows)
-    assert open_verdicts.need(opened) == open_verdicts.Need(opened, least, math.ceil(most), figures)
+    assert open_verdicts.need_of(opened) == open_verdicts.Need(opened, least, math.ceil(most), figures)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_case_needs_the_rounds_that_its_open_figures_lack(rows, least, most, f
     ],
 )
 def test_nothing_is_needed_where_nothing_closes(rows, facts):
-    assert open_verdicts.need(replace(case("A", *rows), **facts)) is None
+    assert open_verdicts.need_of(replace(case("A", *rows), **facts)) is None
 
 
 def test_the_cheapest_go_first_and_as_many_as_fit():
