@@ -221,19 +221,19 @@ def reframe(
     view: View | None = None,
     problems: list[str] | None = None,
 ) -> int:
-    """Run ReFrame, log its output, show its progress, and return its exit status.
+    """Run ReFrame, dry or not, log its output, show its progress, and return its exit status.
 
-    :param known: the cases that it is expected to run; None for a dry run, which is logged and not shown. Where all of
-        them measure on this machine, ReFrame handles one after the other: it sets up, builds and polls no other case
-        while one is measured, and polls that one every other second.
+    :param known: the cases that it is expected to run; None for a run that is logged and not shown. Where all of them
+        measure on this machine, ReFrame handles one after the other: it sets up, builds and polls no other case while
+        one is measured, and polls that one every other second.
     :param view: form of the output; by default as ReFrame prints it.
     :param problems: gets an error in showing it.
     """
     place.reports.mkdir(parents=True, exist_ok=True)
     announced = place.reports / "announced-cases.jsonl"
     announced.unlink(missing_ok=True)
-    is_dry = known is None
-    serial = not is_dry and all(case.scheduler == "local" for case in known or ())
+    is_dry, is_shown = "--dry-run" in arguments, known is not None
+    serial = is_shown and all(case.scheduler == "local" for case in known or ())
     # A policy among the arguments comes later, and so overrides this one.
     actions = [] if is_dry else ["-r", "--exec-policy=serial"] if serial else ["-r"]
     rates = DRY if is_dry else QUIET if serial else {}
@@ -243,15 +243,15 @@ def reframe(
             [program(), *actions, *arguments],
             cwd=place.directory,
             # A session around this one may have set the variable.
-            env={**rates, **environment(place), ANNOUNCED: "" if is_dry else str(announced)},
+            env={**rates, **environment(place), ANNOUNCED: str(announced) if is_shown else ""},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             # The terminal's Ctrl-C reaches only this process, which passes it on to ReFrame once.
             start_new_session=True,
         )
-        status = relay.wait(process) if is_dry else relay.wait(process, progress.show)
-    if not is_dry:
+        status = relay.wait(process, progress.show) if is_shown else relay.wait(process)
+    if is_shown:
         progress.show(has_ended=True)
     if progress.problem and problems is not None:
         problems.append(progress.problem)
