@@ -98,7 +98,7 @@ COMMANDS: Mapping[str, Command] = {
             ("", "print it"),
             ("site.py --system volta", "write it, for that system; of an existing file print the differences"),
         ),
-        {0: "it is printed or written", 1: "the file that is there differs, or it cannot be written"},
+        {0: "it is printed or written", 1: "the file that is there differs"},
         words="[FILE]",
         note="Slurm, PBS, Grid Engine or Flux is asked, and a node of each partition by a job of seconds.",
         facts={"dest": "file", "nargs": "?", "type": Path, "metavar": "FILE", "help": "where it is written"},
@@ -233,7 +233,7 @@ def described(name: str) -> dict[str, Any]:
     width = max(len(words) for words, _ in command.examples)
     examples = [f"  {typed(name)} {words:{width}}   {purpose}" for words, purpose in command.examples]
     faults = {
-        command.wrong_usage: "the command line is wrong, or another session is running here",
+        command.wrong_usage: "nothing was done: a wrong command line, system or directory, or another session here",
         OWN_FAULT: "a fault of containercheck itself, of which nothing follows",
     }
     statuses = [*command.statuses.items(), *faults.items()]
