@@ -103,7 +103,6 @@ class Session:
                 raise ReportError(f"no case is expected to fit into {settings.node_hours:g} node-hours")
         else:
             status = self._reframe(self._known, f"--report-file={place.report}")
-            self._view.collected(collect([load(place.report)]))
         stopped = self._relay.stopped_by
         problems = [] if stopped else reframe_process.left_out(place.log)
         self.report = load(place.report)
@@ -119,6 +118,8 @@ class Session:
         left = f"the session was stopped by {stopped} before all checks had run: run it anew" if stopped else ""
         self.report["session_info"][PROBLEMS] = [*problems, *filter(None, [left])]
         save(place.report, self.report)
+        if not self._choice:
+            self._view.collected(self.cases)
         return problems
 
     def resume(self) -> list[str]:

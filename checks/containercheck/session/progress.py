@@ -141,6 +141,7 @@ class Progress:
                 lines += f"[ {line} ]\n" if line else ""
             self._screen.show(lines, moving)
         except BrokenPipeError:
+            self.problem = "the reader of the output is gone"
             raise
         except Exception as error:
             self.problem = f"some of ReFrame's output was not shown: {type(error).__name__}: {error}"

@@ -258,6 +258,9 @@ def test_whoever_reads_no_further_ends_the_session(place):
     process.stdout.close()
     assert process.wait(timeout=120) != 0
     assert not running(stage)
+    # A later session does not take it for complete.
+    status, output = run(place, "--open", program=PLAIN)
+    assert (status, "Traceback" in output) == (1, False), output
 
 
 def test_how_far_it_is_is_printed_now_and_then(place):
