@@ -134,6 +134,6 @@ def complaint(output: str) -> str:
     match = re.match(r"usage: .*?\n\S+: error: (.*)\Z", output.strip(), re.DOTALL)
     message = " ".join(match[1].split()) if match else ""
     if ASKED in message:
-        option = message.replace(f"argument {ASKED}: ", "").rpartition(" ")[2]
+        option = message.replace(f"argument {ASKED}: ", "").rpartition(" ")[2].rpartition("/")[2]
         return f"{option} is an action of its own, with which no check runs: reframe -c checks/ {option}"
     return f"{message}: see --help and reframe --help" if message else ""

@@ -81,7 +81,7 @@ def test_failures_of_reframe_itself_are_respected(place):
             "run: error: unrecognized arguments: --foo: see --help and reframe --help",
         ),
         (["-n"], "run: error: argument -n/--name: expected one argument: see --help and reframe --help"),
-        (["-l"], "run: error: -l/--list is an action of its own, with which no check runs: reframe -c checks/"),
+        (["-l"], "run: error: --list is an action of its own, with which no check runs: reframe -c checks/ --list"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(place, words, said):
