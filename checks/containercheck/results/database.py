@@ -101,8 +101,8 @@ def read(path: Path, since: float = 0.0, make: Callable[[Iterator[StoredSession]
         raise DatabaseError(f"cannot open the results database {path} ({error}): may you read and write it?") from None
     except sqlite3.DatabaseError as error:
         raise Damaged(
-            f"cannot read the results database {path} ({error}): move it away, and the next session begins another "
-            f"one; sqlite3 {path} .recover prints what can be saved"
+            f"cannot read the results database {path} ({error}): sqlite3 {path} .recover prints what can be saved; "
+            "once it is moved away, the next session begins another one"
         ) from None
 
 
