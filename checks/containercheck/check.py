@@ -23,7 +23,7 @@ from containercheck.node import contract, texts
 from containercheck.node.explain import observations
 from containercheck.node.explain.observations import Use
 from containercheck.results import earlier_rounds
-from containercheck.results.row import Row
+from containercheck.results.row import SCHEMA, VERSION
 from containercheck.sides import commands, duets, rounds_command, runtimes
 from containercheck.sides.sides import Needs, Side
 from containercheck.sides.variants import VariantSides
@@ -390,7 +390,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         verdict = record.verdict
         self.application_seconds, self.job_seconds = verdict.get("seconds", 0.0), record.took
         # Of sides that are left, where one of several was lost, there are rows too.
-        self.results = [Row.from_json(row).to_json() for row in verdict.get("rows", ())]
+        self.results = [{VERSION: SCHEMA, **row} for row in verdict.get("rows", ())]
         self.measured = verdict.get("measured", [])
         self.where_time_went = verdict.get("where_time_went", "")
         left = [side for side in self.prepared.sides if side.name not in verdict.get("lost", ())]

@@ -24,14 +24,14 @@ def require() -> None:
 
     if tuple(int(part) for part in reframe.VERSION.split(".")[:2]) < OLDEST:
         sys.exit(f"containercheck: ReFrame {reframe.VERSION} is too old: run 'pip install reframe-hpc=={TESTED}'")
-    from containercheck.results import announcements
+    from containercheck import reframe_internals
     from containercheck.site import sites
 
     try:
         sites.current()
     except sites.SiteError as error:
         sys.exit(f"containercheck: {error}")
-    announcements.listen(_shown)
+    reframe_internals.listen(_shown)
 
 
 def _shown(testcase: Mapping[str, Any]) -> str:

@@ -78,7 +78,7 @@ def in_percent(values: series.Series) -> bool:
 
 def real(path: Path, sites: int, seed: int) -> None:
     """Print the same for the sessions in a database: as they came, and drawn with replacement."""
-    stored = series.series(nights.nights(as_nights(database.read(path).sessions)))
+    stored = series.series(nights.nights(as_nights(database.read(path).made)))
     usable = [values for values in stored if len(values.points) >= FEWEST and in_percent(values)]
     if not usable:
         print(f"\n{path}: no series of {FEWEST} nights")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import reframe as rfm
 import reframe.utility.sanity as sn
-from containercheck.results import announcements
+from containercheck import reframe_internals
 from reframe.core.builtins import parameter, performance_function, run_before, sanity_function, variable
 
-announcements.listen(lambda testcase: "")
+reframe_internals.listen(lambda testcase: "")
 #: Where the copy's directory lies.
 DIRECTORY = Path(__file__).resolve().parents[1]
 

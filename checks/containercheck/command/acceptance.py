@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import hashlib
+import itertools
 import json
 import os
 import re
@@ -14,15 +14,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from containercheck.command import parsers, run
-from containercheck.command.parsers import Parser
+from containercheck.command import run
+from containercheck.command.parsers import parsed
 from containercheck.node import container_runtimes
+from containercheck.node.build import file_trees
 from containercheck.node.container_runtimes import METADATA, RUNTIMES, WAY
 from containercheck.node.explain import explanation
 from containercheck.report import table, versions
 from containercheck.results import selections
 from containercheck.results.cases import Case
-from containercheck.results.formatting import columns, names, say, speak_as
+from containercheck.results.formatting import columns, names, say
 from containercheck.results.row import EMULATED, FAIL, NOT_JUDGED, PASS
 from containercheck.session.reframe_process import Workplace
 
@@ -51,59 +52,38 @@ def is_image(word: str) -> bool:
 
 
 def resolved(word: str) -> str:
-    """Return the path of the runtime that a word names: a command, a path, a module, or the name of a runtime.
+    """Return the path of the runtime that a word names, with the way in which it is to run images if one is named.
 
+    :param word: a command, a path, a module, or the name of a runtime.
     :raises UnknownCandidate: no runtime has this name.
     """
-    path = shutil.which(next((known.command for known in RUNTIMES if known.name.lower() == word.lower()), word))
-    if path:
-        return str(Path(path).absolute())
-    if re.fullmatch(r"[\w.+/-]+", word):
-        search = " || ".join(f"command -v {command}" for command in COMMANDS)
-        script = f"module load {shlex.quote(word)} >/dev/null 2>&1 && {{ {search}; }}"
-        result = subprocess.run(["bash", "-lc", script], capture_output=True, text=True, errors="replace", timeout=60)
-        if result.returncode == 0:
-            return result.stdout.strip()
+    before, sign, way = word.rpartition(WAY)
+    # The names of commands and modules may contain the sign.
+    for name, suffix in [(word, ""), *([(before, sign + way)] if sign else [])]:
+        path = shutil.which(next((known.command for known in RUNTIMES if known.name.lower() == name.lower()), name))
+        if not path and re.fullmatch(r"[\w.+/-]+", name):
+            search = " || ".join(f"command -v {command}" for command in COMMANDS)
+            script = f"module load {shlex.quote(name)} >/dev/null 2>&1 && {{ {search}; }}"
+            words = ["bash", "-lc", script]
+            result = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=60)
+            path = result.stdout.strip() if result.returncode == 0 else None
+        if path:
+            return f"{Path(path).absolute()}{suffix}"
     raise UnknownCandidate(
         f"no container runtime {word}: neither a command, nor a path, nor a module that brings one; and no image"
     )
 
 
-def with_way(word: str) -> str:
-    """Return the path of the runtime that a word names, with the way in which it is to run images if one is named.
-
-    :raises UnknownCandidate: no runtime has this name.
-    """
-    name, sign, way = word.rpartition(WAY)
-    if not sign:
-        return resolved(word)
-    try:
-        # The names of commands and modules may contain the sign.
-        return resolved(word)
-    except UnknownCandidate:
-        return f"{resolved(name)}{sign}{way}"
-
-
 def version(word: str) -> str:
     """Return the version that a runtime prints, in one line, and the way in which it runs images."""
     path, way = container_runtimes.with_way(word)
-    return ", ".join(filter(None, (_printed_version(path), way)))
-
-
-def _printed_version(path: str) -> str:
     try:
         # Some print it as an error.
-        output = subprocess.run(
-            [path, "--version"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=60,
-        ).stdout
+        pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        output = subprocess.run([path, "--version"], text=True, errors="replace", timeout=60, **pipes).stdout
     except (OSError, subprocess.TimeoutExpired):
-        return "which does not tell its version"
-    return " ".join(output.split()) or "which does not tell its version"
+        output = ""
+    return ", ".join(filter(None, (" ".join(output.split()) or "of an unknown version", way)))
 
 
 def identity(kind: str, word: str) -> str:
@@ -112,11 +92,7 @@ def identity(kind: str, word: str) -> str:
     if kind == "runtimes":
         return f"{word}, {version(word)}"
     if path.is_file():
-        digest = hashlib.sha256()
-        with path.open("rb") as file:
-            for part in iter(lambda: file.read(1 << 20), b""):
-                digest.update(part)
-        return f"{word}, sha256 {digest.hexdigest()}"
+        return f"{word}, sha256 {file_trees.digest_of(path)}"
     # An address contains its digest; a directory has nothing better than its time.
     return f"{word}, of {path.stat().st_mtime_ns}" if path.is_dir() else word
 
@@ -150,7 +126,7 @@ def conclude(titles: Mapping[str, str], cases: Sequence[Case], problems: Sequenc
     if whole == ACCEPTED and (problems or not ran):
         whole = UNDECIDED
     counts = ", ".join(f"{words.count(word)} {word}" for word in STATUS)
-    hint = ": not accepted; the same with --open goes on with what is open" if whole == UNDECIDED else ""
+    hint = ": not accepted; the same with --open goes on with the open cases" if whole == UNDECIDED else ""
     say(f"{whole}: {counts}{hint}")
     return STATUS[whole]
 
@@ -176,15 +152,12 @@ def by_candidate(titles: Mapping[str, str], cases: Sequence[Case]) -> list[str]:
 
 def _causes(cases: Sequence[Case]) -> list[str]:
     """Return a line for each case with what differs between a candidate that is too slow and bare, if it is known."""
+    blamed = [(case, (selections.failure(case) or case).causes) for case in cases]
     return [
         f"{names([case])}, {line}"
-        for case in cases
-        for line in explanation.lines([cause for cause in _blamed(case) if cause.get("side")])
+        for case, causes in blamed
+        for line in explanation.lines([cause for cause in causes if cause.get("side")])
     ]
-
-
-def _blamed(case: Case) -> Sequence[Mapping[str, Any]]:
-    return (selections.failure(case) or case).causes
 
 
 def _verdict_on(name: str, case: Case) -> str:
@@ -220,29 +193,29 @@ def reason(case: Case, word: str) -> str:
 
 
 def candidates(words: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return the checks' variable for what is compared, and the paths of the candidates by side.
+    """Return the checks' variable for the candidates, and their paths by side.
 
     :raises UnknownCandidate: a candidate does not exist, or they are of several kinds.
     """
     kinds = {is_image(word) for word in words}
     if len(kinds) > 1:
-        raise UnknownCandidate("a runtime and an image are no two versions of one thing: name runtimes, or images")
+        raise UnknownCandidate("a runtime and an image cannot be compared: name runtimes, or images")
     names = ["old", "new"] if len(words) == 2 else ["old", *(f"new{number}" for number in range(1, len(words)))]
     if kinds == {True}:
         paths = [word if "://" in word else str(Path(word).absolute()) for word in words]
         return "compared_images", dict(zip(names, paths))
     # A candidate may have a name of its own, and a way to run images.
-    own = [re.match(r"([\w-]+)=(?=.)", word) for word in words]
-    paths = [with_way(word[match.end() if match else 0 :]) for word, match in zip(words, own)]
+    named = [re.match(r"([\w-]+)=(?=.)", word) for word in words]
+    paths = [resolved(word[match.end() if match else 0 :]) for word, match in zip(words, named)]
     try:
         runtimes = [container_runtimes.chosen(path) for path in paths]
     except ValueError as error:
         raise UnknownCandidate(str(error)) from None
-    known = ["-".join(filter(None, (runtime.name.lower(), runtime.way.name))) for runtime in runtimes]
-    if len(set(known)) > 1 and all(known):
+    kinds_of = ["-".join(filter(None, (runtime.name.lower(), runtime.way.name))) for runtime in runtimes]
+    if len(set(kinds_of)) > 1 and all(kinds_of):
         # Each is compared with bare, and none is the successor of another.
-        names = [name if known.count(name) == 1 else f"{name}{place}" for place, name in enumerate(known, 1)]
-    names = [match[1] if match else name for name, match in zip(names, own)]
+        names = [name if kinds_of.count(name) == 1 else f"{name}{place}" for place, name in enumerate(kinds_of, 1)]
+    names = [match[1] if match else name for name, match in zip(names, named)]
     if len({*names}) < len(names):
         raise UnknownCandidate(f"each candidate needs a name of its own: {', '.join(names)}")
     return "runtimes", dict(zip(names, paths))
@@ -263,31 +236,19 @@ def put_on_path(paths: Mapping[str, str]) -> None:
             return
 
 
-def asked(argv: Sequence[str]) -> tuple[list[str], bool, list[str], Parser]:
-    """Return candidates, whether each runtime builds, the arguments of the session, and the parser.
-
-    :raises SystemExit: the command line is wrong, or asks for help.
-    """
-    parser = parsers.parser("acceptance")
-    if {"-h", "--help"} & {*argv}:
-        parser.parse_args(["--help"])
-    # A word after the first option may be the value of an option.
-    end = next((place for place, word in enumerate(argv) if word.startswith("-")), len(argv))
-    words, rest = [*argv[:end]], [*argv[end:]]
-    if len(words) < 2:
-        parser.error("it takes two: OLD and NEW")
-    options, _, _ = parsers.parsed("acceptance", rest, words=False)
-    return words, options.built_by_each, [word for word in rest if word != "--built-by-each"], parser
-
-
 def main(argv: Sequence[str], place: Workplace) -> int:
-    """Run one session that compares what the command line names, and return the exit status."""
-    speak_as("acceptance")
-    words, built_by_each, rest, parser = asked(argv)
+    """Run one session that compares the candidates of the command line, and return the exit status."""
+    options, _, parser = parsed("acceptance", argv)
+    # A word after the first option may be the value of an option.
+    words = [*itertools.takewhile(lambda word: not word.startswith("-"), argv)]
+    rest = [word for word in argv[len(words) :] if word != "--built-by-each"]
+    if len(words) < 2:
+        parser.error("it takes two: OLD and NEW, before all options")
     try:
         kind, paths = candidates(words)
     except UnknownCandidate as error:
         parser.error(str(error))
+    built_by_each = options.built_by_each
     if kind != "runtimes" and (built_by_each or not any(re.match("-n|--name", word) for word in rest)):
         parser.error("images are of one application, and ready: say which check (-n), and not who builds them")
     titles = {name: version(path) if kind == "runtimes" else path for name, path in paths.items()}

@@ -23,7 +23,7 @@ from containercheck.results.database import DatabaseError, Stored, read
 from containercheck.results.formatting import names, say, speak_as, typed
 from containercheck.session import claims, preconditions, progress, reframe_process
 from containercheck.session.passes import Session
-from containercheck.session.reframe_process import ReframeFailed, Workplace, named_database
+from containercheck.session.reframe_process import ReframeFailed, Workplace, configuration
 from containercheck.session.settings import Settings
 from containercheck.session.usage import UsageError
 
@@ -158,7 +158,7 @@ def _last_night(options: argparse.Namespace, place: Workplace) -> tuple[Case, ..
     :raises ReportError: it cannot be read, or has no night.
     """
     try:
-        stored: Stored[list[Night]] = read(options.database or named_database([], place), make=nights)
+        stored: Stored[list[Night]] = read(options.database or configuration([], place).database, make=nights)
     except (DatabaseError, ReframeFailed, UsageError) as error:
         raise ReportError(str(error)) from error
     found = [night for night in stored.made if night.is_nightly]

@@ -6,9 +6,7 @@ Completion in bash and zsh, in the environment: ``eval "$(register-python-argcom
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import difflib
 import errno
 import importlib
 import importlib.metadata
@@ -17,10 +15,9 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
 
-from containercheck.command.parsers import COMMANDS, OWN_FAULT, WRONG_USAGE, Formatter, described, fill
-from containercheck.results.formatting import type_with
+from containercheck.command.parsers import COMMANDS, OWN_FAULT, Formatter, Parser, described, fill
+from containercheck.results.formatting import speak_as, type_with
 
 #: Variable in which a script of the checkout passes the prefix with which it was typed: ``ci/``.
 TYPED = "CONTAINERCHECK_TYPED"
@@ -28,19 +25,19 @@ TYPED = "CONTAINERCHECK_TYPED"
 FULL, NOT_JUDGED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO), 2
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """Return the parser of all commands, for its help and for completion."""
-    main_parser = argparse.ArgumentParser(
+    main_parser = Parser(
         prog="containercheck",
         usage="containercheck COMMAND [options]",
         description="Does this container run as fast as bare metal, and give the same answers, on this machine, today?",
-        epilog="containercheck COMMAND --help tells the rest, with examples.\n"
+        epilog="containercheck COMMAND --help shows its options, with examples.\n"
         'Completion in the shell, in the environment: eval "$(register-python-argcomplete containercheck)"',
         formatter_class=Formatter,
         allow_abbrev=False,
     )
-    main_parser.add_argument("--version", action="store_true", help="print the version")
-    commands = main_parser.add_subparsers(title="commands", metavar="COMMAND")
+    main_parser.add_argument("--version", action="version", version=version(), help="print the version")
+    commands = main_parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, command in COMMANDS.items():
         fill(commands.add_parser(name, help=command.summary, **described(name)), name)
     return main_parser
@@ -59,22 +56,10 @@ def chosen(argv: Sequence[str]) -> str:
 
     :raises SystemExit: it names none, or is an option such as ``--help``.
     """
-    word = argv[0] if argv else ""
-    if word in COMMANDS:
-        return word
-    if word in ("-h", "--help"):
-        parser().print_help()
-        sys.exit()
-    if word == "--version":
-        print(version())
-        sys.exit()
-    if not word:
-        return wrong(f"no command: {', '.join(COMMANDS)}; containercheck --help tells more")
-    if word.startswith("-"):
-        return wrong(f"the command comes first, as in containercheck run {word}: {', '.join(COMMANDS)}")
-    near = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.5)
-    meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
-    return wrong(f"unknown command {word}: {meant}")
+    if argv and argv[0] in COMMANDS:
+        return argv[0]
+    parser().parse_args(argv[:1])
+    raise AssertionError("argparse exits where the first word is not a command")
 
 
 def version() -> str:
@@ -82,15 +67,6 @@ def version() -> str:
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         return importlib.metadata.version("containercheck")
     return "not installed: it runs from a checkout"
-
-
-def wrong(message: str) -> NoReturn:
-    """Print an error about the command line, and exit.
-
-    :raises SystemExit: always.
-    """
-    print(f"containercheck: error: {message}", file=sys.stderr)
-    sys.exit(WRONG_USAGE)
 
 
 def faulted(name: str, error: Exception) -> int:
@@ -113,7 +89,9 @@ def main() -> None:
     """Run the command that the command line names."""
     complete()
     argv = sys.argv[1:]
+    speak_as("containercheck")
     name = chosen(argv)
+    speak_as(name)
     if TYPED in os.environ:
         type_with(os.environ.pop(TYPED))
     try:

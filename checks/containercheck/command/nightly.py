@@ -27,12 +27,11 @@ from containercheck.history.series import Series, series
 from containercheck.node import locks
 from containercheck.report import junit, page, scaling, skipped, table
 from containercheck.report.view import CaseView
-from containercheck.results import coverage, database, selections
+from containercheck.results import database, selections
 from containercheck.results.cases import Case, ReportError, save
 from containercheck.results.formatting import names, say, speak_as
-from containercheck.session import claims, preconditions, progress, reframe_process
+from containercheck.session import claims, estimate, preconditions, progress, reframe_process
 from containercheck.session.passes import Session
-from containercheck.session.priority import Priority
 from containercheck.session.reframe_process import Workplace
 from containercheck.session.settings import NightSettings
 from containercheck.session.usage import UsageError
@@ -116,7 +115,7 @@ class History:
 
         :raises ReframeFailed: ReFrame cannot tell.
         """
-        self.path = reframe_process.named_database(arguments, place)
+        self.path = reframe_process.configuration(arguments, place).database
 
     def read(self, problems: list[str], whole: str = "") -> list[Night]:
         """Return all nights, and add their problems to ``problems``. A damaged database is set aside.
@@ -136,18 +135,14 @@ class History:
             return []
         for problem in stored.problems:
             say(problem)
-        if stored.is_cut:
-            problems.append(self._set_aside(stored.damage[0]))
         return stored.made
 
     def _set_aside(self, damage: str) -> str:
         """Rename a database that cannot be written any more, and return the problem for the report."""
         try:
             aside = database.set_aside(self.path)
-        except (database.DatabaseError, OSError) as error:
+        except OSError as error:
             return f"{damage}; it stays where it is ({error})"
-        if aside is None:
-            return f"{damage}; a moment later it was not, so it stays: another process wrote to it"
         return f"{damage}; it is kept as {aside}, and a new one is begun"
 
 
@@ -163,7 +158,7 @@ def run(wanted: NightSettings, place: Workplace, relay: reframe_process.Relay) -
     before: list[Night] = []
     with result.kept():
         before = history.read(result.problems)
-    choice = Priority(before, wanted.minutes).choose
+    choice = estimate.tonight(before, wanted.minutes)
     view = None if wanted.verbose else CaseView(progress.Screen().is_terminal)
     session = Session(wanted.settings(result.name), place, relay, choice, view=view)
     with result.kept():
@@ -190,7 +185,7 @@ def lost(before: Sequence[Night], wanted: NightSettings, session: Session) -> li
         # Without a dry run nothing is known; ReFrame says why.
         return []
     cases = expected(before, wanted.identity, wanted.changed)
-    return [*coverage.lost(cases, [*session.foreseen, *session.cases]), *session.lost]
+    return [*selections.lost(cases, [*session.foreseen, *session.cases]), *session.lost]
 
 
 def judge(result: Result, session: Session, history: History) -> None:

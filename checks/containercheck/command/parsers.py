@@ -6,6 +6,7 @@ This module imports little of the library: completion in the shell loads it at e
 from __future__ import annotations
 
 import argparse
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from containercheck.results.formatting import speaker, typed
-from containercheck.session.options import HERE, OPTIONS, OWN
+from containercheck.session.usage import HERE, OPTIONS, OWN, SHORT
 
 #: Exit status where nothing was run because the command line is wrong: EX_USAGE of sysexits.h.
 WRONG_USAGE = 64
@@ -40,7 +41,6 @@ class Command:
     :ivar note: further text of its help.
     :ivar rest: note on all other arguments; empty where no others are taken.
     :ivar wrong_usage: exit status where the command line is wrong.
-    :ivar stopped: exit status where the reader of its output is gone.
     """
 
     summary: str
@@ -52,88 +52,61 @@ class Command:
     note: str = ""
     rest: str = _REST
     wrong_usage: int = 2
-    stopped: int = 2
+
+    @property
+    def stopped(self) -> int:
+        """The exit status where the reader of its output is gone: not 1 where that is a result."""
+        return 1 if self.wrong_usage == WRONG_USAGE else 2
 
 
 COMMANDS: Mapping[str, Command] = {
     "run": Command(
         "Runs the checks on this machine, and ends with a table.",
-        (
-            "--image",
-            "--minutes",
-            "--node-hours",
-            "--open",
-            "--estimate",
-            "--here",
-            "--figures",
-            "--verbose",
-        ),
+        ("--image", "--minutes", "--node-hours", "--open", "--estimate", "--here", "--figures", "--verbose"),
         (
             ("", "all checks, in half an hour at most: spent where it closes most verdicts"),
             ("--minutes 90", "the same in 90 minutes"),
             ("-S seconds=60", "all checks, each for a minute at most"),
             ("--open", "what the last session left open; its rounds count"),
-            ("-n HPCC -S rounds=20", "one of them, with so many rounds"),
+            ("-n HPCC -S rounds=20", "one of them, with 20 rounds"),
             ("--image my.sif -n '^GROMACS%'", "one of them, with an image of your own"),
         ),
         {
             0: "all is fine",
             1: "something failed or could not be run",
             2: "something is too slow or too fast, which is not certain yet; or was measured before, and not this time",
-            WRONG_USAGE: "the command line is wrong, or another session is running here",
         },
         note="A case builds what it is the first to need; nothing is built while a case is measured on this machine.",
         wrong_usage=WRONG_USAGE,
-        stopped=1,
-    ),
-    "estimate": Command(
-        "Says what a session would take, and runs nothing; the same as run --estimate.",
-        ("--minutes", "--node-hours", "--here"),
-        (
-            ("", "all checks: their ranks, what each works on, memory, rounds and node-hours"),
-            ("-n GROMACS -S full=yes", "one of them, on all of its axes"),
-        ),
-        {0: "the estimate is printed", 1: "nothing can be run", WRONG_USAGE: "the command line is wrong"},
-        wrong_usage=WRONG_USAGE,
-        stopped=1,
     ),
     "doctor": Command(
-        "Tells what this system has, which checks will run here, and what the others lack.",
+        "Lists what this system has, which checks will run here, and what the others lack.",
         ("--json",),
         (
             ("", "this machine, or a node of each partition of the site's file"),
             ("-C site.py", "the nodes of another site file"),
             ("-n GROMACS", "what one check lacks"),
         ),
-        {
-            0: "containers can be compared with bare metal here",
-            1: "they cannot, or nothing could be asked",
-            WRONG_USAGE: "the command line is wrong",
-        },
+        {0: "containers can be compared with bare metal here", 1: "they cannot, or nothing could be asked"},
         note="It changes nothing. Where jobs wait in a queue, a job of seconds asks a node of each partition.",
         wrong_usage=WRONG_USAGE,
-        stopped=1,
     ),
     "site": Command(
         "Writes a first site file, from what scheduler, nodes and modules say; to be looked through.",
         ("--system", "--scheduler", "--no-jobs"),
         (
             ("", "print it"),
-            (
-                "site.py --system volta",
-                "write it, for a system of that name; of a file that is there print what differs",
-            ),
+            ("site.py --system volta", "write it, for that system; of an existing file print the differences"),
         ),
-        {0: "it is printed or written", 1: "the file that is there differs", WRONG_USAGE: "it cannot be written"},
+        {0: "it is printed or written", 1: "the file that is there differs"},
         words="[FILE]",
         note="Slurm, PBS, Grid Engine or Flux is asked, and a node of each partition by a job of seconds.",
         facts={"dest": "file", "nargs": "?", "type": Path, "metavar": "FILE", "help": "where it is written"},
         rest="",
         wrong_usage=WRONG_USAGE,
-        stopped=1,
     ),
     "image": Command(
-        "Says whether an image is fit for this machine: architecture, MPI, launcher, ranks, environment, start.",
+        "Checks whether an image is fit for this machine: architecture, MPI, launcher, ranks, environment, start.",
         ("--run", "--name", "--here", "--json", "--markdown"),
         (
             ("my.sif", "a file, or an unpacked image"),
@@ -144,7 +117,7 @@ COMMANDS: Mapping[str, Command] = {
         {
             0: "it is fit",
             1: "it is not: something is in the way, no container of it starts, or a check failed with it",
-            2: "nothing can be said: there is no such image, no runtime, or the command line is wrong",
+            2: "there is no such image, or no runtime",
         },
         words="IMAGE",
         facts={"dest": "image", "metavar": "IMAGE", "help": "path or address of the image"},
@@ -152,7 +125,7 @@ COMMANDS: Mapping[str, Command] = {
         rest="",
     ),
     "nightly": Command(
-        "Runs the checks of a night, and tells what moved since earlier nights.",
+        "Runs the checks of a night, and reports what moved since earlier nights.",
         ("--minutes", "--node-hours", "--timeout", "--changed", "--here", "--verbose"),
         (
             ("", "half an hour at most, or each check's own time in a queue"),
@@ -164,7 +137,7 @@ COMMANDS: Mapping[str, Command] = {
         {0: "all is fine", 1: "a regression", 2: "something could not be measured or run"},
     ),
     "acceptance": Command(
-        "Says whether a container runtime, or an image, may take the place of another one, or compares several.",
+        "Decides whether a container runtime, or an image, may take the place of another one, or compares several.",
         ("--built-by-each", "--minutes", "--node-hours", "--open", "--estimate", "--here", "--verbose"),
         (
             ("/opt/1.3/bin/apptainer apptainer -n 'StartUp|PingPong'", "two runtimes, with these checks"),
@@ -174,7 +147,7 @@ COMMANDS: Mapping[str, Command] = {
             ("apptainer podman charliecloud", "runtimes of several kinds, each against bare"),
             ("apptainer apptainer+unpacked apptainer+kernel", "ways to run an image: as a directory, by the kernel"),
         ),
-        {0: "accepted", 1: "rejected", 2: "undecided, which is not accepted either, or the command line is wrong"},
+        {0: "accepted", 1: "rejected", 2: "undecided, which is not accepted either"},
         words="OLD NEW...",
         facts={
             "dest": "candidates",
@@ -183,7 +156,7 @@ COMMANDS: Mapping[str, Command] = {
             "help": "commands, paths or modules of runtimes, or images: OLD first, then each that is judged against "
             "it; NAME=CANDIDATE names one",
         },
-        note="Bare, OLD and NEW take turns in one job, with the same image file where not said otherwise.",
+        note="Bare, OLD and NEW take turns in one job, with the same image file unless each builds its own.",
     ),
     "references": Command(
         "Proposes references from ReFrame's results database, as a diff to review.",
@@ -194,31 +167,20 @@ COMMANDS: Mapping[str, Command] = {
             ("--write", "write it too, into the directory that the site names"),
             ("--write checks/references", "or into another one"),
         ),
-        {
-            0: "there is a diff, or all is in force already",
-            1: "nothing can be proposed",
-            2: "the command line is wrong",
-        },
+        {0: "there is a diff, or all is in force already", 1: "nothing can be proposed"},
         rest="Other options go to ReFrame: -C and --system say whose results.",
     ),
     "explain": Command(
-        "Says what can explain a case that failed, what was tried, and what it showed; or what two sessions differ in.",
+        "Explains a case that failed: likely causes, tried remedies, their results; or compares two sessions.",
         ("--between", "--night", "--try", "--database"),
         (
             ("HPCC", "the cases of the last session with that in their name"),
-            ("HPCC --try", "the same, after one more run that tries what was not tried yet"),
+            ("HPCC --try", "the same, after one more run that tries further remedies"),
             ("HPCC --night", "the same of the last night in the results database"),
             ("--between old.json new.json", "what differs between two reports: of two hosts or nights, say"),
-            (
-                "--between podman charliecloud",
-                "between two runtimes, images, partitions or variants here",
-            ),
+            ("--between podman charliecloud", "between two runtimes, images, partitions or variants here"),
         ),
-        {
-            0: "the explanation is printed",
-            1: "there is no such case, or nothing to compare",
-            2: "the command line is wrong",
-        },
+        {0: "the explanation is printed", 1: "there is no such case, or nothing to compare"},
         words="[CASE]",
         facts={"dest": "case", "nargs": "?", "default": "", "metavar": "CASE", "help": "a part of a case's name"},
         rest="",
@@ -233,8 +195,7 @@ COMMANDS: Mapping[str, Command] = {
         ),
         {
             0: "it is printed or written",
-            1: "something in the table failed, or nothing was run; the page cannot be made, whatever its results are",
-            2: "the command line is wrong",
+            1: "something in the table failed, or nothing was run; or the page cannot be made",
         },
         words="[REPORT...]",
         facts={
@@ -249,12 +210,8 @@ COMMANDS: Mapping[str, Command] = {
 }
 
 
-class Formatter(argparse.RawDescriptionHelpFormatter):
-    """A formatter that keeps the lines of examples, and uses 120 columns for options."""
-
-    def __init__(self, prog: str, **facts: Any) -> None:
-        """Make a formatter for a command."""
-        super().__init__(prog, **{"max_help_position": 28, "width": 120, **facts})
+#: Keeps the lines of examples, and uses 120 columns for options.
+Formatter = functools.partial(argparse.RawDescriptionHelpFormatter, max_help_position=28, width=120)
 
 
 class Parser(argparse.ArgumentParser):
@@ -273,34 +230,27 @@ class Parser(argparse.ArgumentParser):
 def described(name: str) -> dict[str, Any]:
     """Return the arguments for the argparse parser of a command."""
     command = COMMANDS[name]
-    options = [f"[{_written(option)}]" for option in command.options]
-    rest = ["[arguments for ReFrame]"] if command.rest else []
     width = max(len(words) for words, _ in command.examples)
     examples = [f"  {typed(name)} {words:{width}}   {purpose}" for words, purpose in command.examples]
-    statuses = [f"  {status:<2}   {meaning}" for status, meaning in command.statuses.items()]
-    statuses.append(f"  {OWN_FAULT:<2}   a fault of containercheck itself, of which nothing follows")
+    faults = {
+        command.wrong_usage: "nothing was done: a wrong command line, system or directory, or another session here",
+        OWN_FAULT: "a fault of containercheck itself, of which nothing follows",
+    }
+    statuses = [*command.statuses.items(), *faults.items()]
     paragraphs = [
         "\n".join(["examples:", *examples]),
         "\n".join(filter(None, [command.note, command.rest])),
-        "\n".join(["exit status:", *statuses]),
+        "\n".join(["exit status:", *(f"  {status:<2}   {meaning}" for status, meaning in statuses)]),
     ]
+    words = [typed(name), command.words, "[options]", "[arguments for ReFrame]" if command.rest else ""]
     return {
         "prog": typed(name),
-        "usage": " ".join([typed(name), *filter(None, [command.words]), *options, *rest]),
+        "usage": " ".join(filter(None, words)),
         "description": command.summary,
         "epilog": "\n\n".join(filter(None, paragraphs)),
         "formatter_class": Formatter,
         "allow_abbrev": False,
     }
-
-
-def _written(option: str) -> str:
-    """Return an option with its value, as in a usage line."""
-    flags, facts = OPTIONS[option].flags, OPTIONS[option].facts
-    value = facts.get("metavar") or ("" if facts.get("action") else option.strip("-").upper())
-    value = " ".join(value) if isinstance(value, tuple) else value
-    value = f"[{value}]" if facts.get("nargs") == "?" else value
-    return f"{flags[0]} {value}".rstrip()
 
 
 def fill(parser: argparse.ArgumentParser, name: str, words: bool = True) -> None:
@@ -312,7 +262,8 @@ def fill(parser: argparse.ArgumentParser, name: str, words: bool = True) -> None
     if words and command.facts:
         parser.add_argument(**command.facts)
     for option in command.options:
-        OPTIONS[option].add_to(parser)
+        flags = [SHORT[option], option] if option in SHORT else [option]
+        parser.add_argument(*flags, **OPTIONS[option])
 
 
 def parser(name: str, words: bool = True) -> Parser:
@@ -340,7 +291,7 @@ def parsed(name: str, argv: Sequence[str], words: bool = True) -> tuple[argparse
         option = word.partition("=")[0]
         if option in OWN and option not in COMMANDS[name].options:
             others = [typed(other) for other, command in COMMANDS.items() if option in command.options]
-            command_parser.error(f"{option} is no option of {typed(name)}, but of {' and '.join(others)}")
+            command_parser.error(f"{option} is not an option of {typed(name)}, but of {' and '.join(others)}")
     refuse_secrets(command_parser, argv)
     rest = [HERE, *rest] if vars(options).get("here") else rest
     return options, rest, command_parser
@@ -353,6 +304,6 @@ def refuse_secrets(parser: argparse.ArgumentParser, argv: Sequence[str]) -> None
     """
     if any(map(SECRET_ADDRESS.search, argv)):
         parser.error(
-            "an address on the command line has a user, a password or a key in it, and would be told in all reports: "
+            "an address on the command line has a user, a password or a key in it, and would be in all reports: "
             "put it into the site's file (extras, inputs or images), which nobody else can read"
         )

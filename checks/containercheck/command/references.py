@@ -233,18 +233,19 @@ def propose(arguments: Sequence[str], options: argparse.Namespace, place: Workpl
     :raises DatabaseError: the database cannot be read.
     :raises NothingProposed: nothing in it matches, or the command line is not valid.
     """
-    site = reframe_process.configured(arguments, place, reframe_process.SYSTEM)
+    configured = reframe_process.configuration(arguments, place)
+    site = dict(configured.system)
     directory_of = directories(site, options.write)
-    path = options.database or reframe_process.named_database(arguments, place)
+    path = options.database or configured.database
     since, until = period(options.period)
     # Sessions that began before the period may have ended within it.
     stored: database.Stored[tuple[database.StoredSession, ...]] = database.read(path, since - LONGEST)
-    cases = [case for session in stored.sessions for case in session.testcases if selected(case, options)]
+    cases = [case for session in stored.made for case in session.testcases if selected(case, options)]
     passed_runs = [run for run in passed(cases, site["name"]) if since <= run.when < until]
     runs = [run for run in passed_runs if run.partition in directory_of]
     if not runs:
         raise NothingProposed(f"nothing that passed on {site['name']} in {options.period} matches, in {path}")
-    proposal = Proposal(options.nights, reasons=[*stored.damage])
+    proposal = Proposal(options.nights, reasons=[*stored.problems])
     ours = Path(place.directory, place.checks, "references")
     groups: dict[tuple[str, Path | None], list[Run]] = {}
     for run in runs:

@@ -40,8 +40,8 @@ def last_report(place: Workplace) -> Path:
     :raises SystemExit: there is none, or ReFrame cannot tell its path.
     """
     try:
-        path = reframe_process.named_report([], place) or place.report
-    except UsageError as error:
+        path = reframe_process.configuration([], place).report or place.report
+    except (ReframeFailed, UsageError) as error:
         sys.exit(failed(str(error)))
     if not path.exists():
         sys.exit(failed(f"no session was run here yet: there is no {path}"))
@@ -84,7 +84,7 @@ def write_page(path: Path, database: Path | None, place: Workplace) -> int:
     from containercheck.results.database import DatabaseError, Stored, read
 
     try:
-        database = database or reframe_process.named_database([], place)
+        database = database or reframe_process.configuration([], place).database
         stored: Stored[list[Night]] = read(database, make=nights)
         if not stored.made:
             raise DatabaseError(f"no session in {database} has a case: run {typed('run')} first")

@@ -6,7 +6,6 @@ With --minutes or --open, open cases go on in further runs of ReFrame, with the 
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import tempfile
@@ -24,6 +23,7 @@ from containercheck.results.formatting import say
 from containercheck.session import claims, estimate, preconditions, progress, reframe_process
 from containercheck.session.passes import Session
 from containercheck.session.reframe_process import Workplace
+from containercheck.session.relay import Relay
 from containercheck.session.settings import Settings
 from containercheck.session.usage import UsageError
 
@@ -36,20 +36,20 @@ Conclusion = Callable[[Sequence[Case], Sequence[str]], int]
 def conclude_with_figures(cases: Sequence[Case], problems: Sequence[str]) -> int:
     """Print the table of all figures, and return the exit status.
 
-    :param problems: problems besides the results of the cases.
+    :param problems: problems other than the results of the cases.
     """
     print("\n".join(["", *table.lines(cases)]), flush=True)
     return _status(cases, problems)
 
 
 def _conclude_shortly(cases: Sequence[Case], problems: Sequence[str]) -> int:
-    """Print what a person has to know of the cases, and return the exit status."""
+    """Print counts, failures and open verdicts of the cases, and return the exit status."""
     print("\n".join(ending.lines(cases)), flush=True)
     return _status(cases, problems)
 
 
 def _status(cases: Sequence[Case], problems: Sequence[str]) -> int:
-    """Say what is wrong, and what is uncertain, and return the exit status."""
+    """Print the problems and uncertain cases, and return the exit status."""
     questions = selections.questions(cases)
     for line in questions:
         say(line)
@@ -66,99 +66,104 @@ def session(
     """Run the checks, go on with open cases, print the results, and return the exit status.
 
     :param conclude: what prints the results; by default what the settings ask for.
-    :param compared: what is compared beside bare and containers; the verdicts of a session that compared something
-        else do not count.
+    :param compared: name and identity of the things that it compares other than bare and containers; the verdicts of a
+        session that compared something else do not count.
     :param command: command whose options these are, and whose exit status is returned where they are wrong.
     :raises SystemExit: the command line is wrong, or asks for help.
     """
-    settings, wrong_usage = asked(argv, command), COMMANDS[command].wrong_usage
+    settings = asked(argv, command)
     if any(argument.split("=")[0] == "--report-file" for argument in settings.arguments):
         return ended(["the site's file or RFM_REPORT_FILE names the report: leave out --report-file"])
     try:
         place, stage = preconditions.require(settings.arguments, place, anywhere=settings.only_open)
-        if not settings.estimate:
-            preconditions.require_writable([place.reports, stage])
-    except UsageError as error:
-        say(f"error: {error}")
-        return wrong_usage
-    with contextlib.ExitStack() as held, reframe_process.Relay() as relay:
-        try:
-            if settings.estimate:
-                # An estimate may run beside a session, and must not touch its log.
-                directory = held.enter_context(tempfile.TemporaryDirectory())
-                place = replace(place, report_file=Path(directory, "report.json"))
-            else:
-                held.enter_context(claims.held([place.reports, stage], argv))
-        except (claims.Taken, OSError) as error:
-            say(f"error: {error}")
-            return wrong_usage
-        shows_cases = not settings.verbose
-        view = CaseView(progress.Screen().is_terminal) if shows_cases and not settings.estimate else None
-        current = Session(settings, place, relay, compared=compared, view=view)
-        try:
-            if settings.estimate:
-                return estimated(collect([current.foresee()]), reframe_process.of_full_axes(place.log))
-            problems = current.resume() if settings.only_open else current.begin()
-        except UsageError as error:
-            say(f"error: {error}")
-            return wrong_usage
-        except ReportError as error:
-            stopped = [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
-            # Without a session to go on with, ReFrame was not run.
-            why = "" if settings.only_open else _why_nothing_ran(error, place.log)
-            return ended([*stopped, *current.problems, why or str(error)])
-        if current.is_resumed and current.is_done:
-            say("nothing is open in the last session")
-            failed = [*problems, *selections.problems(current.cases), *selections.questions(current.cases)]
-            # An acceptance prints its verdict again, and what failed has failed.
-            if not compared and not failed:
+        if settings.estimate:
+            return _estimate(settings, place)
+        directories = [place.reports, stage]
+        preconditions.require_writable(directories)
+        with claims.held(directories, argv), Relay() as relay:
+            view = None if settings.verbose else CaseView(progress.Screen().is_terminal)
+            current = Session(settings, place, relay, compared=compared, view=view)
+            try:
+                problems = _measure(current, settings, bool(compared))
+            except ReportError as error:
+                # Without a session to go on with, ReFrame was not run.
+                why = "" if settings.only_open else _why_nothing_ran(error, place.log)
+                return ended([*_stopped(relay), *current.problems, why or str(error)])
+            if problems is None:
                 return 0
-        else:
-            current.go_on()
-        if settings.node_hours:
-            say(f"{estimate.spent(current.cases):.3g} of {settings.node_hours:g} node-hours were spent")
-        problems += [*current.problems, *([f"stopped by {relay.stopped_by}"] if relay.stopped_by else [])]
+            problems += [*current.problems, *_stopped(relay)]
+    except (UsageError, claims.Taken) as error:
+        say(f"error: {error}")
+        return COMMANDS[command].wrong_usage
     if conclude is None:
         # An acceptance has tables of its own.
-        conclude = _conclude_shortly if shows_cases and not settings.figures else conclude_with_figures
+        conclude = conclude_with_figures if settings.verbose or settings.figures else _conclude_shortly
     lost = skipped.lost_lines(current.lost)
     if compared:
-        # What is not known is not accepted.
+        # A case that is not known is not accepted.
         problems, lost = [*lost, *problems], []
     for line in lost:
         say(line)
     status = conclude(current.cases, problems) or (UNCERTAIN if lost else 0)
     if conclude is _conclude_shortly:
-        print("\n".join(filter(None, [reframe_process.of_full_axes(place.log), _places(place)])), flush=True)
-    why = reframe_process.not_stored(place.log)
-    if why:
+        places = ending.places(os.path.relpath(place.report), os.path.relpath(place.log))
+        print("\n".join(filter(None, [reframe_process.of_full_axes(place.log), places])), flush=True)
+    if why := reframe_process.not_stored(place.log):
         # The verdicts are in the report, whatever becomes of the database.
-        where = reframe_process.named_database(settings.arguments, place)
+        where = reframe_process.configuration(settings.arguments, place).database
         say(f"these results are not in the database {where} ({why}): they are in {place.report}")
     return status
+
+
+def _estimate(settings: Settings, place: Workplace) -> int:
+    """Print the expected cost of a session, and return the exit status.
+
+    It may run at the same time as a session, and must not touch its log.
+
+    :raises UsageError: a variable is set that does not exist.
+    """
+    with tempfile.TemporaryDirectory() as directory, Relay() as relay:
+        place = replace(place, report_file=Path(directory, "report.json"))
+        try:
+            cases = collect([Session(settings, place, relay).foresee()])
+        except ReportError as error:
+            return ended([*_stopped(relay), _why_nothing_ran(error, place.log) or str(error)])
+        full_axes = reframe_process.of_full_axes(place.log)
+    run = selections.ran(cases)
+    failed = [case for case in run if selections.failure(case)]
+    lines = [*table.skips(cases), *table.failures(failed), *(estimate.lines(run) if run else [])]
+    print("\n".join([*lines, full_axes] if full_axes else lines), flush=True)
+    return ended(selections.problems(cases))
+
+
+def _measure(current: Session, settings: Settings, is_acceptance: bool) -> list[str] | None:
+    """Run a session to its end, and return its problems; None where the last session has nothing to go on with.
+
+    :raises UsageError: a variable is set that does not exist.
+    :raises ReportError: nothing was run.
+    """
+    problems = current.resume() if settings.only_open else current.begin()
+    if current.is_resumed and current.is_done:
+        say("nothing is open in the last session")
+        failed = [*problems, *selections.problems(current.cases), *selections.questions(current.cases)]
+        # An acceptance prints its verdict again, and a failure stays one.
+        if not is_acceptance and not failed:
+            return None
+    else:
+        current.go_on()
+    if settings.node_hours:
+        say(f"{estimate.spent(current.cases):.3g} of {settings.node_hours:g} node-hours were spent")
+    return problems
+
+
+def _stopped(relay: Relay) -> list[str]:
+    return [f"stopped by {relay.stopped_by}"] if relay.stopped_by else []
 
 
 def _why_nothing_ran(error: ReportError, log: Path) -> str:
     """Return the last error of a session without results, or how to have the cases that match; empty without both."""
     full = reframe_process.of_full_axes(log) if isinstance(error, NoReport) else ""
     return reframe_process.last_error(log) or (f"no check was run, but {full}" if full else "")
-
-
-def _places(place: Workplace) -> str:
-    """Return where everything is, from the current directory."""
-    return ending.places(*(os.path.relpath(path) for path in (place.report, place.log)))
-
-
-def estimated(cases: Sequence[Case], full_axes: str) -> int:
-    """Print what a session is expected to take, and return the exit status.
-
-    :param full_axes: the line on cases that were not generated; empty for none.
-    """
-    run = selections.ran(cases)
-    failed = [case for case in run if selections.failure(case)]
-    lines = [*table.skips(cases), *table.failures(failed), *(estimate.lines(run) if run else [])]
-    print("\n".join([*lines, full_axes] if full_axes else lines), flush=True)
-    return ended(selections.problems(cases))
 
 
 def ended(problems: Sequence[str]) -> int:
@@ -175,21 +180,14 @@ def asked(argv: Sequence[str], command: str = "run") -> Settings:
     :raises SystemExit: the command line is wrong, or asks for help.
     """
     options, rest, parser = parsed(command, argv, words=False)
-    # Not every command has all of them.
-    absent = {"only_open": False, "estimate": command == "estimate", "verbose": False, "figures": False, "image": None}
-    wanted = {**absent, **vars(options)}
-    if wanted["only_open"] and (wanted["estimate"] or options.node_hours):
+    # An acceptance has no --figures and no --image.
+    figures, image = getattr(options, "figures", False), getattr(options, "image", None)
+    if options.only_open and (options.estimate or options.node_hours):
         parser.error("--open goes on with cases that ran: there is nothing to estimate")
-    if wanted["image"]:
-        rest = [*_of_image(wanted["image"], rest, parser), *rest]
+    if image:
+        rest = [*_of_image(image, rest, parser), *rest]
     return Settings(
-        options.minutes,
-        wanted["only_open"],
-        tuple(rest),
-        options.node_hours,
-        wanted["estimate"],
-        wanted["verbose"],
-        wanted["figures"],
+        options.minutes, options.only_open, tuple(rest), options.node_hours, options.estimate, options.verbose, figures
     )
 
 

@@ -38,7 +38,7 @@ class Reason:
 def lost_lines(cases: Iterable[Case]) -> list[str]:
     """Return a line for each reason for which cases that were measured before are not measured now.
 
-    :param cases: as ``coverage.lost`` returns them.
+    :param cases: as ``selections.lost`` returns them.
     """
     return [f"measured before, and not this time: {reason.line}" for reason in by_reason(cases)]
 

@@ -2,21 +2,42 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from containercheck.node import project
 from containercheck.results import atomic_files
-from containercheck.results.request import Asked
-from containercheck.results.row import Row, require_readable, rows_of
+from containercheck.results.row import Row, frozen, require_readable, rows_of
 
 #: Parameters that every check has, and that have fields of their own here.
 COMMON = ("variant", "num_nodes")
 #: Results of runs that say nothing about the case, so that an earlier run counts.
 SAYS_NOTHING = ("skip", "abort", "fail_deps")
+
+#: Fields of a case by the names of their entries in ReFrame's reports.
+_SAME = ("notes", "expected", "scheduler", "provenance", "measured", "nightly_pass", "hashcode", "tags", "reproducer")
+_STORED = {
+    **{name: name for name in (*_SAME, "compared", "causes", "where_time_went")},
+    "phase": "fail_phase",
+    "seconds": "application_seconds",
+    "building": "time_compile",
+    "when": "job_completion_time_unix",
+    "performance": "perfvalues",
+    "commands": "prerun_cmds",
+    "stage": "stagedir",
+    "output": "outputdir",
+}
+
+#: ReFrame's name of its own configuration, and the configuration file that ci/run adds.
+BUILTIN, COMMON_FILE = "<builtin>", str(project.COMMON)
+#: The variable that names the report with earlier rounds to go on from.
+GOES_ON = "earlier"
 
 Key = tuple[str, str, str, str]
 
@@ -30,6 +51,44 @@ class NoReport(ReportError):
 
 
 @dataclass(frozen=True)
+class Asked:
+    """The configuration files and options that repeat a session.
+
+    :ivar files: configuration files for ``RFM_CONFIG_FILES``, in their order; empty where the options name them.
+    :ivar options: arguments of ci/run: configuration files (-C), and variables of checks (-S).
+    :ivar goes_on: whether the session went on with rounds of an earlier one.
+    """
+
+    files: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    goes_on: bool = False
+
+    @classmethod
+    def of(cls, info: Mapping[str, Any]) -> Asked:
+        """Read ReFrame's ``session_info``; missing entries are left out."""
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        # ReFrame reports an option without its value.
+        parser.add_argument("-C", "--config-file", dest="files", action="append", nargs="?", default=[])
+        parser.add_argument("-S", "--setvar", dest="variables", action="append", nargs="?", default=[])
+        try:
+            words = shlex.split(info.get("cmdline") or "")
+        except ValueError:
+            words = []
+        arguments, _ = parser.parse_known_args(words[1:])
+        variables = [text for text in arguments.variables if text]
+        names = [text.partition("=")[0].rpartition(".")[2] for text in variables]
+        kept = [text for text, name in zip(variables, names) if name != GOES_ON]
+        options = [word for text in kept for word in ("-S", text)]
+        files = [str(name) for name in info.get("config_files") or () if name != BUILTIN]
+        if any(arguments.files):
+            # With -C ReFrame ignores RFM_CONFIG_FILES, and with it the file that ci/run adds there.
+            options, files = [*(word for name in files for word in ("-C", name)), *options], []
+        elif files[:1] == [COMMON_FILE]:
+            files = files[1:]
+        return cls(tuple(files), tuple(options), GOES_ON in names)
+
+
+@dataclass(frozen=True)
 class Case:
     """The result of a check on one partition.
 
@@ -40,19 +99,18 @@ class Case:
     :ivar phase, error: ReFrame's phase in which it failed, and the exception; empty where it did not fail.
     :ivar reason: why it failed or was skipped.
     :ivar rows: the figures.
-    :ivar notes: remarks about the run beside its figures.
+    :ivar notes: remarks about the run.
     :ivar expected: time that the job is expected to take; keys: see ``interface.ApplicationFacts.expected``.
     :ivar seconds: how long the application itself ran, all rounds together; None where that is not known.
     :ivar job_seconds: how long its job had its nodes; an upper limit where the job left no record.
     :ivar scheduler: of its partition, by ReFrame's name.
     :ivar building: seconds that its build step took.
-    :ivar provenance: what ran where; keys: see ``Record.provenance``. Empty where the job left no record.
+    :ivar provenance: builds, images and machines, as the job recorded them. Empty where the job left no record.
     :ivar when: seconds of the epoch at which its job was complete; 0 without a job.
     :ivar measured: the figures of each round, by side.
     :ivar nightly_pass: pass of ci/nightly in which it was run; empty for any other session.
     :ivar name: as ReFrame shows it, with all its parameters.
     :ivar hashcode: ReFrame's hash of that name, the same on all partitions.
-    :ivar file: file of its check.
     :ivar tags: of the check; ``full`` for the full axes.
     :ivar performance: what ReFrame logs, by system, partition and name: value, reference, lower and upper bound of
         that (fractions, None for none), unit, result.
@@ -91,7 +149,6 @@ class Case:
     nightly_pass: str = ""
     name: str = ""
     hashcode: str = ""
-    file: str = ""
     tags: tuple[str, ...] = ()
     performance: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
@@ -129,7 +186,7 @@ def load(path: Path) -> dict[str, Any]:
     """Return a report as ReFrame wrote it.
 
     :raises NoReport: there is no file.
-    :raises ReportError: it is no report, or another version of this library wrote its results.
+    :raises ReportError: it is not a report, or another version of this library wrote its results.
     """
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
@@ -172,28 +229,13 @@ def collect(reports: Iterable[dict[str, Any]]) -> list[Case]:
     return _labelled([_last(attempts) for attempts in runs.values()])
 
 
-def only(report: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
-    """Return a report with only these cases: the last run of each that says something about it."""
-    wanted = {case.key for case in cases}
-    last: dict[Key, dict[str, Any]] = {}
-    for raw in (raw for run in report["runs"] for raw in run["testcases"]):
-        if key(raw) in wanted and (key(raw) not in last or raw["result"] not in SAYS_NOTHING):
-            last[key(raw)] = raw
-    # Keep whatever ReFrame writes beside the cases.
-    run = report["runs"][-1] if report["runs"] else {}
-    return {**report, "runs": [{**run, "testcases": list(last.values())}], "restored_cases": []}
-
-
-def merged(report: dict[str, Any], later: dict[str, Any], cases: Sequence[Case]) -> dict[str, Any]:
-    """Return a report with one more run: these cases as they are in a later report, if any of them is there.
+def merged(report: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+    """Return a report with the runs of a later one.
 
     :param report: empty for none yet.
     """
-    (run,) = only(later, cases)["runs"]
-    if not run["testcases"]:
-        return report
-    report = report or {**later, "runs": []}
-    return {**report, "runs": [*report["runs"], {**run, "run_index": len(report["runs"])}]}
+    runs = [*report.get("runs", ()), *later["runs"]]
+    return {**(report or later), "runs": [{**run, "run_index": number} for number, run in enumerate(runs)]}
 
 
 def _case(raw: dict[str, Any], asked: Asked) -> Case:
@@ -201,6 +243,7 @@ def _case(raw: dict[str, Any], asked: Asked) -> Case:
     application, *parameters = (raw.get("display_name") or raw["name"]).split(" %")
     pairs = (text.partition("=") for text in parameters)
     reason = raw.get("skip_reason") if raw["result"] == "skip" else raw.get("fail_reason")
+    stored = {name: frozen(raw[entry]) for name, entry in _STORED.items() if raw.get(entry) is not None}
     return Case(
         key=key(raw),
         application=application.split()[0],
@@ -210,33 +253,13 @@ def _case(raw: dict[str, Any], asked: Asked) -> Case:
         variant=str(raw.get("variant") or ""),
         nodes=int(raw.get("num_nodes") or 1),
         result=raw["result"],
-        phase=raw.get("fail_phase") or "",
         error=(raw.get("fail_info") or {}).get("exc_type") or "",
         reason=(reason or "").strip(),
         rows=tuple(rows_of(raw)),
-        notes=tuple(raw.get("notes") or ()),
-        seconds=raw.get("application_seconds"),
-        expected=raw.get("expected") or {},
         job_seconds=_job_seconds(raw),
-        scheduler=raw.get("scheduler") or "",
-        building=raw.get("time_compile") or 0.0,
-        provenance=raw.get("provenance") or {},
-        when=raw.get("job_completion_time_unix") or 0.0,
-        measured=tuple(raw.get("measured") or ()),
-        nightly_pass=raw.get("nightly_pass") or "",
         name=raw.get("display_name") or raw["name"],
-        hashcode=raw.get("hashcode") or "",
-        file=raw.get("filename") or "",
-        tags=tuple(raw.get("tags") or ()),
-        performance=raw.get("perfvalues") or {},
-        commands=tuple(raw.get("prerun_cmds") or ()),
-        stage=raw.get("stagedir") or "",
-        output=raw.get("outputdir") or "",
-        reproducer=raw.get("reproducer") or "",
-        compared=raw.get("compared") or {},
         asked=asked,
-        causes=tuple(raw.get("causes") or ()),
-        where_time_went=raw.get("where_time_went") or "",
+        **stored,
     )
 
 

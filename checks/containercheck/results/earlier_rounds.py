@@ -13,6 +13,7 @@ from typing import Any
 from reframe.core.exceptions import ReframeError
 
 from containercheck.node import contract
+from containercheck.node.verdict import builds
 from containercheck.sides.sides import Side
 from containercheck.site.layout import Layout
 
@@ -40,22 +41,25 @@ class Earlier:
     """Rounds of an earlier session.
 
     :ivar rounds: for each round, the values by side and figure.
-    :ivar runtimes: command and version of each side's runtime that they were measured with; the job compares them with
-        what the nodes have now (node/outputs/evaluation.py).
-    :ivar provenance: of the case that they are from; what its programs were is compared when the job has ended.
+    :ivar provenance: of the case that they are from; the job compares runtimes and builds with those that it has now
+        (node/outputs/evaluation.py).
     :ivar refused: why the rounds of the case cannot be used; empty where they can, or there are none.
     """
 
     rounds: Sequence[Mapping[str, Mapping[str, float]]] = ()
-    runtimes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     refused: str = ""
 
     @property
     def facts(self) -> dict[str, Any]:
         """The job's facts about earlier rounds."""
-        facts = {"earlier": list(self.rounds), "earlier_runtimes": dict(self.runtimes), "earlier_refused": self.refused}
-        return {**facts, "earlier_builds": _builds(self.provenance)}
+        software = {name: self.provenance[name] for name in ("spack", "easybuild") if name in self.provenance}
+        return {
+            "earlier": list(self.rounds),
+            "earlier_runtimes": self.provenance.get("runtimes") or {},
+            "earlier_refused": self.refused,
+            "earlier_builds": builds.joined({**(self.provenance.get("builds") or {}), **software}),
+        }
 
 
 def compared_in(
@@ -108,7 +112,7 @@ def _image(image: str, stagedir: Path) -> str:
 
 
 def rounds_of(report: str, unique_name: str, partition: str, compared: Compared) -> Earlier:
-    """Return the rounds of a case in a report; none where there is no report, or something else was compared.
+    """Return the rounds of a case in a report; none without a report, or where something else was compared.
 
     :param report: path of ReFrame's report; empty for none.
     :param compared: what this job compares.
@@ -116,23 +120,16 @@ def rounds_of(report: str, unique_name: str, partition: str, compared: Compared)
     """
     if not report:
         return Earlier()
-    # A run that was stopped has none.
-    cases = [case for case in cases_of(report, unique_name, partition) if case.get("measured")]
-    if not cases:
+    this = (unique_name, *partition.split(":"))
+    cases = [case for case in _cases(report) if (case["unique_name"], case["system"], case["partition"]) == this]
+    # A run that was stopped has no rounds.
+    last = next((case for case in reversed(cases) if case.get("measured")), None)
+    if last is None:
         return Earlier()
-    rounds = cases[-1]["measured"]
-    difference = _difference(cases[-1].get("compared") or {}, compared)
+    difference = _difference(last.get("compared") or {}, compared)
     if difference:
         return Earlier(refused=difference)
-    provenance = cases[-1].get("provenance") or {}
-    return Earlier(rounds, provenance.get("runtimes") or {}, provenance)
-
-
-def _builds(provenance: Mapping[str, Any]) -> dict[str, str]:
-    """Return the build of each side's program, and of the bare software, as far as they are known."""
-    software = {name: provenance[name] for name in ("spack", "easybuild") if name in provenance}
-    builds = {**(provenance.get("builds") or {}), **software}
-    return {name: ", ".join(map(str, build.values())) for name, build in builds.items()}
+    return Earlier(last["measured"], last.get("provenance") or {})
 
 
 def _difference(old: Compared, new: Compared) -> str:
@@ -145,18 +142,6 @@ def _difference(old: Compared, new: Compared) -> str:
             if before.get(name) != now.get(name):
                 return text.format(name=name, old=before.get(name, _NONE), new=now.get(name, _NONE))
     return ""
-
-
-def cases_of(report: str, unique_name: str, partition: str) -> list[dict[str, Any]]:
-    """Return the runs of a case in a report, the last one last.
-
-    :raises ReframeError: the report cannot be read.
-    """
-    return [case for case in _cases(report) if (case["unique_name"], _partition(case)) == (unique_name, partition)]
-
-
-def _partition(case: dict[str, Any]) -> str:
-    return f"{case['system']}:{case['partition']}"
 
 
 @functools.lru_cache(maxsize=1)

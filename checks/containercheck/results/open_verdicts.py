@@ -6,7 +6,6 @@ arithmetic on that: nothing is run.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +23,7 @@ QUESTIONS = (SLOWER, FASTER)
 TELLING = PATIENCE
 #: Fewest rounds after which a figure passes by the rank test: the forecast while there is only one round.
 FEWEST = 6
-#: Seconds of a case besides its rounds: ReFrame, its build step, the job's queries of the runtime (4 to 9 s seen).
+#: Seconds of a case outside its rounds: ReFrame, its build step, the job's queries of the runtime (4 to 9 s seen).
 START = 10.0
 #: Factor on a forecast, which is about the median, and ignores replaced rounds. A job that needs less time than
 #: it has ends sooner.
@@ -45,16 +44,16 @@ USUAL = 1800.0
 
 @dataclass(frozen=True)
 class Need:
-    """The time that a case needs so that its open figures are expected to close.
+    """The seconds of rounds that a case needs.
 
-    :ivar seconds: for the rounds that are missing, without a margin.
-    :ivar most: the same with a margin.
-    :ivar figures: how many would close; 0 where there are too few rounds for a forecast.
+    :ivar least: fewest with which it makes sense to run it: its first open figure is expected to close.
+    :ivar most: seconds in which all its figures close that can, with a margin.
+    :ivar figures: number of figures that are expected to close; 0 where there are too few rounds for a forecast.
     """
 
     case: Case
-    seconds: float
-    most: float
+    least: int
+    most: int
     figures: int
 
 
@@ -65,7 +64,7 @@ class Plan:
     :ivar cases: to run; empty where no open case is within reach and short enough.
     :ivar seconds: for the rounds of a case, by the class of its check.
     :ivar takes: most seconds in all.
-    :ivar figures: how many verdicts it is expected to close.
+    :ivar figures: number of verdicts that it is expected to close.
     """
 
     cases: tuple[Case, ...]
@@ -98,7 +97,7 @@ def asking(case: Case, kinds: Sequence[str] = QUESTIONS) -> list[Row]:
 
 
 def describe(row: Row) -> str:
-    """Return what is known of an open figure; for rows of an earlier version, only that it is open."""
+    """Return the message about an open figure; for rows of an earlier version, only that it is open."""
     return row.answer or "open"
 
 
@@ -118,34 +117,18 @@ def open_figures(cases: Iterable[Case]) -> set[tuple[Key, str, str]]:
     return {(case.key, row.figure, row.subject_label) for case in cases for row in judged(case) if row.verdict == OPEN}
 
 
-def need(case: Case) -> Need | None:
+def need_of(case: Case) -> Need | None:
     """Return the time that a case needs; None where nothing is open, or nothing that is open is within reach.
 
     Out of reach are figures that no number of rounds is expected to close, and cases whose last job began no round.
     """
-    steps = _steps(case)
-    return steps[-1] if steps else None
-
-
-def _steps(case: Case) -> list[Need]:
-    """Return the time that a case needs to close one of its figures, two of them, and so on."""
     unclosed = [] if case.seconds == 0 else [_foreseen(row) for row in judged(case) if row.verdict == OPEN]
-    forecast = sorted((row for row in unclosed if row.rounds_needed is not None), key=_missing)
+    forecast = [row for row in unclosed if row.rounds_needed is not None]
     if forecast:
-        most = itertools.accumulate(map(_with_margin, forecast), max)
-        return [Need(case, _missing(row), time, count) for count, (row, time) in enumerate(zip(forecast, most), 1)]
+        least, most = min(map(_missing, forecast)), max(map(_with_margin, forecast))
+        return Need(case, math.ceil(least), math.ceil(most), len(forecast))
     early = [(TELLING - row.rounds) * row.round_seconds for row in unclosed if row.rounds < TELLING]
-    return [Need(case, max(early), MARGIN * max(early), 0)] if early else []
-
-
-def _rate(step: Need) -> float:
-    """Return how many figures close per second."""
-    return step.figures / (START + step.most)
-
-
-def _can_wait(step: Need) -> bool:
-    """Return whether no figure of the case looks too slow: those are to be decided first."""
-    return not asking(step.case, [SLOWER])
+    return Need(case, math.ceil(max(early)), math.ceil(MARGIN * max(early)), 0) if early else None
 
 
 def _foreseen(row: Row) -> Row:
@@ -154,48 +137,78 @@ def _foreseen(row: Row) -> Row:
 
 
 def _missing(row: Row) -> float:
-    """Return how many seconds of rounds a figure with a forecast needs."""
-    return max(1, row.rounds_needed - row.rounds) * row.round_seconds
+    """Return the seconds of rounds that a figure with a forecast needs."""
+    return max(1, (row.rounds_needed or 0) - row.rounds) * row.round_seconds
 
 
 def _with_margin(row: Row) -> float:
     """Return the same with a margin, which is on all rounds: the forecast is of those, not of the missing ones."""
-    rounds = min(MARGIN * row.rounds_needed, HORIZON) - row.rounds
+    rounds = min(MARGIN * (row.rounds_needed or 0), HORIZON) - row.rounds
     return max(rounds * row.round_seconds, MARGIN * _missing(row))
 
 
 def needs(cases: Iterable[Case]) -> list[Need]:
-    """Return the time that each open case within reach needs: those with a forecast first, then by that time."""
-    wanted = [each for each in map(need, cases) if each]
-    return sorted(wanted, key=lambda each: (each.figures == 0, each.most))
+    """Return the time that each open case within reach needs, in the order in which they go on.
+
+    First come cases with a figure that looks too slow, last those without a forecast; of others the shortest is first.
+    """
+    wanted = [need for need in map(need_of, cases) if need]
+    return sorted(wanted, key=lambda need: (not asking(need.case, [SLOWER]), need.figures == 0, need.most))
 
 
 def plan(cases: Iterable[Case], left: float = math.inf, limits: Mapping[str, float] | None = None) -> Plan:
-    """Return the run that closes most verdicts in the seconds that are left.
-
-    All open cases, if there is time for them. Else each case gets the time that closes most figures per second; cases
-    with figures that look too slow come first, then those with the highest rate, as many as fit: another run may close
-    the others. Where none fits with its margin, the shortest one that fits without it gets all the time.
+    """Return the run of open cases that fit into the seconds that are left, in the order of :func:`needs`.
 
     :param limits: most seconds for a case of a check: by class, and for all other classes under the empty name.
     """
-    limits = limits or {}
-    wanted = needs(cases)
-    everything = _plan(wanted, limits)
-    if everything.takes <= left:
-        return everything
-    steps = [_steps(whole.case) for whole in wanted]
-    best = [max(each, key=_rate) for each in steps]
     chosen: list[Need] = []
-    for step in sorted(best, key=lambda step: (_can_wait(step), -_rate(step), step.most)):
-        if _plan([*chosen, step], limits).takes <= left:
-            chosen.append(step)
-    if not chosen:
-        for first in sorted((each[0] for each in steps), key=lambda step: (step.figures == 0, step.seconds)):
-            name = first.case.application
-            if START + first.seconds <= left:
-                return _plan([first], {name: min(left - START, _limit(limits, name))})
-    return _plan(chosen, limits)
+    for need in needs(cases):
+        if _least_takes([*chosen, need]) <= left:
+            chosen.append(need)
+    limits = limits or {}
+    seconds = {
+        name: max(1, math.floor(min(granted, limits.get(name, limits.get("", math.inf)))))
+        for name, granted in shared(chosen, left).items()
+    }
+    members = tuple(need.case for need in chosen)
+    return Plan(members, seconds, takes(members, seconds), sum(need.figures for need in chosen))
+
+
+def shared(wanted: Sequence[Need], left: float) -> dict[str, int]:
+    """Share out seconds among cases that run one after the other, and return those of each check, by its class.
+
+    Each case gets the fewest that it needs. The rest is shared equally, but no check gets more than its cases need.
+    ReFrame sets a variable for all cases of a class: of these, the longest time counts.
+    """
+    classes: dict[str, list[Need]] = {}
+    for need in wanted:
+        classes.setdefault(need.case.application, []).append(need)
+    least = {name: max(need.least for need in members) for name, members in classes.items()}
+    more = {name: max(need.most for need in members) - least[name] for name, members in classes.items()}
+    left, waiting = left - _least_takes(wanted), len(wanted)
+    seconds = {}
+    for name in sorted(classes, key=more.__getitem__):
+        share = max(0.0, min(more[name], left / waiting))
+        seconds[name] = math.floor(least[name] + share)
+        left -= share * len(classes[name])
+        waiting -= len(classes[name])
+    return seconds
+
+
+def takes(cases: Iterable[Case], seconds: Mapping[str, float]) -> float:
+    """Return the most seconds that a run of cases takes.
+
+    :param seconds: of each check, by its class; bare cases, which compare nothing, get none.
+    """
+    return sum(START + (seconds[case.application] if case.variant != "bare" else 0) for case in cases)
+
+
+def _least_takes(wanted: Sequence[Need]) -> float:
+    """Return the seconds that a run of cases takes if each check gets the fewest that its cases need."""
+    least: dict[str, int] = {}
+    for need in wanted:
+        least[need.case.application] = max(least.get(need.case.application, 0), need.least)
+    return takes([need.case for need in wanted], least)
 
 
 def built(cases: Iterable[Case]) -> float:
@@ -203,104 +216,38 @@ def built(cases: Iterable[Case]) -> float:
     return sum(max(0.0, case.building - START) for case in cases)
 
 
-def _limit(limits: Mapping[str, float], name: str) -> float:
-    return limits.get(name, limits.get("", math.inf))
-
-
-def _plan(chosen: Sequence[Need], limits: Mapping[str, float]) -> Plan:
-    # ReFrame sets a variable for all cases of a class.
-    seconds: dict[str, int] = {}
-    for step in chosen:
-        name = step.case.application
-        # Rounded down where it is limited, so that the plan fits into the time that is left.
-        granted = math.floor(min(math.ceil(step.most), _limit(limits, name)))
-        seconds[name] = max(seconds.get(name, 1), granted)
-    takes = sum(START + seconds[step.case.application] for step in chosen)
-    return Plan(tuple(step.case for step in chosen), seconds, takes, sum(step.figures for step in chosen))
-
-
-def usual_session(cases: Iterable[Case]) -> float:
+def usual_session(cases: Sequence[Case]) -> float:
     """Return the seconds of a session without a time of its own: the expected time of its jobs, at most :data:`USUAL`.
 
     0 where that is too short for a first run: then each check keeps its own time.
     """
-    cases = list(cases)
     expected = sum(case.expected.get("expected", 0.0) for case in cases)
-    wanted = first_takes(cases, first_seconds(cases, math.inf)) if expected else 0.0
+    wanted = takes(cases, first_seconds(cases, math.inf)) if expected else 0.0
     # A first run may give jobs more time than they are expected to take.
     seconds = min(USUAL, max(expected, wanted))
-    return seconds if first_takes(cases, first_seconds(cases, seconds)) <= seconds else 0.0
+    return seconds if takes(cases, first_seconds(cases, seconds)) <= seconds else 0.0
 
 
-def first_seconds(cases: Iterable[Case], session: float) -> dict[str, int]:
+def first_seconds(cases: Sequence[Case], session: float) -> dict[str, int]:
     """Return the seconds of each check, by class, in the first run of a session, which runs all cases.
-
-    ReFrame sets a variable for all cases of a class. A check gets the time in which its figures are expected to close,
-    where spreads are known and that can be; else an equal share. If the session is too short for that, the shortest
-    checks get what they need, and the others share the rest.
 
     :param session: seconds of the session.
     """
-    cases = list(cases)
-    classes: dict[str, list[Case]] = {}
-    for case in cases:
-        if case.variant != "bare":
-            classes.setdefault(case.application, []).append(case)
-    left = FIRST_PART * session - START * len(cases)
-    share = min(max(left / max(1, sum(map(len, classes.values()))), FIRST_LEAST), FIRST_MOST)
-    least = _first_least_by_class(cases)
-    usual = {name: max(_first_wanted(case) or share for case in members) for name, members in classes.items()}
-    wanted = {name: max(least[name], seconds) for name, seconds in usual.items()}
-    left -= sum(least[name] * len(members) for name, members in classes.items())
-    granted = {}
-    for name in sorted(wanted, key=wanted.__getitem__):
-        behind = sum(len(classes[other]) for other in wanted if other not in granted)
-        more = (wanted[name] - least[name]) * len(classes[name])
-        if more > left:
-            more = max(0.0, left) * len(classes[name]) / behind
-        granted[name] = round(least[name] + more / len(classes[name]))
-        left -= more
-    return granted
+    compared = [case for case in cases if case.variant != "bare"]
+    left = FIRST_PART * session - START * (len(cases) - len(compared))
+    return shared([_first_need(case) for case in compared], left)
 
 
-def _first_least(case: Case) -> float:
-    """Return the fewest seconds of a case in a first run: those of two rounds, as far as a run's time is known."""
-    two_rounds = FIRST_MARGIN * FIRST_ROUNDS * SIDES * (case.expected.get("seconds") or 0.0)
-    return min(max(two_rounds, FIRST_LEAST), FIRST_MOST)
+def _first_need(case: Case) -> Need:
+    """Return the time that a case needs in a first run: at least two rounds, at most until its figures close.
 
-
-def _first_least_by_class(cases: Iterable[Case]) -> dict[str, int]:
-    """Return the same for each check that compares something, by class: the most of its cases."""
-    least: dict[str, int] = {}
-    for case in cases:
-        if case.variant != "bare":
-            least[case.application] = max(least.get(case.application, 0), math.ceil(_first_least(case)))
-    return least
-
-
-def _first_wanted(case: Case) -> float | None:
-    """Return the seconds in which a case's figures close that can, with a margin; None where that is unknown.
-
-    Where none is expected to close, it is the time that gives a bound.
+    Where no figure is expected to close, it is the time that gives a bound; where spreads are not known, the most.
     """
-    closing, seconds = case.expected.get("closing"), case.expected.get("seconds")
-    if not closing or not seconds:
-        return None
-    rounds = max((count for count in closing if count < HORIZON), default=FOR_BOUND)
-    # One round more: a job begins no round that would end too late.
-    wanted = (MARGIN * rounds + 1) * SIDES * seconds
-    return min(max(wanted, FIRST_LEAST), max(FIRST_LEAST, case.expected.get("rounds") or FIRST_MOST))
-
-
-def first_takes(cases: Iterable[Case], seconds: Mapping[str, float]) -> float:
-    """Return the most seconds that a first run takes.
-
-    :param seconds: of each check, by its class.
-    """
-    return sum(START + (seconds.get(case.application, 0) if case.variant != "bare" else 0) for case in cases)
-
-
-def shortest_takes(cases: Iterable[Case]) -> float:
-    """Return the most seconds that a first run takes if each check gets as few as possible."""
-    cases = list(cases)
-    return first_takes(cases, _first_least_by_class(cases))
+    closing, seconds = case.expected.get("closing") or (), case.expected.get("seconds") or 0.0
+    least = min(max(FIRST_MARGIN * FIRST_ROUNDS * SIDES * seconds, FIRST_LEAST), FIRST_MOST)
+    most: float = FIRST_MOST
+    if closing and seconds:
+        rounds = max((count for count in closing if count < HORIZON), default=FOR_BOUND)
+        # One round more: a job begins no round that would end too late.
+        most = min((MARGIN * rounds + 1) * SIDES * seconds, case.expected.get("rounds") or FIRST_MOST)
+    return Need(case, math.ceil(least), math.ceil(max(least, most)), 0)

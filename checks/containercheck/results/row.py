@@ -1,4 +1,4 @@
-"""The result of one figure of a case: the verdict writes it, reports store it, and everything else reads it."""
+"""The result of one figure of a case: the job writes it, reports store it, and everything else reads it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,6 @@ SCHEMA = 2
 VERSION = "schema"
 #: Verdicts; on emulated processors nothing is judged.
 PASS, FAIL, OPEN = pairs.PASS, pairs.FAIL, pairs.INCONCLUSIVE
-#: Fields that are stored for every comparison, whatever their value, and for nothing else.
-_OF_COMPARISONS = frozenset(["overhead_unit", "accepted", "expected", "rounds", "above", "round_seconds"])
-#: Fields that are stored for every row.
-_ALWAYS = frozenset(["figure", "unit", "baseline_label"])
 
 
 class RowError(ValueError):
@@ -43,8 +39,8 @@ class Row:
     :ivar overhead: by how much the subject is worse, in ``overhead_unit``.
     :ivar low, high: ends of the overhead's interval; None where there is none yet.
     :ivar interval: half its width.
-    :ivar accepted: lowest and highest overhead that is accepted; None where there is no such limit.
-    :ivar expected: whether a reference says what the overhead must be.
+    :ivar accepted: lowest and highest accepted overhead; None where it has no such limit.
+    :ivar expected: whether a reference expects this overhead.
     :ivar verdict: :data:`PASS`, :data:`FAIL`, :data:`OPEN` or :data:`EMULATED`; empty where nothing was compared.
     :ivar rounds: number of rounds that were compared.
     :ivar above: number of those with an overhead above the accepted one.
@@ -53,7 +49,7 @@ class Row:
     :ivar round_seconds: duration of a round.
     :ivar open_kind: why an open verdict is open (node/stats/forecasts.py).
     :ivar bound: the largest overhead that is not excluded; None while there is none.
-    :ivar answer: what is known of an open verdict, in words.
+    :ivar answer: message about an open verdict.
     :ivar known_spread: spread that was known before; None where it was not.
     :ivar spread_source: source of the known spread.
     :ivar contradicted: whether the rounds contradict it.
@@ -64,8 +60,8 @@ class Row:
     :ivar answers_compared: whether the check has answers, so that it is known whether both computed the same.
     :ivar measures: parts of the machine that the figure depends on, as its check declares them; empty for all of them,
         and in old rows.
-    :ivar confirmation: what fresh rounds of the same job said of a failure (node/verdict/comparison.py): ``confirmed``,
-        ``refuted`` or ``unconfirmed``; empty where nothing failed.
+    :ivar confirmation: result of fresh rounds of the same job after a failure (node/verdict/comparison.py):
+        ``confirmed``, ``refuted`` or ``unconfirmed``; empty where nothing failed.
     """
 
     figure: str
@@ -117,30 +113,28 @@ class Row:
         return self.verdict not in ("", EMULATED)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as it is stored, without fields that have their default."""
-        stored: dict[str, Any] = {VERSION: SCHEMA}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            wanted = self.is_comparison if field.name in _OF_COMPARISONS else value != field.default
-            if wanted or field.name in _ALWAYS:
-                stored[field.name] = list(value) if isinstance(value, tuple) else value
-        return stored
+        """Return the row as it is stored: a value by itself without the fields of a comparison."""
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return {
+            VERSION: SCHEMA,
+            **{name: value for name, (value, default) in values.items() if self.is_comparison or value != default},
+        }
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Row:
-        """Return a row as it was stored, by this version or an earlier one.
+        """Return a row as it was stored, by this version or an earlier one; None stands for a missing value.
 
-        :raises RowError: it is no row, or a later version stored it.
+        :raises RowError: it is not a row, or a later version stored it.
         """
         require_readable([stored])
-        # Version 1 wrote None for missing values.
-        values = {name: value for name, value in stored.items() if name in _FIELDS and value is not None}
-        values.update({name: tuple(values[name]) for name in _TUPLES & {*values}})
+        known = {field.name for field in fields(cls)}
+        values = {name: frozen(value) for name, value in stored.items() if name in known and value is not None}
         return cls(**values)
 
 
-_FIELDS = frozenset(field.name for field in fields(Row))
-_TUPLES = frozenset(field.name for field in fields(Row) if isinstance(field.default, tuple))
+def frozen(value: Any) -> Any:
+    """Return a value of JSON, with a tuple for a list."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def rows_of(testcase: Mapping[str, Any]) -> list[Row]:
@@ -152,7 +146,7 @@ def rows_of(testcase: Mapping[str, Any]) -> list[Row]:
 
 
 def require_readable(stored: Iterable[Any]) -> None:
-    """Check that rows can be made of what was stored.
+    """Check that stored rows can be read.
 
     :raises RowError: a row has no figure, or a later version stored it.
     """

@@ -1,8 +1,9 @@
-"""Select the cases of a session that failed, and say what is wrong with all of them. The verdict of a case is final."""
+"""Select the cases of a session that failed or were lost, and name its problems. The verdict of a case is final."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from containercheck.results import open_verdicts
 from containercheck.results.cases import Case
@@ -12,6 +13,8 @@ from containercheck.results.formatting import names
 FAILED = ("fail", "fail_deps", "abort")
 #: ReFrame's exceptions for a check that has a result; any other one is a defect of the check, or of the machine.
 MEASURED = ("", "SanityError", "PerformanceError")
+#: Reason of a case that ReFrame no longer generates.
+GONE = "ReFrame does not generate it any more: its check file, its partition or its environment is missing"
 
 
 def failure(case: Case) -> Case | None:
@@ -30,7 +33,7 @@ def ran(cases: Sequence[Case]) -> list[Case]:
 
 
 def problems(cases: Sequence[Case]) -> list[str]:
-    """Return messages about what is wrong with the cases; empty where nothing is."""
+    """Return messages about the problems of the cases."""
     if not cases:
         return ["no check was run: nothing matches the selection, or no check file loads"]
     failed = sum(failure(case) is not None for case in cases)
@@ -45,3 +48,22 @@ def questions(cases: Sequence[Case]) -> list[str]:
     if not asked:
         return []
     return [f"not certain yet, but {'they are' if len(asked) > 1 else 'it is'} too slow or too fast: {names(asked)}"]
+
+
+def lost(before: Iterable[Case], now: Iterable[Case]) -> list[Case]:
+    """Return the cases that were measured before and are skipped or missing now, each as a skip with its reason.
+
+    :param now: the cases of a dry run, then those that were run: a case without budget is only among the former.
+    """
+    present = {case.identity: case for case in now}
+    missing = []
+    for identity, case in {case.identity: case for case in before if is_measured(case)}.items():
+        again = present.get(identity, replace(case, result="skip", reason=GONE))
+        if again.result == "skip":
+            missing.append(again)
+    return missing
+
+
+def is_measured(case: Case) -> bool:
+    """Return whether a run of the case was measured, be it with a result that is not accepted."""
+    return any(run.result not in ("skip", *FAILED) or is_regression(run) for run in (*case.earlier, case))

@@ -1,15 +1,22 @@
-"""The cost of a session: what its checks state in a dry run, and what was really spent."""
+"""The cost of a session: estimates of its checks in a dry run, node-hours that were spent, and the choice of cases.
+
+Where a session has too few node-hours for all cases at once, it runs them in several runs of ReFrame: the cases of a
+run cannot exceed the rest even if each job takes its time limit, and what the jobs of one really took is counted before
+the next. Builds are not counted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from containercheck.results import open_verdicts
+from containercheck.history.nights import Night
+from containercheck.results import open_verdicts, selections
 from containercheck.results.cases import Case
-from containercheck.results.formatting import columns, number
+from containercheck.results.formatting import columns, names, number, say, size
 
-#: Units of memory, the largest first.
-_BYTES = ((1 << 40, " TiB"), (1 << 30, " GiB"), (1 << 20, " MiB"))
+#: Function that returns the cases to run, in their order, and prints the names of the others.
+Choice = Callable[[Sequence[Case]], list[Case]]
+
 #: Prefixes of large numbers, the largest first.
 _THOUSANDS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 
@@ -27,14 +34,17 @@ def lines(cases: Sequence[Case]) -> list[str]:
     several = len({case.partition for case in cases}) > 1
     heading = ("application", "partition", "nodes", "ranks", "input", "of it a rank", "memory", "a run", "rounds")
     text: list[tuple[str, ...]] = [(*heading, "jobs", "node-hours", "at most")]
-    for group in _grouped(cases):
+    groups: dict[tuple[str, str, int], list[Case]] = {}
+    for case in cases:
+        groups.setdefault((case.label, case.partition, case.nodes), []).append(case)
+    for group in groups.values():
         text.append((*_inputs(group[0]), _rounds(group), str(len(group)), *_hours(group)))
     if not several:
         text = [(row[0], *row[2:]) for row in text]
     expected, most = _hours(cases)
     return [
         *columns(text, left=2 if several else 1),
-        f"{len(cases)} job(s): some {expected} node-hours, at most {most}",
+        f"{len(cases)} job(s): about {expected} node-hours, at most {most}",
     ]
 
 
@@ -43,16 +53,34 @@ def cheapest_first(cases: Iterable[Case]) -> list[Case]:
     return sorted(cases, key=node_hours)
 
 
-def affordable(cases: Iterable[Case], budget: float) -> tuple[list[Case], list[Case]]:
-    """Return the cases that fit into a budget of node-hours when taken in their order, and those that do not."""
-    chosen: list[Case] = []
-    left: list[Case] = []
-    taken = 0.0
-    for case in cases:
-        fits = taken + node_hours(case) <= budget
-        taken += node_hours(case) if fits else 0.0
-        (chosen if fits else left).append(case)
-    return chosen, left
+def tonight(nights: Sequence[Night], minutes: float | None = None) -> Choice:
+    """Return the choice of a night: cases that never ran, cases that failed last, then those that ran longest ago.
+
+    Each gets the shortest time. Jobs in a queue run at the same time, and so do not count.
+
+    :param nights: the earliest first.
+    :param minutes: time for the cases without a queue; None for no limit.
+    """
+    # For each case whether it passed in its last night, and the number of that night.
+    last = {
+        case.identity: (selections.failure(case) is None, number)
+        for number, night in enumerate(night for night in nights if night.is_nightly)
+        for case in selections.ran(night.cases)
+    }
+
+    def choose(cases: Sequence[Case]) -> list[Case]:
+        chosen: list[Case] = []
+        left: list[Case] = []
+        for case in sorted(cases, key=lambda case: last.get(case.identity, (False, -1))):
+            local = [other for other in (*chosen, case) if other.scheduler == "local"]
+            takes = open_verdicts.takes(local, open_verdicts.first_seconds(local, 0))
+            fits = case.scheduler != "local" or minutes is None or takes <= 60 * minutes
+            (chosen if fits else left).append(case)
+        if left:
+            say(f"no time tonight, and so first tomorrow: {names(left)}")
+        return chosen
+
+    return choose
 
 
 def spent(cases: Iterable[Case]) -> float:
@@ -77,26 +105,13 @@ def fitting(cases: Iterable[Case], left: float) -> tuple[list[Case], float | Non
     return expected[:1], left
 
 
-def _grouped(cases: Iterable[Case]) -> list[list[Case]]:
-    groups: dict[tuple[str, str, int], list[Case]] = {}
-    for case in cases:
-        groups.setdefault((case.label, case.partition, case.nodes), []).append(case)
-    return list(groups.values())
-
-
 def _inputs(case: Case) -> tuple[str, ...]:
     head = (case.label, case.partition, str(case.nodes), str(case.expected.get("ranks", "?")))
     run = case.expected
     if not run.get("unit"):
         return (*head, "?", "?", "?", "?")
-    amount, share = (_scaled(value, _THOUSANDS, 3) for value in (run["amount"], run["amount"] / run["ranks"]))
-    return (
-        *head,
-        f"{amount} {run['unit']}",
-        share,
-        _scaled(run["memory"], _BYTES, 2),
-        f"{number(run['seconds'], 2)} s",
-    )
+    amount, share = (_scaled(value) for value in (run["amount"], run["amount"] / run["ranks"]))
+    return (*head, f"{amount} {run['unit']}", share, size(run["memory"]), f"{number(run['seconds'], 2)} s")
 
 
 def _rounds(cases: Iterable[Case]) -> str:
@@ -118,7 +133,7 @@ def _hours(cases: Iterable[Case]) -> tuple[str, str]:
     return number(expected, 2), number(most, 2)
 
 
-def _scaled(value: float, steps: Sequence[tuple[float, str]], digits: int) -> str:
-    """Return a number with the largest prefix that it reaches, or with the smallest one."""
-    step, name = next(((step, name) for step, name in steps if value >= step), steps[-1])
-    return f"{number(value / step, digits)}{name}"
+def _scaled(value: float) -> str:
+    """Return a number with the largest prefix that it reaches."""
+    step, name = next(((step, name) for step, name in _THOUSANDS if value >= step), _THOUSANDS[-1])
+    return f"{number(value / step, 3)}{name}"

@@ -46,7 +46,7 @@ def of_partitions(arguments: Sequence[str], place: Workplace, relay: Relay) -> l
     :raises UsageError: the arguments are none of ReFrame's.
     """
     arguments = _of_site(arguments)
-    system = reframe_process.configured(arguments, place, reframe_process.SYSTEM)
+    system = reframe_process.configuration(arguments, place).system
     platforms = {part["name"]: part.get("container_platforms", []) for part in system["partitions"]}
     # Where a runtime comes by its module, a job loads that: also one on this machine.
     with_modules = {name for name, entries in platforms.items() if any(entry.get("modules") for entry in entries)}
@@ -70,7 +70,7 @@ def _asked(
     """Return what the nodes of all partitions with a scheduler answer."""
     names = [part["name"] for part in system["partitions"] if part["name"] not in here]
     # ReFrame's stage directory is one that nodes see too.
-    stage = reframe_process.named_stage(arguments, place)
+    stage = reframe_process.configuration(arguments, place).stage
     stage.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ask-", dir=stage) as directory:
         report = Path(directory, "report.json")

@@ -6,30 +6,29 @@ import math
 import re
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from containercheck.results import coverage, open_verdicts, selections
+from containercheck.results import open_verdicts, selections
 from containercheck.results.cases import Case, Key, ReportError, collect, load, merged, save
 from containercheck.results.formatting import names, say
 from containercheck.session import estimate, reframe_process
-from containercheck.session.budget import Budget
+from containercheck.session.estimate import Choice
 from containercheck.session.progress import Verbatim, View
 from containercheck.session.reframe_process import Workplace
+from containercheck.session.relay import Relay
 from containercheck.session.settings import Settings
 from containercheck.session.spreads_file import KnownSpreads
 from containercheck.session.usage import UsageError
 
-#: Function that returns the cases to run, in their order, and prints those that it leaves out.
-Choice = Callable[[Sequence[Case]], list[Case]]
 #: Exception of the library where -S sets a variable that does not exist
 #: (checks/containercheck/application/assignments.py).
 UNKNOWN_VARIABLE = "UnknownVariable"
 #: Most cases of a run that are named in its message.
 NAMED = 6
-#: Keys of the report's session_info for the arguments for ReFrame, for what was compared, and for what went wrong.
+#: Keys of the report's session_info for the arguments for ReFrame, for the compared things, and for problems.
 ARGUMENTS, COMPARED, PROBLEMS = "ci_run_arguments", "ci_run_compared", "ci_run_problems"
 
 
@@ -40,14 +39,14 @@ class Session:
     :ivar cases: cases of that report.
     :ivar foreseen: cases of the dry run; none where it continues the last session.
     :ivar is_resumed: whether it continues the last session.
-    :ivar problems: what could not be shown.
+    :ivar problems: errors in showing ReFrame's output.
     """
 
     def __init__(
         self,
         settings: Settings,
         place: Workplace,
-        relay: reframe_process.Relay,
+        relay: Relay,
         choice: Choice | None = None,
         compared: Mapping[str, str] | None = None,
         view: View | None = None,
@@ -55,8 +54,8 @@ class Session:
         """Start the clock of the session; nothing is run yet.
 
         :param choice: choice of the first run; by default all cases, or with a budget the cheapest first.
-        :param compared: name and identity of the things that the session compares beside bare and containers.
-        :param view: what is shown meanwhile; by default what ReFrame prints.
+        :param compared: name and identity of the things that the session compares other than bare and containers.
+        :param view: form of the output; by default as ReFrame prints it.
         """
         self._view = view or Verbatim()
         self._compared = dict(compared or {})
@@ -66,10 +65,10 @@ class Session:
         self._arguments = settings.arguments
         # Whether runs of open cases follow.
         self._going_on = settings.only_open or (settings.minutes is not None and not settings.fixed)
-        self._budget = Budget(settings.node_hours)
         self._spreads = KnownSpreads(settings.arguments, place)
-        # All cases that could run, among which a run selects.
+        # All cases that could run, among which a run selects; and those that wait for node-hours.
         self._known: list[Case] = []
+        self._waiting: list[Case] = []
         self.report: dict[str, Any] = {}
         self.cases: list[Case] = []
         self.foreseen: list[Case] = []
@@ -80,7 +79,7 @@ class Session:
         self.problems: list[str] = []
 
     def begin(self) -> list[str]:
-        """Run all checks, or the choice, and return the problems besides their results.
+        """Run all checks, or the choice, and return the problems other than the results of cases.
 
         :raises UsageError: a variable is set that does not exist.
         :raises ReportError: ReFrame left no report.
@@ -99,34 +98,32 @@ class Session:
         if self._relay.stopped_by:
             raise ReportError("no check was run")
         if self._choice:
-            if settings.node_hours or not self.foreseen:
-                # Now with the seconds that checks got meanwhile; without an answer ReFrame repeats its error.
-                self._known = selections.ran(collect([self.foresee()]))
-            chosen, options = self._budget.begin(self._choice(self._known))
-            self.run(chosen, *options)
+            self._waiting = self._choice(self._known)
+            if not self._run_waiting() and settings.node_hours and self._known:
+                raise ReportError(f"no case is expected to fit into {settings.node_hours:g} node-hours")
         else:
-            files = files_cheapest_first(self.foreseen)
-            status = self._reframe(self._known, f"--report-file={place.report}", files=files)
-        problems = [] if self._relay.stopped_by else reframe_process.left_out(place.log)
+            status = self._reframe(self._known, f"--report-file={place.report}")
+        stopped = self._relay.stopped_by
+        problems = [] if stopped else reframe_process.left_out(place.log)
         self.report = load(place.report)
         # A later --open reads them.
         self.report.setdefault("session_info", {}).update({ARGUMENTS: settings.arguments, COMPARED: self._compared})
-        self._keep()
-        self._view.collected(self.cases)
+        self.cases = collect([self.report])
         if settings.minutes is None:
             # Only a time on the command line includes builds: the first session of a machine builds for many minutes.
             self._deadline += open_verdicts.built(self.cases)
-        if status != 0 and not self._relay.stopped_by and not any(map(selections.failure, self.cases)):
+        if status != 0 and not stopped and not any(map(selections.failure, self.cases)):
             problems.append(f"ReFrame ended with status {status}, though no check failed (see above)")
-        stopped = self._relay.stopped_by
-        # What was not run then is not in the report, and so is not open: a later --open does not end with 0.
+        # The cases that were not run then are not in the report, and so are not open: a later --open fails.
         left = f"the session was stopped by {stopped} before all checks had run: run it anew" if stopped else ""
         self.report["session_info"][PROBLEMS] = [*problems, *filter(None, [left])]
-        self._keep()
+        save(place.report, self.report)
+        if not self._choice:
+            self._view.collected(self.cases)
         return problems
 
     def resume(self) -> list[str]:
-        """Continue the last session, and return its problems besides the results of cases.
+        """Continue the last session, and return its problems other than the results of cases.
 
         It begins anew where that one compared something else, as its verdicts do not apply.
 
@@ -136,7 +133,8 @@ class Session:
         if not self._place.report.exists():
             raise ReportError(f"no session was run here yet: there is no {self._place.report}")
         self.report = load(self._place.report)
-        before = self.report.get("session_info", {}).get(COMPARED) or {}
+        info = self.report.get("session_info", {})
+        before = info.get(COMPARED) or {}
         if self._compared and self._compared != before:
             say(f"the last session compared {_list(before)}, and not {_list(self._compared)}: this one begins anew")
             self._settings = replace(self._settings, only_open=False)
@@ -145,15 +143,15 @@ class Session:
         self.is_resumed = True
         self.cases = collect([self.report])
         self._known = selections.ran(self.cases)
-        self._arguments = (*self.report.get("session_info", {}).get(ARGUMENTS, ()), *self._arguments)
+        self._arguments = (*info.get(ARGUMENTS, ()), *self._arguments)
         self._place.clear()
         if self._settings.arguments:
             # A variable that does not exist is an error before anything runs.
             self._foreseen()
-        return list(self.report.get("session_info", {}).get(PROBLEMS, ()))
+        return list(info.get(PROBLEMS, ()))
 
     def _last_session(self) -> list[Case]:
-        """Return the cases of the last session here; none where it had other arguments, but for what is compared."""
+        """Return the cases of the last session here; none where other arguments selected them."""
         try:
             report = load(self._place.report)
         except ReportError:
@@ -163,8 +161,8 @@ class Session:
 
     @property
     def lost(self) -> list[Case]:
-        """Cases that were measured before, in the last session or in this one, and not this time: see ``coverage``."""
-        return [*coverage.lost(self._before, [*self.foreseen, *self.cases]), *self._missed.values()]
+        """Cases that were measured before, in the last session or in this one, and not now: ``selections.lost``."""
+        return [*selections.lost(self._before, [*self.foreseen, *self.cases]), *self._missed.values()]
 
     @property
     def is_done(self) -> bool:
@@ -174,7 +172,7 @@ class Session:
     def go_on(self) -> None:
         """Run the cases that waited for the budget, then the open ones, while they close verdicts and there is time."""
         while not self._relay.stopped_by:
-            if self._budget.waiting:
+            if self._waiting:
                 self._run_waiting()
             elif not self._going_on or not self._close():
                 return
@@ -217,7 +215,7 @@ class Session:
             self._going_on = True
             self._deadline = time.monotonic() + 60 * minutes
         seconds = open_verdicts.first_seconds(cases, 60 * minutes)
-        takes = open_verdicts.first_takes(cases, seconds) / 60
+        takes = open_verdicts.takes(cases, seconds) / 60
         # Bare cases, which compare nothing, get no seconds.
         shares = " to ".join(map(str, sorted({min(seconds.values()), max(seconds.values())}))) if seconds else ""
         each = f", {shares} s each" if shares else ""
@@ -225,62 +223,77 @@ class Session:
         say(f"{len(cases)} case(s){each}: {takes:.0f} minutes if nothing fails or has to be built{excess}")
         return [word for name, check_seconds in seconds.items() for word in ("-S", f"{name}.seconds={check_seconds}")]
 
-    def _run_waiting(self) -> None:
-        """Run the next cases that waited for the budget, or print that none of them fits any more."""
-        chosen, options = self._budget.next(self.cases)
-        missed = self.run(chosen, *options) if chosen else []
-        if missed:
-            say(f"not run: {names(missed)}")
+    @property
+    def _node_hours_left(self) -> float:
+        return (self._settings.node_hours or math.inf) - estimate.spent(self.cases)
 
-    def _close(self) -> bool:
-        """Run as many open cases as fit into the time left, and return whether another such run makes sense."""
-        chosen = open_verdicts.plan(self.cases, self._deadline - time.monotonic(), self._settings.limits)
-        if not chosen.cases:
-            if open_verdicts.needs(self.cases):
-                say("what is open needs more time than is left")
-            return False
-        cases, options = self._budget.within(chosen.cases, self.cases)
-        if not cases:
-            say(f"what is open needs more node-hours than are left: {names(chosen.cases)}")
-            return False
-        say(f"{len(cases)} case(s) go on, for about {chosen.takes / 60:.1f} minutes: {names(cases, NAMED)}")
-        options += ["-S", f"earlier={self._place.report}"]
-        if not self._settings.fixed:
-            # They override seconds and rounds of the last session, whose arguments come first.
-            values = [(f"{name}.seconds={seconds}", f"{name}.rounds=0") for name, seconds in chosen.seconds.items()]
-            options += [word for pair in values for value in pair for word in ("-S", value)]
-        before = open_verdicts.open_figures(self.cases)
+    def _affordable(self, cases: Sequence[Case]) -> tuple[list[Case], list[str]]:
+        """Return those of the cases that may run together within the budget, with ReFrame's options for that."""
+        chosen, limit = estimate.fitting(cases, self._node_hours_left)
+        return chosen, ["-S", f"node_hours={limit:.6g}"] if limit else []
+
+    def _run_waiting(self) -> list[Case]:
+        """Run the next cases that waited for the budget, and return them; print that none of them fits any more."""
+        chosen, options = self._affordable(self._waiting)
+        if self._waiting and not chosen:
+            say(f"left out, as only {self._node_hours_left:.3g} node-hours are left: {names(self._waiting)}")
+        self._waiting = [case for case in self._waiting if chosen and case not in chosen]
+        self._run_and_name_missed(chosen, options)
+        return chosen
+
+    def _run_and_name_missed(self, cases: Sequence[Case], options: Sequence[str]) -> list[Case]:
         missed = self.run(cases, *options)
         if missed:
             say(f"not run: {names(missed)}")
+        return missed
+
+    def _close(self) -> bool:
+        """Run as many open cases as fit into the time left, and return whether another such run makes sense."""
+        plan = open_verdicts.plan(self.cases, self._deadline - time.monotonic(), self._settings.limits)
+        if not plan.cases:
+            if open_verdicts.needs(self.cases):
+                say("the open cases need more time than is left")
+            return False
+        cases, options = self._affordable(plan.cases)
+        if not cases:
+            say(f"the open cases need more node-hours than are left: {names(plan.cases)}")
+            return False
+        say(f"{len(cases)} case(s) go on, for about {plan.takes / 60:.1f} minutes: {names(cases, NAMED)}")
+        options += ["-S", f"earlier={self._place.report}"]
+        if not self._settings.fixed:
+            # They override seconds and rounds of the last session, whose arguments come first.
+            values = [(f"{name}.seconds={seconds}", f"{name}.rounds=0") for name, seconds in plan.seconds.items()]
+            options += [word for pair in values for value in pair for word in ("-S", value)]
+        before = open_verdicts.open_figures(self.cases)
+        missed = self._run_and_name_missed(cases, options)
         closed = before - open_verdicts.open_figures(self.cases)
         say(f"{len(closed)} of {len(before)} open verdict(s) closed")
         if self._settings.only_open and (self._settings.minutes is None or self._settings.fixed):
             self._going_on = False
         # Where there were too few rounds for a forecast, there is one now.
-        return bool(closed) or not (chosen.figures or missed)
+        return bool(closed) or not (plan.figures or missed)
 
     def run(self, cases: Sequence[Case], *options: str) -> list[Case]:
         """Run these cases, add the results to the report, and return the cases that were not run."""
-        later: list[Case] = []
+        again: dict[Key, Case] = {}
+        ran_before = {case.key for case in selections.ran(self.cases)}
         for members, selecting in selected(cases, self._known):
             self._place.latest.unlink(missing_ok=True)
-            words = (*options, *selecting, f"--report-file={self._place.latest}")
-            self._reframe(members, *words, files=files_cheapest_first(members))
+            self._reframe(members, *options, *selecting, f"--report-file={self._place.latest}")
             try:
                 report = load(self._place.latest)
             except ReportError:
                 continue
-            self.report = merged(self.report, report, members)
-            self._keep()
-            later += collect([report])
-            self._view.collected(collect([report]))
-        again = {case.key: case for case in later}
+            self.report = merged(self.report, report)
+            save(self._place.report, self.report)
+            self.cases = collect([self.report])
+            later = collect([report])
+            self._view.collected(later)
+            again.update({case.key: case for case in later})
         missed = [case for case in cases if case.key not in again or not selections.ran([again[case.key]])]
-        ran_before = {case.key for case in selections.ran(self.cases)}
         for case in cases:
             self._missed.pop(case.key, None)
-        # What runs for the first time was not measured before; and a stop has a line of its own.
+        # A case that runs for the first time was not measured before; and a stop has a line of its own.
         for case in () if self._relay.stopped_by else missed:
             if case.key in ran_before:
                 reason = again[case.key].reason if case.key in again else "ReFrame did not run it again"
@@ -289,25 +302,17 @@ class Session:
 
     def run_within_budget(self, cases: Sequence[Case], *options: str) -> list[Case]:
         """Run as many of these cases as fit into the budget, and return those that were not run."""
-        chosen, more = self._budget.within(cases, self.cases)
+        chosen, more = self._affordable(cases)
         missed = self.run(chosen, *options, *more)
         return [case for case in cases if case in missed or case not in chosen]
 
-    def _keep(self) -> None:
-        if self.report:
-            save(self._place.report, self.report)
-        self.cases = collect([self.report] if self.report else [])
-
-    def _reframe(self, cases: Sequence[Case] | None, *options: str, files: Sequence[str] = ()) -> int:
+    def _reframe(self, cases: Sequence[Case] | None, *options: str) -> int:
         """Run ReFrame, and return its exit status.
 
         :param cases: the cases that it is going to run; None for a dry run.
-        :param files: check files, in their order, unless the arguments name any; by default all.
         """
         arguments = self._arguments if "-n" not in options else reframe_process.without_names(self._arguments)
-        names_checks = not files or reframe_process.names_checks(arguments)
-        checks = [word for name in ([self._place.checks] if names_checks else files) for word in ("-c", name)]
-        words = [*checks, *arguments, *self._spreads.options(self.report), *options]
+        words = ["-c", self._place.checks, *arguments, *self._spreads.options(self.report), *options]
         return reframe_process.reframe(words, self._place, self._relay, cases, self._view, self.problems)
 
 
@@ -330,18 +335,6 @@ def selected(cases: Sequence[Case], known: Sequence[Case]) -> list[tuple[list[Ca
         codes = dict.fromkeys(case.hashcode for case in members)
         runs.append((members, [*words, *(word for code in codes for word in ("-n", f"/{code}"))]))
     return runs
-
-
-def files_cheapest_first(cases: Sequence[Case]) -> list[str]:
-    """Return the check files of cases, those with the cheapest cases first, and those with skipped cases only last.
-
-    ReFrame runs cases in the order in which it loads them.
-    """
-    files: dict[str, float] = {}
-    for case in cases:
-        cost = math.inf if case.result == "skip" else case.expected.get("expected", 0.0)
-        files[case.file] = min(files.get(case.file, math.inf), cost)
-    return sorted(filter(None, files), key=files.__getitem__)
 
 
 def _selecting(arguments: Sequence[str]) -> list[str]:

@@ -5,26 +5,21 @@ Each error is one line: what is wrong, where, and what to do.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import difflib
 import os
 import re
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from containercheck.results.formatting import say, typed
 from containercheck.session import outer_job, reframe_process
-from containercheck.session.reframe_process import ReframeFailed, Workplace
+from containercheck.session.reframe_process import Configuration, ReframeFailed, Workplace
 from containercheck.session.usage import UsageError
 
-#: ReFrame's own system, which it chooses where no system of a site file has a matching host name.
-BUILTIN = "generic"
 #: ReFrame's message where the requested system is in no configuration file (reframe/core/config.py).
 _NO_SYSTEM = re.compile(r"could not find a configuration entry for the requested system: '([^':]*)")
 #: File systems on which root has no rights of its own, as servers map it to nobody (exports(5), root_squash).
@@ -42,19 +37,20 @@ def require(arguments: Sequence[str], place: Workplace, anywhere: bool = False) 
     :raises UsageError: the session cannot work; the message says why, and what to do.
     """
     try:
-        system = reframe_process.configured(arguments, place, reframe_process.SYSTEM)
+        configured = reframe_process.configuration(arguments, place)
     except ReframeFailed as error:
-        raise UsageError(_explained(str(error), arguments, place)) from None
-    stage = reframe_process.named_stage(arguments, place)
-    place = replace(place, report_file=place.report_file or reframe_process.named_report(arguments, place))
-    if system["name"] == BUILTIN:
-        _refuse_wrong_host(arguments, place, anywhere)
+        missing = _NO_SYSTEM.search(str(error))
+        hint = "name the file that has it, -C FILE or RFM_CONFIG_FILES=FILE, or correct its name"
+        raise UsageError(f"no system {missing[1]!r}: {hint}" if missing else str(error)) from None
+    place = replace(place, report_file=place.report_file or configured.report)
+    if configured.system["name"] == reframe_process.BUILTIN:
+        _refuse_wrong_host(arguments, configured, anywhere)
     job = outer_job.name()
-    if job and outer_job.is_used_by(system["partitions"]):
+    if job and outer_job.is_used_by(configured.system["partitions"]):
         place = replace(place, keeps_job=True)
     elif job:
         say(f"started inside {job}: its variables are not handed on to the jobs of this session")
-    return place, stage
+    return place, configured.stage
 
 
 def require_writable(directories: Iterable[Path]) -> None:
@@ -94,20 +90,7 @@ def file_system(path: Path, mounts: Path = MOUNTS) -> str:
     return next((kinds[str(parent)] for parent in (path, *path.parents) if str(parent) in kinds), "")
 
 
-def _explained(message: str, arguments: Sequence[str], place: Workplace) -> str:
-    """Return ReFrame's message on the configuration, with what to do where it is about the system."""
-    missing = _NO_SYSTEM.search(message)
-    if not missing:
-        return message
-    names = [system["name"] for system in systems_of(site_files(arguments, place))]
-    if not names:
-        return f"no system {missing[1]!r}: name the file that has it, -C FILE or RFM_CONFIG_FILES=FILE"
-    near = difflib.get_close_matches(missing[1], names, 1)
-    meant = f"did you mean {near[0]!r}?" if near else f"the site's file has {', '.join(names)}"
-    return f"no system {missing[1]!r}: {meant}"
-
-
-def _refuse_wrong_host(arguments: Sequence[str], place: Workplace, anywhere: bool) -> None:
+def _refuse_wrong_host(arguments: Sequence[str], configured: Configuration, anywhere: bool) -> None:
     """Refuse a session that names no system, where no system of a site file is for this host.
 
     Without a site file it is refused where a scheduler is.
@@ -115,17 +98,12 @@ def _refuse_wrong_host(arguments: Sequence[str], place: Workplace, anywhere: boo
 
     :raises UsageError: it is so.
     """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--system")
-    if parser.parse_known_args(arguments)[0].system or os.environ.get("RFM_SYSTEM"):
+    if any(word.startswith("--system") for word in arguments) or os.environ.get("RFM_SYSTEM"):
         return
-    files = site_files(arguments, place)
-    names = [system["name"] for system in systems_of(files)]
-    if names:
+    if configured.systems:
         raise UsageError(
-            f"no system of {' and '.join(map(str, files))} is for this host, {socket.gethostname()}: name it, "
-            f"--system={names[0]}{' (or ' + ', '.join(names[1:]) + ')' if names[1:] else ''}; or add the host to its "
-            "hostnames"
+            f"no system of {' and '.join(configured.files)} is for this host, {socket.gethostname()}: name it, "
+            f"--system={' or --system='.join(configured.systems)}; or add the host to its hostnames"
         )
     if submitter() and not anywhere:
         raise UsageError(
@@ -137,25 +115,3 @@ def _refuse_wrong_host(arguments: Sequence[str], place: Workplace, anywhere: boo
 def submitter() -> str:
     """Return the command on the PATH that submits jobs; empty where no scheduler is."""
     return next(filter(shutil.which, SUBMITTERS), "")
-
-
-def site_files(arguments: Sequence[str], place: Workplace) -> list[Path]:
-    """Return the configuration files of the site, of ``-C`` and ``RFM_CONFIG_FILES``, without the common one."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("-C", "--config-file", action="append", default=[])
-    named = [word for text in parser.parse_known_args(arguments)[0].config_file for word in text.split(":")]
-    files = [*os.environ.get("RFM_CONFIG_FILES", "").split(":"), *named]
-    paths = [Path(place.directory, os.path.expandvars(name)).expanduser() for name in files if name]
-    return [path for path in paths if path.resolve() != Path(place.config).resolve()]
-
-
-def systems_of(files: Iterable[Path]) -> list[Mapping[str, Any]]:
-    """Return the systems in configuration files; of a file that ReFrame cannot load, none."""
-    from reframe.core import config
-    from reframe.core.exceptions import ReframeError
-
-    systems: list[Mapping[str, Any]] = []
-    for path in files:
-        with contextlib.suppress(ReframeError, OSError):
-            systems += [system for system in config.load_config(str(path))["systems"] if system["name"] != BUILTIN]
-    return systems

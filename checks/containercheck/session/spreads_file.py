@@ -51,7 +51,7 @@ class KnownSpreads:
     def _read(self) -> spreads.Known:
         """Return the spreads of the nights; nothing without nights, or if they cannot be read, which others report."""
         try:
-            path = reframe_process.named_database(self._arguments, self._place)
+            path = reframe_process.configuration(self._arguments, self._place).database
             since = time.time() - 86400 * DAYS
             return database.read(path, since, spreads.from_nights).made if path.exists() else {}
         except (database.DatabaseError, reframe_process.ReframeFailed, UsageError):

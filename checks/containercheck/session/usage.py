@@ -1,49 +1,139 @@
-"""Report errors in a command line in one line: ReFrame would print all of its options."""
+"""The options of the command line, other than those of ReFrame, and errors in it, each in one line.
+
+The same option means the same in all commands; containercheck.command.parsers has the options of each command.
+"""
 
 from __future__ import annotations
 
-import difflib
+import argparse
+import contextlib
 import re
-from collections.abc import Iterable
-
-#: An option in a usage or a help text, and the form of argparse's error messages.
-_OPTION = re.compile(r"(?<![\w-])(--[a-z][\w-]*)")
-_COMPLAINT = re.compile(r"^usage: .*?\n\S+: error: (.*)\Z", re.DOTALL)
-#: Argparse's messages on unknown options, and on an action beside the one with which ReFrame was asked.
-_UNKNOWN = "unrecognized arguments: "
-_ACTION, ASKED = re.compile(r"argument (\S+): not allowed with argument (\S+)"), "--show-config"
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 
 class UsageError(Exception):
-    """The command line is wrong; the message says how, in one line."""
+    """The command line is wrong; the message is one line."""
 
 
-def complaint(output: str, own: Iterable[str]) -> str:
-    """Return ReFrame's error message on a command line, in one line; empty without one.
+def positive(text: str) -> float:
+    """Return the positive number in a text of the command line.
 
-    :param output: all that ReFrame printed.
-    :param own: options of this library's commands, which may have been meant.
+    :raises argparse.ArgumentTypeError: the text is not a number, or it is not above 0.
     """
-    output = output.strip()
-    match = _COMPLAINT.match(output)
-    if not match:
-        return ""
-    why = " ".join(match[1].split())
-    if why.startswith(_UNKNOWN):
-        # The word after an option is mostly its value.
-        unknown = why[len(_UNKNOWN) :].split()
-        option = next((word for word in unknown if word.startswith("-")), unknown[0])
-        meant = _meant(option, output[: -len(match[1])], own)
-        return f"unknown {'option' if option.startswith('-') else 'argument'} {option}{meant}"
-    action = _ACTION.fullmatch(why)
-    if action:
-        option = next((option for option in action.groups() if option != ASKED), ASKED)
-        return f"{option} is an action of its own, beside which no check runs: reframe -c checks/ with it"
-    return f"{why}: see reframe --help"
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < float("inf"):
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
 
 
-def _meant(option: str, usage: str, own: Iterable[str]) -> str:
-    """Return a clause with the known option that an unknown one resembles, or with a hint to the help."""
-    known = {*own, *_OPTION.findall(usage)}
-    near = difflib.get_close_matches(option.partition("=")[0], sorted(known), n=1, cutoff=0.6)
-    return f": did you mean {near[0]}?" if near else ": see --help, and reframe --help for those that go on to ReFrame"
+#: For each option the arguments for argparse.
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "--minutes": {
+        "type": positive,
+        "metavar": "M",
+        "help": "end within M minutes, and spend them where most verdicts close; by default 30 at most, and each "
+        "check's own time where jobs wait in a queue",
+    },
+    "--node-hours": {
+        "type": positive,
+        "metavar": "N",
+        "help": "use at most N node-hours: run the cheapest first (a night: the most important), and name the others",
+    },
+    "--open": {
+        "dest": "only_open",
+        "action": "store_true",
+        "help": "run only the open cases of the last session, with its arguments; its rounds count",
+    },
+    "--estimate": {
+        "action": "store_true",
+        "help": "print what the session would take, in all and by check; run nothing",
+    },
+    "--here": {
+        "action": "store_true",
+        "help": "measure this machine, also where it has a scheduler and no site file says which nodes to measure",
+    },
+    "--timeout": {"type": positive, "metavar": "M", "help": "stop after M minutes, and keep what was measured"},
+    "--changed": {
+        "default": "",
+        "metavar": "TEXT",
+        "help": "describe a change on purpose: earlier nights are not compared with this one and later ones",
+    },
+    "--built-by-each": {
+        "action": "store_true",
+        "help": "each runtime runs an image that it built; by default all run the same",
+    },
+    "--html": {"type": Path, "metavar": "FILE", "help": "write the page of the last night, with its trends"},
+    "--image": {
+        "metavar": "IMAGE",
+        "help": "run the checks that -n names with this image, a path or an address, and not with their own",
+    },
+    "--run": {"action": "store_true", "help": "run the checks too whose program it has"},
+    "--markdown": {"action": "store_true", "help": "print it as a table in Markdown"},
+    "--between": {
+        "nargs": 2,
+        "metavar": ("A", "B"),
+        "help": "compare what the same cases saw and ran: in two reports of ReFrame, or for two partitions, runtimes, "
+        "images or variants of the last session; nothing need have failed",
+    },
+    "--night": {"action": "store_true", "help": "of the last night in the results database, not the last session"},
+    "--try": {
+        "dest": "tries",
+        "action": "store_true",
+        "help": "run the case once more, with all further remedies that may prove a cause",
+    },
+    "--verbose": {"action": "store_true", "help": "show what ReFrame prints too, which is in the log in any case"},
+    "--figures": {"action": "store_true", "help": "end with the table of all figures, and the images that ran"},
+    "--scheduler": {
+        "choices": ("slurm", "pbs", "sge", "flux"),
+        "help": "the one to ask, where several are here; by default the first of these that answers",
+    },
+    "--no-jobs": {"action": "store_true", "help": "ask no node by a job"},
+    "--system": {"metavar": "NAME", "help": "name of the system"},
+    "--json": {"action": "store_true", "help": "print it as one JSON object, for programs and reports of bugs"},
+    "--database": {
+        "type": Path,
+        "metavar": "DB",
+        "help": "results database that is read (default: the one that the site's file names, else reports/results.db)",
+    },
+    "--period": {"default": "now-30d:now", "help": "when it ran, as ReFrame writes it (default: %(default)s)"},
+    "--nights": {"type": int, "metavar": "N", "help": "fewest nights of a reference (default: 10)"},
+    "--write": {
+        "nargs": "?",
+        "const": "",
+        "metavar": "DIRECTORY",
+        "help": "write it, into the directory that the site names (its extras, references), or into this one",
+    },
+    "--name": {
+        "action": "append",
+        "dest": "names",
+        "default": [],
+        "metavar": "PATTERN",
+        "help": "of which checks, as ReFrame",
+    },
+    "--filter-expr": {"metavar": "EXPR", "help": "of which, in Python; job_nodelist is a list of names"},
+}
+#: Short forms of options.
+SHORT = {"--name": "-n", "--filter-expr": "-E"}
+#: Options that ReFrame has too, with the same meaning.
+REFRAMES = ("--name", "--filter-expr", "--verbose", "--system")
+#: What --here means to ReFrame: its own system, which every machine is.
+HERE = "--system=generic"
+#: Action of ReFrame with which it is asked for its configuration; a second action on the command line is an error.
+ASKED = "--show-config"
+#: Options that ReFrame does not know.
+OWN = tuple(name for name in OPTIONS if name not in REFRAMES)
+
+
+def complaint(output: str) -> str:
+    """Return the message of argparse on ReFrame's command line, in one line; empty without one.
+
+    :param output: all that ReFrame printed: the message comes after the usage of dozens of options.
+    """
+    match = re.match(r"usage: .*?\n\S+: error: (.*)\Z", output.strip(), re.DOTALL)
+    message = " ".join(match[1].split()) if match else ""
+    if ASKED in message:
+        option = message.replace(f"argument {ASKED}: ", "").rpartition(" ")[2].rpartition("/")[2]
+        return f"{option} is an action of its own, with which no check runs: reframe -c checks/ {option}"
+    return f"{message}: see --help and reframe --help" if message else ""

@@ -44,19 +44,6 @@ def test_what_measures_here_is_measured_one_after_the_other(building):
     assert words[:3] == ["RUN"] * 3
 
 
-def test_the_cheapest_checks_are_run_first(building):
-    """ReFrame runs a file's checks in its order, and files as they are named."""
-    text = (building.directory / "checks" / "made.py").read_text()
-    head, *classes = re.split(r"(?=@rfm\.simple_test\n)", text)
-    for name, cost in (("a", 300.0), ("b", 20.0), ("c", 100.0)):
-        own = classes[1].replace("Second", name.upper()).replace("20.0", str(cost))
-        (building.directory / "checks" / f"{name}.py").write_text(head + own)
-    (building.directory / "checks" / "made.py").unlink()
-    status, output = run(building)
-    assert status == 0, output
-    assert [line for line in journal(building) if line.startswith("run")] == ["run B", "run C", "run A"]
-
-
 def test_a_signal_ends_a_build_and_nothing_is_run(building):
     process = start(building, "-n", "Hangs")
     assert eventually(lambda: Path(building.directory, "journal").exists() and "hangs" in str(journal(building)))
@@ -69,7 +56,7 @@ def test_a_signal_ends_a_build_and_nothing_is_run(building):
     assert not Path("/proc", pid).exists()
 
 
-def case(name, cost=0.0, **facts):
+def case(name, **facts):
     head = {
         "name": name,
         "unique_name": name,
@@ -78,17 +65,8 @@ def case(name, cost=0.0, **facts):
         "environ": "builtin",
         "result": "pass",
     }
-    more = {"hashcode": f"{name}{name}", "filename": f"/c/{name}.py", "expected": {"expected": cost}}
+    more = {"hashcode": f"{name}{name}"}
     return collect([{"runs": [{"testcases": [{**head, **more, **facts}]}]}])[0]
-
-
-def test_files_of_what_is_skipped_come_last_and_are_there():
-    cases = [case("S", result="skip"), case("A", 50.0), case("B", 5.0), case("B", 70.0)]
-    assert passes.files_cheapest_first(cases) == ["/c/B.py", "/c/A.py", "/c/S.py"]
-    assert passes.files_cheapest_first([]) == []
-    assert reframe_process.names_checks(["-n", "x", "-c", "mine/"])
-    assert reframe_process.names_checks(["--checkpath=mine/"])
-    assert not reframe_process.names_checks(["-C", "site.py", "-n", "x"])
 
 
 def test_cases_are_selected_by_their_hash_and_nothing_else_runs():

@@ -50,7 +50,7 @@ def test_minutes_are_spent_on_what_they_close(opened):
     first, second = measured(opened)
     assert first == {"Quick": [14] * 2, "Soon": [14] * 2, "Late": [14] * 2, "Long": [14] * 2, "Never": [14] * 14}
     assert second == {"Soon": [14] * 2 + [16] * 3, "Late": [14] * 2 + [55] * 11}
-    assert "what is open needs more time than is left" in output
+    assert "the open cases need more time than is left" in output
     assert table(output)[-1] == (
         "pairs here spread by 3 % (Late) to 3 % (Soon); 2 of 5 verdicts are open, 5 more minutes would close 1 of "
         "them: containercheck run --minutes 5 --open"
@@ -237,13 +237,11 @@ def test_without_an_earlier_session_nothing_is_open(opened):
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "soon"])
 def test_minutes_are_a_number(opened, text):
     status, output = run(opened, f"--minutes={text}")
-    assert (status, "is no number above 0" in output) == (64, True)
+    assert (status, "is not a number above 0" in output) == (64, True)
 
 
 def test_help_is_ours_and_names_reframes(opened):
     status, output = run(opened, "--help")
     assert status == 0
-    assert output.startswith(
-        "usage: containercheck run [--image IMAGE] [--minutes M] [--node-hours N] [--open] [--estimate] [--here] "
-    )
+    assert output.startswith("usage: containercheck run [options] [arguments for ReFrame]")
     assert "Other options go to ReFrame" in output

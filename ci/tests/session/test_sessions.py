@@ -78,12 +78,10 @@ def test_failures_of_reframe_itself_are_respected(place):
     [
         (
             ["-n", "Fine", "--foo"],
-            "run: error: unknown option --foo: see --help, and reframe --help",
+            "run: error: unrecognized arguments: --foo: see --help and reframe --help",
         ),
-        (["--minuts", "5"], "run: error: unknown option --minuts: did you mean --minutes?"),
-        (["--max-retry=2"], "run: error: unknown option --max-retry=2: did you mean --max-retries?"),
-        (["-n"], "run: error: argument -n/--name: expected one argument: see reframe --help"),
-        (["-l"], "run: error: -l/--list is an action of its own, beside which no check runs: reframe -c checks/"),
+        (["-n"], "run: error: argument -n/--name: expected one argument: see --help and reframe --help"),
+        (["-l"], "run: error: --list is an action of its own, with which no check runs: reframe -c checks/ --list"),
     ],
 )
 def test_a_wrong_command_line_is_one_line(place, words, said):
@@ -192,7 +190,7 @@ def test_an_estimate_runs_nothing(place):
     status, output = run(place, "--estimate", "-n", "Fine|Dear")
     assert status == 0, output
     lines = output.splitlines()
-    assert lines[-1] == "2 job(s): some 2.1 node-hours, at most 11"
+    assert lines[-1] == "2 job(s): about 2.1 node-hours, at most 11"
     assert [line.split()[-2:] for line in lines if line.startswith(("Fine", "Dear"))] == [["0.1", "1"], ["2", "10"]]
     assert not list(place.directory.glob("Fine*")) + list(place.directory.glob("Dear*"))
 
@@ -205,7 +203,7 @@ def test_an_estimate_of_nothing_fails(place):
 def test_a_budget_leaves_out_what_costs_most_and_says_so(place):
     status, output = run(place, "--node-hours", "1", "-n", "Fine|Dear|Good")
     assert status == 0, output
-    assert "run: left out, as they would take 2 node-hours more: Dear bare, 1 node(s)" in output
+    assert "node-hours are left: Dear bare, 1 node(s)" in output
     assert "Dear" not in "\n".join(table(output))
     # Each job may take an hour: none is begun beside another, and the last one is limited to what is left.
     runs = [run["testcases"] for run in json.loads(place.report.read_text())["runs"]]
@@ -260,6 +258,9 @@ def test_whoever_reads_no_further_ends_the_session(place):
     process.stdout.close()
     assert process.wait(timeout=120) != 0
     assert not running(stage)
+    # A later session does not take it for complete.
+    status, output = run(place, "--open", program=PLAIN)
+    assert (status, "Traceback" in output) == (1, False), output
 
 
 def test_how_far_it_is_is_printed_now_and_then(place):

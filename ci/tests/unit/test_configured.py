@@ -18,13 +18,13 @@ def test_reframe_is_started_once_for_all_parts_of_its_configuration(tmp_path, mo
     started, start = [], subprocess.run
     monkeypatch.setattr(subprocess, "run", lambda *words, **facts: started.append(words) or start(*words, **facts))
     monkeypatch.delenv("RFM_INSTALL_PREFIX", raising=False)
-    reframe_process.configured([], place, reframe_process.STAGE)
+    reframe_process.configuration([], place)
     monkeypatch.setenv("RFM_INSTALL_PREFIX", str(tmp_path))
-    reframe_process.configured([], place, reframe_process.DATABASE)
+    reframe_process.configuration([], place)
     assert len(started) == 1
     # What changes the answer is another question.
     monkeypatch.setenv("RFM_STAGE_DIR", str(tmp_path / "elsewhere"))
-    assert reframe_process.configured([], place, reframe_process.STAGE) == str(tmp_path / "elsewhere")
+    assert reframe_process.configuration([], place).stage == tmp_path / "elsewhere"
 
 
 HERE = Case(("Code", "", "", "1"), "Code", {}, "Code", "compute", "generic", 1, "pass", scheduler="local")
@@ -32,13 +32,21 @@ HERE = Case(("Code", "", "", "1"), "Code", {}, "Code", "compute", "generic", 1, 
 
 @pytest.mark.parametrize(
     ("arguments", "known", "rates"),
-    [(["--dry-run"], None, "20 20"), ([], [HERE], "0.5 none"), ([], [replace(HERE, scheduler="slurm")], "none none")],
+    [
+        (["--dry-run"], None, "20 20 --dry-run"),
+        ([], [HERE], "0.5 none -r"),
+        ([], [replace(HERE, scheduler="slurm")], "none none -r"),
+        # The jobs that ask nodes what they have are not shown.
+        (["-c", "inventory_check.py"], None, "none none -r"),
+    ],
 )
-def test_reframe_polls_as_often_as_what_it_runs_needs(tmp_path, monkeypatch, arguments, known, rates):
+def test_reframe_runs_unless_it_is_asked_for_a_dry_run_and_polls_as_often_as_needed(
+    tmp_path, monkeypatch, arguments, known, rates
+):
     """Between the steps of a dry run it slept for five seconds in all."""
     for name in ("RFM_POLL_RATE_MIN", "RFM_POLL_RATE_MAX"):
         monkeypatch.delenv(name, raising=False)
-    write_program(tmp_path / "reframe", "echo ${RFM_POLL_RATE_MIN:-none} ${RFM_POLL_RATE_MAX:-none}")
+    write_program(tmp_path / "reframe", "echo ${RFM_POLL_RATE_MIN:-none} ${RFM_POLL_RATE_MAX:-none} $1")
     monkeypatch.setattr(reframe_process, "program", lambda: str(tmp_path / "reframe"))
     place = reframe_process.Workplace(tmp_path, config=tmp_path / "config.py")
     with reframe_process.Relay() as relay:

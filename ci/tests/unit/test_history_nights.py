@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 from containercheck.history.nights import ARGUMENTS, expected, nights
 from containercheck.history.series import BARE, LEAST, OVERHEAD, series
-from containercheck.results import coverage, selections
+from containercheck.results import selections
 from made_nights import DAY, NOON, confirming, raw, row, session
 
 
@@ -269,7 +269,7 @@ def test_what_a_night_has_to_measure_again():
     def lost(known, now=(), arguments="all", changed=""):
         (tonight,) = nights([session(*now)]) if now else [None]
         cases = expected(nights(known), arguments, changed)
-        return [(case.application, case.reason) for case in coverage.lost(cases, tonight.cases if now else ())]
+        return [(case.application, case.reason) for case in selections.lost(cases, tonight.cases if now else ())]
 
     def stored(number, *cases, **facts):
         return session(*cases, began=NOON + number * DAY, **{ARGUMENTS: "all", **facts})
@@ -279,10 +279,10 @@ def test_what_a_night_has_to_measure_again():
     assert lost([first], both) == []
     # Every night, until it is measured again; and not by nights with other arguments.
     assert lost([first], [both[0], skipped]) == lost([first, second], [both[0], skipped]) == [("B", "no spack")]
-    assert lost([first, second], [both[0]]) == [("B", coverage.GONE)]
+    assert lost([first, second], [both[0]]) == [("B", selections.GONE)]
     assert lost([first, second], [both[0]], arguments="-n A") == []
     # What is declared is compared with the last night only, and later nights with what came after it.
-    assert lost([first], [both[0]], changed="no B any more") == [("B", coverage.GONE)]
+    assert lost([first], [both[0]], changed="no B any more") == [("B", selections.GONE)]
     assert lost([first, stored(1, both[0], changed="no B any more")], [both[0]]) == []
     # What was never measured is not lost, and what fails now has a status of its own.
     unset = raw(name="B", result="fail", fail_phase="setup", fail_info={"exc_type": "ReframeError"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from types import SimpleNamespace
 
 import pytest
 from containercheck import Figure
@@ -191,7 +192,8 @@ def test_a_session_hands_on_what_its_database_says(tmp_path, monkeypatch):
     path = tmp_path / "results.db"
     stored = [report(case(3.0, 5, seed), began=spreads_file.time.time() - DAY * (9 - seed)) for seed in range(5)]
     store(path, stored)
-    monkeypatch.setattr(reframe_process, "named_database", lambda arguments, place: path)
+    configured = SimpleNamespace(database=path)
+    monkeypatch.setattr(reframe_process, "configuration", lambda arguments, place: configured)
     place = reframe_process.Workplace(tmp_path)
     (_, option) = spreads_file.KnownSpreads([], place).options({})
     told = json.loads((place.reports / "known-spreads.json").read_text())["here:one"][NAME]["rate"]

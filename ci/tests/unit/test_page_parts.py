@@ -10,8 +10,7 @@ import made
 import pytest
 from containercheck.report.page import drawing, matrix, palette, plots, rerun, shapes, states, wording
 from containercheck.report.page.svg import part_of_page
-from containercheck.results.cases import collect
-from containercheck.results.request import COMMON
+from containercheck.results.cases import COMMON_FILE, collect
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,14 +85,14 @@ def again(*reports):
 @pytest.mark.parametrize(
     ("words", "files", "first", "last"),
     [
-        ([], [COMMON], "", ""),
-        ([], [COMMON, "/my site/a.py"], "RFM_CONFIG_FILES='/my site/a.py' ", ""),
+        ([], [COMMON_FILE], "", ""),
+        ([], [COMMON_FILE, "/my site/a.py"], "RFM_CONFIG_FILES='/my site/a.py' ", ""),
         # What is common has a place of the person's.
-        ([], ["/a.py", COMMON, "/b.py"], f"RFM_CONFIG_FILES=/a.py:{COMMON}:/b.py ", ""),
+        ([], ["/a.py", COMMON_FILE, "/b.py"], f"RFM_CONFIG_FILES=/a.py:{COMMON_FILE}:/b.py ", ""),
         (["-C", "a.py"], ["/here/a.py"], "", " -C /here/a.py"),
         (["--config-file=a.py", "-C", "b c.py"], ["/a.py", "/b c.py"], "", " -C /a.py -C '/b c.py'"),
-        (["-S", "x=$HOME", "--setvar=A.y=1"], [COMMON], "", " -S 'x=$HOME' -S A.y=1"),
-        (["-S", "y=it's", "-n", "^A|B$", "--session-extras=nightly=1"], [COMMON], "", " -S 'y=it'\"'\"'s'"),
+        (["-S", "x=$HOME", "--setvar=A.y=1"], [COMMON_FILE], "", " -S 'x=$HOME' -S A.y=1"),
+        (["-S", "y=it's", "-n", "^A|B$", "--session-extras=nightly=1"], [COMMON_FILE], "", " -S 'y=it'\"'\"'s'"),
     ],
 )
 def test_a_command_has_the_configuration_and_the_variables_of_its_session(words, files, first, last):

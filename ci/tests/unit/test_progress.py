@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from conftest import eventually
-from containercheck.report.view import CaseView
 from containercheck.results.cases import collect
 from containercheck.session import progress
 
@@ -45,17 +44,17 @@ VERBATIM = progress.Verbatim()
 def current(tmp_path):
     """Begin to follow a run of the cases that are known."""
     known = collect([{"runs": [{"testcases": KNOWN}]}])
-    return progress.Progress(known, tmp_path, tmp_path / "log", tmp_path / "announced")
+    return progress.Progress(known, tmp_path, tmp_path / "log", tmp_path / "announced", VERBATIM)
 
 
 @pytest.fixture
 def end(current, tmp_path):
     """Let cases end; return what is shown."""
 
-    def announced(*cases, view=VERBATIM):
+    def announced(*cases):
         with (tmp_path / "announced").open("a") as file:
             file.write("".join(f"{json.dumps(case)}\n" for case in cases))
-        return current.news(view)
+        return current.news()
 
     return announced
 
@@ -68,11 +67,11 @@ def test_what_ended_is_counted(current, end):
 
 def test_what_was_printed_and_what_ended_is_shown_once_when_its_line_is_complete(current, end, tmp_path):
     (tmp_path / "log").write_bytes(b"a line\n\xff, and half")
-    assert end(KNOWN[2], view=CaseView(is_terminal=False)).split() == ["ran", "DB12", "bare"]
-    assert current.news(VERBATIM) == ""
+    assert end(KNOWN[2]) == "a line\n"
+    assert current.news() == ""
     with (tmp_path / "log").open("a") as log:
         log.write(" of another\n")
-    assert current.news(VERBATIM).encode(errors="surrogateescape") == b"\xff, and half of another\n"
+    assert current.news().encode(errors="surrogateescape") == b"\xff, and half of another\n"
 
 
 def test_the_rest_is_foreseen_from_what_is_done(current, end, monkeypatch):
@@ -117,20 +116,23 @@ def test_a_sign_of_life_is_the_last_line_of_the_newest_output(tmp_path):
 
 
 def test_nothing_is_said_where_nothing_is_known(tmp_path):
-    assert progress.Progress([], tmp_path, tmp_path / "log", tmp_path / "announced").line(30) == ""
+    assert progress.Progress([], tmp_path, tmp_path / "log", tmp_path / "announced", VERBATIM).line(30) == ""
 
 
 SHOWN = """
 import json, sys, time
+from pathlib import Path
 from containercheck.results.cases import collect
 from containercheck.session import progress
-progress.HEARTBEAT = progress.MOVES = 0.1
-place = progress.Path({stage!r})
+progress.HEARTBEAT = 0.1
+place = Path({stage!r})
 known = collect([json.loads({report!r})])
-with progress.shown(progress.Progress(known, place, place / "log", place / "announced"), progress.Verbatim(), []):
-    time.sleep(0.5)
-    (place / "log").write_text("what ReFrame printed\\n")
-    time.sleep(0.5)
+current = progress.Progress(known, place, place / "log", place / "announced", progress.Verbatim())
+time.sleep(0.2)
+current.show()
+(place / "log").write_text("what ReFrame printed\\n")
+current.show()
+current.show(has_ended=True)
 """
 #: A report of one case.
 REPORT = json.dumps({"runs": [{"testcases": KNOWN[:1]}]})
@@ -155,7 +157,7 @@ def test_in_a_terminal_the_line_moves_beneath_what_stays(tmp_path):
     assert eventually(over)
     os.waitpid(child, 0)
     # Cut to the width, erased before a line that stays, there again after it, and gone in the end.
-    assert b"\r\x1b[K0 of 1 " in seen
+    assert seen.startswith(b"0 of 1 ")
     assert b"\r\x1b[Kwhat ReFrame printed\r\n0 of 1 " in seen
     assert seen.endswith(b"\r\x1b[K")
     assert b"0 of 1 done" not in seen

@@ -15,10 +15,10 @@ from containercheck.session import progress
 SESSION = """
 import sys
 from pathlib import Path
-from containercheck.session import progress, reframe_process
+from containercheck.session import progress, reframe_process, relay
 from containercheck.session.reframe_process import Relay, Workplace
 reframe_process.program = lambda: {program!r}
-reframe_process.PATIENCE = reframe_process.GRACE = 0.5
+relay.PATIENCE = relay.GRACE = 0.5
 directory = Path({directory!r})
 class View(progress.Verbatim):
     def printed(self, line):
@@ -26,9 +26,9 @@ class View(progress.Verbatim):
             raise KeyError(line)
         return line
 problems = []
-with Relay() as relay:
+with Relay() as current:
     place = Workplace(directory, config=directory / "config.py")
-    status = reframe_process.reframe([], place, relay, [], view=View(), problems=problems)
+    status = reframe_process.reframe([], place, current, [], view=View(), problems=problems)
 print(f"ended with {{status}}", *problems, sep="\\n")
 """
 
@@ -78,6 +78,7 @@ def test_what_does_not_end_when_it_is_asked_to_is_killed(tmp_path, number):
 
 def test_what_a_full_disk_cut_hides_no_other_case(tmp_path):
     case = {"name": "Code", "unique_name": "Code", "partition": "one", "environ": "builtin", "result": "fail"}
-    current = progress.Progress([], tmp_path, tmp_path / "log", tmp_path / "announced")
+    view = CaseView(is_terminal=False)
+    current = progress.Progress([], tmp_path, tmp_path / "log", tmp_path / "announced", view)
     (tmp_path / "announced").write_text(f'{{"name": "Co\n{json.dumps(case)}\n')
-    assert "FAILED: Code" in current.news(CaseView(is_terminal=False))
+    assert "FAILED: Code" in current.news()

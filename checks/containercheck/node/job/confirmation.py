@@ -128,7 +128,8 @@ class Confirmation:
     def notes(self) -> List[str]:
         """What was wrong with fresh runs of the sides, and which starts of ranks fail by chance; a line each."""
         problems = self._fresh.final_problems() if self._fresh and self._fresh.problems else []
-        labels = [self._facts.label(name) for name in self._not_started if any(self._starts[name])]
+        chance = [name for name, came_up in self._starts.items() if name in self._not_started and any(came_up)]
+        labels = [side.label for side in self._facts.sides if side.name in chance]
         return [
             *(f"while this was confirmed, {problem}" for problem in problems),
             *(

@@ -33,6 +33,11 @@ def read(identity: Sequence[Any], runs: Iterable[Mapping[str, Any]], stagedir: P
 def known(identity: Sequence[Any], runs: Iterable[Mapping[str, Any]], stagedir: Path) -> Dict[str, str]:
     """Return the build of each side's program, and of the bare software, as far as they are known, each in a line."""
     builds: Dict[str, Any] = {**read(identity, runs, stagedir), **_software(stagedir)}
+    return joined(builds)
+
+
+def joined(builds: Mapping[str, Mapping[str, Any]]) -> Dict[str, str]:
+    """Return each build in a line."""
     return {name: ", ".join(map(str, build.values())) for name, build in builds.items()}
 
 

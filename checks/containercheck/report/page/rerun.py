@@ -6,9 +6,8 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from containercheck.results.cases import Case
+from containercheck.results.cases import Asked, Case
 from containercheck.results.formatting import typed
-from containercheck.results.request import Asked
 
 #: A comment in a job's script that says what a side runs (containercheck.sides.commands).
 RUNS = re.compile(r"# (?P<label>.+?) runs: (?P<text>.*)")

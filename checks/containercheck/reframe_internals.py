@@ -1,7 +1,8 @@
-"""Show each case when it has ended, or announce it to the session: ReFrame writes its report after the last one.
+"""All that the library uses of ReFrame beyond its documented interface, for ReFrame 4.10.
 
-This is the one place where the library changes ReFrame (4.10): it adds to ``RegressionTask.log_result``, which ReFrame
-calls at the end of each case that was run, whatever its result is.
+A session shows each case when it has ended, but ReFrame writes its report after the last one. So :func:`listen` adds to
+``RegressionTask.log_result``, which ReFrame calls at the end of each case that was run, whatever its result is. A test
+compares these names with the installed ReFrame (ci/tests/unit/test_reframe_internals.py).
 """
 
 from __future__ import annotations
@@ -11,15 +12,13 @@ import functools
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reframe.core.logging import getlogger
-from reframe.core.runtime import runtime
-from reframe.frontend.executors import RegressionTask
-from reframe.frontend.reporting import RunReport
-from reframe.utility import jsonext, osext
+if TYPE_CHECKING:
+    from reframe.frontend.executors import RegressionTask
 
-from containercheck.results.request import ANNOUNCED
+#: Variable of ReFrame's environment that names the file in which cases are announced to their session when they end.
+ANNOUNCED = "CONTAINERCHECK_ANNOUNCED"
 
 
 class _Ended:
@@ -32,45 +31,44 @@ class _Ended:
         return [(0, [self._task])]
 
 
+def entry_of(task: RegressionTask) -> dict[str, Any]:
+    """Return the entry of a case as it will be in the report."""
+    from reframe.frontend.reporting import RunReport
+
+    report = RunReport()
+    report.update_run_stats(_Ended(task))
+    entry: dict[str, Any] = report["runs"][0]["testcases"][0]
+    return entry
+
+
 @functools.cache
 def listen(shown: Callable[[Mapping[str, Any]], str]) -> None:
     """Let ReFrame show the cases that end from now on, or announce them where a session names a file for that.
 
     :param shown: returns what is shown of a case of a report.
     """
+    from reframe.core.logging import getlogger
+    from reframe.frontend.executors import RegressionTask
+    from reframe.utility import jsonext
+
     log_result = RegressionTask.log_result
 
     @functools.wraps(log_result)
     def announced(task: RegressionTask) -> None:
-        # A fault of ours costs no other case.
+        # An error here costs no other case.
         try:
             path = os.environ.get(ANNOUNCED)
             if path:
-                _announce(path, _case_of(task))
+                with open(path, "a", encoding="utf-8") as file:
+                    file.write(f"{jsonext.dumps(entry_of(task))}\n")
             elif hasattr(task.check, "measured") and not task.check.is_dry_run():
                 _register_end()
-                getlogger().info(shown(jsonext.loads(_case_of(task))).rstrip())
+                getlogger().info(shown(jsonext.loads(jsonext.dumps(entry_of(task)))).rstrip())
         except Exception as error:
             getlogger().warning(f"{task.check.display_name} is not shown: {error!r}")
         log_result(task)
 
     RegressionTask.log_result = announced
-
-
-def _case_of(task: RegressionTask) -> str:
-    """Return a case as it will be in the report, in a line of JSON."""
-    report = RunReport()
-    report.update_run_stats(_Ended(task))
-    return str(jsonext.dumps(report["runs"][0]["testcases"][0]))
-
-
-def _announce(path: str, line: str) -> None:
-    """Append a line to the session's file; its loss fails nothing."""
-    try:
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(f"{line}\n")
-    except OSError:
-        return
 
 
 @functools.cache
@@ -80,6 +78,10 @@ def _register_end() -> None:
 
 def _print_end() -> None:
     """Print the command that shows what was measured."""
+    from reframe.core.logging import getlogger
+    from reframe.core.runtime import runtime
+    from reframe.utility import osext
+
     path = Path(osext.expandvars(runtime().get_option("general/0/report_file")))
     # ReFrame numbers its usual reports, and links the last one.
     last = path.with_name("latest.json") if "{sessionid}" in path.name else path
