@@ -15,7 +15,7 @@ from containercheck.explain import between, matching
 from containercheck.explain.matching import Matched
 from containercheck.history.nights import Night, nights
 from containercheck.node.explain import explanation
-from containercheck.node.explain.remedies import Experiment
+from containercheck.node.explain.causes import Change
 from containercheck.report.view import CaseView
 from containercheck.results import selections
 from containercheck.results.cases import Case, ReportError, collect, load
@@ -117,7 +117,7 @@ def _cause(cause: Mapping[str, Any]) -> list[str]:
     lines = [cause["sentence"], f"{_INDENT}can slow: {kinds}", f"{_INDENT}do: {cause['remedy']} ({cause['source']})"]
     if not cause.get("experiment"):
         return [*lines, f"{_INDENT}no experiment can take it away here"]
-    label = Experiment(**cause["experiment"]).label
+    label = Change(**cause["experiment"]).label
     result = cause.get("result")
     if not result:
         return [*lines, f"{_INDENT}not tried: {label}"]

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from containercheck.node.container_runtimes import RUNTIMES
+from containercheck.node.explain.causes import OF_RANK, rule_of_variable
 from containercheck.node.explain.observations import Observation, Use
 from containercheck.node.explain.rules import type_of
-from containercheck.node.explain.variable_rules import OF_RANK, VARIABLES
 from containercheck.results.formatting import size
 
 #: Directories whose type of file system is kept.
@@ -48,7 +48,7 @@ def kept(seen: Observation) -> dict[str, Any]:
     tells nothing without the user's key, and none of what may be a secret.
     """
     lasting = {name: value for name, value in sorted(seen.environment.items()) if not OF_RANK.search(name)}
-    known = {name for name in lasting if any(re.fullmatch(rule.names, name) for rule in VARIABLES)}
+    known = {name for name in lasting if rule_of_variable(name)}
     variables = {name: value for name, value in lasting.items() if name in known and not value.startswith("hidden:")}
     others = {
         name: seen.fingerprints.get(name) or SET for name in lasting if name not in known and not OF_JOB.fullmatch(name)
@@ -66,9 +66,7 @@ def kept(seen: Observation) -> dict[str, Any]:
         "setting": dict(seen.settings),
         "kernel": dict(seen.kernel),
         "interfaces": [name for name in seen.interfaces if not PASSING.match(name)],
-        "families": {name: " ".join(each) for name, each in seen.families.items() if not PASSING.match(name)},
         "instructions": " ".join([seen.machine, *seen.instructions]).strip(),
-        "locale": seen.locale,
         "devices": list(seen.devices),
         "libc": seen.libc,
         "system": seen.system,
@@ -123,10 +121,8 @@ def observation(facts: Mapping[str, Any]) -> Observation:
         limits=facts.get("limit") or {},
         hard_limits=facts.get("hard limit") or {},
         cgroup_limits={name: float(value) for name, value in (facts.get("cgroup limit") or {}).items()},
-        families={name: each.split() for name, each in (facts.get("families") or {}).items()},
         machine=next(iter(str(facts.get("instructions") or "").split()), ""),
         instructions=str(facts.get("instructions") or "").split()[1:],
-        locale=facts.get("locale") or "",
         status=facts.get("status") or {},
         mounts={place: [kind, "", "", ""] for place, kind in (facts.get("file system") or {}).items()},
         space={"/dev/shm": [shared, shared]} if shared else {},

@@ -103,7 +103,7 @@ _OF_CONTAINERS = (
     "ENV_FILE",
 )
 _SET_IN_CONTAINERS = re.compile(r"(OMPI|OPAL|PMIX|PRTE|PMI|UCX|FI|MPICH|I_MPI|HWLOC|HYDRA)_|LD_(LIBRARY_PATH|PRELOAD)$")
-#: Variables of the job by which MPI is told how to talk and start: they reach containers too (explain/variable_rules.py
+#: Variables of the job by which MPI is told how to talk and start: they reach containers too (explain/rules.ini
 #: has what each does), but for that of ours (sides/commands.py).
 _OF_MPI = re.compile(r"(OMPI|PMIX|PRTE)_MCA_|(UCX|FI|PSM2|PSM3|MPICH|I_MPI|MPIR_CVAR)_")
 _OURS = "PMIX_MCA_gds"

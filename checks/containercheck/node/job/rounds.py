@@ -26,12 +26,11 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from containercheck.node import contract, locks
-from containercheck.node.job import awake, belonging, disturbance, halves, node_watch, processes, reproducer
+from containercheck.node.job import disturbance, halves, processes, reproducer, this_node
 from containercheck.node.job.conclusion import conclude, conclude_start
 from containercheck.node.job.confirmation import Confirmation
-from containercheck.node.job.prepare_script import prepare
 from containercheck.node.job.runner import Runner
-from containercheck.node.job.single_run import remove
+from containercheck.node.job.single_run import prepare, remove
 from containercheck.node.outputs.evaluation import Evaluation, Facts
 from containercheck.node.verdict import identities
 
@@ -188,8 +187,8 @@ def parse(argv: List[str]) -> argparse.Namespace:
 def main() -> None:
     """Run the rounds with the machine's lock held."""
     arguments, began = parse(sys.argv[1:]), time.monotonic()
-    node_watch.start()
-    processes.supervise(belonging.kill_all)
+    disturbance.watch_other_nodes()
+    processes.supervise()
     shutil.rmtree(contract.RUNS, ignore_errors=True)
     remove(Path(contract.RECORD))
     with contextlib.ExitStack() as held:
@@ -222,7 +221,7 @@ def main() -> None:
             disturbance.settle(arguments.quiet, PATIENCE)
         confirmation = Confirmation(arguments, facts, runner, rounds)
         try:
-            with awake.kept(arguments.keep_awake and len(facts.sides) > 1) as runner.record["kept_awake"]:
+            with this_node.kept_awake(arguments.keep_awake and len(facts.sides) > 1) as runner.record["kept_awake"]:
                 number = rounds.run()
                 # Whatever becomes of the confirmation, what was measured is judged.
                 conclude(runner.record, facts, rounds.evaluation, confirmation)
