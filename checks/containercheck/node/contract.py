@@ -50,7 +50,7 @@ WATCH, TRIALS = "watch", "trials"
 PROVEN = "is the cause, proven"
 #: Files in a run's directory with its standard output and its standard error.
 OUT, ERR = "out", "err"
-#: And the script of what it ran.
+#: And the script that ran.
 SCRIPT = "run.sh"
 #: The job script, by ReFrame's name; and the script that repeats a single run of a side.
 JOB, REPRODUCER = "rfm_job.sh", "reproduce.sh"

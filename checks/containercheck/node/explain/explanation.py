@@ -314,7 +314,7 @@ def _doubt(figures: Mapping[str, Mapping[str, Any]]) -> str:
         return "; whether it is all would take more rounds"
     widest = max(wide, key=lambda figure: figure["spread"])
     spread = f"{number(widest['spread'], 2)} {widest['unit']}".rstrip()
-    return f"; pairs spread by {spread}: whether it is all cannot be told"
+    return f"; pairs spread by {spread}: it is open whether that is all"
 
 
 #: Part of a figure's overhead by which that of the runs' time may differ, and still be the same thing.

@@ -8,7 +8,6 @@ from typing import Any, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional
 
 from containercheck.node import contract
 from containercheck.node.explain.causes import Cause
-from containercheck.node.formatting import cores_of
 
 
 class Observation(NamedTuple):
@@ -71,6 +70,10 @@ class Observation(NamedTuple):
         return self._replace(host=host, nodes={}, **self.nodes[host]) if host in self.nodes else None
 
 
+#: Fields of a use that are medians over the runs.
+_MEDIANS = ("user", "system", "helpers", "faults", "major_faults", "memory", "watched", "switched_out", "read")
+
+
 class Use(NamedTuple):
     """What the runs of a side used, on the job's first node: medians of seconds, and all that was seen of the rest.
 
@@ -123,7 +126,7 @@ class Use(NamedTuple):
     def of(cls, runs: Sequence[Mapping[str, Any]]) -> "Use":
         """Return what some runs of the record used: those that ended well, and if none did, those that hung.
 
-        What died may not have come to what it would have used.
+        A run that died may not have come to all that it would have used.
         """
         runs = [run for run in runs if run.get("used")]
         runs = [run for run in runs if run["status"] == 0] or [run for run in runs if run.get("timed_out")]
@@ -134,28 +137,24 @@ class Use(NamedTuple):
             return cls()
         held_back = [each["throttled"] for each in used if each["throttled"]]
         quota = min((each[2] for each in held_back), default=0.0)
-        limits = [each["memory_limit"] for each in used if each.get("memory_limit")]
-        numbers = ("user", "system", "helpers", "faults", "major_faults", "memory", "watched")
         return cls(
             seconds=statistics.median(run["seconds"] for run in runs),
-            **{name: statistics.median(each[name] for each in used) for name in numbers},
-            threads=int(statistics.median(max(each["threads"], default=0) for each in used)),
+            **{name: statistics.median(each[name] for each in used) for name in _MEDIANS},
             libraries=_all(used, "libraries"),
             interfaces=_all(used, "interfaces"),
             shared_memory=_all(used, "shared_memory"),
-            throttled=[*(sum(each[place] for each in held_back) for place in (0, 1)), quota] if held_back else (),
-            memory_limit=min(limits, default=0.0),
-            switched_out=statistics.median(each["switched_out"] for each in used),
             devices=_all(used, "devices"),
-            processors=max(len(set().union(*map(cores_of, each.get("may_use") or ()))) for each in used),
-            read=statistics.median(each["read"] for each in used),
-            user_namespaces=max(each.get("user_namespaces", 0) for each in used),
+            threads=int(statistics.median(each["threads"] for each in used)),
+            throttled=[*(sum(each[place] for each in held_back) for place in (0, 1)), quota] if held_back else (),
+            memory_limit=min((each["memory_limit"] for each in used if each["memory_limit"]), default=0.0),
+            processors=max(each["processors"] for each in used),
+            user_namespaces=max(each["user_namespaces"] for each in used),
         )
 
 
 def _all(used: Sequence[Mapping[str, Any]], name: str) -> FrozenSet[str]:
     """Return what any of some runs had of something."""
-    return frozenset().union(*(each.get(name) or () for each in used))
+    return frozenset().union(*(each[name] for each in used))
 
 
 def of_pair(

@@ -13,8 +13,8 @@ log has the names of processes.
 
 writes a line a second into ``watch/<node>.lines`` until the job ends: the time, who took how much of the node since the
 last line, and what the job's ranks use there: libraries, interfaces, shared memory. Slurm starts it on every node of a
-job but the first, beside the job's own steps: the runner watches the first. Under other schedulers no other node is
-watched.
+job but the first, at the same time as the job's own steps: the runner watches the first. Under other schedulers no
+other node is watched.
 """
 
 import contextlib

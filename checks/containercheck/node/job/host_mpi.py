@@ -40,7 +40,7 @@ _RUN_TIME = re.compile(r"^lib(gcc_s|stdc\+\+|gfortran|quadmath|gomp|atomic|ssp)\
 _LIBC = re.compile(
     rf"^({architectures.LOADER}|lib(c|m|dl|rt|pthread|util|resolv|anl|nsl|nss_.*|BrokenLocale|thread_db|mvec))\.so"
 )
-#: Directories of plugins, beside the library that loads them.
+#: Directories of plugins, in the directory of the library that loads them.
 _PLUGINS = ("openmpi", "openmpi3", "openmpi4", "openmpi5", "pmix", "prte", "ucx", "ucc", "libfabric", "libibverbs")
 _CONFIGURATION = ("/etc/openmpi", "/etc/pmix", "/etc/prte", "/etc/ucx", "/etc/libibverbs.d", "/etc/libfabric.conf")
 #: Directories that Cray's MPI opens by name, with libraries of process manager and network (SANDIA section V.B).
@@ -304,13 +304,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command")
     commands.required = True
-    planning = commands.add_parser("plan", help="find the host's MPI and say how to bind it")
+    planning = commands.add_parser("plan", help="find the host's MPI, and how to bind it")
     planning.add_argument("--bind", required=True, help="with {source} and {target}")
     planning.add_argument("--side", required=True, help="whose container it is for")
     planning.add_argument("--libmpi", help="the host's MPI library; by default what the program loads")
     planning.add_argument("--family", choices=mpi.FAMILIES, help="of the library, where the program is not there")
     planning.add_argument("executable")
-    verifying = commands.add_parser("verify", help="check what the loader in the container said")
+    verifying = commands.add_parser("verify", help="check the output of the container's loader")
     verifying.add_argument("--tree", action="append", default=[], help="source:target, bound in with the program")
     verifying.add_argument("side", help="whose container it is")
     lending = commands.add_parser("lend", help="let a bare program load the host's MPI of its family")

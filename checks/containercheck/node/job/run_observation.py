@@ -20,6 +20,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Sequence, Set, Tuple
 
 from containercheck.node import contract, texts
 from containercheck.node.container_runtimes import RUNTIMES
+from containercheck.node.formatting import cores_of
 from containercheck.node.job import processes
 
 #: Seconds before the first look, factor by which pauses grow, and longest pause.
@@ -208,7 +209,7 @@ class Observer(Watch):
         others = [fields for name, fields in self._statuses.values() if not HELPERS.search(name)]
         helpers = [fields for name, fields in self._statuses.values() if HELPERS.search(name)]
         of_helpers = [_sum(helpers, place) / _TICKS for place in (11, 12)]
-        # What daemons start is no child, and is only known until the last look.
+        # A process that a daemon started is not a child: its time is only known until the last look.
         user, system = (
             max(_sum(others, place) / _TICKS, waited - helping)
             for place, waited, helping in zip((11, 12), children, of_helpers)
@@ -222,8 +223,8 @@ class Observer(Watch):
             "major_faults": _sum(others, 9),
             "memory": self._memory,
             "memory_limit": self._memory_limit,
-            "threads": sorted(self._threads),
-            "may_use": sorted(self._may_use),
+            "threads": max(self._threads, default=0),
+            "processors": len(set().union(*map(cores_of, self._may_use))),
             "switched_out": sum(self._switched_out.values()),
             "read": sum(self._read.values()),
             "user_namespaces": len(self._user_namespaces - user_namespace_of("self")),
@@ -378,7 +379,7 @@ def together(used: Dict[str, Any], elsewhere: Mapping[str, Set[str]]) -> Dict[st
 
 
 def may_compute(name: str, state: str) -> bool:
-    """Return whether a process of a run can be one of its ranks: it lives, and is no helper and no launcher.
+    """Return whether a process of a run can be one of its ranks: it lives, and is not a helper or a launcher.
 
     :param state: a letter, as in /proc/<pid>/stat.
     """

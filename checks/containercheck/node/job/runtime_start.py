@@ -130,7 +130,7 @@ def identify(command: str) -> Tuple[Runtime, str]:
 
 
 def configuration(runtime: Runtime, command: str) -> Dict[str, str]:
-    """Return the values in the runtime's configuration file, by directive; empty if there is no readable file."""
+    """Return the values in the runtime's configuration file, by directive; empty if no file is readable."""
     output = processes.output_of([command, *runtime.configuration]) if runtime.configuration else ""
     match = re.search(r"^\w+_CONF_FILE=(.+)$", output, re.MULTILINE)
     if not match:
@@ -206,7 +206,7 @@ def prove(runtime: Runtime, words: List[str], image: str) -> None:
 
 
 def is_crippled_root() -> bool:
-    """Tell whether we are root without all capabilities (in a sandbox, say), who needs a user namespace for images."""
+    """Tell whether this user is root without all capabilities (in a sandbox, say), and needs a user namespace."""
     if os.geteuid() != 0:
         return False
     status = Path("/proc/self/status").read_text().splitlines()
