@@ -31,7 +31,7 @@ import sys
 import time
 import uuid
 from pathlib import Path
-from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Set, Tuple
+from typing import IO, Any, Callable, Dict, FrozenSet, Iterator, List, Set, Tuple, cast
 
 from containercheck.node import container_runtimes, contract, mpi, texts
 
@@ -146,26 +146,29 @@ def raw_output_of(command: List[str], patience: float = 60.0, most: int = MOST_R
     :param most: bytes that are read.
     :param options: for :class:`subprocess.Popen`.
     """
-    streams: Dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
     try:
-        process = subprocess.Popen(command, start_new_session=True, **streams, **options)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, **options
+        )
     except OSError:
         return b""
     printed, end = b"", time.monotonic() + patience
-    with process.stdout as pipe:  # type: ignore[union-attr]
-        # A process that a daemon started may hold the pipe open.
-        while len(printed) < most and select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
-            block = os.read(pipe.fileno(), 1 << 16)
-            if not block:
-                break
-            printed += block
     try:
+        with cast(IO[bytes], process.stdout) as pipe:
+            # A process that a daemon started may hold the pipe open.
+            while len(printed) < most and select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
+                block = os.read(pipe.fileno(), 1 << 16)
+                if not block:
+                    break
+                printed += block
         process.wait(max(0.1, end - time.monotonic()))
     except subprocess.TimeoutExpired:
         _signal_group(process.pid, signal.SIGTERM)
         time.sleep(1.0)
-        _signal_group(process.pid, signal.SIGKILL)
-        process.wait()
+    finally:
+        if process.poll() is None:
+            _signal_group(process.pid, signal.SIGKILL)
+            process.wait()
     return printed[:most]
 
 
