@@ -328,7 +328,7 @@ class ContainerCheck(BuiltCheck, VariantSides):
         local_ranks = self.layout.ranks_per_node if any(side.program.mpi for side in self.prepared.sides) else 0
         # A single side is not compared, and runs once.
         round_count = self.rounds if len(self.prepared.sides) > 1 else 1
-        # See node/job/awake.py: containers that a daemon starts have their own share of the processors.
+        # See node/job/this_node.py: containers that a daemon starts have their own share of the processors.
         started_here = self.site.is_here and all(
             side.container is None or side.container.runtime.starts_containers for side in self.prepared.sides
         )

@@ -6,66 +6,23 @@ processor time is taken away, as that is a factor.
 
 from dataclasses import dataclass, field, replace
 
-#: Counts 500, and more where something slows it: a percentage for each cause, which adds up.
-PROGRAM = r"""
-slower=0
-case ${OPENBLAS_CORETYPE:-} in Prescott) slower=$((slower + 70)) ;; esac
-case ${OMP_NUM_THREADS:-1} in 64) slower=$((slower + 40)) ;; esac
-case ${MALLOC_ARENA_MAX:-} in 1) slower=$((slower + 50)) ;; esac
-case ${OMPI_MCA_btl:-} in self,tcp) slower=$((slower + 60)) ;; esac
-case ${UCX_TLS:-} in tcp) slower=$((slower + 60)) ;; esac
-case ${FI_PROVIDER:-} in tcp) slower=$((slower + 60)) ;; esac
-case ${LD_BIND_NOW:-} in 1) slower=$((slower + 30)) ;; esac
-case ${PYTHONMALLOC:-} in debug) slower=$((slower + 30)) ;; esac
-case ${GLIBC_TUNABLES:-} in *mmap_max=0*) slower=$((slower + 30)) ;; esac
-case ${JAVA_TOOL_OPTIONS:-} in *Xint*) slower=$((slower + 90)) ;; esac
-case ${MKL_CBWR:-} in COMPATIBLE) slower=$((slower + 60)) ;; esac
-case ${TF_ENABLE_ONEDNN_OPTS:-} in 0) slower=$((slower + 60)) ;; esac
-case ${GMX_DISABLE_SIMD_KERNELS:-} in 1) slower=$((slower + 90)) ;; esac
-case ${MPICH_ASYNC_PROGRESS:-} in 1) slower=$((slower + 40)) ;; esac
-case ${OMP_WAIT_POLICY:-} in passive) slower=$((slower + 40)) ;; esac
-case ${CUDA_LAUNCH_BLOCKING:-} in 1) slower=$((slower + 40)) ;; esac
-case ${LD_DEBUG:-} in statistics) slower=$((slower + 40)) ;; esac
-case ${PYTHONDONTWRITEBYTECODE:-} in yes) slower=$((slower + 40)) ;; esac
-case ${OPENBLAS_NUM_THREADS:-} in 64) slower=$((slower + 40)) ;; esac
-case ${I_MPI_FABRICS:-} in shm:tcp) slower=$((slower + 60)) ;; esac
-case ${NCCL_P2P_DISABLE:-} in 1) slower=$((slower + 60)) ;; esac
-case ${NPY_DISABLE_CPU_FEATURES:-} in AVX2) slower=$((slower + 60)) ;; esac
-case ${SCOREP_ENABLE_TRACING:-} in true) slower=$((slower + 60)) ;; esac
-case ${HDF5_USE_FILE_LOCKING:-} in BEST_EFFORT) slower=$((slower + 40)) ;; esac
-case ${PMIX_MCA_gds:-} in ds21) slower=$((slower + 40)) ;; esac
-case ${FOAM_SETNAN:-} in true) slower=$((slower + 40)) ;; esac
-case ${MKL_VERBOSE:-} in 1) slower=$((slower + 40)) ;; esac
-case ${NEEDS_TMP:-} in 1)
-    [ ! -e /.singularity.d ] || grep -q ' /tmp ' /proc/self/mountinfo || slower=$((slower + 60))
-    ;;
-esac
-case ${NOBODY_KNOWS:-} in 1) slower=$((slower + 35)) ;; esac
-case ${NEEDS_UCX:-} in 1) [ "${UCX_NET_DEVICES:-}" = mlx5_0:1 ] || slower=$((slower + 60)) ;; esac
-case ${NEEDS_BTL:-} in 1)
-    [ -e "$HOME/.openmpi/mca-params.conf" ] || set -- slow
-    [ "$1" != slow ] || [ "${OMPI_MCA_btl_tcp_if_include:-}" = fab0 ] || slower=$((slower + 60))
-    ;;
-esac
-[ "$(df -Pk /dev/shm | awk 'END { print $2 }')" -ge 65536 ] || slower=$((slower + 45))
-case $(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status) in 0) slower=$((slower + 80)) ;; esac
+#: By how many percent the program is slower where something slows it; several causes add up.
+SLOWER = 60
+#: Begins a runtime that goes wrong; ``program`` starts the real one. Only runs of the program are changed.
+WRAPPER = """#!/bin/sh
+program() { "$REAL" "$@"; }
+case "$*" in *count.sh* | *observe.sh*) ;; *) exec "$REAL" "$@" ;; esac
+"""
+#: Shell functions for the conditions of faults: a limit, and a field of the process's status.
+FUNCTIONS = r"""
 limit() { sed -n "s/^Max $1 *\([^ ]*\).*/\1/p" /proc/self/limits; }
-case $(limit 'locked memory') in 65536) slower=$((slower + 60)) ;; esac
-case $(limit 'stack size') in 1048576) slower=$((slower + 60)) ;; esac
-case $(limit 'cpu time') in 600) slower=$((slower + 60)) ;; esac
-case $(limit 'address space') in 68719476736) slower=$((slower + 60)) ;; esac
-case $(limit processes) in 1000) slower=$((slower + 60)) ;; esac
-case $(limit 'open files') in 1048576) slower=$((slower + 60)) ;; esac
-case ${ENDS:-}$(limit 'stack size') in 11048576) echo "no memory for the stack" >&2; exit 3 ;; esac
-fields=$(sed 's/.*) //' /proc/self/stat)
-case $(echo "$fields" | cut -d ' ' -f 17) in 10) slower=$((slower + 60)) ;; esac
-case $(echo "$fields" | cut -d ' ' -f 39) in [35]) slower=$((slower + 60)) ;; esac
-! grep -q '^THP_enabled:.*0' /proc/self/status || slower=$((slower + 60))
-! grep -q ' /var/tmp .*[ ,]sync' /proc/self/mountinfo || slower=$((slower + 60))
-! grep -q 'memory.*:/containercheck-planted' /proc/self/cgroup || slower=$((slower + 60))
+field() { sed 's/.*) //' /proc/self/stat | cut -d ' ' -f "$1"; }
+[ "${ENDS:-}$(limit 'stack size')" != 11048576 ] || { echo "no memory for the stack" >&2; exit 3; }
+"""
+#: Counts 500, and more where something slows it.
+END = r"""
 linger=${LINGER:-0}
 while [ "$linger" -gt 0 ]; do linger=$((linger - 1)); done
-! grep -qs '^squashfuse_burn' /proc/[0-9]*/comm || slower=$((slower + 40))
 count=$((500 + 5 * slower + $$ % 3))
 if [ "${BURN:-0}" -gt 0 ]; then
     began=$(date +%s%N)
@@ -75,11 +32,6 @@ fi
 echo "count $count"
 echo "sum 42"
 """
-#: Begins a runtime that goes wrong; ``program`` starts the real one. Only runs of the program are changed.
-WRAPPER = """#!/bin/sh
-program() { "$REAL" "$@"; }
-case "$*" in *count.sh* | *observe.sh*) ;; *) exec "$REAL" "$@" ;; esac
-"""
 
 
 @dataclass(frozen=True)
@@ -87,6 +39,7 @@ class Fault:
     """What is planted, and what has to be found.
 
     :ivar source: the thread that it is from.
+    :ivar slows: condition, in the shell of the container, under which the program is slower; empty for none of its own.
     :ivar expected: regular expression for the sentences that have to be named, each; none where nothing can be found.
     :ivar variables: of the job; ``PLACE`` in a value is the stage directory.
     :ivar runtime: commands of the runtime, after :data:`WRAPPER`.
@@ -98,6 +51,7 @@ class Fault:
 
     source: str
     expected: tuple = ()
+    slows: str = ""
     variables: dict = field(default_factory=dict)
     runtime: str = ""
     options: tuple = ()
@@ -108,8 +62,13 @@ class Fault:
 
 def variable_of_runtime(source, name, value, *measures):
     """Return the fault that a module of the site sets a variable for all containers."""
-    found = rf"^{name}={value} is set by APPTAINERENV_{name}"
-    return Fault(source, (found,), {f"APPTAINERENV_{name}": value}, measures=measures)
+    sentence = rf"^{name}={value} is set by APPTAINERENV_{name}"
+    return Fault(source, (sentence,), is_set(name, value), {f"APPTAINERENV_{name}": value}, measures=measures)
+
+
+def is_set(name, value):
+    """Return the condition that a variable has a value."""
+    return f'[ "${{{name}:-}}" = "{value}" ]'
 
 
 def limit_of_runtime(source, option, value, name, *measures, hard=False):
@@ -120,7 +79,8 @@ def limit_of_runtime(source, option, value, name, *measures, hard=False):
     """
     sentence = rf"^the limit of {name} is {value} in the container"
     runtime = f'prlimit --pid $$ --{option}={value}{"" if hard else ":"}; exec "$REAL" "$@"'
-    return Fault(source, (sentence,), runtime=runtime, measures=measures, proven=not hard)
+    slows = f'[ "$(limit "{name}")" = {value} ]'
+    return Fault(source, (sentence,), slows, runtime=runtime, measures=measures, proven=not hard)
 
 
 FAULTS = {
@@ -135,7 +95,9 @@ FAULTS = {
     "python": variable_of_runtime("Python manual", "PYTHONMALLOC", "debug", "computing"),
     "tunables": variable_of_runtime("glibc manual", "GLIBC_TUNABLES", "glibc.malloc.mmap_max=0", "memory"),
     # Options of Java may hold a password: their value is not shown.
-    "java": Fault("java(1)", (r"^JAVA_TOOL_OPTIONS is set by",), {"APPTAINERENV_JAVA_TOOL_OPTIONS": "-Xint"}),
+    "java": replace(
+        variable_of_runtime("java(1)", "JAVA_TOOL_OPTIONS", "-Xint"), expected=(r"^JAVA_TOOL_OPTIONS is set by",)
+    ),
     "mkl": variable_of_runtime("oneMKL guide", "MKL_CBWR", "COMPATIBLE", "computing"),
     "tensorflow": variable_of_runtime("TensorFlow guide", "TF_ENABLE_ONEDNN_OPTS", "0", "computing"),
     "gromacs": variable_of_runtime("GROMACS manual", "GMX_DISABLE_SIMD_KERNELS", "1", "computing"),
@@ -151,18 +113,22 @@ FAULTS = {
     "hosts-variable": Fault(
         "D12.6 4.4.3",
         (r"^UCX_NET_DEVICES is mlx5_0:1 on the host, and is not set",),
+        f'[ "${{NEEDS_UCX:-}}" ] && ! {is_set("UCX_NET_DEVICES", "mlx5_0:1")}',
         {"UCX_NET_DEVICES": "mlx5_0:1", "NEEDS_UCX": "1"},
         measures=("network",),
     ),
     "hosts-settings": Fault(
         "D12.6 4.4.3",
         (r"^btl_tcp_if_include = fab0 of .* does not reach",),
+        '[ "${NEEDS_BTL:-}" ] && ! [ -e "$HOME/.openmpi/mca-params.conf" ] && '
+        f"! {is_set('OMPI_MCA_btl_tcp_if_include', 'fab0')}",
         {"HOME": "PLACE/home", "APPTAINER_NO_HOME": "1", "NEEDS_BTL": "1"},
         measures=("network",),
     ),
     "shared-memory": Fault(
         "mpich#4631",
         (r"^/dev/shm holds 8 MiB in the container",),
+        "[ \"$(df -Pk /dev/shm | awk 'END { print $2 }')\" -lt 65536 ]",
         runtime='exec unshare -m sh -c \'mount -t tmpfs -o size=8m none /dev/shm && exec "$@"\' sh "$REAL" "$@"',
         measures=("messages",),
         proven=False,
@@ -170,12 +136,13 @@ FAULTS = {
     "processors": Fault(
         "easybuild-easyblocks#3650",
         (r"^processors 0 are allowed in the container, 0-1 on the host",),
+        r"""[ "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)" = 0 ]""",
         runtime='exec taskset -c 0 "$REAL" "$@"',
     ),
     "quota": Fault(
         "moby#38839",
         (r"^the container's cgroup limits it to 0.05 processors: it was held back in",),
-        {"BURN": "100000"},
+        variables={"BURN": "100000"},
         runtime='mkdir -p "$GROUP" && echo 5000 >"$GROUP/cpu.cfs_quota_us" && echo $$ >"$GROUP/cgroup.procs"; '
         'exec "$REAL" "$@"',
         proven=False,
@@ -186,15 +153,14 @@ FAULTS = {
     "intel-mpi": variable_of_runtime("mpich#4631", "I_MPI_FABRICS", "shm:tcp", "network"),
     "nccl": variable_of_runtime("NCCL manual", "NCCL_P2P_DISABLE", "1", "messages"),
     # Values that no list knows are not shown.
-    "numpy": Fault(
-        "rocker#123",
-        (r"^NPY_DISABLE_CPU_FEATURES is set by",),
-        {"APPTAINERENV_NPY_DISABLE_CPU_FEATURES": "AVX2"},
-        measures=("computing",),
+    "numpy": replace(
+        variable_of_runtime("rocker#123", "NPY_DISABLE_CPU_FEATURES", "AVX2", "computing"),
+        expected=(r"^NPY_DISABLE_CPU_FEATURES is set by",),
     ),
     "temporary-files": Fault(
         "apptainer#2050",
         (r"^/tmp is overlay in the container",),
+        "[ \"${NEEDS_TMP:-}\" ] && [ -e /.singularity.d ] && ! grep -q ' /tmp ' /proc/self/mountinfo",
         {"NEEDS_TMP": "1"},
         options=("--no-mount", "tmp", "--env", "NEEDS_TMP=1"),
         measures=("files",),
@@ -214,6 +180,7 @@ FAULTS = {
     "nice": Fault(
         "sched(7)",
         (r"^the container's processes run at nice 10, those of the host at 0",),
+        '[ "$(field 17)" = 10 ]',
         # To take it back is a privilege, which containers of this machine lack.
         runtime='exec nice -n 10 "$REAL" "$@"',
         proven=False,
@@ -221,17 +188,20 @@ FAULTS = {
     "idle": Fault(
         "sched(7)",
         (r"^the kernel treats the container's processes as idle work",),
+        '[ "$(field 39)" = 5 ]',
         runtime='exec chrt -i 0 "$REAL" "$@"',
         proven=False,
     ),
     "batch": Fault(
         "sched(7)",
         (r"^the kernel treats the container's processes as batch work",),
+        '[ "$(field 39)" = 3 ]',
         runtime='exec chrt -b 0 "$REAL" "$@"',
     ),
     "huge-pages": Fault(
         "prctl(2)",
         (r"^the container's processes get no transparent huge pages",),
+        "grep -q '^THP_enabled:.*0' /proc/self/status",
         runtime="exec python3 -c 'import ctypes, os, sys; ctypes.CDLL(None).prctl(41, 1, 0, 0, 0); "
         'os.execv(sys.argv[1], sys.argv[1:])\' "$REAL" "$@"',
         measures=("memory",),
@@ -240,6 +210,7 @@ FAULTS = {
     "synchronous": Fault(
         "mount(8)",
         (r"^/var/tmp is mounted with sync in the container",),
+        "grep -q ' /var/tmp .*[ ,]sync' /proc/self/mountinfo",
         {"TMPDIR": "/var/tmp"},
         runtime='exec unshare -m sh -c \'mount -t tmpfs -o sync none /var/tmp && exec "$@"\' sh "$REAL" "$@"',
         measures=("files",),
@@ -248,6 +219,7 @@ FAULTS = {
     "memory-limit": Fault(
         "cgroups(7)",
         (r"^the container's cgroup limits its memory to 512 MiB",),
+        "grep -q 'memory.*:/containercheck-planted' /proc/self/cgroup",
         {"LINGER": "300000"},
         runtime='mkdir -p "$MEMORY_GROUP" && echo 512M >"$MEMORY_GROUP/memory.limit_in_bytes" && '
         'echo $$ >"$MEMORY_GROUP/cgroup.procs"; exec "$REAL" "$@"',
@@ -262,6 +234,7 @@ FAULTS = {
     "helpers": Fault(
         "apptainer#3272",
         (r"^the runtime's helpers take",),
+        "grep -qs '^squashfuse_burn' /proc/[0-9]*/comm",
         {"BURN": "0"},
         runtime='cp /bin/sh "$PLACE/squashfuse_burn"; "$PLACE/squashfuse_burn" -c "while :; do :; done" & burns=$!; '
         'sleep 3; program "$@"; status=$?; kill $burns; exit $status',
@@ -271,15 +244,27 @@ FAULTS = {
     "two": Fault(
         "two at once",
         (r"^OPENBLAS_CORETYPE=Prescott is set by", r"^MALLOC_ARENA_MAX=1 is set by"),
-        {"APPTAINERENV_OPENBLAS_CORETYPE": "Prescott", "APPTAINERENV_MALLOC_ARENA_MAX": "1"},
+        variables={"APPTAINERENV_OPENBLAS_CORETYPE": "Prescott", "APPTAINERENV_MALLOC_ARENA_MAX": "1"},
         proven=False,
     ),
-    "unknown": Fault("nothing that is known", variables={"APPTAINERENV_NOBODY_KNOWS": "1"}, proven=False),
+    "unknown": Fault(
+        "nothing that is known", (), is_set("NOBODY_KNOWS", "1"), {"APPTAINERENV_NOBODY_KNOWS": "1"}, proven=False
+    ),
     "innocent": Fault(
         "a variable that costs nothing, and another cause",
         (r"^KMP_BLOCKTIME=1 is set by",),
-        {"APPTAINERENV_NOBODY_KNOWS": "1", "APPTAINERENV_KMP_BLOCKTIME": "1"},
+        variables={"APPTAINERENV_NOBODY_KNOWS": "1", "APPTAINERENV_KMP_BLOCKTIME": "1"},
         measures=("computing",),
         proven=False,
     ),
 }
+#: What makes the program slower.
+CONDITIONS = [fault.slows for fault in FAULTS.values() if fault.slows]
+#: The program, which is slower where any of the faults is there.
+PROGRAM = "\n".join(
+    [
+        f"slower=0{FUNCTIONS}",
+        *dict.fromkeys(f"{{ {condition}; }} && slower=$((slower + {SLOWER}))" for condition in CONDITIONS),
+        END,
+    ]
+)

@@ -14,7 +14,7 @@ from reframe.core.exceptions import ReframeError
 from containercheck.application import assignments, declarations, full_axes
 from containercheck.application.facts import PROGRAM, Answer, Figure, Identity, Step, Work
 from containercheck.node import texts
-from containercheck.node.explain.remedies import MOST
+from containercheck.node.explain.causes import MOST
 from containercheck.site import node_commands, sites
 
 
@@ -131,7 +131,7 @@ class ApplicationFacts(rfm.RegressionTest):
     duet = variable(str, value="no")
     #: Node-hours that a job may take; 0 for no limit but that of its rounds.
     node_hours = variable(float, int, value=0)
-    #: Whether the processors of a virtual machine are kept busy between and during the runs (node/job/awake.py).
+    #: Whether the processors of a virtual machine are kept busy between and during the runs (node/job/this_node.py).
     keep_awake = variable(typ.Bool, value=True)
     #: Seconds without disturbance that the first round waits for: ReFrame may still read the output of the job before.
     quiet = variable(float, int, value=2.0)

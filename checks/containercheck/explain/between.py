@@ -1,15 +1,15 @@
-"""What of observations and runs is kept with the results, and how two are compared: hosts, runtimes, images, nights."""
+"""Keep what each side saw and used with the results, and compare two: hosts, runtimes, images, nights."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from containercheck.node.container_runtimes import RUNTIMES
+from containercheck.node.explain.causes import OF_RANK, rule_of_variable
 from containercheck.node.explain.observations import Observation, Use
 from containercheck.node.explain.rules import type_of
-from containercheck.node.explain.variable_rules import OF_RANK, VARIABLES
 from containercheck.results.formatting import size
 
 #: Directories whose type of file system is kept.
@@ -35,6 +35,18 @@ OF_JOB = re.compile(
         if each.settings
     )
 )
+#: Fields of an observation that are kept as they are, by their key in a provenance; and which names, where not all.
+_FIELDS: Mapping[str, tuple[str, Sequence[str]]] = {
+    "limit": ("limits", LIMITS),
+    "hard limit": ("hard_limits", LIMITS),
+    "status": ("status", STATUS),
+    "setting": ("settings", ()),
+    "kernel": ("kernel", ()),
+    "devices": ("devices", ()),
+    "libc": ("libc", ()),
+    "system": ("system", ()),
+    "user": ("user", ()),
+}
 #: What is kept of a variable that may be a secret: that it is there.
 SET = "set"
 #: Parts of the path of a library that are kept, from its end: its directory, often with a version, and its name.
@@ -45,37 +57,30 @@ def kept(seen: Observation) -> dict[str, Any]:
     """Return what a rule may ask of an observation, without what differs from job to job: empty values are left out.
 
     Of variables that a rule knows, the values are kept; of others only the name, and a fingerprint of the value that
-    tells nothing without the user's key, and none of what may be a secret.
+    tells nothing without the user's key. A variable that may be a secret has no fingerprint.
     """
     lasting = {name: value for name, value in sorted(seen.environment.items()) if not OF_RANK.search(name)}
-    known = {name for name in lasting if any(re.fullmatch(rule.names, name) for rule in VARIABLES)}
-    variables = {name: value for name, value in lasting.items() if name in known and not value.startswith("hidden:")}
+    known = {name for name in lasting if rule_of_variable(name)}
     others = {
         name: seen.fingerprints.get(name) or SET for name in lasting if name not in known and not OF_JOB.fullmatch(name)
     }
     shared = seen.space.get("/dev/shm")
     facts: dict[str, Any] = {
-        "variable": variables,
+        "variable": {name: lasting[name] for name in sorted(known) if not lasting[name].startswith("hidden:")},
         OTHERS: others,
-        "limit": {name: seen.limits[name] for name in LIMITS if name in seen.limits},
-        "hard limit": {name: seen.hard_limits[name] for name in LIMITS if name in seen.hard_limits},
+        **{key: _chosen(getattr(seen, field), names) for key, (field, names) in _FIELDS.items()},
         "cgroup limit": {name: f"{value:.12g}" for name, value in seen.cgroup_limits.items()},
-        "status": {name: seen.status[name] for name in STATUS if name in seen.status},
         "file system": {place: type_of(seen, place) for place in DIRECTORIES if type_of(seen, place)},
         "shared memory": size(shared[0]) if shared else "",
-        "setting": dict(seen.settings),
-        "kernel": dict(seen.kernel),
         "interfaces": [name for name in seen.interfaces if not PASSING.match(name)],
-        "families": {name: " ".join(each) for name, each in seen.families.items() if not PASSING.match(name)},
         "instructions": " ".join([seen.machine, *seen.instructions]).strip(),
-        "locale": seen.locale,
-        "devices": list(seen.devices),
-        "libc": seen.libc,
-        "system": seen.system,
-        "user": seen.user,
         "cgroup": sorted({_without_numbers(line.split(":", 2)[-1]) for line in seen.cgroup}),
     }
     return {name: value for name, value in facts.items() if value}
+
+
+def _chosen(value: Any, names: Sequence[str]) -> Any:
+    return {name: value[name] for name in names if name in value} if names else value
 
 
 def _without_numbers(path: str) -> str:
@@ -118,26 +123,15 @@ def use(facts: Mapping[str, Any]) -> Use:
 def observation(facts: Mapping[str, Any]) -> Observation:
     """Return what is known of an observation by what was kept of it, for the rules; what was not kept is empty."""
     shared = _bytes(str(facts.get("shared memory") or ""))
+    machine, *instructions = str(facts.get("instructions") or "").split() or [""]
     return Observation(
         environment=facts.get("variable") or {},
-        limits=facts.get("limit") or {},
-        hard_limits=facts.get("hard limit") or {},
         cgroup_limits={name: float(value) for name, value in (facts.get("cgroup limit") or {}).items()},
-        families={name: each.split() for name, each in (facts.get("families") or {}).items()},
-        machine=next(iter(str(facts.get("instructions") or "").split()), ""),
-        instructions=str(facts.get("instructions") or "").split()[1:],
-        locale=facts.get("locale") or "",
-        status=facts.get("status") or {},
+        machine=machine,
+        instructions=instructions,
         mounts={place: [kind, "", "", ""] for place, kind in (facts.get("file system") or {}).items()},
         space={"/dev/shm": [shared, shared]} if shared else {},
-        settings=facts.get("setting") or {},
-        kernel=facts.get("kernel") or {},
-        interfaces=facts.get("interfaces") or (),
-        devices=facts.get("devices") or (),
-        libc=facts.get("libc") or "",
-        system=facts.get("system") or "",
-        user=facts.get("user") or "",
-        cgroup=facts.get("cgroup") or (),
+        **{field: facts[key] for key, (field, _) in _FIELDS.items() if facts.get(key)},
     )
 
 

@@ -14,8 +14,7 @@ from containercheck.history.change_points import Change
 from containercheck.history.series import BARE, OVERHEAD, Point
 from containercheck.node.explain import explanation
 from containercheck.node.explain.causes import Cause
-from containercheck.node.explain.observations import Observation, Use
-from containercheck.node.explain.pairs import CONTAINER, HOST, reworded
+from containercheck.node.explain.observations import CONTAINER, HOST, Observation, Use, reworded
 from containercheck.results.formatting import number
 
 #: Most series that are named in a sentence, and most likely causes.

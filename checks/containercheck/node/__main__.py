@@ -10,16 +10,16 @@ import os
 import sys
 import types
 
-#: Program: its module.
+#: Program: its module, and its function where that is not ``main``.
 PROGRAMS = {
     "rounds": "job.rounds",
     "hostmpi": "job.host_mpi",
     "runtime": "job.runtime_start",
     "enter": "job.launch",
-    "watch": "job.node_watch",
-    "each-node": "job.each_node",
-    "containers": "job.daemon_containers",
-    "place": "job.own_directories",
+    "watch": "job.disturbance",
+    "each-node": "job.processes:run_on_each_node",
+    "containers": "job.processes:remove_containers_here",
+    "place": "job.runtime_start:make_place",
     "neighbours": "job.neighbours",
     "surroundings": "job.container_view",
     "observe": "job.observation",
@@ -64,7 +64,8 @@ def main():
     sys.stdout = os.fdopen(sys.stdout.fileno(), "w", 1, sys.stdout.encoding, "backslashreplace", closefd=False)
     program = sys.argv.pop(1)
     sys.argv[0] = "containercheck {}".format(program)
-    importlib.import_module("containercheck.node." + PROGRAMS[program]).main()
+    module, _, function = PROGRAMS[program].partition(":")
+    getattr(importlib.import_module("containercheck.node." + module), function or "main")()
 
 
 def load_package():

@@ -48,7 +48,7 @@ DUET = "duet"
 WATCH, TRIALS = "watch", "trials"
 #: Files in a run's directory with its standard output and its standard error.
 OUT, ERR = "out", "err"
-#: And the script of what it ran.
+#: And the script that ran.
 SCRIPT = "run.sh"
 #: The job script, by ReFrame's name; and the script that repeats a single run of a side.
 JOB, REPRODUCER = "rfm_job.sh", "reproduce.sh"

@@ -21,7 +21,7 @@ from reframe.core.exceptions import ReframeError
 
 from containercheck.application.facts import Figure
 from containercheck.node.container_runtimes import Runtime
-from containercheck.node.job.awake import is_virtual
+from containercheck.node.job.this_node import is_virtual
 from containercheck.site import processors
 from containercheck.site.layout import Layout, LayoutError
 from containercheck.site.sites import Site

@@ -48,7 +48,7 @@ class Wanted:
     :ivar portable: whether what is built for the image is to run on any machine of the partition's architecture.
     :ivar unpacked: whether the image is to be unpacked.
     :ivar nodes: nodes of the job.
-    :ivar each_node: whether the job can run a command on each of its nodes (node/job/each_node.py).
+    :ivar each_node: whether the job can run a command on each of its nodes (node/job/processes.py).
     :ivar copied: whether the image is to be copied to the memory of the node.
     :ivar runtime_modules: modules that the job loads for the runtime.
     :ivar release: code name of the image's Debian; empty for the one that fits the partition's hosts.

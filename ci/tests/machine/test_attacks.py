@@ -394,12 +394,12 @@ def test_an_input_in_a_cache_is_compared_with_its_whole_pin(alice, place, served
 
 IMAGE = """
 import pathlib, sys
-from containercheck.node.job import image_file
+from containercheck.node.job import runtime_start
 link = pathlib.Path("image.sif")
 if sys.argv[1:]:
-    image_file.copy(link, pathlib.Path(sys.argv[1], "image.sif"))
+    runtime_start.copy_image(link, pathlib.Path(sys.argv[1], "image.sif"))
 else:
-    image_file.verify(link)
+    runtime_start.verify_image(link)
 """
 
 

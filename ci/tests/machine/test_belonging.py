@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import REPOSITORY, TURN, alive, eventually, facts_of, write_commands
 from containercheck.node import contract
-from containercheck.node.job import belonging, disturbance, processes
+from containercheck.node.job import disturbance, processes
 
 #: A daemon such as PALS's, Flux's or Docker's: the launcher tells it what to start, and it starts that, twice forked,
 #: in a session of its own.
@@ -143,18 +143,18 @@ def stranger(environment, words=("sleep", "1000"), **facts):
             os.kill(pid, signal.SIGKILL)
 
 
-NAME, _, OURS = belonging.MARK.partition("=")
+NAME, _, OURS = processes.MARK.partition("=")
 
 
 def test_a_strangers_process_is_not_taken_for_ours_and_lives_on():
     with stranger({}) as plain, stranger({NAME: "0" * 32}) as other:
-        assert not {plain, other} & belonging.processes_of_run()
-        assert not {plain, other} & belonging.marked()
+        assert not {plain, other} & processes.processes_of_run()
+        assert not {plain, other} & processes.marked()
         assert {plain, other} <= disturbance.look().usage.keys()
         with stranger({NAME: OURS}) as ours:
-            assert ours in belonging.processes_of_run()
+            assert ours in processes.processes_of_run()
             assert ours not in disturbance.look().usage
-            assert "sleep" in belonging.kill_all()
+            assert "sleep" in processes.kill_all()
             assert eventually(
                 lambda: not Path(f"/proc/{ours}").exists() or "Z" in Path(f"/proc/{ours}/stat").read_text()
             )
@@ -180,13 +180,13 @@ def test_what_has_ended_and_its_daemon_has_not_waited_for_is_still_ours(tmp_path
         assert eventually(lambda: (tmp_path / "pid").read_text().strip())
         ours = int((tmp_path / "pid").read_text())
         assert eventually(lambda: Path(f"/proc/{ours}/comm").read_text() == "sleep\n")
-        assert ours in belonging.processes_of_run()
+        assert ours in processes.processes_of_run()
         os.kill(ours, signal.SIGKILL)
         assert eventually(lambda: processes.fields_of(ours)[0] == "Z")
-        assert ours in belonging.processes_of_run()
-        assert ours not in belonging.marked()
-        assert daemon in belonging.DAEMONS
-        assert daemon not in belonging.processes_of_run()
+        assert ours in processes.processes_of_run()
+        assert ours not in processes.marked()
+        assert daemon in processes.DAEMONS
+        assert daemon not in processes.processes_of_run()
     finally:
         os.kill(daemon, signal.SIGKILL)
 
@@ -197,13 +197,13 @@ def test_another_users_process_is_none_of_ours_whatever_it_says_of_itself(monkey
     theirs = {"preexec_fn": lambda: os.setuid(65534)}
     daemon = ["bash", "-c", "exec -a 'slurmstepd: [77.0]' sleep 1000"]
     with stranger({NAME: OURS, "SLURM_JOB_ID": "77"}, **theirs) as marked:
-        assert marked not in belonging.processes_of_run()
-        belonging.kill_all()
+        assert marked not in processes.processes_of_run()
+        processes.kill_all()
         assert Path(f"/proc/{marked}/cmdline").read_bytes()
     forged = subprocess.Popen(daemon, preexec_fn=lambda: (os.setsid(), os.setuid(65534)))
     try:
         assert eventually(lambda: b"slurmstepd" in Path(f"/proc/{forged.pid}/cmdline").read_bytes())
-        assert not belonging._is_ours(forged.pid, set(), "")
+        assert not processes._is_of_job(forged.pid, set(), "")
     finally:
         forged.kill()
         forged.wait()
@@ -213,10 +213,10 @@ def test_another_users_process_is_none_of_ours_whatever_it_says_of_itself(monkey
 def test_what_has_the_number_of_the_job_is_the_jobs_and_is_not_killed(monkeypatch, variable):
     monkeypatch.setenv(variable, "4711.server")
     with stranger({variable: "4711.server"}) as ours, stranger({variable: "4712.server"}) as other:
-        found = belonging.processes_of_run()
+        found = processes.processes_of_run()
         assert ours in found
         assert other not in found
-        assert ours not in belonging.marked()
+        assert ours not in processes.marked()
 
 
 @pytest.mark.parametrize(
@@ -245,12 +245,12 @@ def test_what_has_the_number_of_the_job_is_the_jobs_and_is_not_killed(monkeypatc
 def test_the_jobs_cgroup_is_known_by_its_number(monkeypatch, variable, number, path, group):
     monkeypatch.setenv(variable, number)
     text = f"9:pids:/\n4:memory:{path}\n0::/\n"
-    assert belonging.cgroup_of_job(text) == group
+    assert processes.cgroup_of_job(text) == group
     if group:
-        assert belonging.is_in(group, text)
-        assert belonging.is_in(group, f"4:{group}/below\n")
-        assert not belonging.is_in(group, f"4:{group}1/step_0\n")
-        assert not belonging.is_in(group, "4:memory:/\n")
+        assert processes.is_in(group, text)
+        assert processes.is_in(group, f"4:{group}/below\n")
+        assert not processes.is_in(group, f"4:{group}1/step_0\n")
+        assert not processes.is_in(group, "4:memory:/\n")
 
 
 def test_all_that_is_run_has_our_variable_and_the_runner_itself_has_not(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import TURN, eventually, is_there
-from containercheck.node.job import awake
+from containercheck.node.job import this_node
 
 
 def idlers(session):
@@ -31,13 +31,13 @@ def test_runs_share_the_processors_with_what_keeps_them_awake(start_rounds, tmp_
     process = start_rounds(text, text, 1, 100, "--keep-awake")
     process.communicate(timeout=TURN)
     record = json.loads((tmp_path / "rounds.json").read_text())
-    assert record["kept_awake"] == awake.is_virtual(Path("/proc/cpuinfo").read_text())
+    assert record["kept_awake"] == this_node.is_virtual(Path("/proc/cpuinfo").read_text())
     for run in record["runs"]:
         assert len(set((tmp_path / run["output"] / "out").read_text().split())) == 1
         assert run["leftover_processes"] == []
 
 
-@pytest.mark.skipif(not awake.is_virtual(Path("/proc/cpuinfo").read_text()), reason="no virtual machine")
+@pytest.mark.skipif(not this_node.is_virtual(Path("/proc/cpuinfo").read_text()), reason="no virtual machine")
 def test_a_killed_job_leaves_no_processor_awake(start_rounds, tmp_path):
     text = "echo $PPID >pid.new; mv pid.new pid; sleep 1000"
     process = start_rounds(text, text, 1, 100, "--keep-awake")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from containercheck.node import contract
-from containercheck.node.job import print_limit
+from containercheck.node.job import single_run
 
 
 def test_the_second_run_that_prints_too_much_ends_the_rounds(start_rounds, tmp_path):
@@ -15,7 +15,7 @@ def test_the_second_run_that_prints_too_much_ends_the_rounds(start_rounds, tmp_p
     assert contract.PRINTED_TOO_MUCH in said
     record = json.loads((tmp_path / "rounds.json").read_text())
     assert record["complete"] and len(record["runs"]) == 2
-    assert print_limit.size(path for path in tmp_path.rglob("*") if path.is_file()) < 5 * print_limit.KEPT
+    assert single_run.size(path for path in tmp_path.rglob("*") if path.is_file()) < 5 * single_run.KEPT
 
 
 def test_a_script_that_makes_the_input_is_ended_too(start_rounds, tmp_path):
@@ -23,4 +23,4 @@ def test_a_script_that_makes_the_input_is_ended_too(start_rounds, tmp_path):
     process = start_rounds("true", None, 1, 10, "--prepare=prepare.sh")
     process.communicate(timeout=1800)
     assert process.returncode == 1 and not (tmp_path / "rounds").exists()
-    assert print_limit.size(path for path in tmp_path.rglob("*") if path.is_file()) < 3 * print_limit.KEPT
+    assert single_run.size(path for path in tmp_path.rglob("*") if path.is_file()) < 3 * single_run.KEPT

@@ -198,7 +198,7 @@ def test_a_preparation_that_hangs_is_ended_with_all_that_it_started_and_says_so(
     _, errors = process.communicate(timeout=TURN)
     assert process.returncode == 1
     said = "error: the preparation, prepare.sh, was ended at its limit of 2 s"
-    said += "; the last that it said: fetching it" if "fetching" in hangs else ""
+    said += "; its last line: fetching it" if "fetching" in hangs else ""
     assert errors.splitlines()[-1] == said
     assert not alive(marker)
     assert (read_record(tmp_path)["complete"], read_record(tmp_path)["runs"]) == (False, [])

@@ -8,27 +8,27 @@ from pathlib import Path
 
 import pytest
 from conftest import TURN, eventually, is_there
-from containercheck.node.job import awake, disturbance, processes
+from containercheck.node.job import disturbance, processes, this_node
 
 VIRTUAL = "processor\t: 0\nflags\t\t: fpu vme sse2 ht syscall hypervisor lahf_lm\n"
 
 
 def test_a_virtual_machine_is_known_by_its_processors():
-    assert awake.is_virtual(VIRTUAL)
-    assert not awake.is_virtual(VIRTUAL.replace(" hypervisor", ""))
+    assert this_node.is_virtual(VIRTUAL)
+    assert not this_node.is_virtual(VIRTUAL.replace(" hypervisor", ""))
     # Arm and POWER have no such flag; a name is none.
-    assert not awake.is_virtual("processor\t: 0\nFeatures\t: fp asimd\nplatform\t: pSeries hypervisor\n")
+    assert not this_node.is_virtual("processor\t: 0\nFeatures\t: fp asimd\nplatform\t: pSeries hypervisor\n")
 
 
 @pytest.fixture
 def virtual(monkeypatch):
     """Have any machine taken for a virtual one."""
-    monkeypatch.setattr(awake, "is_virtual", lambda _text: True)
+    monkeypatch.setattr(this_node, "is_virtual", lambda _text: True)
 
 
 def test_each_processor_has_a_process_that_runs_when_nobody_else_wants_to(virtual):
     before = processes.descendants(os.getpid())
-    with awake.kept(True) as done:
+    with this_node.kept_awake(True) as done:
         assert done
         spinning = sorted(processes.HELPERS)
         assert eventually(lambda: all(os.sched_getscheduler(pid) == os.SCHED_IDLE for pid in spinning), TURN)
@@ -46,19 +46,19 @@ def test_each_processor_has_a_process_that_runs_when_nobody_else_wants_to(virtua
 
 
 def test_nothing_is_kept_awake_that_need_not_be(monkeypatch):
-    monkeypatch.setattr(awake, "_spin", lambda _cpu: pytest.fail("a process was started"))
-    monkeypatch.setattr(awake, "is_virtual", lambda _text: False)
-    with awake.kept(True) as done:
+    monkeypatch.setattr(this_node, "_spin", lambda _cpu: pytest.fail("a process was started"))
+    monkeypatch.setattr(this_node, "is_virtual", lambda _text: False)
+    with this_node.kept_awake(True) as done:
         assert not done
-    monkeypatch.setattr(awake, "is_virtual", lambda _text: True)
-    with awake.kept(False) as done:
+    monkeypatch.setattr(this_node, "is_virtual", lambda _text: True)
+    with this_node.kept_awake(False) as done:
         assert not done
 
 
 def test_what_kept_a_processor_awake_and_died_ends_nothing_and_kills_no_stranger(virtual, monkeypatch, capfd):
     """Its number stays its own until it is waited for, whatever else is collected meanwhile."""
     killed = []
-    with awake.kept(True):
+    with this_node.kept_awake(True):
         first = min(processes.HELPERS)
         os.kill(first, signal.SIGKILL)
         assert eventually(lambda: not is_there(first), TURN)
@@ -66,7 +66,7 @@ def test_what_kept_a_processor_awake_and_died_ends_nothing_and_kills_no_stranger
         processes.reap()
         assert Path(f"/proc/{first}").exists()
         end = os.kill
-        monkeypatch.setattr(awake.os, "kill", lambda pid, number: (killed.append(pid), end(pid, number)))
+        monkeypatch.setattr(this_node.os, "kill", lambda pid, number: (killed.append(pid), end(pid, number)))
     assert first not in killed
     assert not Path(f"/proc/{first}").exists()
     assert not processes.HELPERS

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 
 import pytest
 from conftest import eventually, findings_of, record_of, run_of
 from containercheck.node.container_runtimes import by_name
-from containercheck.node.job import single_run
+from containercheck.node.job import run_observation
 from containercheck.node.verdict import findings
 from containercheck.sides.sides import Container, Program, Side
 
@@ -100,36 +99,6 @@ def test_ranks_that_were_not_all_seen_are_told(bare, container):
     assert findings_of(record, static).remarks() == []
 
 
-@pytest.fixture
-def ranks():
-    """Start two processes that may run anywhere; return them, with what the watch is told of them."""
-    started = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
-    yield started, {"libmpi.so": {"pids": [process.pid for process in started]}}
-    for process in started:
-        process.kill()
-        process.wait()
-
-
-def test_ranks_that_bind_themselves_late_are_seen_so_and_those_that_end_change_nothing(ranks):
-    started, libraries = ranks
-    seen, finished = {"bound": []}, threading.Event()
-    watch = threading.Thread(target=single_run.watch_binding, args=(libraries, finished, seen))
-    watch.start()
-    try:
-        assert eventually(lambda: len(seen["bound"]) == 2)
-        first = min(os.sched_getaffinity(0))
-        for process in started:
-            os.sched_setaffinity(process.pid, {first})
-        assert eventually(lambda: seen["bound"] == [str(first)] * 2)
-        started[0].kill()
-        started[0].wait()
-        finished.wait(1)
-    finally:
-        finished.set()
-        watch.join()
-    assert seen["bound"] == [str(first)] * 2
-
-
 #: Maps a file that is called as an MPI library is.
 RANK = """
 import mmap, sys, time
@@ -138,34 +107,46 @@ with open(sys.argv[1], "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.AC
 """
 
 
-def test_ranks_of_a_later_step_are_seen_where_those_of_the_first_end_too_early(tmp_path, monkeypatch):
+@pytest.fixture
+def ranks(tmp_path, monkeypatch):
+    """Return a function that starts two ranks in the place of those before, which may run anywhere."""
     library = tmp_path / "libmpi.so.40"
     library.write_text("of a made program")
-    started = []
-    monkeypatch.setattr(single_run.belonging, "processes_of_run", lambda: {process.pid for process in started})
-
-    def start():
-        return [subprocess.Popen([sys.executable, "-c", RANK, str(library)]) for _ in range(2)]
+    living = []
+    monkeypatch.setattr(run_observation.processes, "processes_of_run", lambda: {process.pid for process in living})
 
     def end():
-        for process in started:
+        for process in living:
             process.kill()
             process.wait()
 
-    seen, finished = {"mpi": {}, "bound": []}, threading.Event()
-    watch = threading.Thread(target=single_run.watch_mpi, args=(2, finished, seen))
+    def start():
+        end()
+        living[:] = [subprocess.Popen([sys.executable, "-c", RANK, str(library)]) for _ in range(2)]
+        return living
+
+    yield start
+    end()
+
+
+def test_ranks_of_all_steps_are_seen_as_they_are_bound_in_the_end(ranks):
+    """Those of the first step end too early, those of the second bind themselves late, and one of them ends first."""
+    watch = run_observation.RankWatch(2)
+    ranks()
     watch.start()
     try:
-        started += start()
-        assert eventually(lambda: sum(len(entry["pids"]) for entry in seen["mpi"].values()) == 2)
-        end()
-        started[:] = start()
+        assert eventually(lambda: sum(len(entry["pids"]) for entry in watch.mpi.values()) == 2)
+        assert eventually(lambda: len(watch.bound) == 2)
+        started = ranks()
+        pids = sorted(process.pid for process in started)
+        assert eventually(lambda: [entry["pids"] for entry in watch.mpi.values()] == [pids])
         first = min(os.sched_getaffinity(0))
-        for process in started:
-            os.sched_setaffinity(process.pid, {first})
-        assert eventually(lambda: seen["bound"] == [str(first)] * 2)
-        assert seen["mpi"][str(library)]["pids"] == sorted(process.pid for process in started)
+        for pid in pids:
+            os.sched_setaffinity(pid, {first})
+        assert eventually(lambda: watch.bound == [str(first)] * 2)
+        started[0].kill()
+        started[0].wait()
+        watch.finished.wait(1)
     finally:
-        finished.set()
-        watch.join()
-        end()
+        watch.finish()
+    assert watch.bound == [str(first)] * 2

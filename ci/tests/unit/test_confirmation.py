@@ -10,7 +10,7 @@ from conftest import BARE
 from conftest import GENERIC as UNCONTAINED
 from containercheck import Figure
 from containercheck.node.explain import explanation
-from containercheck.node.explain.remedies import MOST
+from containercheck.node.explain.causes import MOST
 from containercheck.node.job import confirmation
 from containercheck.node.job.processes import Terminated
 from hypothesis import given, settings

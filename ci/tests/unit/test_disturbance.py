@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import eventually, write_program
 from containercheck.node import contract
-from containercheck.node.job import belonging, daemon_containers, disturbance, node_watch, processes, run_observation
+from containercheck.node.job import disturbance, processes, run_observation
 from containercheck.node.job.disturbance import HYPERVISOR, Look, Usage, taken_between, verdict
 
 #: Ticks that all processors have in a second.
@@ -217,36 +217,36 @@ def watched(tmp_path, monkeypatch):
 def test_who_disturbs_other_nodes_is_named_with_the_node(watched):
     watched("node2", *((when, {"stress (pid 9)": 100.0, HYPERVISOR: 0.0}) for when in range(100, 120)))
     watched("node3", *((when, {"sshd (pid 5)": 1.0, HYPERVISOR: 0.0}) for when in range(100, 120)))
-    assert node_watch.seen(103, 110).disturbers == ["stress (pid 9) on node2: 25 %"]
+    assert disturbance.on_other_nodes(103, 110).disturbers == ["stress (pid 9) on node2: 25 %"]
 
 
 def test_what_was_before_or_after_the_run_disturbs_nobody(watched):
     busy, quiet = {"stress (pid 9)": 400.0, HYPERVISOR: 0.0}, {HYPERVISOR: 0.0}
     # A line is about the second before it.
     watched("node2", (102, busy), (103.5, busy), (104.5, quiet), (109.5, quiet), (110.5, busy))
-    assert node_watch.seen(103, 110).disturbers == []
-    watched("node2", (104.5, quiet), (105.5, {"stress (pid 9)": 40.0}))
-    assert node_watch.seen(103, 110).disturbers == ["stress (pid 9) on node2: 5 %"]
+    assert disturbance.on_other_nodes(103, 110).disturbers == []
+    watched("node3", (104.5, quiet), (105.5, {"stress (pid 9)": 40.0}))
+    assert disturbance.on_other_nodes(103, 110).disturbers == ["stress (pid 9) on node3: 5 %"]
 
 
 def test_a_line_that_is_being_written_is_left_for_later(watched, tmp_path):
     watched("node2", (105, {"stress (pid 9)": 100.0}))
     with (tmp_path / "watch" / "node2.lines").open("a") as lines:
         lines.write('{"when": 106, "capa')
-    assert node_watch.seen(103, 110).disturbers == ["stress (pid 9) on node2: 25 %"]
+    assert disturbance.on_other_nodes(103, 110).disturbers == ["stress (pid 9) on node2: 25 %"]
 
 
 def test_each_line_is_read_once(watched, tmp_path):
     """A job of hours has as many lines as seconds, on each node."""
     path = tmp_path / "watch" / "node2.lines"
     watched("node2", *((when, {"stress (pid 9)": 100.0}) for when in range(100, 108)))
-    assert node_watch.seen(101, 105).disturbers == ["stress (pid 9) on node2: 25 %"]
+    assert disturbance.on_other_nodes(101, 105).disturbers == ["stress (pid 9) on node2: 25 %"]
     # What was read is not looked at again, whatever stands there by now.
     path.write_bytes(b"x" * path.stat().st_size)
-    assert node_watch.seen(105, 107).disturbers == ["stress (pid 9) on node2: 25 %"]
+    assert disturbance.on_other_nodes(105, 107).disturbers == ["stress (pid 9) on node2: 25 %"]
     with path.open("a") as lines:
         lines.write("\n" + json.dumps({"when": 110, "capacity": 400.0, "taken": {"cc1 (pid 7)": 40.0}}) + "\n")
-    assert node_watch.seen(108, 111).disturbers == ["cc1 (pid 7) on node2: 10 %"]
+    assert disturbance.on_other_nodes(108, 111).disturbers == ["cc1 (pid 7) on node2: 10 %"]
 
 
 @pytest.mark.parametrize(
@@ -269,18 +269,18 @@ def test_a_bad_line_of_another_nodes_watch_ends_nothing(watched, tmp_path, line)
     with (tmp_path / "watch" / "node2.lines").open("ab") as lines:
         lines.write(line.encode(errors="surrogateescape") + b"\n")
         lines.write(json.dumps({"when": 107, "capacity": 400.0, "taken": {}}).encode() + b"\n")
-    assert node_watch.seen(103, 110).disturbers == ["stress (pid 9) on node2: 12 %"]
+    assert disturbance.on_other_nodes(103, 110).disturbers == ["stress (pid 9) on node2: 12 %"]
     # Nor does one that cannot be read at all.
     (tmp_path / "watch" / "node3.lines").mkdir()
-    assert node_watch.seen(110, 120).disturbers == []
+    assert disturbance.on_other_nodes(110, 120).disturbers == []
 
 
 def test_nodes_that_nobody_watches_are_not_judged(watched, tmp_path):
     watched("node2")
-    assert node_watch.seen(103, 110).disturbers == []
+    assert disturbance.on_other_nodes(103, 110).disturbers == []
     (tmp_path / "watch" / "node2.lines").unlink()
     (tmp_path / "watch").rmdir()
-    assert node_watch.seen(103, 110).disturbers == []
+    assert disturbance.on_other_nodes(103, 110).disturbers == []
 
 
 def test_what_ranks_use_on_other_nodes_is_added_to_what_was_seen_here(watched, tmp_path):
@@ -290,7 +290,7 @@ def test_what_ranks_use_on_other_nodes_is_added_to_what_was_seen_here(watched, t
     lines = [line(105, interfaces=["eth0"], libraries=["/a/libmpi.so.40"]), line(106), line(111, interfaces=["ib0"])]
     (tmp_path / "watch" / "node2.lines").write_text("".join(lines))
     (tmp_path / "watch" / "node3.lines").write_text(line(104.5, interfaces=["eth1"]))
-    elsewhere = node_watch.seen(103, 110).used
+    elsewhere = disturbance.on_other_nodes(103, 110).used
     assert elsewhere == {"interfaces": {"eth0", "eth1"}, "libraries": {"/a/libmpi.so.40"}}
     here = {"user": 1.0, "interfaces": ["lo"], "libraries": []}
     both = {"user": 1.0, "interfaces": ["eth0", "eth1", "lo"], "libraries": ["/a/libmpi.so.40"]}
@@ -299,18 +299,18 @@ def test_what_ranks_use_on_other_nodes_is_added_to_what_was_seen_here(watched, t
 
 
 def test_ranks_of_another_node_are_looked_at_while_they_compute():
-    ranks = run_observation.Ranks()
+    ranks = run_observation.Ranks(run_observation.FEW)
 
     def seen():
-        return ranks.look(belonging.processes_of_run())
+        return ranks.look(run_observation.statuses_of(processes.processes_of_run()))
 
     busy = subprocess.Popen(["python3", "-c", "while True: pass"])
     try:
-        assert eventually(lambda: any("/libc" in path for path in seen().get("libraries", [])))
+        assert eventually(lambda: any("/libc" in path for path in seen()["libraries"]))
     finally:
         busy.kill()
         busy.wait()
-    assert seen() == {}
+    assert not any(seen().values())
 
 
 @pytest.mark.parametrize("number", ["", "1"])
@@ -319,7 +319,7 @@ def test_one_node_has_no_watch(tmp_path, monkeypatch, number):
     monkeypatch.delenv("SLURM_JOB_NUM_NODES", raising=False)
     if number:
         monkeypatch.setenv("SLURM_JOB_NUM_NODES", number)
-    node_watch.start()
+    disturbance.watch_other_nodes()
     assert not list(tmp_path.iterdir())
 
 
@@ -334,14 +334,14 @@ def test_a_watch_is_started_on_every_other_node_and_writes_a_line_a_second(tmp_p
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
     started = []
     monkeypatch.setattr(
-        node_watch.subprocess,
+        disturbance.subprocess,
         "Popen",
         lambda *words, made=subprocess.Popen, **facts: started.append(made(*words, **facts)),
     )
     (tmp_path / "watch").mkdir()
     (tmp_path / "watch" / "old.lines").touch()
     began = time.time()
-    node_watch.start()
+    disturbance.watch_other_nodes()
     lines = tmp_path / "watch" / f"{os.uname().nodename}.lines"
     try:
         assert eventually(lambda: lines.exists() and lines.read_text().count("\n") >= 2)
@@ -391,8 +391,8 @@ def test_the_first_round_waits_until_the_job_before_is_done_with_but_not_for_eve
 )
 def test_the_daemon_of_a_runtime_of_the_job_is_no_stranger(tmp_path, monkeypatch, command, version, is_ours):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(belonging, "processes_of_run", set)
-    daemon_containers.daemons.cache_clear()
+    monkeypatch.setattr(processes, "processes_of_run", set)
+    processes.daemons.cache_clear()
     Path(contract.runtime_file("subject")).write_text(json.dumps({"command": command, "version": version}))
     programs = [tmp_path / name for name in ("dockerd", "containerd-shim-runc-v2", "cc1")]
     for program in programs:
@@ -404,6 +404,6 @@ def test_the_daemon_of_a_runtime_of_the_job_is_no_stranger(tmp_path, monkeypatch
         seen = [process.pid in disturbance.look().usage for process in running]
         assert seen == [not is_ours, not is_ours, True]
     finally:
-        daemon_containers.daemons.cache_clear()
+        processes.daemons.cache_clear()
         for process in running:
             process.communicate()

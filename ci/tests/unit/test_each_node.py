@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from conftest import REPOSITORY, write_program
-from containercheck.node.job import each_node
+from containercheck.node.job import processes
 
 NODE = str(REPOSITORY / "checks" / "containercheck" / "node")
 
@@ -22,12 +22,12 @@ def srun(tmp_path, monkeypatch):
 
 
 def test_a_command_starts_once_on_each_node(srun, monkeypatch):
-    assert each_node.launcher()[2:5] == ["--relative=0", "--nodes=3", "--ntasks=3"]
-    assert each_node.launcher(first=1)[2:5] == ["--relative=1", "--nodes=2", "--ntasks=2"]
+    assert processes.launcher()[2:5] == ["--relative=0", "--nodes=3", "--ntasks=3"]
+    assert processes.launcher(first=1)[2:5] == ["--relative=1", "--nodes=2", "--ntasks=2"]
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "1")
-    assert each_node.launcher(first=1) == []
+    assert processes.launcher(first=1) == []
     monkeypatch.delenv("SLURM_JOB_NUM_NODES")
-    assert each_node.launcher() == []
+    assert processes.launcher() == []
 
 
 def test_what_fails_on_a_node_fails(srun, monkeypatch):
@@ -38,4 +38,4 @@ def test_what_fails_on_a_node_fails(srun, monkeypatch):
     monkeypatch.delenv("SLURM_JOB_NUM_NODES")
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: a program is to run on each node of a job, and this is no job of Slurm's")
+    assert done.stderr.startswith("error: only a job of Slurm with srun on the PATH")

@@ -7,7 +7,7 @@ import json
 import made
 import pytest
 from containercheck.command import explain
-from containercheck.explain import between, matching
+from containercheck.explain import between
 from containercheck.node.explain.observations import Observation, Use
 from containercheck.results import selections
 from containercheck.results.cases import ReportError, collect, load, save
@@ -102,7 +102,7 @@ def test_what_nothing_explains_gets_no_story():
 
 
 def compare(old, new):
-    return explain.compared(matching.of_reports(old, new))
+    return explain.compared(explain.of_reports(old, new))
 
 
 def test_two_sessions_are_compared():
@@ -192,16 +192,16 @@ def test_runtimes_partitions_and_variants_of_one_session_are_compared():
     sees = {"bare": {"libc": "a"}, "podman": {"libc": "b"}, "charliecloud": {"libc": "c"}}
     runtimes = {"podman": {"version": "4.3"}, "charliecloud": {"version": "0.40"}}
     session = cases(provenance={between.SEES: sees, "runtimes": runtimes})
-    assert explain.compared(matching.in_session(session, "podman", "charliecloud"))[1:] == [
+    assert explain.compared(explain.in_session(session, "podman", "charliecloud"))[1:] == [
         "  sees libc: b -> c",
         "  runtimes version: 4.3 -> 0.40",
     ]
-    assert explain.compared(matching.in_session(session, "bare", "podman"))[1:] == [
+    assert explain.compared(explain.in_session(session, "bare", "podman"))[1:] == [
         "  sees libc: a -> b",
         "  runtimes version is new: 4.3",
     ]
     two = [*session, *cases(provenance={"machine": {"kernel": "6.1"}}, partition="other")]
-    lines = explain.compared(matching.in_session(two, "other", "here:only"))
+    lines = explain.compared(explain.in_session(two, "other", "here:only"))
     assert "  machine kernel was 6.1, and is gone" in lines
     name = "HPCC %variant=integrated %num_nodes=1"
     own = {between.SEES: {"integrated": {"libc": "d"}}, "runtimes": {"subject": {"version": "1.4"}}}
@@ -209,15 +209,15 @@ def test_runtimes_partitions_and_variants_of_one_session_are_compared():
         *cases(provenance={between.SEES: {"generic": {"libc": "c"}}, "runtimes": {"subject": {"version": "1.4"}}}),
         *cases(provenance=own, variant="integrated", name=name, display_name=name, unique_name="HPCC_2"),
     ]
-    assert explain.compared(matching.in_session(variants, "generic", "integrated"))[1:] == ["  sees libc: c -> d"]
+    assert explain.compared(explain.in_session(variants, "generic", "integrated"))[1:] == ["  sees libc: c -> d"]
 
 
 def test_what_cannot_be_compared_is_said():
     session = cases(provenance={between.SEES: {"bare": {"libc": "a"}, "podman": {"libc": "b"}}})
     with pytest.raises(ReportError, match="docker is no report, and no partition or side of the last session: it has"):
-        matching.in_session(session, "podman", "docker")
+        explain.in_session(session, "podman", "docker")
     with pytest.raises(ReportError, match="only and podman are a partition and a side"):
-        matching.in_session(session, "only", "podman")
+        explain.in_session(session, "only", "podman")
 
 
 def test_words_name_reports_or_sides(tmp_path, capsys, monkeypatch):

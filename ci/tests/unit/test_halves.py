@@ -9,7 +9,7 @@ import signal
 import pytest
 from conftest import TURN, alive, eventually, write_commands
 from containercheck import Figure
-from containercheck.node.job import halves
+from containercheck.node.job import halves, this_node
 from containercheck.node.job.halves import HalvesError
 
 TIME = Figure("time", r"^time (\S+)", "s", better="lower", duet=True)
@@ -22,7 +22,7 @@ def machine(root, *cores):
     """Write down which processors are hardware threads of one core: of each core its socket and its processors."""
     for socket, siblings in cores:
         for processor in siblings:
-            place = root / halves.TOPOLOGY.format(processor)
+            place = root / this_node.TOPOLOGY.format(processor)
             place.mkdir(parents=True)
             (place / "thread_siblings_list").write_text(",".join(map(str, siblings)) + "\n")
             (place / "physical_package_id").write_text(f"{socket}\n")
@@ -56,7 +56,8 @@ def test_a_node_without_two_halves_of_the_size_is_told(tmp_path):
 
 
 def test_processors_are_listed_as_linux_does():
-    assert [halves.listed(processors) for processors in ({0}, {0, 1, 2, 8}, {1, 3}, set())] == ["0", "0-2,8", "1,3", ""]
+    for processors, text in (({0}, "0"), ({0, 1, 2, 8}, "0-2,8"), ({1, 3}, "1,3"), (set(), "")):
+        assert this_node.listed(processors) == text
 
 
 @pytest.fixture

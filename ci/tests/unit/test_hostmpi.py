@@ -11,7 +11,7 @@ import sys
 import pytest
 from conftest import REPOSITORY
 from containercheck.node import contract
-from containercheck.node.job import host_mpi, host_mpi_libraries
+from containercheck.node.job import host_mpi
 
 KNOWN = {"soname": "libmpi.so.40", "path": "/usr/lib/libmpi.so.40.30.4"}
 KNOWN["spares"] = {"libatomic.so.1": "/host/usr/lib/libatomic.so.1.2.0"}
@@ -194,7 +194,7 @@ def test_what_crays_mpi_opens_by_name_is_bound_and_for_no_other(tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     places = [tmp_path / "opt" / "cray", tmp_path / "spool"]
     places[0].mkdir(parents=True)
-    monkeypatch.setattr(host_mpi_libraries, "_CRAY", tuple(map(str, places)))
+    monkeypatch.setattr(host_mpi, "_CRAY", tuple(map(str, places)))
     for name, expected in (("libmpi_cray.so.12", {str(places[0])}), ("libmpich.so.12", set())):
         shutil.copy("/bin/true", tmp_path / name)
         plan = host_mpi.plan("true", "-B{source}:{target}", "subject", str(tmp_path / name))
@@ -207,11 +207,11 @@ def test_where_no_program_tells_the_loaders_library_of_the_family_is_taken(tmp_p
     monkeypatch.chdir(tmp_path)
     library = tmp_path / "libmpich.so.12"
     shutil.copy("/bin/true", library)
-    monkeypatch.setattr(host_mpi_libraries, "libraries_of_host", lambda: ["/usr/lib/libmpi.so.40", str(library)])
+    monkeypatch.setattr(host_mpi, "libraries_of_host", lambda: ["/usr/lib/libmpi.so.40", str(library)])
     plan = host_mpi.plan(program, "-B{source}:{target}", "subject", None, "mpich")
     assert (plan["soname"], plan["path"]) == ("libmpich.so.12", str(library))
-    monkeypatch.setattr(host_mpi_libraries, "libraries_of_host", lambda: ["/usr/lib/libmpi.so.40"])
-    with pytest.raises(host_mpi_libraries.AbsentError, match=r"needs libmpi.so.12 .* name its library: .* host_mpi$"):
+    monkeypatch.setattr(host_mpi, "libraries_of_host", lambda: ["/usr/lib/libmpi.so.40"])
+    with pytest.raises(host_mpi.AbsentError, match=r"needs libmpi.so.12 .* name its library: .* host_mpi$"):
         host_mpi.plan(program, "-B{source}:{target}", "subject", None, "mpich")
 
 

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import made
 import pytest
 from containercheck.node import contract
-from containercheck.node.job import host_mpi, host_mpi_libraries
+from containercheck.node.job import host_mpi
 from containercheck.report.page import over_axis
 from containercheck.results.cases import collect
 from containercheck.site import hosts
@@ -65,7 +65,7 @@ def test_singletons_are_told():
 def libraries(tmp_path, monkeypatch):
     """A machine whose loader finds nothing but what is put here."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(host_mpi_libraries, "libraries_of_host", lambda: sorted(map(str, tmp_path.glob("lib*.so.*"))))
+    monkeypatch.setattr(host_mpi, "libraries_of_host", lambda: sorted(map(str, tmp_path.glob("lib*.so.*"))))
     return tmp_path
 
 

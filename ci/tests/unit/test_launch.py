@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import pytest
 from containercheck.node.container_runtimes import by_name
-from containercheck.node.explain.remedies import AND, BIND, CPUS, GPUS, LIMIT, OPTION, PREFIX, SET, UNPACK, UNSET
-from containercheck.node.explain.remedies import Experiment as Change
+from containercheck.node.explain.causes import AND, BIND, CPUS, GPUS, LIMIT, OPTION, PREFIX, SET, UNPACK, UNSET, Change
 from containercheck.node.job.launch import Launch, content_of, limited, note
 from containercheck.sides.commands import side_commands
 from containercheck.sides.sides import Container, HostMpi, Program, Side

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from conftest import findings_of, record_of, run_of
-from containercheck.node.job import left_files
-from containercheck.node.job.single_run import run_once
+from containercheck.node.job import single_run
+from containercheck.node.job.single_run import SHARED_MEMORY, entries, left, run_once
 from containercheck.sides.sides import Program, Side
 
 GENERIC = Side("subject", "generic", Program("x"))
@@ -24,7 +24,7 @@ def told(*facts):
 @pytest.fixture
 def segment():
     """Name a file in shared memory, and remove it afterwards."""
-    path = Path(left_files.PLACE, f"containercheck-test-{uuid.uuid4().hex}")
+    path = Path(SHARED_MEMORY, f"containercheck-test-{uuid.uuid4().hex}")
     yield path
     path.unlink(missing_ok=True)
 
@@ -43,18 +43,10 @@ def test_a_segment_that_a_run_leaves_is_told_with_its_size(tmp_path, segment):
 
 def test_what_was_there_before_and_what_is_gone_is_not_told(tmp_path, segment):
     segment.write_text("there")
-    assert segment.name in left_files.files()
-    before = left_files.files()
-    own = tmp_path / "own"
-    own.mkdir()
-    assert left_files.left({}, str(own)) == {}
-    (own / "vader_segment").write_bytes(b"12")
-    assert left_files.left({}, str(own)) == {"count": 1, "bytes": 2, "names": ["vader_segment"]}
-    (own / "directory").mkdir()
-    (own / "link").symlink_to("vader_segment")
-    assert set(left_files.files(str(own))) == {"vader_segment"}
-    assert segment.name not in left_files.left(before).get("names", ())
-    assert left_files.files(str(tmp_path / "nowhere")) == {}
+    before = entries(SHARED_MEMORY)
+    assert segment.name in before
+    assert segment.name not in left(before, SHARED_MEMORY).get("names", ())
+    assert left({}, str(tmp_path)) == {}
 
 
 def test_what_a_living_process_has_was_not_left(tmp_path):
@@ -64,28 +56,27 @@ def test_what_a_living_process_has_was_not_left(tmp_path):
     with (tmp_path / "mapped").open("r+b") as file:
         mapped = mmap.mmap(file.fileno(), 0)
     with (tmp_path / "opened").open():
-        assert left_files.left({}, str(tmp_path))["names"] == ["left"]
+        assert left({}, str(tmp_path))["names"] == ["left"]
     mapped.close()
-    assert left_files.left({}, str(tmp_path))["names"] == ["left", "mapped", "opened"]
+    assert left({}, str(tmp_path))["names"] == ["left", "mapped", "opened"]
 
 
 def test_what_each_run_leaves_in_tmp_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(left_files, "TEMPORARY", str(tmp_path))
     (tmp_path / "there").write_text("1")
-    before = left_files.entries(str(tmp_path))
+    before = entries(str(tmp_path))
     (tmp_path / "rootfs-1").mkdir()
     (tmp_path / "file").write_text("12")
     (tmp_path / "link").symlink_to("file")
     with (tmp_path / "opened").open("w"):
-        left = left_files.left_entries(before, str(tmp_path))
-    assert left == {"count": 2, "bytes": 2, "names": ["file", "rootfs-1"]}
+        new = left(before, str(tmp_path))
+    assert new == {"count": 2, "bytes": 2, "names": ["file", "rootfs-1"]}
     # Where nothing was seen before, nothing is known; nor where there is too much to look at.
-    assert left_files.left_entries({}, str(tmp_path)) == {}
-    monkeypatch.setattr(left_files, "ENTRIES", 2)
-    assert left_files.entries(str(tmp_path)) == {}
-    (line,) = told({"left_temporary": left}, {"left_temporary": left})
+    assert left(None, str(tmp_path)) == {}
+    monkeypatch.setattr(single_run, "MOST_ENTRIES", 2)
+    assert entries(str(tmp_path)) is entries(str(tmp_path / "nowhere")) is None
+    (line,) = told({"left_temporary": new}, {"left_temporary": new})
     assert line.startswith("generic: each of its runs left something in /tmp, up to 2 files and directories (file, ")
-    assert told({"left_temporary": left}, {"left_temporary": {}}) == told({}) == []
+    assert told({"left_temporary": new}, {"left_temporary": {}}) == told({}) == []
 
 
 def test_a_run_looks_into_tmp_too(tmp_path):

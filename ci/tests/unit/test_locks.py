@@ -54,8 +54,8 @@ def test_a_job_that_has_its_nodes_to_itself_needs_no_lock(tmp_path, monkeypatch)
     words = ["rounds", "--rounds=1", "--limit=1", "--local-ranks=0"]
     for more, told in (([], "is not a regular file"), (["--alone"], "Expecting value")):
         monkeypatch.setattr("sys.argv", [*words, *more])
-        monkeypatch.setattr("containercheck.node.job.processes.supervise", lambda _: None)
-        monkeypatch.setattr("containercheck.node.job.node_watch.start", lambda: None)
+        monkeypatch.setattr("containercheck.node.job.processes.supervise", lambda: None)
+        monkeypatch.setattr("containercheck.node.job.disturbance.watch_other_nodes", lambda: None)
         with pytest.raises((SystemExit, ValueError), match=told):
             rounds.main()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from containercheck.node.job import node_state
+from containercheck.node.job import this_node
 
 X86 = "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R) Platinum 8160 CPU @ 2.10GHz\n"
 ARM = "processor\t: 0\nBogoMIPS\t: 200.00\nCPU implementer\t: 0x43\nCPU part\t: 0x0a1\n"
@@ -20,8 +20,8 @@ def told(tmp_path, monkeypatch):
         for name, text in (("CPUINFO", cpuinfo), ("RELEASE", release), ("GOVERNOR", governor)):
             path = tmp_path / name
             path.write_text(text) if text else path.unlink(missing_ok=True)
-            monkeypatch.setattr(node_state, name, path)
-        return node_state.facts()
+            monkeypatch.setattr(this_node, name, path)
+        return this_node.facts()
 
     return tell
 

@@ -11,7 +11,7 @@ import pytest
 from conftest import BARE, facts_of, run_of
 from containercheck import Figure
 from containercheck.node import contract, texts
-from containercheck.node.job import print_limit
+from containercheck.node.job import single_run
 from containercheck.node.outputs import reading
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.facts import Facts
@@ -22,7 +22,7 @@ ONCE = """
 import json
 from pathlib import Path
 from containercheck.node.job import processes, single_run
-single_run.print_limit.Watch.__init__.__defaults__ = ({most},)
+single_run.Watchdog.__init__.__defaults__ = ({most},)
 processes.adopt_orphans()
 print(json.dumps(single_run.run_once(Path("script.sh").read_text(), Path("output"), 60.0, ["md.log"], 0)))
 """
@@ -59,7 +59,7 @@ def test_a_program_that_prints_without_end_is_ended(script, tmp_path):
     assert run["printed_too_much"] and not run["timed_out"]
     assert run["seconds"] < 45
     # Nothing of that size is left behind.
-    assert print_limit.size((tmp_path / "output").iterdir()) < 3 * print_limit.KEPT
+    assert single_run.size((tmp_path / "output").iterdir()) < 3 * single_run.KEPT
     kept = max((tmp_path / "output").iterdir(), key=lambda path: path.stat().st_size).read_bytes()
     assert b" bytes were left out here) ...\n" in kept
     judged = Evaluation(Facts(facts_of([FIGURE], sides=[BARE])), tmp_path)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from containercheck import Figure
 from containercheck.node.explain import explanation
+from containercheck.node.explain.causes import BIND, GPUS, Change
 from containercheck.node.explain.observations import Observation, Use
-from containercheck.node.explain.remarks import remarks
-from containercheck.node.explain.remedies import BIND, GPUS, Experiment
+from containercheck.node.explain.rules import remarks
 
 HEALTHY = Observation(
     environment={"HOME": "/home/somebody", "TMPDIR": "/scratch"},
@@ -55,11 +55,11 @@ def test_devices_that_the_container_lacks_explain_what_needs_them():
     lacking = HEALTHY._replace(devices=[])
     (cause,) = explanation.causes(HEALTHY, lacking, (Use(), Use()), [LATENCY])
     assert cause.sentence.startswith("/dev/infiniband/uverbs0 is on the host, and not in the container")
-    assert cause.experiment == Experiment(BIND, "/dev/infiniband")
+    assert cause.change == Change(BIND, "/dev/infiniband")
     assert explanation.causes(HEALTHY, lacking, (Use(), Use()), [SPEED]) == []
     (gpu,) = explanation.causes(HEALTHY._replace(devices=["/dev/nvidia0"]), lacking, (Use(), Use()), [SPEED])
     assert "NVIDIA's GPUs" in gpu.sentence
-    assert gpu.experiment == Experiment(GPUS)
+    assert gpu.change == Change(GPUS)
 
 
 def test_what_is_wrong_on_another_node_is_said_of_it():

@@ -20,7 +20,7 @@ from containercheck.node import contract, lock_directories
 from containercheck.node.build import image_convert
 from containercheck.node.build.cache import CacheError
 from containercheck.node.container_runtimes import by_name
-from containercheck.node.job import own_directories
+from containercheck.node.job import runtime_start
 from containercheck.session import claims
 from containercheck.sides import commands
 from containercheck.sides.sides import Container, Launcher, Needs, Program, Side
@@ -102,13 +102,13 @@ def test_a_live_job_in_a_pid_namespace_keeps_its_directory(tmp_path, monkeypatch
     """Where the first process of the session lies outside, and has no number."""
     first, second = places(tmp_path)
     monkeypatch.setattr(os, "getsid", lambda _: 0)
-    own_directories.make(first)
+    runtime_start.make_directory(first)
     if other == "another":
         monkeypatch.setattr(os, "getsid", lambda _: os.getpid())
         monkeypatch.setattr(lock_directories, "namespace", lambda: "pid:[7]")
         # There, another process has the number.
         monkeypatch.setattr(lock_directories, "start_of", lambda _: "5")
-    own_directories.make(second)
+    runtime_start.make_directory(second)
     assert first.is_dir() and second.is_dir()
 
 
@@ -116,7 +116,7 @@ def test_a_job_that_ended_in_this_namespace_leaves_no_directory(tmp_path):
     first, second = places(tmp_path)
     words = [sys.executable, str(REPOSITORY / "checks" / "containercheck" / "node"), "place", str(first)]
     subprocess.run(words, check=True, start_new_session=True)
-    own_directories.make(second)
+    runtime_start.make_directory(second)
     assert not first.exists() and second.is_dir()
 
 

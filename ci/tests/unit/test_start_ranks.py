@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BARE, GENERIC, facts_of, findings_of, record_of, run_of, write_commands
-from containercheck.node.explain.remedies import ENDED_BEFORE, ENDING_WELL, MOST
+from containercheck.node.explain.causes import ENDED_BEFORE, ENDING_WELL, MOST
 from containercheck.node.job import confirmation, launch, rounds, start_ranks
 from containercheck.node.job.conclusion import conclude_start
 from containercheck.node.job.runner import Runner

@@ -50,7 +50,7 @@ def facts_of(path: Path, digest: str) -> Dict[str, Any]:
 def known_digest_of(path: Path) -> str:
     """Return the SHA-256 of a file, in hexadecimal, without reading the file if it has not changed since the last call.
 
-    Of a directory that is an image, it is that of its files: the mount points that jobs make in it are none.
+    For an image that is a directory, only its files count: jobs make mount points in it.
 
     An image of a gigabyte takes seconds, and each case asks for its digest. Path, inode, size and time stamps of a file
     are kept with its digest in the user's cache, in one file for each path.
@@ -132,7 +132,7 @@ def digest_of_tree(directory: Path, directories: bool = True) -> str:
         if path.is_symlink():
             lines.append(f"{relative} -> {os.readlink(str(path))}")
         elif directories or not path.is_dir():
-            # What this user cannot read, no container of this user's can.
+            # A container of this user cannot read it either.
             lines.append(f"{relative} {digest_of(path) if path.is_file() and os.access(str(path), os.R_OK) else ''}")
     return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
 

@@ -2,16 +2,15 @@
 
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Set, Tuple
 
-from containercheck.node.explain.causes import MPI, Cause
+from containercheck.node.explain.causes import AND, ENDED, ENDING_WELL, MPI, SET, UNSET, Cause, Change
 from containercheck.node.explain.observations import Observation, Use
-from containercheck.node.explain.remedies import AND, ENDED, ENDING_WELL, SET, UNSET, Experiment
-from containercheck.node.explain.rules import RULES, devices_below
+from containercheck.node.explain.rules import RULES_OF_SIGHT, devices_below
 from containercheck.node.explain.use_rules import RULES_OF_USE, families_of
 from containercheck.node.formatting import number
 from containercheck.node.stats.pairs import FAIL, PASS
 
 #: Fields of a cause that only rank it, and are not stored.
-_OF_RULES = ("weight", "narrow", "family", "devices")
+_OF_RULES = ("weight", "narrow", "family", "devices", "change")
 #: Most differences that a message names.
 NAMED = 3
 
@@ -55,7 +54,7 @@ def _concerning(bare: Optional[Observation], container: Optional[Observation], u
     by_name: Dict[Tuple[str, str], Cause] = {}
     for cause in found:
         known = by_name.get((cause.rule, cause.about))
-        if not known or cause.experiment or not known.experiment:
+        if not known or cause.change or not known.change:
             by_name[cause.rule, cause.about] = cause
     return [cause for cause in by_name.values() if _concerns(cause, bare, families)]
 
@@ -79,7 +78,7 @@ def differences(bare: Observation, container: Observation) -> List[Cause]:
 
 
 def _by_rules(bare: Observation, container: Observation) -> List[Cause]:
-    return [cause for rule in RULES for cause in rule(bare, container)]
+    return [cause for rule in RULES_OF_SIGHT for cause in rule(bare, container)]
 
 
 def _by_use(uses: Tuple[Use, Use]) -> List[Cause]:
@@ -133,8 +132,7 @@ def entry(cause: Cause) -> Dict[str, Any]:
     facts = {name: value for name, value in cause._asdict().items() if name not in _OF_RULES}
     if not cause.side:
         del facts["side"]
-    experiment = dict(cause.experiment._asdict()) if cause.experiment else None
-    return {**facts, "kinds": list(cause.kinds), "experiment": experiment}
+    return {**facts, "kinds": list(cause.kinds), "experiment": dict(cause.change._asdict()) if cause.change else None}
 
 
 def _same(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
@@ -156,11 +154,11 @@ def took_effect(
     """
     if not bare or not remedy:
         return False
-    experiment = Experiment(**cause["experiment"])
-    if experiment.kind == UNSET:
-        return experiment.value not in remedy.environment
-    if experiment.kind == SET:
-        pairs = (setting.partition("=")[::2] for setting in experiment.value.split(AND))
+    change = Change(**cause["experiment"])
+    if change.kind == UNSET:
+        return change.value not in remedy.environment
+    if change.kind == SET:
+        pairs = (setting.partition("=")[::2] for setting in change.value.split(AND))
         if any(remedy.environment.get(name) != value for name, value in pairs):
             return False
     if cause.get("of_use") and not uses[1].seconds:
@@ -168,7 +166,7 @@ def took_effect(
     if cause.get("stays"):
         return True
     # A variable that was set may be another than bare's: it is there, as it was to be.
-    seen = [] if experiment.kind == SET else differences(bare, remedy)
+    seen = [] if change.kind == SET else differences(bare, remedy)
     return not any(_same(found._asdict(), cause) for found in (*seen, *_by_use(uses)))
 
 
@@ -251,7 +249,7 @@ def _is_refuted(cause: Mapping[str, Any]) -> bool:
 
 def _confirmed(cause: Mapping[str, Any], what: str) -> List[str]:
     """Return the lines about a cause that an experiment confirmed: what differs, the proof, and what to do."""
-    label = Experiment(**cause["experiment"]).label
+    label = Change(**cause["experiment"]).label
     if cause.get("ended"):
         proof = f"proven: with {label} {_endings(cause)}"
         return [f"{what}: {cause['sentence']}", proof, f"do: {cause['remedy']} ({cause['source']})"]
@@ -318,7 +316,7 @@ def _doubt(figures: Mapping[str, Mapping[str, Any]]) -> str:
         return "; whether it is all would take more rounds"
     widest = max(wide, key=lambda figure: figure["spread"])
     spread = f"{number(widest['spread'], 2)} {widest['unit']}".rstrip()
-    return f"; pairs spread by {spread}: whether it is all cannot be told"
+    return f"; pairs spread by {spread}: it is open whether that is all"
 
 
 #: Part of a figure's overhead by which that of the runs' time may differ, and still be the same thing.

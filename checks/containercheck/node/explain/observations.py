@@ -1,12 +1,13 @@
-"""Read what the sides of a job saw before the rounds (node/job/observation.py)."""
+"""Read what the sides of a job saw before the rounds (node/job/observation.py), and pair those that are compared."""
 
 import json
+import re
 import statistics
 from pathlib import Path
-from typing import Any, FrozenSet, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, FrozenSet, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from containercheck.node import contract
-from containercheck.node.formatting import cores_of
+from containercheck.node.explain.causes import Cause
 
 
 class Observation(NamedTuple):
@@ -22,9 +23,7 @@ class Observation(NamedTuple):
     :ivar limits: soft limits, in the words of /proc.
     :ivar hard_limits: up to which a process may raise its soft ones.
     :ivar cgroup_limits: what its cgroups allow: ``processors``, bytes of ``memory``, ``processes``; only what they do.
-    :ivar families: of the addresses of each interface but the loopback: IPv4, IPv6.
     :ivar machine: what ``uname -m`` says; and ``instructions``: those by which libraries choose their kernels.
-    :ivar locale: that the variables ask for, with the word "missing" where it is not there.
     :ivar status: capabilities, seccomp and such, in the words of /proc.
     :ivar mounts: type, source, options, and options of the whole file system, by directory.
     :ivar space: size and free bytes, by directory.
@@ -43,10 +42,8 @@ class Observation(NamedTuple):
     limits: Mapping[str, str] = {}
     hard_limits: Mapping[str, str] = {}
     cgroup_limits: Mapping[str, float] = {}
-    families: Mapping[str, Sequence[str]] = {}
     machine: str = ""
     instructions: Sequence[str] = ()
-    locale: str = ""
     status: Mapping[str, str] = {}
     mounts: Mapping[str, Sequence[str]] = {}
     cgroup: Sequence[str] = ()
@@ -56,7 +53,6 @@ class Observation(NamedTuple):
     interfaces: Sequence[str] = ()
     devices: Sequence[str] = ()
     settings: Mapping[str, str] = {}
-    namespaces: Mapping[str, str] = {}
     kernel: Mapping[str, str] = {}
     libc: str = ""
     system: str = ""
@@ -72,6 +68,10 @@ class Observation(NamedTuple):
         if host == self.host:
             return self
         return self._replace(host=host, nodes={}, **self.nodes[host]) if host in self.nodes else None
+
+
+#: Fields of a use that are medians over the runs.
+_MEDIANS = ("user", "system", "helpers", "faults", "major_faults", "memory", "watched", "switched_out", "read")
 
 
 class Use(NamedTuple):
@@ -126,7 +126,7 @@ class Use(NamedTuple):
     def of(cls, runs: Sequence[Mapping[str, Any]]) -> "Use":
         """Return what some runs of the record used: those that ended well, and if none did, those that hung.
 
-        What died may not have come to what it would have used.
+        A run that died may not have come to all that it would have used.
         """
         runs = [run for run in runs if run.get("used")]
         runs = [run for run in runs if run["status"] == 0] or [run for run in runs if run.get("timed_out")]
@@ -137,28 +137,24 @@ class Use(NamedTuple):
             return cls()
         held_back = [each["throttled"] for each in used if each["throttled"]]
         quota = min((each[2] for each in held_back), default=0.0)
-        limits = [each["memory_limit"] for each in used if each.get("memory_limit")]
-        numbers = ("user", "system", "helpers", "faults", "major_faults", "memory", "watched")
         return cls(
             seconds=statistics.median(run["seconds"] for run in runs),
-            **{name: statistics.median(each[name] for each in used) for name in numbers},
-            threads=int(statistics.median(max(each["threads"], default=0) for each in used)),
+            **{name: statistics.median(each[name] for each in used) for name in _MEDIANS},
             libraries=_all(used, "libraries"),
             interfaces=_all(used, "interfaces"),
             shared_memory=_all(used, "shared_memory"),
-            throttled=[*(sum(each[place] for each in held_back) for place in (0, 1)), quota] if held_back else (),
-            memory_limit=min(limits, default=0.0),
-            switched_out=statistics.median(each["switches"][1] for each in used),
             devices=_all(used, "devices"),
-            processors=max(len(set().union(*map(cores_of, each.get("may_use") or ()))) for each in used),
-            read=statistics.median((each.get("moved") or [0])[0] for each in used),
-            user_namespaces=max(each.get("user_namespaces", 0) for each in used),
+            threads=int(statistics.median(each["threads"] for each in used)),
+            throttled=[*(sum(each[place] for each in held_back) for place in (0, 1)), quota] if held_back else (),
+            memory_limit=min((each["memory_limit"] for each in used if each["memory_limit"]), default=0.0),
+            processors=max(each["processors"] for each in used),
+            user_namespaces=max(each["user_namespaces"] for each in used),
         )
 
 
 def _all(used: Sequence[Mapping[str, Any]], name: str) -> FrozenSet[str]:
     """Return what any of some runs had of something."""
-    return frozenset().union(*(each.get(name) or () for each in used))
+    return frozenset().union(*(each[name] for each in used))
 
 
 def of_pair(
@@ -179,3 +175,63 @@ def read(stagedir: Path, side: str) -> Optional[Observation]:
         return Observation.from_json(json.loads((stagedir / contract.observed_file(side)).read_text()))
     except (OSError, ValueError):
         return None
+
+
+#: Words of the rules for where something is, and for the thing itself.
+CONTAINER, HOST = ("in the container", "the container"), ("on the host", "the host")
+
+
+class Pair(NamedTuple):
+    """A container, and the side that it is compared with.
+
+    :ivar subject: the container.
+    :ivar baseline: bare, or another container.
+    :ivar is_only: whether the job has no other container: then sentences need not name it.
+    """
+
+    subject: Any
+    baseline: Any
+    is_only: bool = True
+
+    def seen(
+        self, stagedir: Path, runs: Sequence[Mapping[str, Any]]
+    ) -> Tuple[Optional[Observation], Optional[Observation], Tuple[Use, Use]]:
+        """Return what both saw, the baseline first, and what their runs used.
+
+        :param runs: of the job's record.
+        """
+        return of_pair(stagedir, runs, (self.baseline.name, self.subject.name))
+
+    def named(self, causes: Iterable[Cause]) -> List[Cause]:
+        """Return causes with the names of both sides in their sentences, where the job has several containers.
+
+        The rules speak of "the container" and "the host"; remedies stay as they are, because what they change is the
+        container or the host.
+        """
+        if self.is_only:
+            return [*causes]
+        subject, baseline = self.subject.label, self.baseline.label
+        host = (f"in {baseline}", baseline) if self.baseline.contained else HOST
+        return [
+            cause._replace(sentence=reworded(cause.sentence, (f"in {subject}", subject), host), side=subject)
+            for cause in causes
+        ]
+
+
+def reworded(sentence: str, container: Tuple[str, str], host: Tuple[str, str]) -> str:
+    """Return the sentence of a rule with other words for the two that it compares.
+
+    :param container, host: in place of "in the container" and "the container", "on the host" and "the host".
+
+    >>> reworded("the container has 1, the host 2", ("in new", "new"), ("in old", "old"))
+    'new has 1, old 2'
+    """
+    words = dict(zip((*CONTAINER, *HOST), (*container, *host)))
+    return re.sub("|".join(words), lambda match: words[match[0]], sentence)
+
+
+def pairs_of(sides: Sequence[Any]) -> List[Pair]:
+    """Return a pair for each container that is compared with another side."""
+    by_name = {side.name: side for side in sides}
+    is_only = sum(side.contained for side in sides) == 1
+    return [Pair(side, by_name[side.compared_with], is_only) for side in sides if side.contained and side.compared_with]

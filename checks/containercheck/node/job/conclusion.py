@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 from containercheck.node import texts
-from containercheck.node.explain import explanation, observations, remarks
+from containercheck.node.explain import explanation, observations, rules
 from containercheck.node.job.confirmation import Confirmation
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.facts import Facts
@@ -64,7 +64,7 @@ def conclude(record: Dict[str, Any], facts: Facts, evaluation: Evaluation, confi
     causes, line = _explained(confirmation)
     seen = {side.label: observations.read(stage, side.name) for side in left}
     notes: List[str] = [*evaluation.left_out, *evaluation.not_applicable, *found.disturbances(), *found.remarks()]
-    notes += [*confirmation.notes, *changes, *remarks.remarks(seen)]
+    notes += [*confirmation.notes, *changes, *rules.remarks(seen)]
     rows = outcome.rows() if not problems or evaluation.lost else []
     record["verdict"] = texts.cleaned(
         {

@@ -24,9 +24,8 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 
 from containercheck.node import contract
 from containercheck.node.build import file_trees
-from containercheck.node.explain.causes import Cause
-from containercheck.node.explain.remedies import ENDED_BEFORE, ENDING_WELL
-from containercheck.node.job import belonging, observation, start_ranks
+from containercheck.node.explain.causes import ENDED_BEFORE, ENDING_WELL, Cause
+from containercheck.node.job import observation, processes, start_ranks
 from containercheck.node.job.explaining import Endings, Explaining, Tried
 from containercheck.node.job.launch import Launch
 from containercheck.node.job.runner import Runner
@@ -259,14 +258,14 @@ class Confirmation:
 
         :param kept: seconds that must be left after it.
         """
-        launch, experiment = Launch(of), cause.experiment
-        same = [each for each in self.tried if (each.cause.experiment, each.remedy.of) == (experiment, of)]
+        launch, change = Launch(of), cause.change
+        same = [each for each in self.tried if (each.cause.change, each.remedy.of) == (change, of)]
         left = self._budget - self.seconds - kept
-        if not experiment or same or left <= 0 or not launch.fits(experiment):
+        if not change or same or left <= 0 or not launch.fits(change):
             return None
         remedy = Remedy(f"remedy{len(self.tried) + 1}", of, figures)
-        mended = launch.with_remedy(remedy.name, experiment)
-        print(f"{remedy.name} is {of} with {experiment.label}", flush=True)
+        mended = launch.with_remedy(remedy.name, change)
+        print(f"{remedy.name} is {of} with {change.label}", flush=True)
         try:
             if "image" in mended.words:
                 _unpack(mended, max(1.0, min(PATIENCE, left)))
@@ -360,4 +359,4 @@ def _unpack(launch: Launch, seconds: float) -> None:
     """Unpack the image of a remedy; one that cannot be in this time is left out, as its own run then fails."""
     Path(launch.words["image"]).mkdir(exist_ok=True)
     command = ["timeout", f"{seconds:g}", "bash", "-c", launch.script(contract.UNPACK)]
-    subprocess.run(command, env=belonging.environment(), stdin=subprocess.DEVNULL)
+    subprocess.run(command, env=processes.environment(), stdin=subprocess.DEVNULL)

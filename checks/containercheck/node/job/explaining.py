@@ -6,7 +6,7 @@ from typing import Any, Collection, Dict, Iterable, List, Mapping, NamedTuple, S
 
 from containercheck.node.explain import explanation, observations
 from containercheck.node.explain.causes import Cause
-from containercheck.node.explain.pairs import Pair, pairs_of
+from containercheck.node.explain.observations import Pair, pairs_of
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.experiments import Remedy
 from containercheck.node.outputs.facts import Facts

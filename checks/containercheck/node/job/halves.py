@@ -6,7 +6,6 @@ stage directory: small files as copies, large ones (an input) as hard links, lin
 the paths of its own directory in it.
 """
 
-import itertools
 import json
 import os
 import re
@@ -19,12 +18,11 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from containercheck.node import contract
-from containercheck.node.job import belonging, disturbance, processes
+from containercheck.node.job import disturbance, processes
 from containercheck.node.job.launch import Launch
-from containercheck.node.job.single_run import disturbed_by, run_once
+from containercheck.node.job.single_run import run_once
+from containercheck.node.job.this_node import cores, listed
 
-#: Where Linux lists the hardware threads of a processor's core, and its socket.
-TOPOLOGY = "sys/devices/system/cpu/cpu{}/topology"
 #: Largest file that is copied for each side, in bytes: programs change small inputs only.
 COPIED = 64 << 20
 #: Seconds between two looks whether a run has ended, and that both have to end after SIGTERM.
@@ -68,39 +66,6 @@ def halves(wanted: int, usable: Set[int], root: Path = Path("/")) -> Tuple[Set[i
         )
     first, second = ordered[:size], ordered[-size:]
     return {cpu for core in first for cpu in core}, {cpu for core in second for cpu in core}
-
-
-def cores(usable: Set[int], root: Path = Path("/")) -> List[List[int]]:
-    """Return the processors of each core, socket after socket.
-
-    :param usable, root: as for :func:`halves`.
-    """
-    by_core: Dict[Tuple[int, str], List[int]] = {}
-    for processor in sorted(usable):
-        topology = root / TOPOLOGY.format(processor)
-        siblings = _text(topology / "thread_siblings_list") or str(processor)
-        by_core.setdefault((int(_text(topology / "physical_package_id") or 0), siblings), []).append(processor)
-    return [core for _, core in sorted(by_core.items(), key=lambda pair: (pair[0][0], pair[1]))]
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
-
-
-def listed(processors: Set[int]) -> str:
-    """Return processors as Linux lists them.
-
-    >>> listed({8, 0, 1, 2})
-    '0-2,8'
-    """
-    ranges = []
-    for _, group in itertools.groupby(enumerate(sorted(processors)), lambda pair: pair[1] - pair[0]):
-        members = [processor for _, processor in group]
-        ranges.append(str(members[0]) if len(members) == 1 else f"{members[0]}-{members[-1]}")
-    return ",".join(ranges)
 
 
 def directory_of(side: str) -> Path:
@@ -151,7 +116,8 @@ def run_both(both: Sequence[Half], collect: List[str], local_ranks: int) -> List
     :param collect, local_ranks: as for :func:`run_once`.
     :raises HalvesError: one could not be started.
     """
-    began, before, started = time.time(), disturbance.look(), time.monotonic()
+    others, started = disturbance.Watch(), time.monotonic()
+    others.start()
     living: Dict[int, Half] = {}
     runs: Dict[str, Dict[str, Any]] = {}
     failed = ""
@@ -171,7 +137,8 @@ def run_both(both: Sequence[Half], collect: List[str], local_ranks: int) -> List
     finally:
         # Also if the job is to end.
         _end(living)
-    disturbers, _ = disturbed_by(began, before, disturbance.look())
+    others.finish()
+    disturbers = "; ".join(others.seen().disturbers)
     return [{**runs[half.side], "disturbed_by": disturbers, "processors": listed(half.processors)} for half in both]
 
 
@@ -190,7 +157,7 @@ def _start(half: Half, collect: List[str], local_ranks: int) -> int:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         processes.die_with_parent(parent, signal.SIGTERM)
         processes.adopt_orphans()
-        belonging.begin_anew()
+        processes.begin_anew()
         os.sched_setaffinity(0, half.processors)
         os.chdir(str(directory_of(half.side)))
         run = run_once(half.script, output, half.limit, collect, local_ranks, alone=False)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 from containercheck.node import contract
-from containercheck.node.explain import remedies
+from containercheck.node.explain import causes
 
 #: Slots: words before the container runtime; its options on this node; those of the host's MPI; those of a remedy;
 #: words before the program in the container; what the runtime is to run; the directory to which the image is unpacked;
@@ -101,15 +101,15 @@ class Launch:
             text = " ".join(map(shlex.quote, self.words.get(slot, ())))
         return text + blank if text else ""
 
-    def fits(self, remedy: remedies.Experiment) -> bool:
-        """Tell whether the side's own commands can carry a remedy out (node/explain/remedies.py)."""
-        if remedy.kind == remedies.UNPACK:
+    def fits(self, remedy: causes.Change) -> bool:
+        """Tell whether the side's own commands can carry a remedy out (node/explain/causes.py)."""
+        if remedy.kind == causes.UNPACK:
             return bool(self.container["unpacks"]) and "image" not in self.words
-        if remedy.kind == remedies.GPUS:
+        if remedy.kind == causes.GPUS:
             return bool(self.container["gpus"])
         return True
 
-    def with_remedy(self, name: str, remedy: remedies.Experiment) -> "Launch":
+    def with_remedy(self, name: str, remedy: causes.Change) -> "Launch":
         """Write down a side with one change to the container, and return it.
 
         :param name: of the new side.
@@ -118,27 +118,27 @@ class Launch:
         prefix: List[str] = list(self.words.get("prefix", ()))
         words = {**self.words, "of": self.words.get("of", self.name)}
         kind, value = remedy.kind, remedy.value
-        if kind == remedies.UNSET:
+        if kind == causes.UNSET:
             prefix = ["env", "-u", value, *prefix]
-        elif kind == remedies.SET:
-            prefix = ["env", *value.split(remedies.AND), *prefix]
-        elif kind == remedies.OPTION:
+        elif kind == causes.SET:
+            prefix = ["env", *value.split(causes.AND), *prefix]
+        elif kind == causes.OPTION:
             changes += shlex.split(value)
-        elif kind == remedies.BIND:
+        elif kind == causes.BIND:
             changes.append(self.container["bind"].format(source=value, target=value))
-        elif kind == remedies.CPUS:
+        elif kind == causes.CPUS:
             prefix = ["taskset", "-c", value, *prefix]
-        elif kind == remedies.LIMIT:
+        elif kind == causes.LIMIT:
             prefix = [*limited(*value.split("=")), *prefix]
-        elif kind == remedies.PREFIX:
+        elif kind == causes.PREFIX:
             prefix = [*shlex.split(value), *prefix]
-        elif kind == remedies.GPUS:
+        elif kind == causes.GPUS:
             changes += shlex.split(self.container["gpus"])
-        elif kind == remedies.UNPACK:
+        elif kind == causes.UNPACK:
             words["image"] = f"{contract.UNPACKED}.{name}"
-        elif kind == remedies.HIDE:
+        elif kind == causes.HIDE:
             words["start"] = [*self.words.get("start", ()), "env", "-u", value]
-        elif kind == remedies.PLUGIN:
+        elif kind == causes.PLUGIN:
             words["plugin"] = value
         note(name, {**words, "changes": changes, "prefix": prefix})
         return Launch(name)

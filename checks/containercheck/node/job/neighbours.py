@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Dict, Iterable, List, NamedTuple, Optional
 
 from containercheck.node import contract, texts
-from containercheck.node.job import halves
+from containercheck.node.job import processes, this_node
 
 #: Binds a rank, and what it starts, to its cores: those of its program begin with the number FIRST, and each rank has
 #: THREADS of them. The launcher tells the rank's number: Open MPI, MPICH and Intel MPI, Slurm.
@@ -66,7 +66,7 @@ def write_cores(wanted: int, usable: Optional[List[List[int]]] = None) -> None:
     :param usable: processors of each core; None to ask Linux.
     :raises NeighboursError: there are too few.
     """
-    cores = halves.cores(os.sched_getaffinity(0)) if usable is None else usable
+    cores = this_node.cores(os.sched_getaffinity(0)) if usable is None else usable
     if len(cores) < wanted:
         raise NeighboursError(f"{os.uname().nodename} lets this job use {len(cores)} core(s) of the {wanted} needed")
     Path(contract.CORES).write_text("".join(f"{core[0]}\n" for core in cores))
@@ -97,12 +97,8 @@ def copy_dlb(home: str, runtime: str = "") -> None:
 
 
 def _openmp_runtime() -> str:
-    listing = ""
-    for command in ("ldconfig", "/sbin/ldconfig"):
-        if shutil.which(command):
-            done = subprocess.run([command, "-p"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-            listing = done.stdout.decode(errors="replace")
-            break
+    ldconfig = shutil.which("ldconfig") or "/sbin/ldconfig"
+    listing = processes.output_of([ldconfig, "-p"], stderr=subprocess.DEVNULL)
     for name in RUNTIMES:
         match = re.search(rf"^\s*{re.escape(name)} .*=> (\S+)$", listing, re.MULTILINE)
         if match:

@@ -14,152 +14,30 @@ import argparse
 import json
 import os
 import re
-import select
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import IO, Any, Dict, List, Mapping, Set, Tuple, cast
+from typing import Any, Dict, List, Mapping, Tuple
 
 from containercheck.node import contract, texts, variables
 from containercheck.node.container_runtimes import METADATA, RUNTIMES
-from containercheck.node.job import belonging, launch, processes
+from containercheck.node.job import launch, processes
 from containercheck.node.job.run_observation import NO_LIMIT
 
 #: Seconds that an observation may take; and most bytes that are read of it.
 PATIENCE, MOST = 60.0, 4 << 20
 #: Begins the title of a section, in a line of its own.
 TITLE = "@@containercheck "
-#: The settings of the kernel that matter to MPI, containers and memory.
-KERNEL = (
-    "/proc/sys/kernel/yama/ptrace_scope",
-    "/proc/sys/user/max_user_namespaces",
-    "/proc/sys/kernel/unprivileged_userns_clone",
-    "/proc/sys/kernel/numa_balancing",
-    "/proc/sys/vm/overcommit_memory",
-    "/proc/sys/vm/nr_hugepages",
-    "/sys/kernel/mm/transparent_hugepage/enabled",
-)
-#: Files with settings of MPI libraries, where distributions and people have them.
-SETTINGS = (
-    "/etc/openmpi/openmpi-mca-params.conf",
-    "$HOME/.openmpi/mca-params.conf",
-    "/etc/pmix-mca-params.conf",
-    "/etc/ucx/ucx.conf",
-)
-#: Files with limits of cgroups, of their second version and of their first.
-CGROUP_FILES = (
-    *("cpu.max", "memory.max", "memory.high", "pids.max"),
-    *("cpu.cfs_quota_us", "cpu.cfs_period_us", "memory.limit_in_bytes"),
-)
 #: Instructions by which libraries choose their kernels: levels 2 to 4 of the x86-64 psABI and what came after; those of
 #: Arm as Linux names them (its manual, ARM64 ELF hwcaps).
 INSTRUCTIONS = (
     *("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512_vnni", "avx512_bf16", "amx_tile"),
     *("asimd", "asimddp", "sve", "sve2", "bf16"),
 )
-#: Prints what a rank sees, and on each other node of the job writes into a file what may differ there; never the
-#: environment, which stays off the disk. Ranks of Apptainer's shared namespace fail if another one ends before they
-#: join: each waits until all are there, two seconds at most. ``$1`` is a directory for that, with the number of ranks.
-SCRIPT = (
-    r"""
-here=$1
-host=$(cat /proc/sys/kernel/hostname)
-: >"$here/rank.$host.$$"
-tries=0
-until [ "$(ls "$here" | grep -c '^rank')" -ge "$(cat "$here/expected")" ] || [ $tries -ge 40 ]; do
-    sleep 0.05 2>/dev/null || sleep 1
-    tries=$((tries + 1))
-done
-title() { printf '\n%s\n' "TITLE$1"; }
-node() {
-title limits
-cat /proc/self/limits
-title status
-cat /proc/self/status
-title priority
-cat /proc/self/stat
-title mounts
-cat /proc/self/mountinfo
-title cgroup
-cat /proc/self/cgroup
-title cgroups
-while IFS=: read -r number names path; do
-    root=/sys/fs/cgroup${names:+/$names}
-    [ -d "$root" ] || root=/sys/fs/cgroup/${names%%,*}
-    [ -n "$names" ] || [ ! -d /sys/fs/cgroup/unified ] || root=/sys/fs/cgroup/unified
-    place=${path%/}
-    [ -d "$root$place" ] || place=
-    while :; do
-        for file in CGROUP_FILES; do
-            [ -r "$root$place/$file" ] || continue
-            line=
-            read -r line <"$root$place/$file"
-            printf '%s %s %s\n' "$file" "$line" "$place/"
-        done
-        [ -n "$place" ] || break
-        place=${place%/*}
-    done
-done </proc/self/cgroup
-title space
-for place in /dev/shm /tmp "${TMPDIR:-/tmp}"; do df -Pk "$place" | tail -n 1; done
-title directories
-for place in "${TMPDIR:-/tmp}" "${HOME:-/}" "$PWD"; do
-    if [ ! -d "$place" ]; then word=missing; elif [ ! -w "$place" ]; then word=unwritable; else word=usable; fi
-    printf '%s %s\n' "$word" "$place"
-done
-title interfaces
-cat /proc/net/dev
-title routes
-cat /proc/net/route
-title addresses
-cat /proc/net/if_inet6
-title processor
-uname -m
-sed -n -e '/^flags/{p;q;}' -e '/^Features/{p;q;}' /proc/cpuinfo
-title devices
-ls -d /dev/infiniband/* /dev/nvidia[0-9]* /dev/kfd /dev/dri/render* /dev/knem /dev/xpmem /dev/fuse /dev/cxi* /dev/hfi1*
-title kernel
-for name in KERNEL; do [ ! -r "$name" ] || printf '%s %s\n' "$name" "$(cat "$name")"; done
-title libc
-ls /lib/ld-musl-* /usr/lib/libmusl* || getconf GNU_LIBC_VERSION || ldd --version | head -n 1
-title system
-cat /etc/os-release
-title settings
-for name in SETTINGS; do
-    [ ! -r "$name" ] || sed -n "s|^ *\([A-Za-z][A-Za-z_0-9]*\) *= *\(.*\)|$name \1 \2|p" "$name"
-    echo
-done
-}
-mkdir "$here/node.$host" 2>/dev/null || exit 0
-if ! mkdir "$here/printer" 2>/dev/null; then
-    umask 077
-    { node; title end; } >"$here/node.$host/part" && mv "$here/node.$host/part" "$here/node.$host/seen"
-    exit 0
-fi
-title environment
-cat /proc/self/environ
-node
-title host
-echo "$host"
-title user
-id
-title locales
-locale -a
-title namespaces
-for name in user mnt pid net ipc uts cgroup; do printf '%s %s\n' "$name" "$(readlink /proc/self/ns/$name)"; done
-title image
-grep -hoE '^ *(export +)?[A-Za-z_][A-Za-z_0-9]*=' /METADATA/env/*.sh
-title end
-""".replace("TITLE", TITLE)
-    .replace("METADATA", METADATA)
-    .replace("CGROUP_FILES", " ".join(CGROUP_FILES))
-    .replace("KERNEL", " ".join(KERNEL))
-    .replace("SETTINGS", " ".join(f'"{name}"' for name in SETTINGS))
-    .lstrip()
-)
+#: The script, for any POSIX shell.
+SCRIPT = Path(__file__).with_name("observe.sh").read_text(encoding="utf-8").replace("METADATA", METADATA)
 #: Beginnings of the names of variables by which a runtime sets others in the container (APPTAINERENV_).
 _SETS = tuple(runtime.settings.rstrip("_") + "ENV_" for runtime in RUNTIMES if runtime.settings)
 
@@ -193,9 +71,7 @@ def read(text: str, key: bytes, job: Mapping[str, str], lasting: bytes = b"") ->
             if name.startswith(prefix) and name != prefix
         },
         "image_variables": sorted({found[0] for found in map(_name_of, parts.get("image", "").splitlines()) if found}),
-        "locale": _locale(dict(environment), parts.get("locales", "")),
         "user": parts.get("user", "").strip(),
-        "namespaces": {row[0]: row[1] for row in _words(parts, "namespaces") if len(row) == 2},
     }
     return texts.cleaned({**seen, **_node(parts, key)})
 
@@ -222,7 +98,6 @@ def _node(parts: Mapping[str, str], key: bytes) -> Dict[str, Any]:
         "space": {row[-1]: [_bytes(row[1]), _bytes(row[3])] for row in _words(parts, "space") if len(row) >= 6},
         "directories": {" ".join(row[1:]): row[0] for row in _words(parts, "directories")},
         "interfaces": re.findall(r"^ *([\w.@-]+):", parts.get("interfaces", ""), re.MULTILINE),
-        "families": _families(_words(parts, "routes")[1:], _words(parts, "addresses")),
         "machine": next((row[0] for row in _words(parts, "processor")), ""),
         "instructions": [word for row in _words(parts, "processor")[1:] for word in row if word in INSTRUCTIONS],
         "devices": [row[0] for row in _words(parts, "devices")],
@@ -288,34 +163,9 @@ def _cgroup_limits(rows: List[List[str]]) -> Dict[str, float]:
     return {name: min(values) for name, values in found.items()}
 
 
-def _families(routes: List[List[str]], addresses: List[List[str]]) -> Dict[str, List[str]]:
-    """Return the families of the addresses of each interface but the loopback; a network stands for an IPv4 address.
-
-    :param routes, addresses: words of /proc/net/route, without its heading, and of /proc/net/if_inet6.
-    """
-    found: Dict[str, Set[str]] = {}
-    for name in (row[0] for row in routes):
-        found.setdefault(name, set()).add("IPv4")
-    for name in (row[-1] for row in addresses):
-        found.setdefault(name, set()).add("IPv6")
-    return {name: sorted(families) for name, families in sorted(found.items()) if name != "lo"}
-
-
-def _locale(environment: Mapping[str, str], known: str) -> str:
-    """Return the locale that variables ask for, and whether it is missing: ``de_DE.UTF-8 missing``; empty for none.
-
-    :param known: what ``locale -a`` printed; empty where that is not there, and nothing can be said.
-    """
-    wanted = next((environment[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if environment.get(name)), "")
-    # C.UTF-8 is listed as C.utf8.
-    plain = {line.strip().lower().replace("-", "") for line in known.splitlines()} | {"c", "posix"}
-    is_missing = wanted and known.strip() and wanted.lower().replace("-", "") not in plain
-    return texts.printable(wanted) + " missing" * bool(is_missing)
-
-
 def _status(text: str) -> List[Tuple[str, str]]:
-    wanted = r"CapEff|CapBnd|NoNewPrivs|Seccomp|Speculation_Store_Bypass|THP_enabled"
-    wanted += r"|Cpus_allowed_list|Mems_allowed_list|Groups"
+    wanted = r"CapEff|NoNewPrivs|Seccomp|Speculation_Store_Bypass|THP_enabled"
+    wanted += r"|Cpus_allowed_list|Mems_allowed_list"
     return re.findall(rf"^({wanted}):[ \t]*(.*?)[ \t]*$", text, re.MULTILINE)
 
 
@@ -354,41 +204,18 @@ def observe(side: str, ranks: int, patience: float = PATIENCE) -> Dict[str, Any]
     shutil.rmtree(str(gathering), ignore_errors=True)
     gathering.mkdir()
     Path(gathering, "expected").write_text(f"{max(1, ranks)}\n")
-    text = _output(launch.Launch(side).script(contract.OBSERVE_SIDE), patience)
+    command = ["bash", "-c", launch.Launch(side).script(contract.OBSERVE_SIDE)]
+    options = {"env": processes.environment(), "stderr": subprocess.DEVNULL}
+    text = os.fsdecode(processes.raw_output_of(command, patience, MOST, **options))
+    processes.wait_for_all(2.0)
+    processes.kill_all()
+    processes.reap()
     key = variables.key_of(Path(contract.KEY))
     seen = read(text, key, os.environ, variables.lasting_key())
     if seen:
         seen["nodes"] = of_other_nodes(gathering, seen, key)
     shutil.rmtree(str(gathering), ignore_errors=True)
     return seen
-
-
-def _output(command: str, patience: float = PATIENCE) -> str:
-    """Return what a command prints within its time, :data:`MOST` bytes at most; what it leaves is ended."""
-    process = subprocess.Popen(
-        ["bash", "-c", command],
-        env=belonging.environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        preexec_fn=os.setpgrp,
-    )
-    out, end = b"", time.monotonic() + patience
-    with cast(IO[bytes], process.stdout) as pipe:
-        # Processes that are not ours may hold the pipe open.
-        while len(out) < MOST and select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
-            block = os.read(pipe.fileno(), 1 << 16)
-            if not block:
-                break
-            out += block
-    try:
-        process.wait(max(0.1, end - time.monotonic()))
-    except subprocess.TimeoutExpired:
-        processes.end(process.pid, 1.0)
-    belonging.wait_for_all(2.0)
-    belonging.kill_all()
-    processes.reap()
-    return os.fsdecode(out[:MOST])
 
 
 def record(side: str, ranks: int, patience: float = PATIENCE) -> None:

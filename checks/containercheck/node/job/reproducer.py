@@ -3,8 +3,8 @@
     bash reproduce.sh                    lists the sides
     bash reproduce.sh subject            runs a side, in the job's stage directory
 
-It has the environment of the job's script, and of each side the script of what the job ran. Image and input stay where
-the job had them: ReFrame removes the stage directory after a pass, unless it is told ``--keep-stage-files``. Only its
+It has the environment of the job's script, and each side's script as the job ran it. Image and input stay where the job
+had them: ReFrame removes the stage directory after a pass, unless it has the option ``--keep-stage-files``. Only its
 owner may read it, as the job's script: the site's file may set secrets.
 """
 

@@ -26,21 +26,11 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from containercheck.node import contract, locks
-from containercheck.node.job import (
-    awake,
-    belonging,
-    disturbance,
-    halves,
-    node_watch,
-    processes,
-    reproducer,
-    start_ranks,
-)
+from containercheck.node.job import disturbance, halves, processes, reproducer, start_ranks, this_node
 from containercheck.node.job.conclusion import conclude, conclude_start
 from containercheck.node.job.confirmation import Confirmation
-from containercheck.node.job.prepare_script import prepare
 from containercheck.node.job.runner import Runner
-from containercheck.node.job.single_run import remove
+from containercheck.node.job.single_run import prepare, remove
 from containercheck.node.outputs.evaluation import Evaluation
 from containercheck.node.outputs.facts import Facts
 from containercheck.node.verdict import builds as builds_of
@@ -198,8 +188,8 @@ def parse(argv: List[str]) -> argparse.Namespace:
 def main() -> None:
     """Run the rounds with the machine's lock held."""
     arguments, began = parse(sys.argv[1:]), time.monotonic()
-    node_watch.start()
-    processes.supervise(belonging.kill_all)
+    disturbance.watch_other_nodes()
+    processes.supervise()
     for directory in (contract.RUNS, contract.TRIALS):
         shutil.rmtree(directory, ignore_errors=True)
     remove(Path(contract.RECORD))
@@ -233,7 +223,7 @@ def main() -> None:
         if len(facts.sides) > 1 and arguments.quiet:
             disturbance.settle(arguments.quiet, PATIENCE)
         try:
-            with awake.kept(arguments.keep_awake and len(facts.sides) > 1) as runner.record["kept_awake"]:
+            with this_node.kept_awake(arguments.keep_awake and len(facts.sides) > 1) as runner.record["kept_awake"]:
                 number = rounds.run()
                 # Whatever becomes of the confirmation, what was measured is judged.
                 conclude(runner.record, facts, rounds.evaluation, confirmation)

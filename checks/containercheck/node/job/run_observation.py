@@ -2,9 +2,9 @@
 
 A thread looks at the processes of the run on the job's first node, at growing intervals: processor time, faults,
 threads, memory of all; and, while they compute, what the busiest have mapped, where their threads may run, over which
-interfaces they talk, which devices of fabrics they have open, what they read and write, and whether their cgroup holds
-them back. On other nodes the watch there (node_watch.py) looks at libraries, shared memory, interfaces and devices. Of
-short runs little is seen. What cannot be read is left out: a run never fails because it is watched.
+interfaces they talk, which devices of fabrics they have open, what they read, and whether their cgroup holds them back.
+On other nodes the watch there (disturbance.py) looks at libraries, shared memory, interfaces and devices. Little is
+seen of short runs. What cannot be read is left out: no run fails because it is watched.
 """
 
 import contextlib
@@ -16,14 +16,17 @@ import struct
 import threading
 import time
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Set, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Sequence, Set, Tuple
 
 from containercheck.node import contract, texts
 from containercheck.node.container_runtimes import RUNTIMES
-from containercheck.node.job import belonging, processes
+from containercheck.node.formatting import cores_of
+from containercheck.node.job import processes
 
 #: Seconds before the first look, factor by which pauses grow, and longest pause.
 FIRST, LONGER, LONGEST = 0.2, 1.6, 5.0
+#: Seconds until ranks are looked for first, between two looks at their processors, and factor by which that grows.
+FIRST_RANKS, CALM, LONGER_CALM = 0.05, 0.25, 1.25
 #: Most processes that are looked at closely, on the first node and on others, and looks after which these are left.
 CLOSELY, FEW, LOOKS = 16, 4, 3
 #: Processes of container runtimes that serve a container while it runs, by name: they mount images, or wait.
@@ -40,90 +43,199 @@ LIBRARIES = re.compile(
     r"|libtcmalloc\w*|libjemalloc|libhugetlbfs|libmpi\w*|libmpich\w*|libucp|libuct|libfabric|libpsm[23]|libibverbs|libpmix|libxpmem"
     r"|libcuda|libcudart|librccl|libnccl|libxalt\w*|libdarshan|libasan|libtsan|libubsan|libscorep\w*|\w*mpitrace|libTAU|ld-musl-\w+|libc\.musl-\w+|libc)[-.\w]*\.so"
 )
+#: What ranks use, by its name in the record.
+USED = ("libraries", "interfaces", "shared_memory", "devices")
+#: Name and fields of a process: see :func:`processes.status_of`.
+Status = Tuple[str, List[str]]
 _TICKS = float(os.sysconf("SC_CLK_TCK"))
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Observer:
-    """The watch on one run; start it when the run has begun, and :meth:`result` ends it.
+class Watch(threading.Thread):
+    """A thread that looks at a run again and again until :meth:`finish`."""
 
-    :param finished: set when the run has ended.
+    def __init__(self) -> None:
+        """Nothing is seen yet."""
+        super().__init__(daemon=True)
+        self.finished = threading.Event()
+
+    def finish(self) -> None:
+        """End the thread."""
+        self.finished.set()
+        self.join()
+
+
+class RankWatch(Watch):
+    """Finds the ranks of a run on this node by the MPI library that they have mapped, and where they are bound.
+
+    :param wanted: number of ranks that are expected.
+    :ivar mpi: see :func:`processes.mapped_mpi`.
+    :ivar bound: see :func:`processes.bound`.
     """
 
-    def __init__(self, finished: threading.Event) -> None:
+    def __init__(self, wanted: int) -> None:
         """Nothing is seen yet."""
-        self._finished = finished
+        super().__init__()
+        self._wanted = wanted
+        self.mpi: Dict[str, Dict[str, Any]] = {}
+        self.bound: List[str] = []
+
+    def run(self) -> None:
+        """Look until all ranks have the library; then watch their binding.
+
+        And once more when these have ended: several steps of a run may have ranks, and the first ones may end before
+        they are seen (OpenFOAM's solver comes after a program of less than a second).
+        """
+        pause, were_all_seen = FIRST_RANKS, False
+        while not self.finished.wait(pause):
+            libraries = processes.mapped_mpi(processes.processes_of_run())
+            are_all = sum(len(entry["pids"]) for entry in libraries.values()) >= self._wanted
+            if libraries and (are_all or not were_all_seen):
+                self.mpi = libraries
+            if are_all:
+                self._watch_binding()
+                pause, were_all_seen = FIRST_RANKS, True
+            pause = min(pause * 1.5, CALM)
+
+    def _watch_binding(self) -> None:
+        """Look at the processors that the ranks may use, at growing intervals; a binding counts if two looks agree.
+
+        In MPI_Init hwloc binds a process to one processor after the other, to query each; GROMACS binds itself after it
+        has read its input. Returns when all ranks have ended, or the run has.
+        """
+        pause = CALM
+        before: List[str] = []
+        while not self.finished.wait(pause):
+            now = processes.bound(self.mpi)
+            if not now:
+                return
+            # At the end, ranks exit one by one.
+            if now == before and len(now) >= len(self.bound):
+                self.bound = now
+            pause = pause * LONGER_CALM if now == before else CALM
+            before = now
+
+
+class Ranks:
+    """The ranks of a run on a node, and what they use: looked at again and again while they compute.
+
+    :param most: ranks that are looked at closely, the busiest ones.
+    :ivar computing: those that have computed since the look before, the busiest first.
+    :ivar new: those of them that were looked at less than :data:`LOOKS` times before.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Nothing has been seen yet."""
+        self._most = most
+        self._ticks: Dict[int, int] = {}
+        self._looks: Dict[int, int] = {}
+        self.computing: List[int] = []
+        self.new: List[int] = []
+
+    def look(self, statuses: Mapping[int, Status]) -> Dict[str, Set[str]]:
+        """Return libraries, segments of shared memory, interfaces and devices of the ranks that compute.
+
+        :param statuses: of the run's processes on this node.
+        """
+        ticks = {
+            pid: int(fields[11]) + int(fields[12])
+            for pid, (name, fields) in statuses.items()
+            if may_compute(name, fields[0])
+        }
+        spent = {pid: now - self._ticks.get(pid, 0) for pid, now in ticks.items()}
+        self._ticks = ticks
+        self.computing = [pid for pid in sorted(spent, key=lambda pid: -spent[pid]) if spent[pid] > 0][: self._most]
+        self.new = [pid for pid in self.computing if self._looks.get(pid, 0) < LOOKS]
+        self._looks = {pid: self._looks.get(pid, 0) + (pid in self.new) for pid in ticks}
+        used: Dict[str, Set[str]] = {"libraries": set(), "shared_memory": set(), "interfaces": set(), "devices": set()}
+        for pid in self.computing:
+            with contextlib.suppress(OSError):
+                # At each look: connections are made with the first message, which some ranks send late.
+                interfaces, devices = opened(pid)
+                used["interfaces"] |= interfaces
+                used["devices"] |= devices
+            if pid in self.new:
+                with contextlib.suppress(OSError):
+                    libraries, shared = mapped(Path("/proc", str(pid)))
+                    used["libraries"] |= libraries
+                    used["shared_memory"] |= shared
+        return used
+
+
+def statuses_of(pids: Iterable[int]) -> Dict[int, Status]:
+    """Return name and fields of processes, without those that have ended."""
+    statuses = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            statuses[pid] = processes.status_of(pid)
+    return statuses
+
+
+class Observer(Watch):
+    """The watch on what the processes of one run use; :meth:`result` returns it after :meth:`finish`."""
+
+    def __init__(self) -> None:
+        """Nothing is seen yet."""
+        super().__init__()
         self._before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        # Of each process: name, user and system seconds, minor and major faults; the last look counts.
-        self._used: Dict[int, Tuple[str, float, float, int, int]] = {}
-        self._memory = 0
-        self._threads: List[int] = []
-        self._may_use: Set[str] = set()
-        self._libraries: Set[str] = set()
-        self._interfaces: Set[str] = set()
-        self._shared: Set[str] = set()
-        self._devices: Set[str] = set()
-        # Of each process: bytes that it had read from and written to disks.
-        self._moved: Dict[int, Tuple[int, int]] = {}
-        self._switches: Dict[int, Tuple[int, int]] = {}
-        self._user_namespaces: Set[str] = set()
-        self._memory_limit = 0.0
-        self._throttled = Throttling()
-        self._looks = 0
         self._begin = time.monotonic()
         self._watched = 0.0
-        # Whether daemons start processes of the run: finding these costs most of a look.
+        # Of each process the last status that was seen, bytes read from disks, and how often it was switched out.
+        self._statuses: Dict[int, Status] = {}
+        self._read: Dict[int, int] = {}
+        self._switched_out: Dict[int, int] = {}
+        self._ranks = Ranks(CLOSELY)
+        self._used: Dict[str, Set[str]] = {}
+        self._threads: List[int] = []
+        self._may_use: Set[str] = set()
+        self._user_namespaces: Set[str] = set()
+        self._memory = 0
+        self._memory_limit = 0.0
+        self._throttled = Throttling()
+        # Whether daemons start processes of the run: a search for these costs most of a look.
         self._has_strangers = True
 
-    def start(self) -> None:
-        """Begin to watch."""
-        self._begin = time.monotonic()
-        self._thread.start()
-
     def result(self) -> Dict[str, Any]:
-        """Wait for the watch to end, and return what was seen; empty where nothing was.
+        """Return what was seen; empty where nothing was.
 
-        What is counted, as faults and switches, is so until the last look at which something computed: ``watched``
-        says after how many seconds that was.
-
-        Call it when all processes of the run have been waited for: their time is then known to the end.
+        Counts, as of faults and switches, are those of the last look at which something computed: ``watched`` says
+        after how many seconds that was. Call this when all processes of the run have been waited for: their time is
+        then known to the end.
         """
-        self._thread.join()
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         children = after.ru_utime - self._before.ru_utime, after.ru_stime - self._before.ru_stime
-        if not self._used and not any(children):
+        if not self._statuses and not any(children):
             return {}
-        own = [used for used in self._used.values() if not HELPERS.search(used[0])]
-        helpers = [used for used in self._used.values() if HELPERS.search(used[0])]
-        of_helpers = sum(used[1] for used in helpers), sum(used[2] for used in helpers)
-        # What daemons start is no child, and is only known until the last look.
-        user = max(sum(used[1] for used in own), children[0] - of_helpers[0])
-        system = max(sum(used[2] for used in own), children[1] - of_helpers[1])
+        others = [fields for name, fields in self._statuses.values() if not HELPERS.search(name)]
+        helpers = [fields for name, fields in self._statuses.values() if HELPERS.search(name)]
+        of_helpers = [_sum(helpers, place) / _TICKS for place in (11, 12)]
+        # A process that a daemon started is not a child: its time is only known until the last look.
+        user, system = (
+            max(_sum(others, place) / _TICKS, waited - helping)
+            for place, waited, helping in zip((11, 12), children, of_helpers)
+        )
         return {
             "user": round(user, 2),
             "system": round(system, 2),
             "helpers": round(sum(of_helpers), 2),
             "watched": round(self._watched, 2),
-            "faults": sum(used[3] for used in own),
-            "major_faults": sum(used[4] for used in own),
+            "faults": _sum(others, 7),
+            "major_faults": _sum(others, 9),
             "memory": self._memory,
             "memory_limit": self._memory_limit,
-            "threads": sorted(self._threads),
-            "may_use": sorted(self._may_use),
-            "switches": [sum(counts[place] for counts in self._switches.values()) for place in (0, 1)],
-            "libraries": sorted(self._libraries),
-            "interfaces": sorted(self._interfaces),
-            "shared_memory": sorted(self._shared),
-            "devices": sorted(self._devices),
-            "moved": [sum(counts[place] for counts in self._moved.values()) for place in (0, 1)],
+            "threads": max(self._threads, default=0),
+            "processors": len(set().union(*map(cores_of, self._may_use))),
+            "switched_out": sum(self._switched_out.values()),
+            "read": sum(self._read.values()),
             "user_namespaces": len(self._user_namespaces - user_namespace_of("self")),
             "throttled": self._throttled.result(),
+            **{name: sorted(self._used.get(name, ())) for name in USED},
         }
 
-    def _watch(self) -> None:
+    def run(self) -> None:
+        """Look at growing intervals."""
         pause = FIRST
-        while not self._finished.wait(pause):
+        while not self.finished.wait(pause):
             with contextlib.suppress(OSError, ValueError, LookupError):
                 self._look()
             pause = min(LONGEST, pause * LONGER)
@@ -131,93 +243,46 @@ class Observer:
     def _look(self) -> None:
         pids = processes.descendants(os.getpid(), ended=True)
         if self._has_strangers:
-            everyone = belonging.processes_of_run()
-            self._has_strangers = self._looks == 0 or bool(everyone - pids)
+            everyone = processes.processes_of_run()
+            self._has_strangers = not self._ranks.computing or bool(everyone - pids)
             pids |= everyone
-        memory = 0
-        busy: List[Tuple[float, int]] = []
-        for pid in pids:
+        statuses = statuses_of(pids)
+        self._statuses.update(statuses)
+        self._memory = max(self._memory, _PAGE * _sum([fields for _, fields in statuses.values()], 21))
+        for name, values in self._ranks.look(statuses).items():
+            self._used.setdefault(name, set()).update(values)
+        ranks = self._ranks.computing
+        if not ranks:
+            return
+        self._watched = time.monotonic() - self._begin
+        self._throttled.look(ranks[0])
+        threads = []
+        for pid in self._ranks.new:
             with contextlib.suppress(OSError):
-                name, fields = processes.status_of(pid)
-                user, system = int(fields[11]) / _TICKS, int(fields[12]) / _TICKS
-                before = self._used.get(pid, (name, 0.0, 0.0, 0, 0))
-                self._used[pid] = (name, user, system, int(fields[7]), int(fields[9]))
-                memory += int(fields[21]) * _PAGE
-                if may_compute(name, fields[0]):
-                    busy.append((user + system - before[1] - before[2], pid))
-        self._memory = max(self._memory, memory)
-        ranks = [pid for spent, pid in sorted(busy, reverse=True) if spent > 0][:CLOSELY]
-        if ranks:
-            self._watched = time.monotonic() - self._begin
-            self._throttled.look(ranks[0])
-        if self._looks < LOOKS and ranks:
-            self._looks += 1
-            threads = []
-            for pid in ranks:
-                with contextlib.suppress(OSError):
-                    threads.append(self._look_closely(pid))
-            self._threads = max(self._threads, threads, key=sum)
+                threads.append(self._look_closely(Path("/proc", str(pid))))
+        self._threads = max(self._threads, threads, key=sum)
         for pid in ranks:
             with contextlib.suppress(OSError):
-                counts = re.findall(r"_ctxt_switches:\s+(\d+)", texts.read(Path("/proc", str(pid), "status")))
-                self._switches[pid] = (int(counts[0]), int(counts[1]))
-                # At each look: connections are made with the first message, which some ranks send late.
-                interfaces, devices = opened(pid)
-                self._interfaces |= interfaces
-                self._devices |= devices
-                self._moved[pid] = moved(pid)
+                status = texts.read(Path("/proc", str(pid), "status"))
+                self._switched_out[pid] = int(re.findall(r"^nonvoluntary_ctxt_switches:\s+(\d+)", status, re.M)[0])
+                self._read[pid] = read_by(pid)
 
-    def _look_closely(self, pid: int) -> int:
-        """Note what a process has mapped and where its threads may run, and return their number."""
-        place = Path("/proc", str(pid))
-        libraries, shared = mapped(place)
-        self._libraries |= libraries
-        self._shared |= shared
+    def _look_closely(self, place: Path) -> int:
+        """Note where the threads of a process may run and what it may use, and return the number of its threads."""
         tasks = os.listdir(str(place / "task"))
         for task in tasks[:64]:
             with contextlib.suppress(OSError):
                 status = (place / "task" / task / "status").read_text(errors="replace")
                 self._may_use.update(re.findall(r"^Cpus_allowed_list:\s*(\S+)", status, re.MULTILINE))
-        self._user_namespaces |= user_namespace_of(str(pid))
+        self._user_namespaces |= user_namespace_of(place.name)
         with contextlib.suppress(OSError, ValueError):
             self._memory_limit = memory_limit(texts.read(place / "cgroup")) or self._memory_limit
         return len(tasks)
 
 
-class Ranks:
-    """What the job's ranks use on a node where the runner is not: looked at again and again, by node_watch.py."""
-
-    def __init__(self) -> None:
-        """Nothing has been seen yet."""
-        self._ticks: Dict[int, int] = {}
-        self._looks: Dict[int, int] = {}
-
-    def look(self, pids: Iterable[int]) -> Dict[str, List[str]]:
-        """Return libraries, segments of shared memory, interfaces and devices of the ranks that compute, if any do.
-
-        :param pids: the run's processes on this node.
-        """
-        ticks: Dict[int, int] = {}
-        for pid in pids:
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                name, fields = processes.status_of(pid)
-                if may_compute(name, fields[0]):
-                    ticks[pid] = int(fields[11]) + int(fields[12])
-        spent = {pid: now - self._ticks.get(pid, 0) for pid, now in ticks.items()}
-        self._ticks = ticks
-        self._looks = {pid: count for pid, count in self._looks.items() if pid in ticks}
-        found: Dict[str, Set[str]] = {"libraries": set(), "shared_memory": set(), "interfaces": set(), "devices": set()}
-        for pid in [pid for pid in sorted(ticks, key=lambda pid: -spent[pid]) if spent[pid] > 0][:FEW]:
-            with contextlib.suppress(OSError):
-                interfaces, devices = opened(pid)
-                found["interfaces"] |= interfaces
-                found["devices"] |= devices
-                if self._looks.get(pid, 0) < LOOKS:
-                    self._looks[pid] = self._looks.get(pid, 0) + 1
-                    libraries, shared = mapped(Path("/proc", str(pid)))
-                    found["libraries"] |= libraries
-                    found["shared_memory"] |= shared
-        return {name: sorted(each) for name, each in found.items() if each}
+def _sum(rows: Iterable[Sequence[str]], place: int) -> int:
+    """Return the sum of one of the fields of some processes."""
+    return sum(int(fields[place]) for fields in rows)
 
 
 class Throttling:
@@ -314,7 +379,7 @@ def together(used: Dict[str, Any], elsewhere: Mapping[str, Set[str]]) -> Dict[st
 
 
 def may_compute(name: str, state: str) -> bool:
-    """Return whether a process of a run can be one of its ranks: it lives, and is no helper and no launcher.
+    """Return whether a process of a run can be one of its ranks: it lives, and is not a helper or a launcher.
 
     :param state: a letter, as in /proc/<pid>/stat.
     """
@@ -384,16 +449,16 @@ def _reordered(text: str) -> bytes:
     return struct.pack(f"={len(words)}I", *words)
 
 
-def moved(pid: int) -> Tuple[int, int]:
-    """Return how many bytes a process has read from disks and written to them, as the kernel counts them.
+def read_by(pid: int) -> int:
+    """Return how many bytes a process has read from disks, as the kernel counts them; 0 where that is not readable.
 
-    Nothing where it cannot be read: see proc(5), /proc/pid/io.
+    See proc(5), /proc/pid/io.
     """
     # Of a process that has just ended, the file may be empty.
     with contextlib.suppress(OSError, ValueError, KeyError):
         counts = dict(line.split(": ") for line in texts.read(Path("/proc", str(pid), "io")).splitlines())
-        return int(counts["read_bytes"]), int(counts["write_bytes"])
-    return 0, 0
+        return int(counts["read_bytes"])
+    return 0
 
 
 def interface_of(address: str, place: Path) -> str:

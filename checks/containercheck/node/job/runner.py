@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 from containercheck.node import contract
-from containercheck.node.job import halves, node_state
+from containercheck.node.job import halves, this_node
 from containercheck.node.job.halves import Half
 from containercheck.node.job.launch import Launch
 from containercheck.node.job.single_run import describe, run_once
@@ -48,13 +48,13 @@ class Runner:
         self.coin = random.Random(seed)
         self.record: Dict[str, Any] = {
             "host": os.uname().nodename,
-            "machine": node_state.facts(),
+            "machine": this_node.facts(),
             "seed": seed,
             "complete": False,
             "judged": False,
             "ended": None,
             "kept_awake": False,
-            "halves": [halves.listed(half) for half in self._halves],
+            "halves": [this_node.listed(half) for half in self._halves],
             "why": "",
             "took": 0.0,
             "replaced": {},

@@ -1,28 +1,38 @@
 """Find what this node's container runtime needs, on the node itself (standard library only; in the job).
 
     python3 checks/containercheck runtime --command apptainer --ranks 4 --own-environment subject
+    python3 checks/containercheck node place /dev/shm/containercheck-1000-0123456789abcdef
 
-writes down the runtime's options for the side's commands (launch.py), and the words before the runtime that keep the
-host's settings out of an image with its own; and ``subject.runtime.json`` with the runtime's version. With ``--way``,
-it is one of several ways in which the runtime runs images, and that it does so is proven.
+The first writes down the runtime's options for the side's commands (launch.py), and the words before the runtime that
+keep the host's settings out of an image with its own; and ``subject.runtime.json`` with the runtime's version. With
+``--way``, the runtime runs images in one of several ways, and the program proves that it does. It also checks that the
+image is the one that the build step recorded: the job may run hours later, and the file may have been replaced. If
+size, inode or time of change differ, the digest decides. For an image that is a directory, those of its files count.
+
+The second makes a directory for this job alone where all users may write. It must not exist before. Directories there
+of the user's jobs that were killed are removed.
 """
 
 import argparse
 import contextlib
+import hashlib
 import json
 import os
 import re
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
-from containercheck.node import container_runtimes, contract, texts
+from containercheck.node import container_runtimes, contract, lock_directories, locks, texts
+from containercheck.node.build import file_trees
 from containercheck.node.container_runtimes import FUSE, KERNEL, Runtime
-from containercheck.node.job import image_file, launch, processes
+from containercheck.node.job import launch, processes
 
 #: Variables with settings of the host's MPI, loader and Python.
 OF_THE_HOST = re.compile(r"(OMPI_MCA|OPAL|PMIX_MCA|PRTE_MCA|UCX|UCC|FI|MPICH|MPIR_CVAR|I_MPI|MV2|LD)_|PYTHON")
@@ -34,6 +44,10 @@ UNPACKED = "unpacked"
 PATIENCE = 120
 #: Of these, the variables that the library sets for every container.
 OURS = ("PMIX_MCA_gds",)
+#: Name of a directory for a job alone: the number of its user, and a random part that cannot be guessed.
+DIRECTORY = re.compile(r"containercheck-(\d+)-[0-9a-f]{16}")
+#: File in it that names its job, and age in seconds at which a job of another machine or PID namespace counts as ended.
+JOB, OLD = ".job", 7 * 86400.0
 
 
 def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
@@ -46,7 +60,7 @@ def options(runtime: Runtime, command: str, ranks: int) -> List[str]:
 
     :param command: the runtime's command.
     """
-    # See node/job/belonging.py.
+    # See node/job/processes.py.
     chosen = [*runtime.environment, *([*runtime.variable, contract.RUN] if runtime.variable else [])]
     if runtime.user_of_root and os.geteuid() != 0:
         # As a user may run root's engine: through sudo, or as a member of its group.
@@ -116,7 +130,7 @@ def identify(command: str) -> Tuple[Runtime, str]:
 
 
 def configuration(runtime: Runtime, command: str) -> Dict[str, str]:
-    """Return the values in the runtime's configuration file, by directive; empty if there is no readable file."""
+    """Return the values in the runtime's configuration file, by directive; empty if no file is readable."""
     output = processes.output_of([command, *runtime.configuration]) if runtime.configuration else ""
     match = re.search(r"^\w+_CONF_FILE=(.+)$", output, re.MULTILINE)
     if not match:
@@ -192,13 +206,120 @@ def prove(runtime: Runtime, words: List[str], image: str) -> None:
 
 
 def is_crippled_root() -> bool:
-    """Tell whether we are root without all capabilities (in a sandbox, say), who needs a user namespace for images."""
+    """Tell whether this user is root without all capabilities (in a sandbox, say), and needs a user namespace."""
     if os.geteuid() != 0:
         return False
     status = Path("/proc/self/status").read_text().splitlines()
     effective = next(line for line in status if line.startswith("CapEff")).split()[1]
     last = int(Path("/proc/sys/kernel/cap_last_cap").read_text())
     return int(effective, 16) != (1 << (last + 1)) - 1
+
+
+def verify_image(link: Path) -> None:
+    """Compare an image with the record that the build step wrote beside the link to it.
+
+    :raises SystemExit: it is another image, or is gone.
+    """
+    record = _record_of(link)
+    try:
+        now = os.stat(str(link))
+        if stat.S_ISDIR(now.st_mode):
+            if file_trees.stamp_of_tree(link) != record["stamp"]:
+                _refuse_other(link, record, file_trees.digest_of_tree(link, directories=False))
+        elif [now.st_size, now.st_ino, now.st_mtime_ns] != [record["bytes"], record["inode"], record["mtime_ns"]]:
+            _refuse_other(link, record, _digest(link, None))
+    except OSError as error:
+        sys.exit(f"error: the image {record['path']} cannot be read on {os.uname().nodename}: {error.strerror}")
+
+
+def copy_image(link: Path, target: Path) -> None:
+    """Copy an image into a directory of this job alone, and compare the copy with the record.
+
+    :raises SystemExit: it is another image, or there is no space for it.
+    """
+    record = _record_of(link)
+    make_directory(target.parent)
+    try:
+        _refuse_other(link, record, _digest(link, target))
+    except OSError as error:
+        sys.exit(f"error: the image {record['path']} cannot be copied to {target}: {error.strerror}")
+
+
+def _record_of(link: Path) -> Dict[str, Any]:
+    try:
+        return json.loads(link.with_suffix(".json").read_text())
+    except (OSError, ValueError) as error:
+        sys.exit(f"error: the record of the image {link} cannot be read: {error}")
+
+
+def _digest(link: Path, target: Optional[Path]) -> str:
+    """Return the SHA-256 of an image; copy it if there is a target."""
+    digest = hashlib.sha256()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with link.open("rb") as source, open(os.open(str(target), flags, 0o600) if target else os.devnull, "wb") as copied:
+        for block in iter(lambda: source.read(1 << 20), b""):
+            digest.update(block)
+            copied.write(block)
+    return digest.hexdigest()
+
+
+def _refuse_other(link: Path, record: Dict[str, Any], digest: str) -> None:
+    if digest != record["sha256"]:
+        sys.exit(
+            f"error: {os.path.realpath(str(link))} is not the image that the build step found: its SHA-256 is "
+            f"{digest}, not {record['sha256']}\nit was replaced: run the check again, and look at who can write there"
+        )
+
+
+def make_directory(directory: Path) -> None:
+    """Make a directory for this job, unless it has it already; remove those of the user's jobs that have ended.
+
+    :raises SystemExit: another job or user made it.
+    """
+    _sweep(directory.parent)
+    try:
+        directory.mkdir(mode=0o700)
+    except FileExistsError:
+        status = os.lstat(str(directory))
+        if status.st_uid != os.geteuid() or not (directory / JOB).is_file():
+            owner = locks.user_name(status.st_uid)
+            sys.exit(f"error: {directory} is there already, and belongs to {owner}: it was not made by this job")
+        return
+    except OSError as error:
+        sys.exit(f"error: {directory} cannot be made: {error.strerror}")
+    # The job is identified by the first process of its session, from which its other processes descend.
+    # In a PID namespace it may have no number; then the first process of the namespace stands for it.
+    first = os.getsid(0) or 1
+    facts = (os.uname().nodename, first, lock_directories.start_of(first), lock_directories.namespace())
+    (directory / JOB).write_text(" ".join(map(str, facts)) + "\n")
+
+
+def _sweep(place: Path) -> None:
+    with contextlib.suppress(OSError):
+        for path in place.iterdir():
+            match = DIRECTORY.fullmatch(path.name)
+            if match and match[1] == str(os.geteuid()):
+                with contextlib.suppress(OSError):
+                    if os.lstat(str(path)).st_uid == os.geteuid() and _is_dead(path):
+                        shutil.rmtree(str(path))
+
+
+def _is_dead(directory: Path) -> bool:
+    age = time.time() - os.lstat(str(directory)).st_mtime
+    try:
+        host, process, started, namespace = (directory / JOB).read_text().split()
+    except (OSError, ValueError):
+        return age > OLD
+    if (host, namespace) == (os.uname().nodename, lock_directories.namespace()):
+        return lock_directories.start_of(int(process)) != started
+    return age > OLD
+
+
+def make_place() -> None:
+    """Make the directory that the command line names, or print one error."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", type=Path)
+    make_directory(parser.parse_args().directory)
 
 
 def main() -> None:
@@ -230,9 +351,9 @@ def main() -> None:
             f"error: {arguments.command} on {node} has no {needed}: its plugin that starts containers is not there"
         )
     if arguments.image and arguments.copy_to:
-        image_file.copy(arguments.image, arguments.copy_to)
+        copy_image(arguments.image, arguments.copy_to)
     elif arguments.image:
-        image_file.verify(arguments.image)
+        verify_image(arguments.image)
     runtime, version = identify(arguments.command)
     if arguments.runtime:
         runtime = container_runtimes.by_name(arguments.runtime)

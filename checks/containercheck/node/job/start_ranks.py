@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from containercheck.node import container_runtimes, contract, inventory, texts
-from containercheck.node.explain.causes import MPI, Cause
-from containercheck.node.explain.remedies import HIDE, PLUGIN, Experiment
+from containercheck.node.explain.causes import HIDE, MPI, PLUGIN, Cause, Change
 from containercheck.node.job import launch, processes
 from containercheck.node.job.single_run import run_once
 from containercheck.node.outputs import reasons
@@ -94,7 +93,7 @@ _OF_CONTAINERS = re.compile(
     r"|MOUNT|SECURITY|DROP_CAPS|ENV_FILE"
 )
 _SET_IN_CONTAINERS = re.compile(r"(OMPI|OPAL|PMIX|PRTE|PMI|UCX|FI|MPICH|I_MPI|HWLOC|HYDRA)_|LD_(LIBRARY_PATH|PRELOAD)$")
-#: Variables of the job by which MPI is told how to talk and start: they reach containers too (explain/variable_rules.py
+#: Variables of the job by which MPI is told how to talk and start: they reach containers too (explain/rules.ini
 #: has what each does), but for that of ours (sides/commands.py).
 _OF_MPI = re.compile(r"(OMPI|PMIX|PRTE)_MCA_|(UCX|FI|PSM2|PSM3|MPICH|I_MPI|MPIR_CVAR)_")
 _OURS = "PMIX_MCA_gds"
@@ -351,7 +350,7 @@ def causes(name: str, library: str) -> List[Cause]:
                 f"{variable} is set for the job",
                 unset,
                 "singularity#1110",
-                Experiment(HIDE, variable),
+                Change(HIDE, variable),
             )
         )
     if Path(shlex.split(facts["launcher"])[0]).name != "srun":
@@ -362,11 +361,9 @@ def causes(name: str, library: str) -> List[Cause]:
         place = f"the site's extras: image_launcher_options: ['--mpi={plugin}']"
         if facts["host_mpi"]:
             place = f"the partition's env_vars: [['SLURM_MPI_TYPE', '{plugin}']]"
-        found.append(
-            _cause("PMI plugin", sentence, f"put it into {place}", "Slurm MPI guide", Experiment(PLUGIN, plugin))
-        )
+        found.append(_cause("PMI plugin", sentence, f"put it into {place}", "Slurm MPI guide", Change(PLUGIN, plugin)))
     return found
 
 
-def _cause(rule: str, sentence: str, remedy: str, source: str, experiment: Experiment) -> Cause:
-    return Cause(rule, experiment.value, sentence, remedy, source, MPI, 60, experiment=experiment)
+def _cause(rule: str, sentence: str, remedy: str, source: str, change: Change) -> Cause:
+    return Cause(rule, change.value, sentence, remedy, source, MPI, 60, change=change)

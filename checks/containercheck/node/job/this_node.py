@@ -1,4 +1,4 @@
-"""Keep the processors of a virtual machine busy during measurements (Linux, standard library only, Python 3.6).
+"""Look at the node of a job, its cores and its state, and keep its processors busy (standard library only, Python 3.6).
 
 A hypervisor may move an idle processor to another core when it wakes up, so that two ranks run on neighbouring cores
 in one run and on distant ones in the next. So a process for each processor spins in Linux's class SCHED_IDLE, which
@@ -11,12 +11,71 @@ own session, and not for those that a daemon starts.
 """
 
 import contextlib
+import itertools
 import os
+import re
 import signal
 from pathlib import Path
-from typing import Iterator
+from typing import Dict, Iterator, List, Set, Tuple
 
+from containercheck.node import architectures
 from containercheck.node.job import processes
+
+#: Files of Linux and of the distribution with facts of a node.
+CPUINFO, RELEASE = Path("/proc/cpuinfo"), Path("/etc/os-release")
+GOVERNOR = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+SYSTEM = re.compile(r"^PRETTY_NAME=\"?([^\"\n]+)", re.MULTILINE)
+#: Where Linux lists the hardware threads of a processor's core, and its socket.
+TOPOLOGY = "sys/devices/system/cpu/cpu{}/topology"
+
+
+def facts() -> Dict[str, str]:
+    """Return kernel, processor, system and frequency governor: facts that may explain a change of bare figures.
+
+    Those that cannot be read are left out.
+    """
+    system = SYSTEM.search(_text(RELEASE))
+    known = {
+        "kernel": os.uname().release,
+        "processor": architectures.processor(_text(CPUINFO)),
+        "system": system.group(1).strip() if system else "",
+        "governor": _text(GOVERNOR),
+    }
+    return {name: value for name, value in known.items() if value}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def cores(usable: Set[int], root: Path = Path("/")) -> List[List[int]]:
+    """Return the processors of each core, socket after socket.
+
+    :param usable: processors that may be used.
+    :param root: of the file system in which Linux lists the threads of cores.
+    """
+    by_core: Dict[Tuple[int, str], List[int]] = {}
+    for processor in sorted(usable):
+        topology = root / TOPOLOGY.format(processor)
+        siblings = _text(topology / "thread_siblings_list") or str(processor)
+        by_core.setdefault((int(_text(topology / "physical_package_id") or 0), siblings), []).append(processor)
+    return [core for _, core in sorted(by_core.items(), key=lambda pair: (pair[0][0], pair[1]))]
+
+
+def listed(processors: Set[int]) -> str:
+    """Return processors as Linux lists them.
+
+    >>> listed({8, 0, 1, 2})
+    '0-2,8'
+    """
+    ranges = []
+    for _, group in itertools.groupby(enumerate(sorted(processors)), lambda pair: pair[1] - pair[0]):
+        members = [processor for _, processor in group]
+        ranges.append(str(members[0]) if len(members) == 1 else f"{members[0]}-{members[-1]}")
+    return ",".join(ranges)
 
 
 def is_virtual(cpuinfo: str) -> bool:
@@ -25,12 +84,12 @@ def is_virtual(cpuinfo: str) -> bool:
 
 
 @contextlib.contextmanager
-def kept(wanted: bool) -> Iterator[bool]:
+def kept_awake(wanted: bool) -> Iterator[bool]:
     """Keep the processors of this process busy on a virtual machine; give whether that is done.
 
     :param wanted: whether to do so if the machine is virtual.
     """
-    virtual = wanted and is_virtual(Path("/proc/cpuinfo").read_text())
+    virtual = wanted and is_virtual(_text(CPUINFO))
     spinning = [_spin(cpu) for cpu in sorted(os.sched_getaffinity(0))] if virtual else []
     processes.HELPERS.update(spinning)
     try:
