@@ -20,7 +20,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from containercheck.application.facts import Figure
+from containercheck.application.declare import Figure
 from containercheck.node import contract
 from containercheck.node.explain import explanation, observations
 from containercheck.results.cases import Case, ReportError, collect, load

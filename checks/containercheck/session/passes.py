@@ -25,7 +25,7 @@ from containercheck.session.usage import UsageError
 #: Function that returns the cases to run, in their order, and prints those that it leaves out.
 Choice = Callable[[Sequence[Case]], list[Case]]
 #: Exception of the library where -S sets a variable that does not exist
-#: (checks/containercheck/application/assignments.py).
+#: (checks/containercheck/application/requests.py).
 UNKNOWN_VARIABLE = "UnknownVariable"
 #: Most cases of a run that are named in its message.
 NAMED = 6

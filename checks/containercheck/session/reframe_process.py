@@ -28,7 +28,7 @@ from containercheck.session import options, outer_job, progress, usage
 
 #: ReFrame's warning when it leaves out a file or a check that it cannot load.
 LEFT_OUT = re.compile(r"WARNING: (.*(?:skipping test|is not copyable).*)")
-#: Line at the end on cases that were not generated (application/full_axes.py).
+#: Line at the end on cases that were not generated (application/requests.py).
 FULL_AXES = re.compile(r"^\d+ more cases? belongs? to the full axes.*", re.MULTILINE)
 #: ReFrame's warning when it cannot write to the results database.
 NOT_STORED = re.compile(r"WARNING: failed to store results in the database: (.*)")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from reframe.core.exceptions import ReframeError
 
-from containercheck.application.facts import Figure
+from containercheck.application.declare import Figure
 from containercheck.node.stats.prior import Prior
 from containercheck.node.stats.sequential import Pairs
 
